@@ -1,0 +1,53 @@
+# Every target sets up what it needs: a virtual environment beside this file, nothing else on the machine.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench conformance fuzz requirements clean
+
+help: ## what can be done here
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "windlass needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: $(READY) ## try it: which pending pods of an example cluster fit where, and why not
+	@$(BIN)/windlass fit examples/cluster.yaml
+
+test: check ## everything that must hold: lint, types, room contracts, tests, recorded verdicts
+	@$(BIN)/python -m pytest -n auto
+
+check: $(READY) ## ruff, mypy --strict and the contracts between rooms
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY) ## let ruff lay out the code
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format --quiet .
+
+bench: $(READY) ## measure: one JSON object per benchmark
+	@for name in $$($(BIN)/python -m benchmarks --list); do $(BIN)/python -m benchmarks $$name || exit 1; done
+
+conformance: $(READY) ## every recorded verdict of the real scheduler and autoscaler (VECTORS=path)
+	@$(BIN)/python -m tests.conformance $(or $(VECTORS),../shared/vectors/scheduler ../shared/vectors/tables)
+
+fuzz: $(READY) ## fresh random clusters against the real kube-scheduler filters (needs Go; SEEDS=20)
+	@$(BIN)/python -m tests.fuzz --seeds $(or $(SEEDS),20)
+
+requirements: $(READY) ## compile the pinned requirements anew
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml -o requirements/runtime.txt
+	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml --extra dev -o requirements/dev.txt
+
+clean: ## remove what make created
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,5 @@
+"""`python -m windlass.cli` is `windlass`."""
+
+from windlass.cli import main
+
+main()

@@ -1,0 +1,364 @@
+"""Facts: Kubernetes objects as the engine sees them.
+
+Values only: parsed, validated and narrowed to what a decision can depend on. Nothing here knows how the API spells
+them; `autoscaler.observe` makes them from API objects and sets aside those it cannot read.
+
+Everything that filters can see of a pod, but its labels and namespace, is its `PodSpec`. Pods made from one template
+share one `PodSpec` object, which is what keeps half a million pods small.
+
+Resources are integers: `cpu` in millicores, all others in their own unit (bytes, pieces). Times are seconds since
+the epoch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windlass.selectors import LabelSelector, NodeSelector
+
+Resources = tuple[tuple[str, int], ...]
+"""Amounts by resource name, sorted by name, each name once."""
+
+NO_RESOURCES: Resources = ()
+NOTHING: Mapping[str, str] = {}
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+ZONE_BETA = "failure-domain.beta.kubernetes.io/zone"
+REGION_BETA = "failure-domain.beta.kubernetes.io/region"
+
+
+# ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A node repels pods that do not tolerate it. `effect` is NoSchedule, PreferNoSchedule or NoExecute."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node, or the template of one that does not exist yet."""
+
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: Resources = NO_RESOURCES
+    capacity: Resources = NO_RESOURCES
+    declared_features: frozenset[str] = frozenset()
+    provider_id: str = ""
+    created_s: float = 0.0
+    conditions: tuple["Condition", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of an object: its type, its status (`True`, `False`, `Unknown`) and since when."""
+
+    type: str
+    status: str
+    since_s: float = 0.0
+    reason: str = ""
+
+
+# ── Pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """What a pod puts up with. An empty key with Exists tolerates every key, an empty effect every effect."""
+
+    key: str
+    operator: str
+    """`Equal` or `Exists`."""
+    value: str
+    effect: str
+
+    def tolerates(self, taint: Taint) -> bool:
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        return self.operator == "Exists" or self.value == taint.value
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port claimed on the node itself. `ip` is `0.0.0.0` where none was named."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """A hard topology spread constraint (DoNotSchedule); soft ones never refuse and are left out."""
+
+    topology_key: str
+    max_skew: int
+    selector: LabelSelector | None
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodAffinityTerm:
+    """A required pod affinity or anti-affinity term.
+
+    `namespaces` holds the pod's own namespace where the term names none and has no `namespace_selector`.
+    """
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume of a pod, by the API's name of its source: `persistentVolumeClaim`, `ephemeral`, `emptyDir` …"""
+
+    name: str
+    source: str
+    claim: str = ""
+    """The claim it uses: named for persistentVolumeClaim, derived (`<pod>-<volume>`) for ephemeral."""
+    read_only: bool = False
+    identity: tuple[str, ...] = ()
+    """What names the disk behind an inline volume: the attributes that decide whether two volumes are the same."""
+    medium: str = ""
+    """`Memory` for an emptyDir that lives there."""
+    driver: str = ""
+    """The CSI driver of an inline CSI volume."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodSpec:
+    """All that filters can see of a pod but its namespace and labels.
+
+    Compared by value; the hash is computed once, because pods of one template share one spec and ask for it often.
+    """
+
+    requests: Resources = NO_RESOURCES
+    """What NodeResourcesFit counts: init and sidecar containers, overhead and pod-level resources included."""
+    node_name: str = ""
+    """The node that `spec.nodeName` asks for while the pod waits; not where a running pod is."""
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_affinity: NodeSelector | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    affinity: tuple[PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    """Volumes that a filter or a drain rule may look at; configuration (configMap, secret, projected …) is left out."""
+    required_features: frozenset[str] = frozenset()
+    priority: int = 0
+    _hash: int = field(init=False, repr=False, default=0)
+
+    def _key(self) -> tuple[object, ...]:
+        return (
+            self.requests, self.node_name, self.node_selector, self.node_affinity, self.tolerations, self.host_ports,
+            self.spread, self.affinity, self.anti_affinity, self.volumes, self.required_features, self.priority,
+        )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self._key()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, PodSpec) and self._hash == other._hash and self._key() == other._key()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The controller that owns a pod."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod: what filters see (`spec`, `labels`, `namespace`), where it is, and what its leaving depends on."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    owner: Owner | None = None
+    spec: PodSpec = field(default_factory=PodSpec)
+    digest: str = ""
+    """Names the pod's whole spec less what never matters to scheduling (env, hostname, projected volumes): pods of
+    one controller with equal labels and digest are one equivalence group."""
+    node_name: str = ""
+    """The node it is bound to; empty while it waits."""
+    nominated_node: str = ""
+    scheduler: str = "default-scheduler"
+    phase: str = "Pending"
+    restart_policy: str = "Always"
+    created_s: float = 0.0
+    deleted_s: float | None = None
+    """When its deletion was asked for (deletionTimestamp); None while nobody did."""
+    grace_s: float | None = None
+    """spec.terminationGracePeriodSeconds."""
+    unschedulable_since_s: float | None = None
+    """When the scheduler said that it fits nowhere (PodScheduled=False, reason Unschedulable)."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_terminating(self) -> bool:
+        return self.deleted_s is not None
+
+
+# ── Storage ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentVolume:
+    """A volume that exists, what it may be claimed for and from where it can be reached."""
+
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    capacity_bytes: int = 0
+    access_modes: tuple[str, ...] = ()
+    storage_class: str = ""
+    volume_mode: str = "Filesystem"
+    node_affinity: NodeSelector | None = None
+    phase: str = ""
+    claim_namespace: str = ""
+    claim_name: str = ""
+    claim_uid: str = ""
+    terminating: bool = False
+    source: str = ""
+    """The API's name of the source (`csi`, `local`, `awsElasticBlockStore` …)."""
+    driver: str = ""
+    handle: str = ""
+    """CSI: the volume handle. In-tree: the id by which its CSI driver would know it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentVolumeClaim:
+    """A request for a volume, bound or not."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    owner_uids: tuple[str, ...] = ()
+    """Uid of the controlling owner; an ephemeral volume's claim must be its pod's own."""
+    storage_class: str | None = None
+    volume_name: str = ""
+    request_bytes: int = 0
+    access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
+    selector: LabelSelector | None = None
+    phase: str = "Pending"
+    terminating: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """How volumes of a class come to be, and where they may."""
+
+    name: str
+    provisioner: str = ""
+    waits_for_consumer: bool = False
+    allowed_topologies: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = ()
+    """Any of these; in each, every (key, values) must hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class CSINode:
+    """The CSI drivers on a node: how many volumes each may attach (None: no limit), and which in-tree plugins moved."""
+
+    name: str
+    drivers: tuple[tuple[str, int | None], ...] = ()
+    migrated_plugins: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CSIDriver:
+    """Whether a driver publishes its storage capacity."""
+
+    name: str
+    storage_capacity: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CSIStorageCapacity:
+    """How much a driver could still provision, for a class, from where."""
+
+    namespace: str
+    name: str
+    storage_class: str = ""
+    node_topology: LabelSelector | None = None
+    capacity_bytes: int | None = None
+    maximum_volume_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeAttachment:
+    """A persistent volume attached, or being attached, to a node."""
+
+    name: str
+    attacher: str = ""
+    node_name: str = ""
+    volume_name: str = ""
+
+
+# ── Around the pods ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace and its labels, which namespace selectors read."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PodDisruptionBudget:
+    """How many of the pods it selects may go now."""
+
+    namespace: str
+    name: str
+    selector: LabelSelector | None = None
+    disruptions_allowed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A ReplicaSet, ReplicationController, StatefulSet, Job or DaemonSet, as far as drain rules ask for it."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    replicas: int = 1

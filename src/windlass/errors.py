@@ -1,0 +1,36 @@
+"""The one error tree.
+
+    WindlassError            anything this program says on purpose; the message is for the person who reads it
+    ├── InvalidObject        one Kubernetes object that cannot be used: which one, which field, what was found
+    └── InvalidInput         a file, a flag or a scenario that cannot be used
+
+Infeasible is not an error: a pod that fits nowhere is a verdict. An error that escapes the command line
+and is not a WindlassError is a bug of ours.
+"""
+
+from dataclasses import dataclass
+
+
+class WindlassError(Exception):
+    """Base of everything windlass raises on purpose."""
+
+
+@dataclass
+class InvalidObject(WindlassError):
+    """One Kubernetes object cannot be used. The others go on without it."""
+
+    kind: str
+    name: str
+    """`namespace/name`, or the bare name of a cluster-scoped object."""
+    field: str
+    """Path within the object, as kubectl would print it: `spec.containers[0].resources.requests[cpu]`."""
+    found: object
+    accepted: str
+    """What would have been accepted, in words."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.field}: found {self.found!r}, expected {self.accepted}"
+
+
+class InvalidInput(WindlassError):
+    """A file, a flag or a scenario cannot be used; the message names it and what is accepted."""

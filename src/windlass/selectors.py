@@ -1,0 +1,109 @@
+"""Selectors: what labels must look like, as values that the wire and the engine share.
+
+A `Requirement` is one line of a selector; a `LabelSelector` asks for all of them; a `NodeSelector` for any of
+its terms. Everything here is immutable and hashable, so that equal selectors are interned once and judged once.
+
+Absent is not empty: no selector (`None`) selects nothing, an empty one (`EVERYTHING`) selects everything.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_INT64 = range(-(2**63), 2**63)
+
+
+class Operator(enum.StrEnum):
+    """How a requirement compares. `Gt` and `Lt` exist for nodes only."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One key and what its value must be. `values` are sorted, so that equal requirements compare equal."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def accepts(self, value: str | None) -> bool:
+        """Does a label with this value satisfy the requirement? `None` means that the label is absent."""
+        match self.operator:
+            case Operator.IN:
+                return value is not None and value in self.values
+            case Operator.NOT_IN:
+                return value is None or value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+            case Operator.GT | Operator.LT:
+                left, right = parse_int64(value), parse_int64(self.values[0])
+                if left is None or right is None:
+                    return False
+                return left > right if self.operator is Operator.GT else left < right
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return self.accepts(labels.get(self.key))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All requirements must hold. Without any, everything is selected."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The label keys that this selector can see."""
+        return frozenset(requirement.key for requirement in self.requirements)
+
+
+EVERYTHING = LabelSelector()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm:
+    """Expressions on labels and on fields (`metadata.name` alone); all must hold. An empty term matches no node."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.expressions and not self.fields
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        if self.is_empty:
+            return False
+        return all(r.matches(labels) for r in self.expressions) and all(r.accepts(name) for r in self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelector:
+    """Any of its terms must match. Without terms, no node is selected."""
+
+    terms: tuple[NodeSelectorTerm, ...] = ()
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        return any(term.matches(labels, name) for term in self.terms)
+
+
+def parse_int64(text: str | None) -> int | None:
+    """The integer that Go's ParseInt(text, 10, 64) reads, or None: `4.5`, ` 4`, `1_000` and 2^63 are not read."""
+    if text is None:
+        return None
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isascii() or not digits.isdigit():
+        return None
+    number = int(text)
+    return number if number in _INT64 else None

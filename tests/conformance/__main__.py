@@ -1,0 +1,68 @@
+"""Run recorded vectors: `python -m tests.conformance PATH…`, files or folders.
+
+Ends with a line `agree N/M`, where M counts every pair or case in the files, those without a runner included.
+Exit code 0 only when N = M.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from tests.conformance.outcome import Runner
+
+RUNNERS: dict[str, Runner] = {}
+
+
+def expand(paths: list[Path]) -> list[Path]:
+    """Files as given, folders as the vector files in them."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            files += sorted(p for p in path.iterdir() if p.name.endswith((".json", ".jsonl.gz")))
+        elif path.exists():
+            files.append(path)
+        else:
+            raise SystemExit(f"tests.conformance: {path}: no such file or folder")
+    return files
+
+
+def count_cases(path: Path) -> int:
+    """How many answers a file without a runner holds, so that it is not passed over in silence."""
+    from tests.conformance.outcome import read_lines, read_sections
+
+    if path.name.endswith(".json"):
+        return sum(1 for _ in read_sections(path))
+    return sum(len(nodes) for case in read_lines(path) for nodes in case.get("verdicts", {"": [0]}).values())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--show", type=int, default=10, help="differences to print per file (default 10)")
+    arguments = parser.parse_args()
+    agreed = total = 0
+    for path in expand(arguments.paths):
+        topic = path.name.split(".")[0]
+        runner = RUNNERS.get(topic)
+        if runner is None:
+            missing = count_cases(path)
+            print(f"{topic:20} NO RUNNER: {missing} not judged")
+            total += missing
+            continue
+        file_agreed = file_total = shown = 0
+        for outcome in runner(path):
+            file_agreed += outcome.agreed
+            file_total += outcome.total
+            for difference in outcome.differences:
+                if shown < arguments.show:
+                    print(f"  {outcome.name}: {difference}")
+                shown += 1
+        print(f"{topic:20} {file_agreed}/{file_total}")
+        agreed += file_agreed
+        total += file_total
+    print(f"agree {agreed}/{total}")
+    return 0 if agreed == total else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
