@@ -45,7 +45,7 @@ fuzz: $(READY) ## fresh random clusters against the real kube-scheduler filters 
 	@$(BIN)/python -m tests.fuzz --seeds $(or $(SEEDS),20)
 
 requirements: $(READY) ## compile the pinned requirements anew
-	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml -o requirements/runtime.txt
 	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml --extra dev -o requirements/dev.txt
 
