@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m benchmarks NAME` prints one JSON object. They measure; nothing here asserts a time."""
