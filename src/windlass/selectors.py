@@ -98,6 +98,17 @@ class NodeSelector:
         return any(term.matches(labels, name) for term in self.terms)
 
 
+def complain(operator: Operator, values: tuple[str, ...]) -> str:
+    """What values the operator accepts, if not these; empty if these will do."""
+    match operator:
+        case Operator.IN | Operator.NOT_IN:
+            return "" if values else f"at least one value for {operator}"
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+            return f"no value for {operator}" if values else ""
+        case Operator.GT | Operator.LT:
+            return "" if len(values) == 1 and parse_int64(values[0]) is not None else f"one integer for {operator}"
+
+
 def parse_int64(text: str | None) -> int | None:
     """The integer that Go's ParseInt(text, 10, 64) reads, or None: `4.5`, ` 4`, `1_000` and 2^63 are not read."""
     if text is None:

@@ -109,10 +109,9 @@ def _read_exponent(text: str, suffix: str) -> tuple[int, str]:
 
 
 def _round_up(digits: int, exponent: int) -> int:
-    """digits × 10^exponent as an integer, rounded up."""
-    if exponent >= 0:
-        return digits * 10**exponent
-    return -(-digits // 10**-exponent)
+    """Digits × 10^exponent as an integer, rounded up."""
+    power: int = 10 ** abs(exponent)
+    return digits * power if exponent >= 0 else -(-digits // power)
 
 
 def _divide_away_from_zero(nano: int, unit: int) -> int:

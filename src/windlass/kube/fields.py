@@ -1,0 +1,67 @@
+"""Fields: what was found at a path within an object, and what would have been accepted.
+
+Readers below raise `InvalidField` with the path they are at; whoever knows the object makes an `errors.InvalidObject`
+of it. An `InvalidField` never leaves the reading of one object.
+"""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from windlass import errors
+from windlass.kube import quantity
+
+_COMPLAINT = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+_MISMATCH = re.compile(r"Expected (?P<accepted>.*), got (?P<found>.*)")
+
+
+class InvalidField(ValueError):
+    """Something at `field` cannot be read."""
+
+    def __init__(self, field: str, found: object, accepted: str) -> None:
+        super().__init__(f"{field}: found {found!r}, expected {accepted}")
+        self.field, self.found, self.accepted = field, found, accepted
+
+    def of(self, kind: str, name: str) -> errors.InvalidObject:
+        return errors.InvalidObject(kind, name, self.field, self.found, self.accepted)
+
+
+def translate(error: msgspec.MsgspecError, within: str = "") -> InvalidField:
+    """The same complaint about the path that msgspec names, as it would be written in the object."""
+    complaint = _COMPLAINT.fullmatch(str(error))
+    path, what = (complaint["path"] or "", complaint["what"]) if complaint else ("", str(error))
+    field = ".".join(part for part in (within, path) if part) or "the object"
+    if mismatch := _MISMATCH.fullmatch(what):
+        return InvalidField(field, mismatch["found"].strip("`"), mismatch["accepted"].replace("`", ""))
+    return InvalidField(field, what, "valid JSON" if isinstance(error, msgspec.DecodeError) else "a valid value")
+
+
+def choose(value: str | None, accepted: tuple[str, ...], at: str) -> str:
+    """The value, if it is one of those accepted."""
+    if value not in accepted:
+        raise InvalidField(at, value, _one_of(accepted))
+    return value
+
+
+def read_quantity(value: object, at: str) -> quantity.Quantity:
+    """A quantity of any sign."""
+    try:
+        return quantity.read(value)
+    except ValueError:
+        raise InvalidField(at, value, quantity.ACCEPTED) from None
+
+
+def read_amounts(amounts: Mapping[str, object] | None, at: str) -> dict[str, int]:
+    """Amounts by resource name, in nano-units; none may be negative."""
+    read: dict[str, int] = {}
+    for name, value in (amounts or {}).items():
+        nano = read_quantity(value, f"{at}[{name}]").nano
+        if nano < 0:
+            raise InvalidField(f"{at}[{name}]", value, "a quantity of zero or more")
+        read[name] = nano
+    return read
+
+
+def _one_of(accepted: tuple[str, ...]) -> str:
+    return accepted[0] if len(accepted) == 1 else f"{', '.join(accepted[:-1])} or {accepted[-1]}"

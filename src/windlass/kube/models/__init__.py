@@ -1,0 +1,103 @@
+"""Models: the API's objects, narrowed to what someone here reads.
+
+One file per API group. Lives here: the spelling of fields, and nothing that interprets them. Never here: a default
+that the API server does not fill in, or a rule. `core.py` is the file to imitate.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from windlass import errors
+from windlass.kube import fields
+from windlass.kube.models import apps, batch, core, meta, pods, policy, scheduling, storage
+
+KINDS: dict[tuple[str, str], type[meta.Object]] = {
+    ("v1", "Node"): core.Node,
+    ("v1", "Pod"): pods.Pod,
+    ("v1", "Namespace"): core.Namespace,
+    ("v1", "PersistentVolume"): core.PersistentVolume,
+    ("v1", "PersistentVolumeClaim"): core.PersistentVolumeClaim,
+    ("v1", "ReplicationController"): core.ReplicationController,
+    ("storage.k8s.io/v1", "StorageClass"): storage.StorageClass,
+    ("storage.k8s.io/v1", "CSINode"): storage.CSINode,
+    ("storage.k8s.io/v1", "CSIDriver"): storage.CSIDriver,
+    ("storage.k8s.io/v1", "CSIStorageCapacity"): storage.CSIStorageCapacity,
+    ("storage.k8s.io/v1", "VolumeAttachment"): storage.VolumeAttachment,
+    ("policy/v1", "PodDisruptionBudget"): policy.PodDisruptionBudget,
+    ("apps/v1", "ReplicaSet"): apps.ReplicaSet,
+    ("apps/v1", "StatefulSet"): apps.StatefulSet,
+    ("apps/v1", "DaemonSet"): apps.DaemonSet,
+    ("apps/v1", "Deployment"): apps.Deployment,
+    ("batch/v1", "Job"): batch.Job,
+    ("scheduling.k8s.io/v1", "PriorityClass"): scheduling.PriorityClass,
+}
+"""Every kind that can be read, by (apiVersion, kind)."""
+
+Raw = bytes | msgspec.Raw | Mapping[str, Any]
+"""An object as JSON text, or as the dicts and lists that YAML gives."""
+
+
+class Header(msgspec.Struct, frozen=True, rename="camel"):
+    """What an object says it is; for lists, the objects in it."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    items: list[msgspec.Raw] | None = None
+
+    @property
+    def is_list(self) -> bool:
+        return self.items is not None and (self.kind or "").endswith("List")
+
+    @property
+    def of_items(self) -> "Header | None":
+        """What the items of a typed list are, which do not say so (a PodList holds Pods); None if they do."""
+        return None if self.kind == "List" else Header(self.api_version, (self.kind or "").removesuffix("List"))
+
+
+Model = TypeVar("Model", bound=meta.Object)
+
+_HEADER = msgspec.json.Decoder(Header)
+_DECODERS = {model: msgspec.json.Decoder(model) for model in KINDS.values()}
+
+
+def decode(raw: Raw, header: Header | None = None) -> meta.Object:
+    """One object. `header` says what it is, where the object itself does not. InvalidObject if it cannot be read."""
+    text = as_json(raw)
+    header = header or read_header(text)
+    model = KINDS.get((header.api_version or "", header.kind or ""))
+    if model is None:
+        found = f"{header.api_version} {header.kind}"
+        raise errors.InvalidObject(header.kind or "object", _name(text), "kind", found, "a kind that is known here")
+    return decode_as(model, text)
+
+
+def decode_as(model: type[Model], raw: Raw) -> Model:
+    """One object that is known to be of this model."""
+    text = as_json(raw)
+    try:
+        return _DECODERS[model].decode(text)  # type: ignore[return-value]
+    except msgspec.MsgspecError as error:
+        raise fields.translate(error).of(model.__name__, _name(text)) from error
+
+
+def read_header(raw: Raw) -> Header:
+    """What an object says it is. InvalidObject if it is no object at all."""
+    try:
+        return _HEADER.decode(as_json(raw))
+    except msgspec.MsgspecError as error:
+        raise fields.translate(error).of("object", _name(as_json(raw))) from error
+
+
+def as_json(raw: Raw) -> bytes | msgspec.Raw:
+    return msgspec.json.encode(raw) if isinstance(raw, Mapping) else raw
+
+
+def _name(text: bytes | msgspec.Raw) -> str:
+    """`namespace/name` of an object that cannot be decoded, as well as it can be made out."""
+    try:
+        metadata = msgspec.json.decode(text)["metadata"]
+        return "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))
+    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError):
+        return "without a name"

@@ -1,0 +1,169 @@
+"""Pods. The spec is kept as it came (`Pod.spec`): pods of one template share it, so that it is decoded once for all."""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.kube.models import core, meta
+from windlass.kube.models.meta import Amounts, Model, Object
+
+NO_SPEC = msgspec.Raw(b"{}")
+
+
+class ContainerPort(Model, frozen=True):
+    host_port: int | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+    protocol: str | None = None
+
+
+class RestartRule(Model, frozen=True):
+    action: str | None = None
+
+
+class Container(Model, frozen=True):
+    name: str | None = None
+    resources: core.ResourceRequirements | None = None
+    ports: list[ContainerPort] | None = None
+    restart_policy: str | None = None
+    restart_policy_rules: list[RestartRule] | None = None
+
+    @property
+    def is_sidecar(self) -> bool:
+        """An init container that keeps running beside the others."""
+        return self.restart_policy == "Always"
+
+
+class Toleration(Model, frozen=True):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class NodeAffinity(Model, frozen=True):
+    required_during_scheduling_ignored_during_execution: core.NodeSelector | None = None
+
+
+class PodAffinityTerm(Model, frozen=True):
+    topology_key: str | None = None
+    label_selector: meta.LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: meta.LabelSelector | None = None
+
+
+class PodAffinity(Model, frozen=True):
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+
+
+class Affinity(Model, frozen=True):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Model, frozen=True):
+    topology_key: str | None = None
+    max_skew: int | None = None
+    min_domains: int | None = None
+    when_unsatisfiable: str | None = None
+    label_selector: meta.LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+
+
+class ClaimVolume(Model, frozen=True):
+    claim_name: str | None = None
+    read_only: bool | None = None
+
+
+class EmptyDir(Model, frozen=True):
+    medium: str | None = None
+
+
+class HostPath(Model, frozen=True):
+    path: str | None = None
+
+
+class ISCSI(Model, frozen=True):
+    iqn: str | None = None
+    read_only: bool | None = None
+
+
+class RBD(Model, frozen=True):
+    monitors: list[str] | None = None
+    pool: str | None = None
+    image: str | None = None
+    read_only: bool | None = None
+
+
+class CSIVolume(Model, frozen=True):
+    driver: str | None = None
+    read_only: bool | None = None
+
+
+class Volume(Model, frozen=True):
+    name: str | None = None
+    persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: Model | None = None
+    empty_dir: EmptyDir | None = None
+    host_path: HostPath | None = None
+    gce_persistent_disk: core.GCEPersistentDisk | None = None
+    aws_elastic_block_store: core.AWSElasticBlockStore | None = None
+    iscsi: ISCSI | None = None
+    rbd: RBD | None = None
+    azure_disk: core.AzureDisk | None = None
+    azure_file: core.AzureFile | None = None
+    cinder: core.Cinder | None = None
+    portworx_volume: core.Portworx | None = None
+    vsphere_volume: core.VSphere | None = None
+    csi: CSIVolume | None = None
+
+
+class PodSpec(Model, frozen=True):
+    node_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: Amounts | None = None
+    resources: core.ResourceRequirements | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    volumes: list[Volume] | None = None
+    host_network: bool | None = None
+    host_users: bool | None = None
+    priority: int | None = None
+    scheduler_name: str | None = None
+    restart_policy: str | None = None
+    termination_grace_period_seconds: int | None = None
+
+
+class ContainerStatus(Model, frozen=True):
+    name: str | None = None
+    resources: core.ResourceRequirements | None = None
+    allocated_resources: Amounts | None = None
+
+
+class PodStatus(Model, frozen=True):
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    conditions: list[meta.Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: core.ResourceRequirements | None = None
+    allocated_resources: Amounts | None = None
+
+
+class Pod(Object, frozen=True):
+    spec: msgspec.Raw = NO_SPEC
+    """As it came; `decode_spec` reads it."""
+    status: PodStatus | None = None
+
+
+_SPEC = msgspec.json.Decoder(PodSpec | None)
+
+
+def decode_spec(raw: bytes | msgspec.Raw) -> PodSpec:
+    """The spec of a pod. msgspec.MsgspecError if it cannot be read."""
+    return _SPEC.decode(raw) or PodSpec()

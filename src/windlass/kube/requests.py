@@ -1,0 +1,144 @@
+"""Requests: what a pod asks of a node, all containers, overhead and pod-level resources taken together.
+
+Counts as kube-scheduler 1.36 does. Amounts are exact (nano-units); rounding is left to whoever knows the unit.
+
+    containers run together:                                    sum
+    sidecars (init containers that keep running) join them:     + sum
+    while an init container runs, the sidecars before it do:    at least init container + earlier sidecars
+    pod-level requests replace the sum, for cpu, memory and hugepages
+    overhead comes on top
+"""
+
+from collections.abc import Iterable
+
+from windlass.kube import fields
+from windlass.kube.models import core, meta, pods
+
+Nano = dict[str, int]
+"""Nano-units by resource name."""
+
+_POD_LEVEL = ("cpu", "memory")
+_HUGEPAGES = "hugepages-"
+
+
+def of_waiting(spec: pods.PodSpec) -> Nano:
+    """What a pod asks for while it waits: its spec alone."""
+    return _total(spec, _PlainReading())
+
+
+def of_bound(spec: pods.PodSpec, status: pods.PodStatus) -> Nano:
+    """What a pod on a node is counted with: while a resize is under way, the largest of what was and will be."""
+    return _total(spec, _ReadingWithStatus(status))
+
+
+def is_resizing(spec: pods.PodSpec, status: pods.PodStatus) -> bool:
+    """Does the status tell other amounts than the spec? If not, `of_bound` equals `of_waiting`."""
+    reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    wanted = {c.name: _requests(c.resources) for c in [*(spec.containers or ()), *(spec.init_containers or ())]}
+    for container in reported:
+        if container.resources is not None and container.name in wanted:
+            expected = wanted[container.name]
+            if (container.resources.requests or {}) != expected:
+                return True
+            if container.allocated_resources and container.allocated_resources != expected:
+                return True
+    return status.resources is not None and spec.resources is not None
+
+
+class _PlainReading:
+    """Requests as the spec spells them."""
+
+    def container(self, container: pods.Container, at: str, *, resizable: bool) -> Nano:
+        return fields.read_amounts(_requests(container.resources), f"{at}.resources.requests")
+
+    def pod(self, spec: pods.PodSpec) -> Nano:
+        return fields.read_amounts(_requests(spec.resources), "spec.resources.requests")
+
+
+class _ReadingWithStatus(_PlainReading):
+    """Requests as the node has granted them, or will."""
+
+    def __init__(self, status: pods.PodStatus) -> None:
+        self._status = status
+        reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+        self._reported = {container.name: container for container in reported}
+        pending = (c.reason for c in status.conditions or () if c.type == "PodResizePending")
+        self._is_infeasible = next(pending, None) == "Infeasible"
+
+    def container(self, container: pods.Container, at: str, *, resizable: bool) -> Nano:
+        wanted = super().container(container, at, resizable=resizable)
+        reported = self._reported.get(container.name)
+        if not resizable or reported is None or reported.resources is None:
+            return wanted
+        return self._effective(
+            wanted,
+            fields.read_amounts(reported.resources.requests, "status.containerStatuses.resources.requests"),
+            fields.read_amounts(reported.allocated_resources, "status.containerStatuses.allocatedResources"),
+        )
+
+    def pod(self, spec: pods.PodSpec) -> Nano:
+        wanted = super().pod(spec)
+        if self._status.resources is None:
+            return wanted
+        effective = self._effective(
+            wanted,
+            fields.read_amounts(self._status.resources.requests, "status.resources.requests"),
+            fields.read_amounts(self._status.allocated_resources, "status.allocatedResources"),
+        )
+        return {name: effective.get(name, 0) for name in wanted}
+
+    def _effective(self, wanted: Nano, actuated: Nano, allocated: Nano) -> Nano:
+        # A resize that the node cannot grant is not waited for.
+        effective = {} if self._is_infeasible else dict(wanted)
+        for amounts in (actuated, allocated):
+            _take_maximum(effective, amounts)
+        return effective
+
+
+def _total(spec: pods.PodSpec, reading: _PlainReading) -> Nano:
+    total: Nano = {}
+    for i, container in enumerate(spec.containers or ()):
+        _add(total, reading.container(container, f"spec.containers[{i}]", resizable=True))
+    _count_init_containers(total, spec.init_containers or (), reading)
+    if _has_pod_level_requests(spec):
+        total |= {name: nano for name, nano in reading.pod(spec).items() if _is_pod_level(name)}
+    _add(total, fields.read_amounts(spec.overhead, "spec.overhead"))
+    return total
+
+
+def _count_init_containers(total: Nano, containers: Iterable[pods.Container], reading: _PlainReading) -> None:
+    sidecars: Nano = {}
+    peak: Nano = {}
+    for i, container in enumerate(containers):
+        amounts = reading.container(container, f"spec.initContainers[{i}]", resizable=container.is_sidecar)
+        if container.is_sidecar:
+            _add(total, amounts)
+            _add(sidecars, amounts)
+            _take_maximum(peak, sidecars)
+        else:
+            running = dict(amounts)
+            _add(running, sidecars)
+            _take_maximum(peak, running)
+    _take_maximum(total, peak)
+
+
+def _has_pod_level_requests(spec: pods.PodSpec) -> bool:
+    return any(_is_pod_level(name) for name in _requests(spec.resources))
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in _POD_LEVEL or name.startswith(_HUGEPAGES)
+
+
+def _requests(resources: core.ResourceRequirements | None) -> meta.Amounts:
+    return (resources.requests if resources is not None else None) or {}
+
+
+def _add(total: Nano, amounts: Nano) -> None:
+    for name, nano in amounts.items():
+        total[name] = total.get(name, 0) + nano
+
+
+def _take_maximum(total: Nano, amounts: Nano) -> None:
+    for name, nano in amounts.items():
+        total[name] = max(total.get(name, nano), nano)
