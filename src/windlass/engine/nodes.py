@@ -1,0 +1,293 @@
+"""Nodes as columns: one row per node, one array per thing that filters ask of all nodes at once.
+
+A row never moves. A node that is gone leaves its row dead (`alive` False) until another takes it; rows that a what-if
+appended are cut off again. Masks that depend only on labels, taints and names are computed once and kept: rows that
+are appended extend them, any other change of a node drops them.
+"""
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+
+from windlass.engine import dtypes, facts, interning
+from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
+
+_FIRST_ROWS = 64
+_FIRST_RESOURCES = (facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE, facts.PODS)
+PODS_COLUMN = _FIRST_RESOURCES.index(facts.PODS)
+
+TO_BE_DELETED = facts.Taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule")
+"""What a node carries while it drains. `deleting` rows behave as if they had it."""
+
+
+class LabelColumn:
+    """The values of one label key: ids int32 (n_nodes), -1 where a node lacks it."""
+
+    __slots__ = ("ids", "values")
+
+    def __init__(self, capacity: int) -> None:
+        self.values: interning.Index[str] = interning.Index()
+        self.ids: dtypes.Ids = np.full(capacity, dtypes.ABSENT, dtypes.ID)
+
+    def set(self, row: int, value: str | None) -> None:
+        self.ids[row] = dtypes.ABSENT if value is None else self.values.intern(value)
+
+
+class NodeTable:
+    """All nodes. Arrays are (n_nodes,) or (n_resources, n_nodes) and always cut to the rows in use."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.facts: list[facts.Node] = []
+        self.names: list[str] = []
+        self.rows: dict[str, int] = {}
+        self.resources: interning.Index[str] = interning.Index()
+        for name in _FIRST_RESOURCES:
+            self.resources.intern(name)
+        self.taint_sets: interning.Index[tuple[facts.Taint, ...]] = interning.Index()
+        self.feature_sets: interning.Index[frozenset[str]] = interning.Index()
+        self._capacity = _FIRST_ROWS
+        self._alive = np.zeros(_FIRST_ROWS, bool)
+        self._deleting = np.zeros(_FIRST_ROWS, bool)
+        self._unschedulable = np.zeros(_FIRST_ROWS, bool)
+        self._taint_ids = np.zeros(_FIRST_ROWS, dtypes.ID)
+        self._feature_ids = np.zeros(_FIRST_ROWS, dtypes.ID)
+        self._allocatable = np.zeros((len(_FIRST_RESOURCES), _FIRST_ROWS), dtypes.RESOURCE)
+        self._free = np.zeros((len(_FIRST_RESOURCES), _FIRST_ROWS), dtypes.RESOURCE)
+        self._labels: dict[str, LabelColumn] = {}
+        self._kept: dict[Hashable, dtypes.Mask] = {}
+        self._dead: list[int] = []
+
+    # Columns
+
+    @property
+    def alive(self) -> dtypes.Mask:
+        """Bool (n_nodes): the node exists."""
+        return self._alive[: self.count]
+
+    @property
+    def deleting(self) -> dtypes.Mask:
+        """Bool (n_nodes): the node is being emptied; it still counts as a topology domain."""
+        return self._deleting[: self.count]
+
+    @property
+    def unschedulable(self) -> dtypes.Mask:
+        return self._unschedulable[: self.count]
+
+    @property
+    def taint_ids(self) -> dtypes.Ids:
+        """Int32 (n_nodes): position in `taint_sets` of the node's taints that repel."""
+        return self._taint_ids[: self.count]
+
+    @property
+    def feature_ids(self) -> dtypes.Ids:
+        return self._feature_ids[: self.count]
+
+    @property
+    def allocatable(self) -> dtypes.Amounts:
+        """Int64 (n_resources, n_nodes)."""
+        return self._allocatable[:, : self.count]
+
+    @property
+    def free(self) -> dtypes.Amounts:
+        """Int64 (n_resources, n_nodes): allocatable less what pods there request. Negative where overcommitted."""
+        return self._free[:, : self.count]
+
+    def label_ids(self, key: str) -> dtypes.Ids:
+        """Int32 (n_nodes): position of the node's value for this label among `label_values`, -1 if absent."""
+        return self.label_column(key).ids[: self.count]
+
+    def label_column(self, key: str) -> LabelColumn:
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = LabelColumn(self._capacity)
+            for row in range(self.count):
+                column.set(row, self._label(row, key))
+        return column
+
+    def _label(self, row: int, key: str) -> str | None:
+        if key == facts.HOSTNAME and self.names[row] != self.facts[row].name:
+            return self.names[row]  # a copy of a template: each has a hostname of its own
+        return self.facts[row].labels.get(key)
+
+    # Rows
+
+    def add(self, node: facts.Node) -> int:
+        """Give a node its row. A dead row is taken over before a new one is appended."""
+        if self._dead:
+            row = self._dead.pop()
+            self._kept.clear()
+        else:
+            row = self._append(1)
+        self._write(row, node, node.name)
+        self._free[:, row] = self._allocatable[:, row]
+        return row
+
+    def add_copies(self, template: facts.Node, names: list[str]) -> range:
+        """Append one row per name, all like the template but for name and hostname. Undone by `truncate`."""
+        for resource, _ in template.allocatable:
+            self.resource_column(resource)
+        first = self._append(len(names))
+        rows = slice(first, self.count)
+        self._write(first, template, names[0])
+        for array in (self._unschedulable, self._taint_ids, self._feature_ids, self._alive, self._deleting):
+            array[rows] = array[first]
+        self._allocatable[:, rows] = self._allocatable[:, first : first + 1]
+        self._free[:, rows] = self._allocatable[:, rows]
+        for key, column in self._labels.items():
+            column.ids[rows] = column.ids[first]
+            if key == facts.HOSTNAME:
+                column.ids[rows] = [column.values.intern(name) for name in names]
+        self.facts[rows] = [template] * len(names)
+        self.names[rows] = names
+        self.rows.update(zip(names, range(first, self.count), strict=True))
+        return range(first, self.count)
+
+    def update(self, row: int, node: facts.Node) -> None:
+        """Write a node's new facts; what its pods use stays used."""
+        used = self._allocatable[:, row] - self._free[:, row]
+        self._kept.clear()
+        self._write(row, node, node.name)
+        self._free[: len(used), row] = self._allocatable[: len(used), row] - used
+        self._free[len(used) :, row] = self._allocatable[len(used) :, row]
+
+    def remove(self, row: int) -> None:
+        """The node is gone for good; its row may be taken over."""
+        del self.rows[self.names[row]]
+        self._alive[row] = False
+        self._dead.append(row)
+
+    def truncate(self, count: int) -> None:
+        """Cut off rows that were appended last."""
+        for row in range(count, self.count):
+            del self.rows[self.names[row]]
+        self._alive[count : self.count] = False
+        del self.facts[count:], self.names[count:]
+        self.count = count
+        for key, mask in self._kept.items():
+            if len(mask) > count:
+                self._kept[key] = mask[:count]
+
+    def _write(self, row: int, node: facts.Node, name: str) -> None:
+        self.facts[row], self.names[row] = node, name
+        self.rows[name] = row
+        self._alive[row], self._deleting[row] = True, False
+        self._unschedulable[row] = node.unschedulable
+        repelling = tuple(sorted((t for t in node.taints if t.effect != "PreferNoSchedule"), key=_taint_order))
+        self._taint_ids[row] = self.taint_sets.intern(repelling)
+        self._feature_ids[row] = self.feature_sets.intern(node.declared_features)
+        columns = [(self.resource_column(resource), amount) for resource, amount in node.allocatable]
+        self._allocatable[:, row] = 0
+        for column, amount in columns:
+            self._allocatable[column, row] = amount
+        for key, label in self._labels.items():
+            label.set(row, self._label(row, key))
+
+    def _append(self, rows: int) -> int:
+        first = self.count
+        if first + rows > self._capacity:
+            self._grow(max(2 * self._capacity, first + rows))
+        self.count += rows
+        self.facts += [_NOWHERE] * rows
+        self.names += [""] * rows
+        return first
+
+    def _grow(self, capacity: int) -> None:
+        more = capacity - self._capacity
+        for name in ("_alive", "_deleting", "_unschedulable", "_taint_ids", "_feature_ids"):
+            setattr(self, name, np.pad(getattr(self, name), (0, more)))
+        self._allocatable = np.pad(self._allocatable, ((0, 0), (0, more)))
+        self._free = np.pad(self._free, ((0, 0), (0, more)))
+        for column in self._labels.values():
+            column.ids = np.pad(column.ids, (0, more), constant_values=dtypes.ABSENT)
+        self._capacity = capacity
+
+    def resource_column(self, resource: str) -> int:
+        """The row of this resource in `allocatable` and `free`; a new one, all zero, if it was never seen."""
+        column = self.resources.intern(resource)
+        if column >= len(self._allocatable):
+            self._allocatable = np.pad(self._allocatable, ((0, 1), (0, 0)))
+            self._free = np.pad(self._free, ((0, 1), (0, 0)))
+        return column
+
+    def row_capacity(self) -> int:
+        """Rows that fit before columns must grow; whoever keeps columns of their own grows with it."""
+        return self._capacity
+
+    # Masks that depend on nodes alone
+
+    def kept(self, key: Hashable, compute: Callable[[slice], dtypes.Mask]) -> dtypes.Mask:
+        """Bool (n_nodes): `compute` for all rows, once; for appended rows, when they appear."""
+        mask = self._kept.get(key)
+        if mask is None:
+            mask = self._kept[key] = compute(slice(0, self.count))
+        elif len(mask) < self.count:
+            mask = self._kept[key] = np.concatenate((mask, compute(slice(len(mask), self.count))))
+        return mask
+
+    def requirement_mask(self, requirement: Requirement) -> dtypes.Mask:
+        """Bool (n_nodes): the node's labels satisfy the requirement."""
+        return self.kept(requirement, lambda rows: self._accepts(requirement, rows))
+
+    def _accepts(self, requirement: Requirement, rows: slice) -> dtypes.Mask:
+        column = self.label_column(requirement.key)
+        ids = column.ids[rows]
+        match requirement.operator:
+            case Operator.IN:
+                return _any_of(ids, [column.values.find(value) for value in requirement.values])
+            case Operator.NOT_IN:
+                return ~_any_of(ids, [column.values.find(value) for value in requirement.values])
+            case Operator.EXISTS:
+                return np.not_equal(ids, dtypes.ABSENT)
+            case Operator.DOES_NOT_EXIST:
+                return np.equal(ids, dtypes.ABSENT)
+            case Operator.GT | Operator.LT:
+                # The last entry answers for nodes without the label: their id, -1, picks it.
+                accepted = [requirement.accepts(value) for value in column.values]
+                return np.array([*accepted, False])[ids]
+
+    def name_mask(self, names: tuple[str, ...]) -> dtypes.Mask:
+        """Bool (n_nodes): the node has one of these names."""
+        mask = np.zeros(self.count, bool)
+        for name in names:
+            row = self.rows.get(name)
+            if row is not None:
+                mask[row] = True
+        return mask
+
+    def selector_mask(self, selector: NodeSelector) -> dtypes.Mask:
+        """Bool (n_nodes): any term of the selector matches the node."""
+
+        def compute(rows: slice) -> dtypes.Mask:
+            mask = np.zeros(self.count, bool)
+            for term in selector.terms:
+                mask |= self._term_mask(term)
+            return mask[rows]
+
+        return self.kept(selector, compute)
+
+    def _term_mask(self, term: NodeSelectorTerm) -> dtypes.Mask:
+        if term.is_empty:
+            return np.zeros(self.count, bool)
+        mask = np.ones(self.count, bool)
+        for requirement in term.expressions:
+            mask &= self.requirement_mask(requirement)
+        for requirement in term.fields:
+            named = self.name_mask(requirement.values)
+            mask &= named if requirement.operator is Operator.IN else ~named
+        return mask
+
+
+def _any_of(ids: dtypes.Ids, wanted: list[int]) -> dtypes.Mask:
+    mask = np.zeros(len(ids), bool)
+    for number in wanted:
+        if number != dtypes.ABSENT:
+            mask |= ids == number
+    return mask
+
+
+def _taint_order(taint: facts.Taint) -> tuple[str, str, str]:
+    return taint.key, taint.value, taint.effect
+
+
+_NOWHERE = facts.Node("")

@@ -1,0 +1,121 @@
+"""Pods as columns: half a million of them in a few hundred bytes each.
+
+What pods of one template share (spec, owner, annotations …) is one `Kind`, held once. A pod's row holds the rest: its
+name, uid, labels, times, its shape and where it is. `PodTable.fact` puts a pod together again when someone asks.
+"""
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from windlass.engine import dtypes, facts, interning
+
+_FIRST_ROWS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What pods made from one template have in common."""
+
+    namespace: str
+    annotations: tuple[tuple[str, str], ...]
+    owner: facts.Owner | None
+    spec: facts.PodSpec
+    digest: str
+    nominated_node: str
+    scheduler: str
+    phase: str
+    restart_policy: str
+    grace_s: float | None
+
+
+class PodTable:
+    """All pods that count. Columns are (n_rows,); a row of a pod that left is given to the next that comes."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+        """By uid; by `namespace/name` where a pod has none."""
+        self.kinds: interning.Index[Kind] = interning.Index()
+        self.names: list[str] = []
+        self.uids: list[str] = []
+        self.labels: list[tuple[str, ...]] = []
+        """Flat: key, value, key, value …"""
+        self.times: dict[int, tuple[float | None, float | None]] = {}
+        """(deleted_s, unschedulable_since_s), for the few pods that have either."""
+        self._kind_ids = np.zeros(_FIRST_ROWS, dtypes.ID)
+        self._shape_ids = np.full(_FIRST_ROWS, dtypes.ABSENT, dtypes.ID)
+        self._node_rows = np.full(_FIRST_ROWS, dtypes.ABSENT, dtypes.ID)
+        self._created_s = np.zeros(_FIRST_ROWS)
+        self._dead: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def shape_ids(self) -> dtypes.Ids:
+        """Int32 (n_rows): the pod's shape, -1 for a row without a pod."""
+        return self._shape_ids[: len(self.names)]
+
+    @property
+    def node_rows(self) -> dtypes.Ids:
+        """Int32 (n_rows): the node's row, -1 while the pod waits or its node is unknown."""
+        return self._node_rows[: len(self.names)]
+
+    def add(self, pod: facts.Pod) -> int:
+        """Give a pod its row; its shape and its node are written by the snapshot."""
+        row = self._dead.pop() if self._dead else self._append()
+        self.rows[identity(pod)] = row
+        self._kind_ids[row] = self.kinds.intern(
+            Kind(
+                pod.namespace, tuple(sorted(pod.annotations.items())), pod.owner, pod.spec, pod.digest,
+                pod.nominated_node, pod.scheduler, pod.phase, pod.restart_policy, pod.grace_s,
+            )
+        )  # fmt: skip
+        self.names[row], self.uids[row] = pod.name, pod.uid
+        self.labels[row] = tuple(text for key, value in pod.labels.items() for text in (sys.intern(key), value))
+        self._created_s[row] = pod.created_s
+        if pod.deleted_s is not None or pod.unschedulable_since_s is not None:
+            self.times[row] = (pod.deleted_s, pod.unschedulable_since_s)
+        return row
+
+    def remove(self, row: int) -> None:
+        del self.rows[self.uids[row] or f"{self.kinds[self._kind_ids[row]].namespace}/{self.names[row]}"]
+        self.times.pop(row, None)
+        self.names[row] = self.uids[row] = ""
+        self.labels[row] = ()
+        self._shape_ids[row] = self._node_rows[row] = dtypes.ABSENT
+        self._dead.append(row)
+
+    def kind(self, row: int) -> Kind:
+        return self.kinds[self._kind_ids[row]]
+
+    def label_map(self, row: int) -> dict[str, str]:
+        flat = self.labels[row]
+        return dict(zip(flat[::2], flat[1::2], strict=True))
+
+    def fact(self, row: int, node_name: str) -> facts.Pod:
+        """The pod as it was observed, bound to the named node."""
+        kind = self.kind(row)
+        deleted_s, unschedulable_since_s = self.times.get(row, (None, None))
+        return facts.Pod(
+            kind.namespace, self.names[row], self.uids[row], self.label_map(row), dict(kind.annotations), kind.owner,
+            kind.spec, kind.digest, node_name, kind.nominated_node, kind.scheduler, kind.phase, kind.restart_policy,
+            float(self._created_s[row]), deleted_s, kind.grace_s, unschedulable_since_s,
+        )  # fmt: skip
+
+    def _append(self) -> int:
+        row = len(self.names)
+        if row == len(self._kind_ids):
+            self._kind_ids = np.pad(self._kind_ids, (0, row))
+            self._shape_ids = np.pad(self._shape_ids, (0, row), constant_values=dtypes.ABSENT)
+            self._node_rows = np.pad(self._node_rows, (0, row), constant_values=dtypes.ABSENT)
+            self._created_s = np.pad(self._created_s, (0, row))
+        self.names.append("")
+        self.uids.append("")
+        self.labels.append(())
+        return row
+
+
+def identity(pod: facts.Pod) -> str:
+    return pod.uid or pod.key

@@ -1,0 +1,53 @@
+"""NodeResourcesFit: a node must have left what the pod requests, and room for one more pod.
+
+Only what is requested is looked at: a pod that asks for nothing of a resource passes a node that has overspent it.
+"""
+
+import numpy as np
+
+from windlass.engine import dtypes, facts, shapes
+from windlass.engine.predicates.config import FilterConfig
+from windlass.engine.snapshot import Snapshot
+from windlass.engine.verdict import Code, Insufficient, Refusal
+
+NAME = "NodeResourcesFit"
+_NATIVE = frozenset((facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE, facts.PODS))
+
+
+def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask:
+    """Bool (n_nodes): True where everything requested is left."""
+    free = snapshot.nodes.free
+    fits = np.ones(snapshot.nodes.count, bool)
+    for column, amount in checked(snapshot, shape, config):
+        fits &= free[column] >= amount
+    return fits
+
+
+def checked(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> list[tuple[int, int]]:
+    """(column, amount) of everything requested that this profile looks at."""
+    columns, amounts = snapshot.requests(shape)
+    pairs = list(zip(columns.tolist(), amounts.tolist(), strict=True))
+    if config.ignored_resources or config.ignored_resource_groups:
+        pairs = [pair for pair in pairs if not _is_ignored(snapshot.nodes.resources[pair[0]], config)]
+    return pairs
+
+
+def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
+    """Everything that is short. The code says whether an emptier node of this size would do."""
+    short: list[Insufficient] = []
+    code = Code.UNSCHEDULABLE
+    for column, amount in checked(snapshot, shape, config):
+        capacity, free = int(snapshot.nodes.allocatable[column, row]), int(snapshot.nodes.free[column, row])
+        if amount <= free:
+            continue
+        resource = snapshot.nodes.resources[column]
+        short.append(Insufficient("", resource=resource, requested=amount, used=capacity - free, capacity=capacity))
+        if amount > capacity and resource != facts.PODS:
+            code = Code.UNRESOLVABLE
+    return Refusal(NAME, code, tuple(short))
+
+
+def _is_ignored(resource: str, config: FilterConfig) -> bool:
+    if resource in _NATIVE:
+        return False
+    return resource in config.ignored_resources or resource.split("/")[0] in config.ignored_resource_groups

@@ -1,0 +1,76 @@
+"""NodeAffinity: nodeSelector and required node affinity; all of the former, any term of the latter.
+
+Terms that all name nodes by `matchFields` narrow the search before any filter runs (PreFilter).
+"""
+
+import numpy as np
+
+from windlass.engine import dtypes, facts, shapes
+from windlass.engine.predicates.config import FilterConfig
+from windlass.engine.snapshot import Snapshot
+from windlass.engine.verdict import Code, Reason, Refusal
+from windlass.selectors import NodeSelector, Operator, Requirement
+
+NAME = "NodeAffinity"
+CONFLICT = Refusal(NAME, Code.UNRESOLVABLE, (Reason("pod affinity terms conflict"),))
+OUTSIDE = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) didn't satisfy plugin(s) [NodeAffinity]"),))
+MISMATCH = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) didn't match Pod's node affinity/selector"),))
+ENFORCED = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) didn't match scheduler-enforced node affinity"),))
+
+
+def refuse(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Refusal | None:
+    """Refuse a pod whose terms name nodes that contradict each other."""
+    names = _named(shape.spec.node_affinity)
+    return CONFLICT if names is not None and not names else None
+
+
+def outside_named(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
+    """Bool (n_nodes): True at nodes outside those that the terms name; None if they name none."""
+    names = _named(shape.spec.node_affinity)
+    if names is None or NAME in config.disabled:
+        return None
+    return ~snapshot.nodes.name_mask(tuple(names))
+
+
+def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
+    """Bool (n_nodes): True where selector, affinity and the profile's added affinity match; None without any."""
+    spec = shape.spec
+    if not spec.node_selector and spec.node_affinity is None and config.added_affinity is None:
+        return None
+    allowed = required(snapshot, spec)
+    if config.added_affinity is not None:
+        allowed = allowed & snapshot.nodes.selector_mask(config.added_affinity)
+    return allowed
+
+
+def required(snapshot: Snapshot, spec: facts.PodSpec) -> dtypes.Mask:
+    """Bool (n_nodes): the pod's own nodeSelector and required affinity match. Topology spread honours it, too."""
+
+    def compute(rows: slice) -> dtypes.Mask:
+        allowed = np.ones(snapshot.nodes.count, bool)
+        for key, value in spec.node_selector:
+            allowed &= snapshot.nodes.requirement_mask(Requirement(key, Operator.IN, (value,)))
+        if spec.node_affinity is not None:
+            allowed &= snapshot.nodes.selector_mask(spec.node_affinity)
+        return allowed[rows]
+
+    return snapshot.nodes.kept(("required", spec.node_selector, spec.node_affinity), compute)
+
+
+def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
+    if config.added_affinity is not None and not snapshot.nodes.selector_mask(config.added_affinity)[row]:
+        return ENFORCED
+    return MISMATCH
+
+
+def _named(affinity: NodeSelector | None) -> set[str] | None:
+    """Names that the terms allow by `matchFields`; None unless every term names nodes."""
+    if affinity is None or not affinity.terms:
+        return None
+    names: set[str] = set()
+    for term in affinity.terms:
+        by_name = [set(field.values) for field in term.fields if field.operator is Operator.IN]
+        if not by_name:
+            return None
+        names |= set.intersection(*by_name)
+    return names

@@ -1,0 +1,106 @@
+"""PodTopologySpread: matching pods may not pile up in one domain.
+
+For each hard constraint: pods in the node's domain that match + the pod itself − the emptiest domain ≤ maxSkew. Domains
+are those of nodes that have every constraint's key and that the constraint's policies include. Fewer domains than
+minDomains count as if one of them were empty.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from windlass.engine import dtypes, facts, shapes, tallies
+from windlass.engine.predicates import node_affinity, taints
+from windlass.engine.predicates.config import FilterConfig
+from windlass.engine.snapshot import Snapshot
+from windlass.engine.verdict import Code, Reason, Refusal
+
+NAME = "PodTopologySpread"
+NO_LABEL = Refusal(
+    NAME, Code.UNRESOLVABLE,
+    (Reason("node(s) didn't match pod topology spread constraints (missing required label)"),),
+)  # fmt: skip
+TOO_SKEWED = Refusal(NAME, Code.UNSCHEDULABLE, (Reason("node(s) didn't match pod topology spread constraints"),))
+
+
+@dataclass(slots=True)
+class Spreading:
+    """One constraint of a shape, counted by domain. `per_domain` and `exists` are (n_domains,)."""
+
+    constraint: facts.SpreadConstraint
+    domains: dtypes.Ids
+    """Int32 (n_nodes): the node's domain, -1 without the label."""
+    included: dtypes.Mask
+    """Bool (n_nodes): pods on this node count."""
+    per_domain: dtypes.Amounts
+    exists: dtypes.Mask
+    matches_itself: bool
+
+    @property
+    def emptiest(self) -> int:
+        """The count of the emptiest domain; 0 while there are fewer domains than asked for."""
+        if int(self.exists.sum()) < max(self.constraint.min_domains, 1):
+            return 0
+        return int(self.per_domain[self.exists].min())
+
+    def open_domains(self) -> dtypes.Mask:
+        """Bool (n_domains + 1): one more pod may go there. The last entry answers for nodes without the label."""
+        room = self.constraint.max_skew + self.emptiest - int(self.matches_itself)
+        return np.append(self.per_domain <= room, False)
+
+
+def spreadings(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> list[Spreading]:
+    """The shape's constraints against the pods that are there."""
+    constraints = shape.spec.spread or config.default_constraints
+    if not constraints:
+        return []
+    has_keys = snapshot.nodes.alive.copy()
+    for constraint in constraints:
+        has_keys &= snapshot.nodes.label_ids(constraint.topology_key) != dtypes.ABSENT
+    return [_count(snapshot, shape, constraint, has_keys) for constraint in constraints]
+
+
+def _count(
+    snapshot: Snapshot, shape: shapes.Shape, constraint: facts.SpreadConstraint, has_keys: dtypes.Mask
+) -> Spreading:
+    included = has_keys
+    if constraint.honor_affinity and (shape.spec.node_selector or shape.spec.node_affinity is not None):
+        included = included & node_affinity.required(snapshot, shape.spec)
+    if constraint.honor_taints:
+        included = included & taints.tolerated(snapshot, shape.spec.tolerations)
+        included &= taints.not_deleting(snapshot, shape)
+    column = snapshot.nodes.label_column(constraint.topology_key)
+    domains = column.ids[: snapshot.nodes.count]
+    size = len(column.values)
+    tally = tallies.spread_tally(shape.namespace, constraint.selector)
+    where = domains[included]
+    exists = np.zeros(size, bool)
+    exists[where] = True
+    if tally is None:
+        per_domain = np.zeros(size, dtypes.RESOURCE)
+    else:
+        counts = snapshot.counts(tally)[included]
+        per_domain = np.bincount(where, weights=counts, minlength=size).astype(dtypes.RESOURCE)
+    matches_itself = constraint.selector is not None and constraint.selector.matches(shape.profile.label_map)
+    return Spreading(constraint, domains, included, per_domain, exists, matches_itself)
+
+
+def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
+    """Bool (n_nodes): True where no constraint is exceeded; None if the pod has none."""
+    found = spreadings(snapshot, shape, config)
+    if not found:
+        return None
+    allowed = np.ones(snapshot.nodes.count, bool)
+    for spreading in found:
+        allowed &= spreading.open_domains()[spreading.domains]
+    return allowed
+
+
+def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
+    """The first constraint that fails decides."""
+    for spreading in spreadings(snapshot, shape, config):
+        if spreading.domains[row] == dtypes.ABSENT:
+            return NO_LABEL
+        if not spreading.open_domains()[spreading.domains[row]]:
+            return TOO_SKEWED
+    raise AssertionError("asked to explain a node that the filter lets pass")

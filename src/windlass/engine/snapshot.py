@@ -1,0 +1,319 @@
+"""The snapshot: a cluster as columns, changed in place and undone in reverse.
+
+Single object changes update the columns they touch. A what-if is a fork: everything done since is written to a log of
+inverse steps, so that `revert` costs what was touched, not what the cluster holds, and `commit` costs nothing.
+
+    fork ──▶ place, lift, append, retire … ──▶ commit     keep it (the outer fork, if any, can still undo it)
+                                           └─▶ revert     as if it had never been
+
+Pods that exist have rows; pods that are only imagined (a what-if's placements, the DaemonSet pods of a template) are
+placed by shape and number. Facts change between decisions, never inside a fork.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from windlass.engine import dtypes, facts, nodes, pods, shapes, storage, tallies
+
+FINISHED = ("Succeeded", "Failed")
+"""Phases of pods that hold nothing any more: the scheduler never lists them."""
+
+
+class Snapshot:
+    """Nodes, pods, shapes, tallies and storage of one cluster."""
+
+    def __init__(self) -> None:
+        self.nodes = nodes.NodeTable()
+        self.pods = pods.PodTable()
+        self.shapes = shapes.ShapeTable()
+        self.tallies = tallies.TallyTable(self.shapes)
+        self.storage = storage.Storage()
+        self._requests: dict[int, tuple[dtypes.Rows, dtypes.Amounts]] = {}
+        self._pods_on: list[list[int]] = []
+        self._homeless: dict[str, list[int]] = {}
+        self._imagined: list[tuple[int, dtypes.Rows, dtypes.Amounts]] = []
+        self._log: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._forks: list[int] = []
+
+    # Facts that change
+
+    def add_node(self, node: facts.Node) -> int:
+        """Add a node, or replace the facts of the one of that name. Pods that waited for it are counted on it."""
+        row = self.nodes.rows.get(node.name)
+        if row is not None:
+            self.nodes.update(row, node)
+            return row
+        row = self.nodes.add(node)
+        self._make_room()
+        for pod_row in self._homeless.pop(node.name, ()):
+            self._settle(pod_row, row)
+        return row
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node. Its pods are still pods; they count nowhere until they leave or the node is back."""
+        row = self.nodes.rows[name]
+        for pod_row in list(self._pods_on[row]):
+            self._unsettle(pod_row)
+            self._homeless.setdefault(name, []).append(pod_row)
+        self.nodes.remove(row)
+
+    def add_pod(self, pod: facts.Pod) -> int | None:
+        """Add a pod, or replace the facts of the one of that uid. A finished pod has no row."""
+        self.remove_pod(pods.identity(pod))
+        if pod.phase in FINISHED:
+            return None
+        shape = self.shape_of(pod)
+        row = self.pods.add(pod)
+        self.pods.shape_ids[row] = shape.id
+        if pod.node_name:
+            node_row = self.nodes.rows.get(pod.node_name)
+            if node_row is None:
+                self._homeless.setdefault(pod.node_name, []).append(row)
+            else:
+                self._settle(row, node_row)
+        return row
+
+    def remove_pod(self, identity: str) -> None:
+        """Remove a pod by uid (or namespace/name, where it has none); nothing happens if it is not there."""
+        row = self.pods.rows.get(identity)
+        if row is None:
+            return
+        if self.pods.node_rows[row] != dtypes.ABSENT:
+            self._unsettle(row)
+        else:
+            for waiting in self._homeless.values():
+                if row in waiting:
+                    waiting.remove(row)
+        self.pods.remove(row)
+
+    def set_namespaces(self, found: Iterable[facts.Namespace]) -> None:
+        """Replace what is known of namespaces; selectors on their labels are judged anew."""
+        self.tallies.forget_namespaces({namespace.name: namespace.labels for namespace in found})
+
+    def shape_of(self, pod: facts.Pod) -> shapes.Shape:
+        """The pod's shape. Selectors that look at a label nobody looked at before re-key the pods that have it."""
+        unseen = self.shapes.unseen_keys(pod.spec)
+        if unseen:
+            self.show_labels(unseen)
+        return self.shapes.intern(pod.namespace, pod.labels, pod.spec, pod.is_terminating)
+
+    def show_labels(self, keys: set[str]) -> None:
+        """Let shapes tell pods apart by these labels, too."""
+        keys = keys - self.shapes.visible
+        if not keys:
+            return
+        if self._forks:
+            raise RuntimeError("a selector with new label keys appeared inside a fork: facts change between decisions")
+        self.shapes.visible |= keys
+        for row, flat in enumerate(self.pods.labels):
+            if not keys.isdisjoint(flat[::2]):
+                self._rekey(row)
+
+    def _rekey(self, row: int) -> None:
+        kind = self.pods.kind(row)
+        terminating = self.pods.times.get(row, (None, None))[0] is not None
+        shape = self.shapes.intern(kind.namespace, self.pods.label_map(row), kind.spec, terminating)
+        node_row = int(self.pods.node_rows[row])
+        if node_row == dtypes.ABSENT:
+            self.pods.shape_ids[row] = shape.id
+            return
+        self._count(self.shapes[self.pods.shape_ids[row]], node_row, -1)
+        self.pods.shape_ids[row] = shape.id
+        self._count(shape, node_row, 1)
+
+    # What is where
+
+    def pods_on(self, node_row: int) -> list[int]:
+        """Rows of the pods on a node, in order of arrival."""
+        return list(self._pods_on[node_row])
+
+    def pod(self, row: int) -> facts.Pod:
+        node_row = int(self.pods.node_rows[row])
+        return self.pods.fact(row, "" if node_row == dtypes.ABSENT else self.nodes.names[node_row])
+
+    def shape_of_row(self, pod_row: int) -> shapes.Shape:
+        return self.shapes[self.pods.shape_ids[pod_row]]
+
+    def requests(self, shape: shapes.Shape) -> tuple[dtypes.Rows, dtypes.Amounts]:
+        """(columns, amounts): what one pod of the shape takes, its place among the node's pods included."""
+        known = self._requests.get(shape.id)
+        if known is None:
+            columns = [nodes.PODS_COLUMN]
+            amounts = [1]
+            for resource, amount in shape.spec.requests:
+                if amount > 0:
+                    columns.append(self.nodes.resource_column(resource))
+                    amounts.append(amount)
+            known = np.array(columns, np.intp), np.array(amounts, dtypes.RESOURCE)
+            self._requests[shape.id] = known
+        return known
+
+    def counts(self, key: tallies.Matching) -> dtypes.Counts:
+        """Int32 (n_nodes): how many pods on each node a matching tally counts."""
+        if not self.tallies.is_known(key):
+            self._open_tally(key)
+        return self.tallies.counts(self.tallies.row(key), self.nodes.count)
+
+    def _open_tally(self, key: tallies.Matching) -> None:
+        matching = self.tallies.matching_profiles(key)
+        shape_matches = np.fromiter(
+            (matching[self.shapes[number].profile_id] for number in range(len(self.shapes))), bool, len(self.shapes)
+        )
+        counts = np.zeros(self.nodes.row_capacity(), dtypes.RESOURCE)
+        if shape_matches.any():
+            where, shape_ids = self.pods.node_rows, self.pods.shape_ids
+            bound = where != dtypes.ABSENT
+            bound &= np.append(shape_matches, False)[shape_ids]
+            counts += np.bincount(where[bound], minlength=len(counts))
+            for shape_id, rows, pods_placed in self._imagined:
+                if shape_matches[shape_id]:
+                    np.add.at(counts, rows, pods_placed)
+        self.tallies.fill(self.tallies.open(key), counts)
+
+    # Moving pods and nodes about
+
+    def place(self, shape: shapes.Shape, node_row: int, count: int = 1) -> None:
+        """Imagine pods of a shape on a node. Whether they fit was the caller's question."""
+        rows, amounts = np.array([node_row]), np.array([count], dtypes.RESOURCE)
+        self._count(shape, node_row, count)
+        self._imagined.append((shape.id, rows, amounts))
+        self._remember(self._unplace, shape, node_row, count)
+
+    def _unplace(self, shape: shapes.Shape, node_row: int, count: int) -> None:
+        self._imagined.pop()
+        self._count(shape, node_row, -count)
+
+    def place_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+        """Imagine pods of a shape on many distinct nodes: `counts[i]` on `rows[i]`."""
+        self._count_many(shape, rows, counts)
+        self._imagined.append((shape.id, rows, counts))
+        self._remember(self._unplace_many, shape, rows, counts)
+
+    def _unplace_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+        self._imagined.pop()
+        self._count_many(shape, rows, -counts)
+
+    def bind(self, pod_row: int, node_row: int) -> None:
+        """Put a waiting pod on a node."""
+        self._settle(pod_row, node_row)
+        self._remember(self._unsettle, pod_row)
+
+    def lift(self, pod_row: int) -> None:
+        """Take a pod off its node; it waits."""
+        node_row = int(self.pods.node_rows[pod_row])
+        position = self._unsettle_at(pod_row)
+        self._remember(self._settle_at, pod_row, node_row, position)
+
+    def append(self, template: facts.Node, names: list[str]) -> range:
+        """Append nodes like the template, one per name. Only inside a fork."""
+        if not self._forks:
+            raise RuntimeError("nodes are appended inside a fork only; a node that exists is added")
+        count = self.nodes.count
+        rows = self.nodes.add_copies(template, names)
+        self._make_room()
+        self._remember(self._cut, count)
+        return rows
+
+    def _cut(self, count: int) -> None:
+        self.tallies.clear_rows(slice(count, self.nodes.count))
+        self.nodes.truncate(count)
+        del self._pods_on[count:]
+
+    def empty_out(self, node_row: int) -> None:
+        """Mark a node as being deleted: nothing may come, but its topology domains live on."""
+        self._set_deleting(node_row, True)
+        self._remember(self._set_deleting, node_row, False)
+
+    def retire(self, node_row: int) -> None:
+        """The node is gone, as far as this what-if goes."""
+        self._set_alive(node_row, False)
+        self._remember(self._set_alive, node_row, True)
+
+    def _set_deleting(self, node_row: int, deleting: bool) -> None:
+        self.nodes.deleting[node_row] = deleting
+
+    def _set_alive(self, node_row: int, alive: bool) -> None:
+        self.nodes.alive[node_row] = alive
+
+    # Fork, commit, revert
+
+    def fork(self) -> None:
+        self._forks.append(len(self._log))
+
+    def commit(self) -> None:
+        """Keep what was done since the last fork. With no fork left there is nothing to undo any more."""
+        self._forks.pop()
+        if not self._forks:
+            self._log.clear()
+
+    def revert(self) -> None:
+        """Undo what was done since the last fork, last step first."""
+        mark = self._forks.pop()
+        while len(self._log) > mark:
+            undo, arguments = self._log.pop()
+            undo(*arguments)
+
+    @property
+    def forks(self) -> int:
+        """How many forks are open."""
+        return len(self._forks)
+
+    def _remember(self, undo: Callable[..., None], *arguments: object) -> None:
+        if self._forks:
+            self._log.append((undo, arguments))
+
+    # Counting
+
+    def _settle(self, pod_row: int, node_row: int) -> None:
+        self._settle_at(pod_row, node_row, len(self._pods_on[node_row]))
+
+    def _settle_at(self, pod_row: int, node_row: int, position: int) -> None:
+        self.pods.node_rows[pod_row] = node_row
+        self._pods_on[node_row].insert(position, pod_row)
+        self._count(self.shape_of_row(pod_row), node_row, 1)
+
+    def _unsettle(self, pod_row: int) -> None:
+        self._unsettle_at(pod_row)
+
+    def _unsettle_at(self, pod_row: int) -> int:
+        node_row = int(self.pods.node_rows[pod_row])
+        position = self._pods_on[node_row].index(pod_row)
+        del self._pods_on[node_row][position]
+        self._count(self.shape_of_row(pod_row), node_row, -1)
+        self.pods.node_rows[pod_row] = dtypes.ABSENT
+        return position
+
+    def _count(self, shape: shapes.Shape, node_row: int, count: int) -> None:
+        columns, amounts = self.requests(shape)
+        self.nodes.free[columns, node_row] -= amounts * count
+        self.tallies.add(shape, node_row, count)
+
+    def _count_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+        columns, amounts = self.requests(shape)
+        for column, amount in zip(columns.tolist(), amounts.tolist(), strict=True):
+            self.nodes.free[column, rows] -= counts * amount
+        self.tallies.add_many(shape, rows, counts)
+
+    def _make_room(self) -> None:
+        self.tallies.reserve(self.nodes.row_capacity())
+        while len(self._pods_on) < self.nodes.count:
+            self._pods_on.append([])
+
+
+def build(
+    found_nodes: Iterable[facts.Node],
+    found_pods: Iterable[facts.Pod],
+    namespaces: Iterable[facts.Namespace] = (),
+    stored: Iterable[storage.Fact] = (),
+) -> Snapshot:
+    """A snapshot of everything that was found."""
+    snapshot = Snapshot()
+    snapshot.set_namespaces(namespaces)
+    snapshot.storage.put_all(stored)
+    for node in found_nodes:
+        snapshot.add_node(node)
+    for pod in found_pods:
+        snapshot.add_pod(pod)
+    return snapshot

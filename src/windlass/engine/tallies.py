@@ -1,0 +1,249 @@
+"""Tallies: how many pods on each node have some property, kept current as pods come and go.
+
+Spread and affinity ask "how many pods here match this selector", symmetry asks "how many pods here carry this
+anti-affinity term", host ports and disks ask "how many pods here hold it". Each such question is a tally: a row of
+counts over all nodes. What one pod adds is fixed by its shape, so placing n pods of a shape is one addition.
+
+    matching tallies   judged per profile (namespace and labels), made when a filter first asks
+    carried tallies    named by the pod's own spec, made when the first shape that carries them appears
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from windlass.engine import dtypes, facts, shapes
+from windlass.selectors import EVERYTHING, LabelSelector
+
+NamespaceLabels: TypeAlias = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Pods of one namespace that a selector matches and that are not terminating: what topology spread counts."""
+
+    namespace: str
+    selector: LabelSelector
+
+    def matches(self, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
+        return (
+            profile.namespace == self.namespace and not profile.terminating and self.selector.matches(profile.label_map)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MatchesAll:
+    """Pods that match every one of an incoming pod's own terms; terminating pods count."""
+
+    terms: tuple[facts.PodAffinityTerm, ...]
+
+    def matches(self, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
+        return all(own_term_matches(term, profile, namespaces) for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Carries:
+    """Pods that carry this anti-affinity term themselves, and so repel others from their domain."""
+
+    term: facts.PodAffinityTerm
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Pods that hold a host port, a disk or a claim on their node."""
+
+    thing: facts.HostPort | facts.Volume | tuple[str, str]
+    """A port, an inline disk (its name left out), or a claim as (namespace, name)."""
+
+
+Matching: TypeAlias = Selected | MatchesAll
+Carried: TypeAlias = Carries | Holds
+
+
+def own_term_matches(term: facts.PodAffinityTerm, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
+    """Does a pod match a term of the incoming pod itself?
+
+    kube-scheduler 1.36 resolves the term's namespaceSelector to names beforehand and then, by a quirk, still asks the
+    selector about a namespace without labels: one that an empty label set satisfies matches pods of every namespace.
+    """
+    if term.selector is None or not term.selector.matches(profile.label_map):
+        return False
+    if profile.namespace in term.namespaces:
+        return True
+    selector = term.namespace_selector
+    if selector is None:
+        return False
+    if selector.matches({}):
+        return True
+    labels = namespaces.get(profile.namespace)
+    return labels is not None and selector.matches(labels)
+
+
+def carried_term_matches(term: facts.PodAffinityTerm, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
+    """Does an incoming pod match a term that a running pod carries?"""
+    if term.selector is None or not term.selector.matches(profile.label_map):
+        return False
+    if profile.namespace in term.namespaces:
+        return True
+    selector = term.namespace_selector
+    return selector is not None and selector.matches(namespaces.get(profile.namespace, {}))
+
+
+def carried_by(shape: shapes.Shape) -> list[Carried]:
+    """The tallies that a pod of this shape adds to by its own spec; one it names twice is listed twice."""
+    spec = shape.spec
+    found: list[Carried] = [Carries(term) for term in spec.anti_affinity]
+    found += [Holds(port) for port in spec.host_ports]
+    for volume in spec.volumes:
+        if volume.claim:
+            found.append(Holds((shape.namespace, volume.claim)))
+        elif volume.identity:
+            found.append(Holds(disk(volume)))
+    return found
+
+
+def disk(volume: facts.Volume) -> facts.Volume:
+    """The volume without the name that its pod gives it: two pods that hold the same disk hold equal values."""
+    return facts.Volume("", volume.source, read_only=volume.read_only, identity=volume.identity, driver=volume.driver)
+
+
+class TallyTable:
+    """Counts int32 (n_tallies, n_nodes), and for every shape which rows it adds to."""
+
+    def __init__(self, table: shapes.ShapeTable) -> None:
+        self.carriers: dict[facts.PodAffinityTerm, int] = {}
+        """Anti-affinity terms that some shape carries, by tally."""
+        self.ports: dict[tuple[str, int], list[tuple[str, int]]] = {}
+        """Host ports that some shape holds: (protocol, port) -> (ip, tally) of each."""
+        self.disks: dict[str, list[tuple[facts.Volume, int]]] = {}
+        """Inline disks that some shape holds: source -> (disk, tally) of each."""
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self._shapes = table
+        self._counts = np.zeros((8, 64), dtypes.COUNT)
+        self._rows: dict[Matching | Carried, int] = {}
+        self._matching: list[tuple[int, Matching]] = []
+        self._by_profile: dict[int, tuple[int, list[int]]] = {}
+        self._carried: dict[int, list[int]] = {}
+        self._of_shape: dict[int, tuple[int, dtypes.Rows, dtypes.Counts]] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def counts(self, tally: int, nodes: int) -> dtypes.Counts:
+        """Int32 (n_nodes): the tally's count on each node."""
+        return self._counts[tally, :nodes]
+
+    def find(self, key: Carried) -> int | None:
+        """The tally of something carried; None while no shape carries it."""
+        return self._rows.get(key)
+
+    def is_known(self, key: Matching) -> bool:
+        return key in self._rows
+
+    def open(self, key: Matching) -> int:
+        """Make a matching tally, all zero: its caller fills in the pods that are there already."""
+        tally = self._new_row(key)
+        self._matching.append((tally, key))
+        return tally
+
+    def row(self, key: Matching) -> int:
+        return self._rows[key]
+
+    def matching_profiles(self, key: Matching) -> dtypes.Mask:
+        """Bool (n_profiles): the profiles that a matching tally counts."""
+        return np.fromiter((key.matches(p, self.namespaces) for p in self._shapes.profiles), bool)
+
+    def reserve(self, nodes: int) -> None:
+        """Make room for so many nodes."""
+        missing = nodes - self._counts.shape[1]
+        if missing > 0:
+            self._counts = np.pad(self._counts, ((0, 0), (0, missing)))
+
+    def add(self, shape: shapes.Shape, row: int, pods: int) -> None:
+        """Count `pods` more pods of a shape on a node (fewer, if negative)."""
+        tallies, weights = self.of_shape(shape)
+        if len(tallies):
+            self._counts[tallies, row] += weights * dtypes.COUNT(pods)
+
+    def add_many(self, shape: shapes.Shape, rows: dtypes.Rows, pods: dtypes.Amounts) -> None:
+        """Count pods of a shape on many distinct nodes at once."""
+        tallies, weights = self.of_shape(shape)
+        for tally, weight in zip(tallies.tolist(), weights.tolist(), strict=True):
+            self._counts[tally, rows] += (pods * weight).astype(dtypes.COUNT)
+
+    def fill(self, tally: int, counts: dtypes.Amounts) -> None:
+        self._counts[tally, : len(counts)] = counts
+
+    def clear_rows(self, rows: slice) -> None:
+        """Nodes that were appended and are cut off again leave nothing behind."""
+        self._counts[:, rows] = 0
+
+    def forget_namespaces(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
+        """Namespace labels changed: every matching tally must be judged anew, so they are dropped until asked for."""
+        self.namespaces = dict(namespaces)
+        for tally, key in self._matching:
+            self._counts[tally] = 0
+            del self._rows[key]
+        self._matching.clear()
+        self._by_profile.clear()
+        self._of_shape.clear()
+
+    def of_shape(self, shape: shapes.Shape) -> tuple[dtypes.Rows, dtypes.Counts]:
+        """(tallies, weights): what one pod of the shape adds, and where."""
+        version = len(self._matching)
+        known = self._of_shape.get(shape.id)
+        if known is not None and known[0] == version:
+            return known[1], known[2]
+        rows = self._carried_rows(shape) + self._profile_rows(shape.profile_id)
+        tallies, times = np.unique(np.array(rows, np.intp), return_counts=True)
+        weights: dtypes.Counts = times.astype(dtypes.COUNT)
+        self._of_shape[shape.id] = (version, tallies, weights)
+        return tallies, weights
+
+    def _carried_rows(self, shape: shapes.Shape) -> list[int]:
+        rows = self._carried.get(shape.id)
+        if rows is None:
+            rows = []
+            for key in carried_by(shape):
+                tally = self._rows.get(key)
+                if tally is None:
+                    tally = self._new_row(key)
+                    self._list_carried(key, tally)
+                rows.append(tally)
+            self._carried[shape.id] = rows
+        return rows
+
+    def _list_carried(self, key: Carried, tally: int) -> None:
+        match key:
+            case Carries(term):
+                self.carriers[term] = tally
+            case Holds(facts.HostPort() as port):
+                self.ports.setdefault((port.protocol, port.port), []).append((port.ip, tally))
+            case Holds(facts.Volume() as volume):
+                self.disks.setdefault(volume.source, []).append((volume, tally))
+
+    def _profile_rows(self, profile_id: int) -> list[int]:
+        """Matching tallies that count a profile; only those made since it was last asked are judged."""
+        judged, rows = self._by_profile.get(profile_id, (0, []))
+        if judged < len(self._matching):
+            profile = self._shapes.profiles[profile_id]
+            rows += [tally for tally, key in self._matching[judged:] if key.matches(profile, self.namespaces)]
+            self._by_profile[profile_id] = (len(self._matching), rows)
+        return rows
+
+    def _new_row(self, key: Matching | Carried) -> int:
+        tally = self._rows[key] = self._next
+        self._next += 1
+        if tally >= len(self._counts):
+            self._counts = np.pad(self._counts, ((0, len(self._counts)), (0, 0)))
+        return tally
+
+
+def spread_tally(namespace: str, selector: LabelSelector | None) -> Selected | None:
+    """What a spread constraint counts. An empty selector counts no existing pod, though the pod matches itself."""
+    if selector is None or selector == EVERYTHING:
+        return None
+    return Selected(namespace, selector)
