@@ -1,0 +1,43 @@
+"""A pod that no rule minds, to be changed in the one thing a test is about."""
+
+from dataclasses import replace
+from typing import Any
+
+from windlass.engine import disruption, facts
+from windlass.engine.drain.context import Context, Options
+from windlass.selectors import LabelSelector, Operator, Requirement
+
+NOW_S = 1_000_000.0
+REPLICA_SET = facts.Owner("apps/v1", "ReplicaSet", "web", "uid-web")
+
+PLAIN = facts.Pod(
+    "default", "p0", uid="uid-p0", labels={"app": "web"}, owner=REPLICA_SET, node_name="n0", phase="Running",
+    created_s=NOW_S - 100,
+)  # fmt: skip
+
+
+def pod(**changes: Any) -> facts.Pod:
+    return replace(PLAIN, **changes)
+
+
+def owned(api_version: str, kind: str, name: str = "web", **changes: Any) -> facts.Pod:
+    return pod(owner=facts.Owner(api_version, kind, name, f"uid-{name}"), **changes)
+
+
+def storing(*volumes: facts.Volume, **changes: Any) -> facts.Pod:
+    return pod(spec=facts.PodSpec(volumes=volumes), **changes)
+
+
+def budget(allowed: int, namespace: str = "default", **labels: str) -> facts.PodDisruptionBudget:
+    requirements = tuple(Requirement(key, Operator.IN, (value,)) for key, value in sorted(labels.items()))
+    return facts.PodDisruptionBudget(namespace, "covers", LabelSelector(requirements), allowed)
+
+
+def context(
+    *controllers: facts.Controller,
+    listed: bool = True,
+    budgets: tuple[facts.PodDisruptionBudget, ...] = (),
+    **options: Any,
+) -> Context:
+    by_key = {(c.kind, c.namespace, c.name): c for c in controllers}
+    return Context(NOW_S, Options(**options), by_key if listed else None, disruption.Remaining(budgets))

@@ -1,0 +1,48 @@
+import pytest
+
+from tests.engine.drain import builders
+from windlass.engine import facts
+from windlass.engine.drain import local_storage, outcome
+
+SCRATCH = facts.Volume("scratch", "emptyDir")
+CACHE = facts.Volume("cache", "emptyDir")
+
+
+@pytest.mark.parametrize(
+    ("volume", "stays"),
+    [
+        (SCRATCH, True),
+        (facts.Volume("disk", "hostPath"), True),
+        (facts.Volume("huge", "emptyDir", medium="HugePages"), True),
+        (facts.Volume("ram", "emptyDir", medium="Memory"), False),
+        (facts.Volume("claim", "persistentVolumeClaim", claim="c"), False),
+        (facts.Volume("repo", "gitRepo"), False),
+    ],
+)
+def test_data_on_the_nodes_disk_keeps_the_pod(volume: facts.Volume, stays: bool) -> None:
+    found = local_storage.decide(builders.storing(volume), builders.context())
+    assert (found is not None) is stays
+    if found is not None:
+        assert found.reason is outcome.Reason.LOCAL_STORAGE_REQUESTED
+        assert found.values == (volume.name, volume.source)
+
+
+@pytest.mark.parametrize(
+    ("named", "stays"),
+    [
+        ("scratch,cache", False),
+        ("cache,other,scratch", False),
+        ("scratch", True),
+        ("scratch, cache", True),
+        ("", True),
+        (",", True),
+    ],
+)
+def test_volumes_named_as_safe_do_not_count(named: str, stays: bool) -> None:
+    annotations = {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": named}
+    found = local_storage.decide(builders.storing(SCRATCH, CACHE, annotations=annotations), builders.context())
+    assert (found is not None) is stays
+
+
+def test_nothing_is_asked_without_the_option() -> None:
+    assert local_storage.decide(builders.storing(SCRATCH), builders.context(skip_local_storage=False)) is None
