@@ -7,7 +7,7 @@ Absent is not empty: no selector (`None`) selects nothing, an empty one (`EVERYT
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _INT64 = range(-(2**63), 2**63)
@@ -59,6 +59,11 @@ class LabelSelector:
 
     requirements: tuple[Requirement, ...] = ()
 
+    @classmethod
+    def of(cls, requirements: Iterable[Requirement]) -> "LabelSelector":
+        """The selector with these requirements, each once and in order, so that equal selectors compare equal."""
+        return cls(in_order(requirements))
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
@@ -96,6 +101,11 @@ class NodeSelector:
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         return any(term.matches(labels, name) for term in self.terms)
+
+
+def in_order(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    """Each requirement once, by key, operator and values."""
+    return tuple(sorted(set(requirements), key=lambda r: (r.key, r.operator, r.values)))
 
 
 def complain(operator: Operator, values: tuple[str, ...]) -> str:

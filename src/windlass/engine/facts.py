@@ -142,7 +142,9 @@ class Volume:
     medium: str = ""
     """`Memory` for an emptyDir that lives there."""
     driver: str = ""
-    """The CSI driver of an inline CSI volume."""
+    """The CSI driver of an inline CSI volume, or the one that took over an in-tree disk."""
+    handle: str = ""
+    """In-tree disk: the id by which that driver knows it. An inline CSI volume has none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

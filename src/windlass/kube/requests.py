@@ -10,12 +10,22 @@ Counts as kube-scheduler 1.36 does. Amounts are exact (nano-units); rounding is 
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from windlass.kube import fields
 from windlass.kube.models import core, meta, pods
 
 Nano = dict[str, int]
 """Nano-units by resource name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """Requests before they are read, by which a resize is told cheaply."""
+
+    containers: dict[str | None, meta.Amounts]
+    pod: meta.Amounts
+
 
 _POD_LEVEL = ("cpu", "memory")
 _HUGEPAGES = "hugepages-"
@@ -31,18 +41,26 @@ def of_bound(spec: pods.PodSpec, status: pods.PodStatus) -> Nano:
     return _total(spec, _ReadingWithStatus(status))
 
 
-def is_resizing(spec: pods.PodSpec, status: pods.PodStatus) -> bool:
-    """Does the status tell other amounts than the spec? If not, `of_bound` equals `of_waiting`."""
-    reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
-    wanted = {c.name: _requests(c.resources) for c in [*(spec.containers or ()), *(spec.init_containers or ())]}
-    for container in reported:
-        if container.resources is not None and container.name in wanted:
-            expected = wanted[container.name]
-            if (container.resources.requests or {}) != expected:
+def spell(spec: pods.PodSpec) -> Spelled:
+    """The requests of the containers and of the pod, as the spec spells them."""
+    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
+    return Spelled({c.name: _requests(c.resources) for c in containers}, _requests(spec.resources))
+
+
+def is_resizing(spelled: Spelled, status: pods.PodStatus) -> bool:
+    """Does the status spell other amounts than the spec? If not, `of_bound` equals `of_waiting`."""
+    for reported in (status.container_statuses, status.init_container_statuses):
+        for container in reported or ():
+            wanted = spelled.containers.get(container.name)
+            if wanted is not None and _differs(wanted, container.resources, container.allocated_resources):
                 return True
-            if container.allocated_resources and container.allocated_resources != expected:
-                return True
-    return status.resources is not None and spec.resources is not None
+    return bool(spelled.pod) and _differs(spelled.pod, status.resources, status.allocated_resources)
+
+
+def _differs(wanted: meta.Amounts, actuated: core.ResourceRequirements | None, allocated: meta.Amounts | None) -> bool:
+    if actuated is None:
+        return False
+    return (actuated.requests or {}) != wanted or bool(allocated and allocated != wanted)
 
 
 class _PlainReading:

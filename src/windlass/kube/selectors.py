@@ -18,7 +18,7 @@ def read_labels(selector: meta.LabelSelector | None, at: str) -> selectors.Label
     ]
     for i, expression in enumerate(selector.match_expressions or ()):
         wanted.append(_read_requirement(expression, _LABEL_OPERATORS, f"{at}.matchExpressions[{i}]"))
-    return selectors.LabelSelector(tuple(sorted(set(wanted), key=_order))) if wanted else selectors.EVERYTHING
+    return selectors.LabelSelector.of(wanted) if wanted else selectors.EVERYTHING
 
 
 def read_nodes(selector: core.NodeSelector | None, at: str) -> selectors.NodeSelector | None:
@@ -35,7 +35,7 @@ def _read_term(term: core.NodeSelectorTerm, at: str) -> selectors.NodeSelectorTe
         for i, expression in enumerate(term.match_expressions or ())
     ]
     names = [_read_field(field, f"{at}.matchFields[{i}]") for i, field in enumerate(term.match_fields or ())]
-    return selectors.NodeSelectorTerm(tuple(sorted(set(expressions), key=_order)), tuple(names))
+    return selectors.NodeSelectorTerm(selectors.in_order(expressions), selectors.in_order(names))
 
 
 def _read_field(field: meta.Requirement, at: str) -> selectors.Requirement:
@@ -54,7 +54,3 @@ def _read_requirement(model: meta.Requirement, operators: tuple[str, ...], at: s
     if complaint := selectors.complain(operator, values):
         raise fields.InvalidField(f"{at}.values", model.values, complaint)
     return selectors.Requirement(model.key, operator, values)
-
-
-def _order(requirement: selectors.Requirement) -> tuple[str, str, tuple[str, ...]]:
-    return requirement.key, requirement.operator, requirement.values

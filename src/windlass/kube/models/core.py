@@ -86,17 +86,6 @@ class Portworx(Model, frozen=True):
     read_only: bool | None = None
 
 
-class VSphere(Model, frozen=True):
-    volume_path: str | None = None
-
-
-class AzureFile(Model, frozen=True):
-    share_name: str | None = None
-    secret_name: str | None = None
-    secret_namespace: str | None = None
-    read_only: bool | None = None
-
-
 class NodeAffinityOfVolume(Model, frozen=True):
     required: NodeSelector | None = None
 
@@ -117,10 +106,10 @@ class PersistentVolumeSpec(Model, frozen=True):
     gce_persistent_disk: GCEPersistentDisk | None = None
     aws_elastic_block_store: AWSElasticBlockStore | None = None
     azure_disk: AzureDisk | None = None
-    azure_file: AzureFile | None = None
+    azure_file: Model | None = None
     cinder: Cinder | None = None
     portworx_volume: Portworx | None = None
-    vsphere_volume: VSphere | None = None
+    vsphere_volume: Model | None = None
 
 
 class Phase(Model, frozen=True):

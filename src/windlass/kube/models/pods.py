@@ -113,10 +113,8 @@ class Volume(Model, frozen=True):
     iscsi: ISCSI | None = None
     rbd: RBD | None = None
     azure_disk: core.AzureDisk | None = None
-    azure_file: core.AzureFile | None = None
     cinder: core.Cinder | None = None
     portworx_volume: core.Portworx | None = None
-    vsphere_volume: core.VSphere | None = None
     csi: CSIVolume | None = None
 
 
@@ -161,9 +159,20 @@ class Pod(Object, frozen=True):
     status: PodStatus | None = None
 
 
+class _Binding(Model, frozen=True):
+    node_name: str | None = None
+
+
+_BINDING = msgspec.json.Decoder(_Binding | None)
 _SPEC = msgspec.json.Decoder(PodSpec | None)
 
 
 def decode_spec(raw: bytes | msgspec.Raw) -> PodSpec:
     """The spec of a pod. msgspec.MsgspecError if it cannot be read."""
     return _SPEC.decode(raw) or PodSpec()
+
+
+def decode_node_name(raw: bytes | msgspec.Raw) -> str:
+    """The node that a spec names, if any; the rest is passed over, which is several times faster."""
+    binding = _BINDING.decode(raw)
+    return (binding.node_name if binding else None) or ""

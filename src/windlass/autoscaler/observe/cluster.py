@@ -1,0 +1,72 @@
+"""A cluster from its objects, of any kind and in any order: what `kubectl get -o json` prints, or a YAML file holds."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass import errors
+from windlass.autoscaler.observe import nodes, pods, storage, workloads
+from windlass.engine import facts
+from windlass.kube import models
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The facts by kind, in the order they came, and what could not be read."""
+
+    nodes: list[facts.Node] = field(default_factory=list)
+    pods: list[facts.Pod] = field(default_factory=list)
+    namespaces: list[facts.Namespace] = field(default_factory=list)
+    volumes: list[facts.PersistentVolume] = field(default_factory=list)
+    claims: list[facts.PersistentVolumeClaim] = field(default_factory=list)
+    storage_classes: list[facts.StorageClass] = field(default_factory=list)
+    csi_nodes: list[facts.CSINode] = field(default_factory=list)
+    csi_drivers: list[facts.CSIDriver] = field(default_factory=list)
+    capacities: list[facts.CSIStorageCapacity] = field(default_factory=list)
+    attachments: list[facts.VolumeAttachment] = field(default_factory=list)
+    budgets: list[facts.PodDisruptionBudget] = field(default_factory=list)
+    controllers: list[facts.Controller] = field(default_factory=list)
+    set_aside: list[errors.InvalidObject] = field(default_factory=list)
+
+
+READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Any]]] = {
+    ("v1", "Node"): ("nodes", nodes.read),
+    ("v1", "Pod"): ("pods", pods.read),
+    ("v1", "Namespace"): ("namespaces", nodes.read_namespace),
+    ("v1", "PersistentVolume"): ("volumes", storage.read_volume),
+    ("v1", "PersistentVolumeClaim"): ("claims", storage.read_claim),
+    ("storage.k8s.io/v1", "StorageClass"): ("storage_classes", storage.read_class),
+    ("storage.k8s.io/v1", "CSINode"): ("csi_nodes", storage.read_csi_node),
+    ("storage.k8s.io/v1", "CSIDriver"): ("csi_drivers", storage.read_csi_driver),
+    ("storage.k8s.io/v1", "CSIStorageCapacity"): ("capacities", storage.read_capacity),
+    ("storage.k8s.io/v1", "VolumeAttachment"): ("attachments", storage.read_attachment),
+    ("policy/v1", "PodDisruptionBudget"): ("budgets", workloads.read_budget),
+    ("v1", "ReplicationController"): ("controllers", workloads.read_scaled),
+    ("apps/v1", "ReplicaSet"): ("controllers", workloads.read_scaled),
+    ("apps/v1", "StatefulSet"): ("controllers", workloads.read_scaled),
+    ("apps/v1", "DaemonSet"): ("controllers", workloads.read_daemon_set),
+    ("batch/v1", "Job"): ("controllers", workloads.read_job),
+}
+"""The place and the reader of each kind, by (apiVersion, kind). Other kinds are passed over."""
+
+
+def read(objects: Iterable[models.Raw]) -> Cluster:
+    """All objects, lists opened. One that cannot be read is set aside; it stops no other."""
+    cluster = Cluster()
+    for raw in objects:
+        _take(cluster, raw, None)
+    return cluster
+
+
+def _take(cluster: Cluster, raw: models.Raw, known: models.Header | None) -> None:
+    try:
+        text = models.as_json(raw)
+        header = known or models.read_header(text)
+        if header.is_list:
+            for item in header.items or ():
+                _take(cluster, item, header.of_items)
+        elif found := READERS.get((header.api_version or "", header.kind or "")):
+            place, reader = found
+            getattr(cluster, place).append(reader(models.decode(text, header)))
+    except errors.InvalidObject as error:
+        cluster.set_aside.append(error)

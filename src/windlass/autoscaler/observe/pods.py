@@ -1,0 +1,182 @@
+"""Pods: what differs from pod to pod is read each time, what a template says is read once.
+
+A cluster holds half a million pods made from a few hundred templates. Their specs differ in little that matters: the
+node's name, and the random name of the token volume. The rest of the spec, as it came, is the key to a `Template`.
+"""
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from windlass.autoscaler.observe import digest, placement, resources, volumes
+from windlass.engine import facts
+from windlass.kube import fields, requests
+from windlass.kube.models import meta, pods
+
+_TOKEN_VOLUME = re.compile(rb'"name": ?("kube-api-access-[a-z0-9]+"),\s*"projected":')
+Value = TypeVar("Value")
+
+_NO_STATUS = pods.PodStatus()
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What all pods of one template have in common."""
+
+    spec: facts.PodSpec
+    digest: str
+    amounts: requests.Spelled
+    scheduler: str
+    restart_policy: str
+    grace_s: float | None
+    has_ephemeral: bool
+
+
+class Reader:
+    """Reads pods, and remembers templates. Two generations of them, so that those out of use are forgotten."""
+
+    def __init__(self, remembered: int = 50_000) -> None:
+        self._limit = remembered
+        self._recent: dict[bytes, Template] = {}
+        self._older: dict[bytes, Template] = {}
+        self._shared: dict[object, object] = {}
+
+    def read(self, pod: pods.Pod, *, pending: bool = False) -> facts.Pod:
+        """The pod as the engine sees it. InvalidObject if it cannot be read.
+
+        `pending` reads it as a pod that waits, even if it names a node: the node it names is what it asks for.
+        """
+        try:
+            return self._read(pod, pending)
+        except fields.InvalidField as error:
+            raise error.of("Pod", pod.meta.key) from error
+        except msgspec.MsgspecError as error:
+            raise fields.translate(error, "spec").of("Pod", pod.meta.key) from error
+
+    def _read(self, pod: pods.Pod, pending: bool) -> facts.Pod:
+        metadata, status = pod.meta, pod.status or _NO_STATUS
+        node_name = pods.decode_node_name(pod.spec)
+        template = self._template(pod, bytes(pod.spec), node_name)
+        created_s = meta.seconds(metadata.creation_timestamp) or 0.0
+        return facts.Pod(
+            namespace=metadata.namespace or "",
+            name=metadata.name or "",
+            uid=metadata.uid or "",
+            labels=metadata.labels or facts.NOTHING,
+            annotations=metadata.annotations or facts.NOTHING,
+            owner=_read_owner(metadata),
+            spec=self._spec_of(pod, template, node_name, pending),
+            digest=f"{template.digest}@{node_name}" if pending and node_name else template.digest,
+            node_name="" if pending else node_name,
+            nominated_node=status.nominated_node_name or "",
+            scheduler=template.scheduler,
+            phase=status.phase or "Pending",
+            restart_policy=template.restart_policy,
+            created_s=created_s,
+            deleted_s=meta.seconds(metadata.deletion_timestamp),
+            grace_s=template.grace_s,
+            unschedulable_since_s=_unschedulable_since(status, created_s),
+        )
+
+    def _template(self, pod: pods.Pod, spec: bytes, node_name: str) -> Template:
+        key = _key(spec, node_name, pod.meta)
+        template = self._recent.get(key)
+        if template is None:
+            if len(self._recent) >= self._limit:
+                self._older, self._recent, self._shared = self._recent, {}, {}
+            template = self._older.get(key) or self._make_template(pod, spec)
+            self._recent[key] = template
+        return template
+
+    def _make_template(self, pod: pods.Pod, raw: bytes) -> Template:
+        model = pods.decode_spec(raw)
+        spec = self._read_spec(model, pod.meta.namespace or "", pod.meta.labels or {})
+        grace = model.termination_grace_period_seconds
+        return Template(
+            spec=self._share(spec),
+            digest=digest.of_spec(raw),
+            amounts=requests.spell(model),
+            scheduler=model.scheduler_name or "default-scheduler",
+            restart_policy=model.restart_policy or "Always",
+            grace_s=None if grace is None else float(grace),
+            has_ephemeral=any(volume.source == "ephemeral" for volume in spec.volumes),
+        )
+
+    def _read_spec(self, model: pods.PodSpec, namespace: str, labels: Mapping[str, str]) -> facts.PodSpec:
+        return facts.PodSpec(
+            requests=self._share(resources.read_requests(requests.of_waiting(model))),
+            node_selector=tuple(sorted((model.node_selector or {}).items())),
+            node_affinity=placement.read_node_affinity(model),
+            tolerations=self._share(placement.read_tolerations(model)),
+            host_ports=placement.read_host_ports(model),
+            spread=self._share(placement.read_spread(model, labels)),
+            affinity=self._share(placement.read_affinity(model, namespace)),
+            anti_affinity=self._share(placement.read_anti_affinity(model, namespace)),
+            volumes=self._share(volumes.read(model.volumes)),
+            required_features=placement.read_required_features(model),
+            priority=model.priority or 0,
+        )
+
+    def _spec_of(self, pod: pods.Pod, template: Template, node_name: str, pending: bool) -> facts.PodSpec:
+        """The template's spec with what is this pod's own: claims, a resize under way, the node it asks for."""
+        own: dict[str, object] = {}
+        if template.has_ephemeral:
+            own["volumes"] = volumes.claim_ephemeral(template.spec.volumes, pod.meta.name or "")
+        if pending:
+            own["node_name"] = node_name
+        elif pod.status is not None and node_name and requests.is_resizing(template.amounts, pod.status):
+            amounts = requests.of_bound(pods.decode_spec(pod.spec), pod.status)
+            own["requests"] = resources.read_requests(amounts)
+        if not any(own.values()):
+            return template.spec
+        return self._share(dataclasses.replace(template.spec, **own))  # type: ignore[arg-type]
+
+    def _share(self, value: Value) -> Value:
+        """The first value equal to this one."""
+        return self._shared.setdefault(value, value)  # type: ignore[return-value]
+
+
+def _key(spec: bytes, node_name: str, metadata: meta.ObjectMeta) -> bytes:
+    """Equal for pods whose specs differ in nothing but the node's name and the token volume's."""
+    text = spec
+    if node_name:
+        name = node_name.encode()
+        for field in (b'"nodeName":"%s"' % name, b'"nodeName": "%s"' % name):
+            # Found twice, it is also something else: a label that is asked for, say.
+            if text.count(field) == 1:
+                text = text.replace(field, b"")
+    for token in _TOKEN_VOLUME.findall(spec):
+        text = text.replace(token, b'"kube-api-access"')
+    key = hashlib.blake2b(text, digest_size=16)
+    key.update((metadata.namespace or "").encode())
+    if b'"matchLabelKeys"' in spec:
+        key.update(repr(sorted((metadata.labels or {}).items())).encode())
+    return key.digest()
+
+
+def _read_owner(metadata: meta.ObjectMeta) -> facts.Owner | None:
+    owner = metadata.controller
+    if owner is None:
+        return None
+    return facts.Owner(owner.api_version or "", owner.kind or "", owner.name or "", owner.uid or "")
+
+
+def _unschedulable_since(status: pods.PodStatus, created_s: float) -> float | None:
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            since_s = meta.seconds(condition.last_transition_time)
+            return created_s if since_s is None else since_s
+    return None
+
+
+_reader = Reader()
+
+
+def read(pod: pods.Pod, *, pending: bool = False) -> facts.Pod:
+    """The pod as the engine sees it, templates shared with all pods read this way. See `Reader.read`."""
+    return _reader.read(pod, pending=pending)

@@ -1,0 +1,38 @@
+"""Resources: exact amounts become the integers that the engine counts with."""
+
+import re
+from collections.abc import Mapping
+
+from windlass.engine import facts
+from windlass.kube import quantity
+
+_CEILING = 2**55
+"""Amounts are counted up to this (32 PiB, or as many millicores), so that a node full of them still fits an int64."""
+
+_PLAIN = (facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE)
+_NATIVE = "kubernetes.io/"
+_PREFIXES = ("hugepages-", "attachable-volumes-")
+_EXTENDED = re.compile(r"(?!requests\.)[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+def read_requests(nano: Mapping[str, int]) -> facts.Resources:
+    """What NodeResourcesFit counts of a pod's requests; nothing asked for is nothing to count."""
+    counted = ((name, _count(name, amount)) for name, amount in nano.items() if amount and _is_counted(name))
+    return tuple(sorted(counted))
+
+
+def read_capacity(nano: Mapping[str, int]) -> facts.Resources:
+    """What a node has, under every name it has it."""
+    return tuple(sorted((name, _count(name, amount)) for name, amount in nano.items()))
+
+
+def _count(name: str, nano: int) -> int:
+    amount = quantity.Quantity(nano)
+    return min(amount.milli_value() if name == facts.CPU else amount.value(), _CEILING)
+
+
+def _is_counted(name: str) -> bool:
+    """Is it plain, or scalar as kube-scheduler calls it: hugepages, attachable volumes, prefixed names."""
+    if name in _PLAIN or name.startswith(_PREFIXES) or _NATIVE in name:
+        return True
+    return _EXTENDED.fullmatch(name) is not None

@@ -1,0 +1,45 @@
+"""Workloads: budgets and the controllers of pods."""
+
+from windlass.engine import facts
+from windlass.kube import fields, selectors
+from windlass.kube.models import apps, batch, core, policy
+
+Scaled = apps.ReplicaSet | apps.StatefulSet | core.ReplicationController
+
+
+def read_budget(budget: policy.PodDisruptionBudget) -> facts.PodDisruptionBudget:
+    try:
+        return facts.PodDisruptionBudget(
+            namespace=budget.meta.namespace or "",
+            name=budget.meta.name or "",
+            selector=selectors.read_labels(budget.spec.selector if budget.spec else None, "spec.selector"),
+            disruptions_allowed=(budget.status.disruptions_allowed if budget.status else None) or 0,
+        )
+    except fields.InvalidField as error:
+        raise error.of("PodDisruptionBudget", budget.meta.key) from error
+
+
+def read_scaled(controller: Scaled) -> facts.Controller:
+    """A controller that keeps a number of pods; where it tells none, the API means one."""
+    replicas = controller.spec.replicas if controller.spec else None
+    return _read(controller, 1 if replicas is None else replicas)
+
+
+def read_job(job: batch.Job) -> facts.Controller:
+    parallelism = job.spec.parallelism if job.spec else None
+    return _read(job, 1 if parallelism is None else parallelism)
+
+
+def read_daemon_set(daemon_set: apps.DaemonSet) -> facts.Controller:
+    return _read(daemon_set, 1)
+
+
+def _read(controller: Scaled | batch.Job | apps.DaemonSet, replicas: int) -> facts.Controller:
+    metadata = controller.meta
+    return facts.Controller(
+        kind=type(controller).__name__,
+        namespace=metadata.namespace or "",
+        name=metadata.name or "",
+        uid=metadata.uid or "",
+        replicas=replicas,
+    )

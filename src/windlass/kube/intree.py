@@ -1,0 +1,47 @@
+"""In-tree disks: which CSI driver took each plugin over, and by what handle it knows a disk.
+
+Only the plugins that NodeVolumeLimits counts under their CSI driver are here; others keep their source's name alone.
+"""
+
+from collections.abc import Mapping
+
+DRIVERS = {
+    "gcePersistentDisk": "pd.csi.storage.gke.io",
+    "awsElasticBlockStore": "ebs.csi.aws.com",
+    "azureDisk": "disk.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "portworxVolume": "pxd.portworx.com",
+}
+"""CSI driver by the API's name of the source."""
+
+_UNSPECIFIED = "UNSPECIFIED"
+_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+
+
+def handle(source: str, disk: str, labels: Mapping[str, str] | None = None) -> str:
+    """The handle of a disk, `labels` being those of its persistent volume; empty if it cannot be told."""
+    if source == "awsElasticBlockStore":
+        return _handle_aws(disk)
+    if source == "gcePersistentDisk":
+        return _handle_gce(disk, labels or {})
+    return disk if source in DRIVERS else ""
+
+
+def _handle_aws(disk: str) -> str:
+    """`vol-1`, or `aws://zone/vol-1`, which older volumes have."""
+    if not disk.startswith("aws://"):
+        return disk
+    _, _, path = disk.removeprefix("aws://").partition("/")
+    volume = path.strip("/")
+    return volume if volume.startswith("vol-") and "/" not in volume else ""
+
+
+def _handle_gce(disk: str, labels: Mapping[str, str]) -> str:
+    """A zonal disk belongs to its zone, a regional one (`a__b` in the label) to the region of its zones."""
+    zones = next((labels[label] for label in _ZONE_LABELS if labels.get(label)), "").split("__")
+    if len(zones) == 1:
+        return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{disk}"
+    regions = {tuple(zone.split("-")[:2]) for zone in zones if zone.count("-") == 2}
+    if len(regions) != 1 or any(zone.count("-") != 2 for zone in zones):
+        return ""
+    return f"projects/{_UNSPECIFIED}/regions/{'-'.join(regions.pop())}/disks/{disk}"
