@@ -127,14 +127,14 @@ class Reader:
         own: dict[str, object] = {}
         if template.has_ephemeral:
             own["volumes"] = volumes.claim_ephemeral(template.spec.volumes, pod.meta.name or "")
-        if pending:
+        if pending and node_name:
             own["node_name"] = node_name
-        elif pod.status is not None and node_name and requests.is_resizing(template.amounts, pod.status):
+        elif (
+            not pending and node_name and pod.status is not None and requests.is_resizing(template.amounts, pod.status)
+        ):
             amounts = requests.of_bound(pods.decode_spec(pod.spec), pod.status)
             own["requests"] = resources.read_requests(amounts)
-        if not any(own.values()):
-            return template.spec
-        return self._share(dataclasses.replace(template.spec, **own))  # type: ignore[arg-type]
+        return template.spec if not own else self._share(dataclasses.replace(template.spec, **own))  # type: ignore[arg-type]
 
     def _share(self, value: Value) -> Value:
         """The first value equal to this one."""
