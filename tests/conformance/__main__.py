@@ -8,9 +8,35 @@ import argparse
 import sys
 from pathlib import Path
 
+from tests.conformance import (
+    balancing,
+    budgets,
+    drain,
+    equivalence,
+    estimator,
+    expanders,
+    quotas,
+    scheduler,
+    similarity,
+    utilization,
+)
 from tests.conformance.outcome import Runner
 
-RUNNERS: dict[str, Runner] = {}
+FILTER_TOPICS = ("resources", "taints", "nodeaffinity", "ports", "spread", "interpod", "volumes", "names", "mixed")
+
+RUNNERS: dict[str, Runner] = {
+    **dict.fromkeys(FILTER_TOPICS, scheduler.run),
+    "estimator": estimator.run,
+    "expanders": expanders.run,
+    "similarity": similarity.run,
+    "balancing": balancing.run,
+    "quotas": quotas.run,
+    "drain_rules": drain.run_rules,
+    "drain_chain": drain.run_chain,
+    "utilization": utilization.run,
+    "equivalence": equivalence.run,
+    "budget_tracker": budgets.run,
+}
 
 
 def expand(paths: list[Path]) -> list[Path]:

@@ -127,6 +127,7 @@ class TallyTable:
         self._by_profile: dict[int, tuple[int, list[int]]] = {}
         self._carried: dict[int, list[int]] = {}
         self._of_shape: dict[int, tuple[int, dtypes.Rows, dtypes.Counts]] = {}
+        self._repelling: dict[int, tuple[int, list[tuple[facts.PodAffinityTerm, int]]]] = {}
         self._next = 0
 
     def __len__(self) -> int:
@@ -189,6 +190,7 @@ class TallyTable:
             del self._rows[key]
         self._matching.clear()
         self._by_profile.clear()
+        self._repelling.clear()
         self._of_shape.clear()
 
     def of_shape(self, shape: shapes.Shape) -> tuple[dtypes.Rows, dtypes.Counts]:
@@ -202,6 +204,15 @@ class TallyTable:
         weights: dtypes.Counts = times.astype(dtypes.COUNT)
         self._of_shape[shape.id] = (version, tallies, weights)
         return tallies, weights
+
+    def repelling(self, shape: shapes.Shape) -> list[tuple[facts.PodAffinityTerm, int]]:
+        """(term, tally) of every carried anti-affinity term that matches the shape; only new ones are judged."""
+        judged, found = self._repelling.get(shape.profile_id, (0, []))
+        if judged < len(self.carriers):
+            newer = list(self.carriers.items())[judged:]
+            found += [pair for pair in newer if carried_term_matches(pair[0], shape.profile, self.namespaces)]
+            self._repelling[shape.profile_id] = (len(self.carriers), found)
+        return found
 
     def _carried_rows(self, shape: shapes.Shape) -> list[int]:
         rows = self._carried.get(shape.id)

@@ -114,20 +114,27 @@ def static_mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -
                     mask &= allowed
         return mask[rows]
 
-    key = ("static", config, spec.node_name, spec.node_selector, spec.node_affinity, spec.tolerations,
-           spec.required_features)  # fmt: skip
-    return snapshot.nodes.kept(key, compute)
+    def of_spec(rows: slice) -> dtypes.Mask:
+        key = ("static", config, spec.node_name, spec.node_selector, spec.node_affinity, spec.tolerations,
+               spec.required_features)  # fmt: skip
+        return snapshot.nodes.kept(key, compute)[rows]
+
+    # By shape first: hashing a number is much cheaper than hashing an affinity.
+    return snapshot.nodes.kept(("static", config, shape.id), of_spec)
 
 
-def feasible(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask:
-    """Bool (n_nodes): may a pod of this shape run there, as kube-scheduler would say? The caller's to write into."""
+def feasible(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig, but: tuple[str, ...] = ()) -> dtypes.Mask:
+    """Bool (n_nodes): may a pod of this shape run there, as kube-scheduler would say? The caller's to write into.
+
+    `but` names filters that are not asked: who keeps their answers current asks them alone.
+    """
     if refuse(snapshot, shape, config) is not None:
         return np.zeros(snapshot.nodes.count, bool)
     mask = static_mask(snapshot, shape, config) & snapshot.nodes.alive
     if taints.NAME not in config.disabled:
         mask &= taints.not_deleting(snapshot, shape)
     for rule in DYNAMIC:
-        if rule.NAME not in config.disabled:
+        if rule.NAME not in config.disabled and rule.NAME not in but:
             allowed = rule.mask(snapshot, shape, config)
             if allowed is not None:
                 mask &= allowed

@@ -16,10 +16,9 @@ _NATIVE = frozenset((facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE, facts.POD
 
 def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask:
     """Bool (n_nodes): True where everything requested is left."""
-    free = snapshot.nodes.free
     fits = np.ones(snapshot.nodes.count, bool)
     for column, amount in checked(snapshot, shape, config):
-        fits &= free[column] >= amount
+        fits &= snapshot.nodes.free[column] >= amount
     return fits
 
 

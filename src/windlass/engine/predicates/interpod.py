@@ -7,7 +7,7 @@ Symmetry: is it free of pods whose own anti-affinity matches this one?
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, shapes, tallies
+from windlass.engine import dtypes, shapes, tallies
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 from windlass.engine.verdict import Code, Reason, Refusal
@@ -68,22 +68,12 @@ def anti_affinity(snapshot: Snapshot, shape: shapes.Shape) -> dtypes.Mask | None
 def symmetry(snapshot: Snapshot, shape: shapes.Shape) -> dtypes.Mask | None:
     """Bool (n_nodes): no pod there has an anti-affinity term that matches this one."""
     allowed: dtypes.Mask | None = None
-    for term, tally in repelling(snapshot, shape):
+    for term, tally in snapshot.tallies.repelling(shape):
         counts = snapshot.tallies.counts(tally, snapshot.nodes.count)
         if counts.any():
             away = ~_in_occupied(snapshot, term.topology_key, counts)
             allowed = away if allowed is None else allowed & away
     return allowed
-
-
-def repelling(snapshot: Snapshot, shape: shapes.Shape) -> list[tuple[facts.PodAffinityTerm, int]]:
-    """(term, tally) of every anti-affinity term that some pod carries and that matches this shape."""
-    namespaces = snapshot.tallies.namespaces
-    return [
-        (term, tally)
-        for term, tally in snapshot.tallies.carriers.items()
-        if tallies.carried_term_matches(term, shape.profile, namespaces)
-    ]
 
 
 def occupied_domains(snapshot: Snapshot, key: str, counts: dtypes.Counts) -> dtypes.Mask:

@@ -1,0 +1,351 @@
+"""Placing pods of one shape, many at a time, as a scheduler that takes them one by one would.
+
+The peer's search order is round-robin: every pod goes to the next feasible node after the one that took the last. For a
+shape whose pods do not mind each other that has a closed form: fill level by level, in node order from the pointer.
+Shapes that do mind each other (spread, affinity, anti-affinity) change what is feasible as they are placed: a `Run`
+keeps that current, pod by pod, at the cost of the domains touched.
+
+Nothing here writes to the snapshot: a plan is (rows, counts); the caller places it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from windlass.engine import dtypes, predicates, shapes, tallies
+from windlass.engine.predicates import fit, interpod, ports, spread
+from windlass.engine.predicates.config import FilterConfig
+from windlass.engine.snapshot import Snapshot
+
+_FIRST_WINDOW = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where pods of a shape go: `counts[i]` of them to `rows[i]`, and the row that took the last one."""
+
+    rows: dtypes.Rows
+    counts: dtypes.Amounts
+    last: int
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+
+NOWHERE = Placed(np.zeros(0, np.intp), np.zeros(0, dtypes.RESOURCE), -1)
+
+
+def is_plain(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> bool:
+    """Do only the nodes' facts and free resources decide where pods of this shape go, however many there are?"""
+    spec = shape.spec
+    if spec.spread or spec.affinity or spec.anti_affinity or spec.host_ports or config.default_constraints:
+        return False
+    return not holds_disks(shape) and not any(
+        snapshot.tallies.counts(tally, snapshot.nodes.count).any() for _, tally in snapshot.tallies.repelling(shape)
+    )
+
+
+def holds_disks(shape: shapes.Shape) -> bool:
+    """Does the shape use volumes that filters look at? Then pods are placed one by one, each seen by the next."""
+    return any(volume.claim or volume.identity or volume.driver for volume in shape.spec.volumes)
+
+
+def capacity(snapshot: Snapshot, shape: shapes.Shape, rows: dtypes.Rows, config: FilterConfig) -> dtypes.Amounts:
+    """Int64 (len(rows)): how many pods of the shape each node has room for, by resources alone."""
+    room: dtypes.Amounts | None = None
+    for column, amount in fit.checked(snapshot, shape, config):
+        here = snapshot.nodes.free[column, rows] // amount
+        room = here if room is None else np.minimum(room, here)
+    assert room is not None  # a pod always takes one of `pods`
+    return np.maximum(room, 0)
+
+
+def place(
+    snapshot: Snapshot, shape: shapes.Shape, count: int, pointer: int, usable: dtypes.Mask, config: FilterConfig
+) -> Placed:
+    """Find room for `count` pods on usable nodes, round-robin from the node after `pointer`.
+
+    Places as many as fit; the rest failed. `usable` is bool (n_nodes): existing nodes the caller accepts.
+    """
+    if is_plain(snapshot, shape, config):
+        return _place_plain(snapshot, shape, count, pointer, usable, config)
+    if count > 1 and holds_disks(shape):
+        return _place_singly(snapshot, shape, count, pointer, usable, config)
+    run = Run(snapshot, shape, usable, config)
+    if run.is_closed_form:
+        rows = rotate(np.flatnonzero(run.mask), pointer)
+        return fill_levels(rows, run.room[rows], count)
+    return run.place_round_robin(count, pointer)
+
+
+def _place_singly(
+    snapshot: Snapshot, shape: shapes.Shape, count: int, pointer: int, usable: dtypes.Mask, config: FilterConfig
+) -> Placed:
+    """One at a time, the snapshot told of each: what volumes allow has no closed form. Left as it was found."""
+    taken: list[int] = []
+    snapshot.fork()
+    try:
+        while len(taken) < count:
+            row = Run(snapshot, shape, usable, config).next(pointer)
+            if row is None:
+                break
+            snapshot.place(shape, row)
+            taken.append(row)
+            pointer = row
+    finally:
+        snapshot.revert()
+    if not taken:
+        return NOWHERE
+    rows, counts = np.unique(np.array(taken, np.intp), return_counts=True)
+    return Placed(rows, counts.astype(dtypes.RESOURCE), pointer)
+
+
+def _place_plain(
+    snapshot: Snapshot, shape: shapes.Shape, count: int, pointer: int, usable: dtypes.Mask, config: FilterConfig
+) -> Placed:
+    """Look at a window of nodes after the pointer, twice as many while they do not suffice.
+
+    Usually the next few nodes take everything, and nothing else of the cluster need be looked at.
+    """
+    total = snapshot.nodes.count
+    allowed = predicates.static_mask(snapshot, shape, config)
+    checked = fit.checked(snapshot, shape, config)
+    free = snapshot.nodes.free
+    window = max(_FIRST_WINDOW, 2 * count)
+    while window < total:
+        start = (pointer + 1) % total
+        if start + window <= total:
+            fits = allowed[start : start + window] & usable[start : start + window]
+            for column, amount in checked:
+                fits &= free[column, start : start + window] >= amount
+            found = np.flatnonzero(fits)
+            if len(found) >= count:
+                rows = found[:count] + start
+                return Placed(rows, np.ones(count, dtypes.RESOURCE), int(rows[-1]))
+        window *= 4
+    rows = rotate(np.flatnonzero(allowed & usable), pointer)
+    return fill_levels(rows, capacity(snapshot, shape, rows, config), count)
+
+
+def rotate(rows: dtypes.Rows, pointer: int) -> dtypes.Rows:
+    """Rows in search order: those after the pointer first, then from the beginning."""
+    cut = int(np.searchsorted(rows, pointer, side="right"))
+    return np.concatenate((rows[cut:], rows[:cut]))
+
+
+def fill_levels(rows: dtypes.Rows, room: dtypes.Amounts, count: int) -> Placed:
+    """Round-robin in closed form: `count` pods over `rows` in this order, each taking at most its `room`.
+
+    After k whole rounds row i holds min(room[i], k). The largest k whose sum does not exceed `count` is found by
+    bisection; what is left over goes one each to the first rows that still have room.
+    """
+    if count <= 0 or not len(rows):
+        return NOWHERE
+    low, high = 0, int(min(room.max(initial=0), count))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if int(np.minimum(room, middle).sum()) <= count:
+            low = middle
+        else:
+            high = middle - 1
+    taken = np.minimum(room, low)
+    rest = count - int(taken.sum())
+    open_rows = np.flatnonzero(room > low)[:rest]
+    taken[open_rows] += 1
+    used = np.flatnonzero(taken)
+    if not len(used):
+        return NOWHERE
+    # The last pod went to the last row of the last round that was begun.
+    last = open_rows[-1] if len(open_rows) else np.flatnonzero(room >= low)[-1]
+    return Placed(rows[used], taken[used], int(rows[last]))
+
+
+def fill_first(rows: dtypes.Rows, room: dtypes.Amounts, count: int) -> Placed:
+    """First-fit in closed form: fill each row up before the next is touched."""
+    if count <= 0 or not len(rows):
+        return NOWHERE
+    before = np.cumsum(room) - room
+    taken = np.clip(count - before, 0, room)
+    used = np.flatnonzero(taken)
+    if not len(used):
+        return NOWHERE
+    return Placed(rows[used], taken[used], int(rows[used[-1]]))
+
+
+class Run:
+    """What is feasible for the next pod of a shape, kept current while pods of that shape are placed.
+
+    `mask` bool (n_nodes): feasible now. `room` int64 (n_nodes): how many more fit there by resources.
+
+    Placing one can (1) use up its node's room, (2) close a domain that the shape's own anti-affinity or host ports
+    guard, (3) shift the balance of a spread constraint, (4) end the first-of-its-kind exception of its affinity.
+    """
+
+    def __init__(self, snapshot: Snapshot, shape: shapes.Shape, usable: dtypes.Mask, config: FilterConfig) -> None:
+        self._nodes, self._shape = snapshot.nodes, shape
+        self._balances: list[_Balance] = []
+        if spread.NAME not in config.disabled:
+            self._balances = [_Balance(found) for found in spread.spreadings(snapshot, shape, config)]
+        self._before = predicates.feasible(snapshot, shape, config, but=(spread.NAME, interpod.NAME)) & usable
+        self.others = self._before.copy()
+        """Bool (n_nodes): what every filter but PodTopologySpread allows."""
+        near = None if interpod.NAME in config.disabled else interpod.mask(snapshot, shape, config)
+        if near is not None:
+            self.others &= near
+        rows = np.flatnonzero(self.others)
+        self.room = np.zeros(snapshot.nodes.count, dtypes.RESOURCE)
+        self.room[rows] = capacity(snapshot, shape, rows, config)
+        self._closing: list[dtypes.Ids] = []
+        self._gathering: list[dtypes.Ids] = []
+        if interpod.NAME not in config.disabled:
+            self._close_domains(snapshot)
+            self._gather(snapshot)
+        if shape.spec.host_ports and ports.NAME not in config.disabled:
+            np.minimum(self.room, 1, out=self.room)
+        self.others &= self.room > 0
+        self.mask = self._balanced()
+
+    @property
+    def is_closed_form(self) -> bool:
+        """Nothing but its node's room changes when a pod is placed."""
+        return not (self._closing or self._gathering or any(b.found.matches_itself for b in self._balances))
+
+    def is_skewed(self, row: int) -> bool:
+        """Is topology spread the first filter that keeps the next pod off this node, and the label not missing?"""
+        if not self._before[row] or self.room[row] < 1:
+            return False
+        for balance in self._balances:
+            domain = balance.found.domains[row]
+            if not balance.open[domain]:
+                return bool(domain != dtypes.ABSENT)
+        return False
+
+    def place_round_robin(self, count: int, pointer: int) -> Placed:
+        """Place up to `count` pods one by one, each on the next feasible node after the last."""
+        taken: list[int] = []
+        while len(taken) < count:
+            row = self.next(pointer)
+            if row is None:
+                break
+            self.add(row)
+            taken.append(row)
+            pointer = row
+        if not taken:
+            return NOWHERE
+        rows, counts = np.unique(np.array(taken, np.intp), return_counts=True)
+        return Placed(rows, counts.astype(dtypes.RESOURCE), pointer)
+
+    def next(self, pointer: int) -> int | None:
+        """The first feasible row after the pointer, from the beginning once the end is reached."""
+        after = self.mask[pointer + 1 :]
+        if len(after):
+            row = int(after.argmax())
+            if after[row]:
+                return pointer + 1 + row
+        if not len(self.mask):
+            return None
+        row = int(self.mask.argmax())
+        return row if self.mask[row] else None
+
+    def add(self, row: int) -> None:
+        """One pod was placed on this row."""
+        self.room[row] -= 1
+        if self.room[row] == 0:
+            self.others[row] = self.mask[row] = False
+        for domains in self._closing:
+            if domains[row] != dtypes.ABSENT:
+                self._keep_only(domains != domains[row])
+        for domains in self._gathering:
+            self._keep_only(domains == domains[row])
+        self._gathering = []
+        reopened = False
+        for balance in self._balances:
+            change = balance.add(row)
+            if change == _CLOSED:
+                self.mask[balance.rows_of(int(balance.found.domains[row]))] = False
+            reopened = reopened or change == _SHIFTED
+        if reopened:
+            self.mask = self._balanced()
+
+    def _keep_only(self, rows: dtypes.Mask) -> None:
+        self.others &= rows
+        self.mask &= rows
+
+    def _balanced(self) -> dtypes.Mask:
+        mask = self.others.copy()
+        for balance in self._balances:
+            mask &= balance.open[balance.found.domains]
+        return mask
+
+    def _close_domains(self, snapshot: Snapshot) -> None:
+        """Find the domains within which a second pod of this shape is refused by its own anti-affinity.
+
+        Where every node is a domain of its own, that is the same as room for one.
+        """
+        namespaces, profile = snapshot.tallies.namespaces, self._shape.profile
+        for key in dict.fromkeys(
+            term.topology_key
+            for term in self._shape.spec.anti_affinity
+            if tallies.own_term_matches(term, profile, namespaces)
+            or tallies.carried_term_matches(term, profile, namespaces)
+        ):
+            domains = snapshot.nodes.label_ids(key)
+            present = domains != dtypes.ABSENT
+            named = domains[present & snapshot.nodes.alive]
+            if len(named) and int(np.bincount(named).max()) > 1:
+                self._closing.append(domains)
+            else:
+                self.room[present] = np.minimum(self.room[present], 1)
+
+    def _gather(self, snapshot: Snapshot) -> None:
+        """The first of its kind may go anywhere; where it goes decides for those that follow."""
+        terms = self._shape.spec.affinity
+        if not terms or not interpod.is_its_own_kind(snapshot, self._shape):
+            return
+        counts = snapshot.counts(tallies.MatchesAll(terms))
+        keys = dict.fromkeys(term.topology_key for term in terms)
+        if not any(interpod.occupied_domains(snapshot, key, counts).any() for key in keys):
+            self._gathering = [snapshot.nodes.label_ids(key) for key in keys]
+
+
+_UNCHANGED, _CLOSED, _SHIFTED = range(3)
+
+
+class _Balance:
+    """One spread constraint while pods of its shape are placed: counts, the emptiest domain, which are open."""
+
+    def __init__(self, found: spread.Spreading) -> None:
+        self.found = found
+        self.open = found.open_domains()
+        """Bool (n_domains + 1): one more pod may go there; the last entry is for nodes without the label."""
+        self._emptiest = found.emptiest
+        self._counts_emptiest = int(found.exists.sum()) >= max(found.constraint.min_domains, 1)
+        self._at_emptiest = int((found.per_domain[found.exists] == self._emptiest).sum())
+        self._rows: dict[int, dtypes.Rows] = {}
+
+    def rows_of(self, domain: int) -> dtypes.Rows:
+        rows = self._rows.get(domain)
+        if rows is None:
+            rows = self._rows[domain] = np.flatnonzero(self.found.domains == domain)
+        return rows
+
+    def add(self, row: int) -> int:
+        """Count one more pod; say what that changed."""
+        found = self.found
+        if not found.matches_itself or not found.included[row]:
+            return _UNCHANGED
+        domain = found.domains[row]
+        before = int(found.per_domain[domain])
+        found.per_domain[domain] = before + 1
+        if before == self._emptiest and self._counts_emptiest:
+            self._at_emptiest -= 1
+            if self._at_emptiest == 0:
+                self._emptiest = found.emptiest
+                self._at_emptiest = int((found.per_domain[found.exists] == self._emptiest).sum())
+                self.open = found.open_domains()
+                return _SHIFTED
+        if before + 1 > found.constraint.max_skew + self._emptiest - 1:
+            self.open[domain] = False
+            return _CLOSED
+        return _UNCHANGED
