@@ -1,0 +1,144 @@
+"""Drain rules: each alone on one pod, and all in order on the pods of a node."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from tests.conformance import objects
+from tests.conformance.outcome import Json, by_section
+from windlass.engine import disruption, facts
+from windlass.engine.drain import (
+    budget,
+    daemonset,
+    local_storage,
+    long_terminating,
+    mirror,
+    not_safe_to_evict,
+    on_completion,
+    replica_count,
+    replicated,
+    rules,
+    safe_to_evict,
+    system,
+    terminal,
+)
+from windlass.engine.drain.context import Context, ControllerKey, Options
+
+KINDS = {
+    "replication_controllers": "ReplicationController",
+    "replica_sets": "ReplicaSet",
+    "stateful_sets": "StatefulSet",
+    "jobs": "Job",
+}
+
+
+def seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _context(case: Json, options: Options, *, controllers_listed: bool = True) -> Context:
+    now_s = seconds(case["now"]) if "now" in case else 0.0
+    controllers = {_key(c): c for c in _controllers(case)} if controllers_listed else None
+    return Context(now_s, options, controllers, disruption.Remaining(map(objects.pdb, case.get("pdbs", ()))))
+
+
+def _controllers(case: Json) -> Iterable[facts.Controller]:
+    for field, kind in KINDS.items():
+        yield from (objects.controller(kind, listed) for listed in case.get(field, ()))
+    others = case.get("other_controllers_present", "")
+    for kind, key in (text.split(" ") for text in others.split(", ") if text):
+        namespace, name = key.split("/")
+        yield facts.Controller(kind, namespace, name)
+
+
+def _key(controller: facts.Controller) -> ControllerKey:
+    return controller.kind, controller.namespace, controller.name
+
+
+# ── One rule ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _opinion(rule: rules.Rule, case: Json, constants: Json) -> Json:
+    """The answer in the terms that the case is recorded in: the outcome, or only whether it blocks."""
+    case = constants | case
+    options = Options(
+        skip_custom_controllers=case.get("skip_custom_controllers", True),
+        min_replicas=case.get("min_replicas", 0),
+        system_pod_timeout_s=case.get("system_pod_timeout_s", 0.0),
+    )
+    found = rule(objects.pod(case["pod"]), _context(case, options))
+    reason = {} if found is None or found.reason is None else {"reason": str(found.reason)}
+    if "blocks" in case["expect"]:
+        return {"blocks": found is not None and found.blocks} | reason
+    return {"outcome": "no_opinion" if found is None else str(found.action)} | reason
+
+
+# ── All rules ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _chain(case: Json, constants: Json) -> Json:
+    case = constants | case
+    options = Options(
+        case["skip_system_pods"],
+        case["skip_local_storage"],
+        case["skip_custom_controllers"],
+        case.get("min_replicas", 0),
+        case["system_pod_timeout_s"],
+    )
+    moves = rules.pods_to_move(
+        [objects.pod(pod) for pod in case["pods"]],
+        _context(case, options, controllers_listed=case["controllers_listed"]),
+    )
+    return _lists(moves) | _blocked(moves)
+
+
+def _generated(case: Json, constants: Json) -> Json:
+    flags = case["options"]
+    options = Options(
+        flags["skip_system"],
+        flags["skip_local"],
+        flags["skip_custom"],
+        flags["min_replicas"],
+        flags["system_timeout_s"],
+    )
+    moves = rules.pods_to_move([objects.pod(pod) for pod in case["pods"]], _context(case, options))
+    return _blocked(moves) if moves.blocking else _lists(moves) | _blocked(moves)
+
+
+def _lists(moves: rules.Moves[facts.Pod]) -> Json:
+    """Pods are recorded sorted by name; their order on the node is not part of the answer."""
+    return {
+        "move": sorted(pod.key for pod in moves.move),
+        "daemonset": sorted(pod.key for pod in moves.daemonset),
+        "on_completion": sorted(pod.key for pod in moves.on_completion),
+    }
+
+
+def _blocked(moves: rules.Moves[facts.Pod]) -> Json:
+    if moves.blocking is None:
+        return {"blocked": False}
+    reason = moves.blocking.outcome.reason
+    return {"blocked": True, "blocking_pod": moves.blocking.pod.key, "reason": str(reason)}
+
+
+def _alone(rule: rules.Rule) -> Callable[[Json, Json], object]:
+    return lambda case, constants: _opinion(rule, case, constants)
+
+
+run_rules = by_section(
+    {
+        "chain": _chain,
+        "rule_budget": _alone(budget.decide),
+        "rule_daemonset": _alone(daemonset.decide),
+        "rule_local_storage": _alone(local_storage.decide),
+        "rule_long_terminating": _alone(long_terminating.decide),
+        "rule_mirror": _alone(mirror.decide),
+        "rule_not_safe_to_evict": _alone(not_safe_to_evict.decide),
+        "rule_on_completion": _alone(on_completion.decide),
+        "rule_replica_count": _alone(replica_count.decide),
+        "rule_replicated": _alone(replicated.decide),
+        "rule_safe_to_evict": _alone(safe_to_evict.decide),
+        "rule_system": _alone(system.decide),
+        "rule_terminal": _alone(terminal.decide),
+    }
+)
+run_chain = by_section({"generated": _generated})
