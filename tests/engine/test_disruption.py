@@ -50,9 +50,9 @@ def test_a_pod_counts_against_the_budgets_of_its_namespace_that_select_it(
     remaining = disruption.Remaining(listed)
     for pod in listed_pods:
         expected = tuple(i for i, budget in enumerate(listed) if covers(budget, pod))
-        assert remaining.matching(pod) == expected
+        assert remaining.matching(pod.namespace, pod.labels) == expected
         empty = [listed[i] for i in expected if listed[i].disruptions_allowed < 1]
-        assert remaining.exhausted(pod) == (empty[0] if empty else None)
+        assert remaining.exhausted(expected) == (empty[0] if empty else None)
 
 
 @given(budgets, pods)

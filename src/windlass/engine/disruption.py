@@ -14,6 +14,12 @@ from typing import NewType
 from windlass.engine import facts
 from windlass.selectors import LabelSelector, Operator
 
+Positions = tuple[int, ...]
+"""Budgets by their place in `Remaining.budgets`."""
+
+Seen = tuple[str | None, ...]
+"""A pod's values of the labels that budgets of its namespace look at (`Remaining.visible`); None where it has none."""
+
 Mark = NewType("Mark", int)
 """A place in the log of what was taken; `Remaining.undo` goes back to it."""
 
@@ -32,20 +38,31 @@ class Answer:
     budget: facts.PodDisruptionBudget | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """An `Answer` in numbers: which of the claims met which budget."""
+
+    can: bool
+    parallel: bool
+    blocking: int | None = None
+    position: int | None = None
+
+
 YES = Answer(can=True, parallel=True)
+AFFORDABLE = Spending(can=True, parallel=True)
 
 
 class _Namespace:
     """The budgets of one namespace: positions by selector, and the answers given so far."""
 
-    __slots__ = ("_anchored", "_answers", "_loose", "_selectors", "_visible")
+    __slots__ = ("_anchored", "_answers", "_loose", "_selectors", "visible")
 
     def __init__(self, selectors: Mapping[int, LabelSelector]) -> None:
         self._selectors = selectors
-        self._visible = sorted({key for selector in selectors.values() for key in selector.keys})
+        self.visible = tuple(sorted({key for selector in selectors.values() for key in selector.keys}))
         self._anchored: dict[tuple[str, str], list[int]] = {}
         self._loose: list[int] = []
-        self._answers: dict[tuple[str | None, ...], tuple[int, ...]] = {}
+        self._answers: dict[Seen, Positions] = {}
         for position, selector in selectors.items():
             self._file(position, selector)
 
@@ -58,18 +75,17 @@ class _Namespace:
                 return
         self._loose.append(position)
 
-    def matching(self, labels: Mapping[str, str]) -> tuple[int, ...]:
-        seen = tuple([labels.get(key) for key in self._visible])
+    def matching(self, seen: Seen) -> Positions:
         answer = self._answers.get(seen)
         if answer is None:
+            labels = {key: value for key, value in zip(self.visible, seen, strict=True) if value is not None}
             answer = self._answers[seen] = self._match(labels)
         return answer
 
-    def _match(self, labels: Mapping[str, str]) -> tuple[int, ...]:
+    def _match(self, labels: Mapping[str, str]) -> Positions:
         candidates = list(self._loose)
-        for key in self._visible:
-            if key in labels:
-                candidates += self._anchored.get((key, labels[key]), ())
+        for label in labels.items():
+            candidates += self._anchored.get(label, ())
         return tuple(sorted(p for p in candidates if self._selectors[p].matches(labels)))
 
 
@@ -93,37 +109,60 @@ class Remaining:
         """Disruptions left, in the order of `budgets`."""
         return tuple(self._allowed)
 
-    def matching(self, pod: facts.Pod) -> tuple[int, ...]:
-        """Positions of the budgets that the pod counts against, ascending."""
-        namespace = self._namespaces.get(pod.namespace)
-        return () if namespace is None else namespace.matching(pod.labels)
+    def visible(self, namespace: str) -> tuple[str, ...] | None:
+        """The labels that budgets of the namespace look at; None where no budget of it selects any pod."""
+        found = self._namespaces.get(namespace)
+        return None if found is None else found.visible
 
-    def exhausted(self, pod: facts.Pod) -> facts.PodDisruptionBudget | None:
-        """The first of the pod's budgets that allows no disruption any more."""
-        for position in self.matching(pod):
+    def matching(self, namespace: str, labels: Mapping[str, str]) -> Positions:
+        """The budgets that a pod with these labels counts against, ascending."""
+        found = self._namespaces.get(namespace)
+        return () if found is None else found.matching(tuple([labels.get(key) for key in found.visible]))
+
+    def matching_seen(self, namespace: str, seen: Seen) -> Positions:
+        """The same of a pod of which only the visible labels are known."""
+        return self._namespaces[namespace].matching(seen)
+
+    def exhausted(self, positions: Positions) -> facts.PodDisruptionBudget | None:
+        """The first of these budgets that allows no disruption any more."""
+        for position in positions:
             if self._allowed[position] < 1:
                 return self.budgets[position]
         return None
 
     def can_remove(self, pods: Sequence[facts.Pod]) -> Answer:
         """May these pods go? One by one needs something left in each of their budgets, at once enough for all."""
-        claims: dict[int, list[facts.Pod]] = {}
-        for pod in pods:
-            for position in self.matching(pod):
-                claims.setdefault(position, []).append(pod)
-        answer = YES
-        for position in sorted(claims):
-            left, claimants = self._allowed[position], claims[position]
+        found = self.can_spend([self.matching(pod.namespace, pod.labels) for pod in pods])
+        return Answer(
+            found.can,
+            found.parallel,
+            None if found.blocking is None else pods[found.blocking],
+            None if found.position is None else self.budgets[found.position],
+        )
+
+    def can_spend(self, claims: Iterable[Positions]) -> Spending:
+        """The same question about pods of which only their budgets are known."""
+        claimants: dict[int, list[int]] = {}
+        for number, positions in enumerate(claims):
+            for position in positions:
+                claimants.setdefault(position, []).append(number)
+        answer = AFFORDABLE
+        for position in sorted(claimants):
+            left, numbers = self._allowed[position], claimants[position]
             if left < 1:
-                return Answer(can=False, parallel=False, blocking=claimants[0], budget=self.budgets[position])
-            if left < len(claimants):
-                answer = Answer(can=True, parallel=False, blocking=claimants[-1], budget=self.budgets[position])
+                return Spending(False, False, numbers[0], position)
+            if left < len(numbers):
+                answer = Spending(True, False, numbers[-1], position)
         return answer
 
     def remove(self, pods: Iterable[facts.Pod]) -> None:
         """Count these pods as gone."""
-        for pod in pods:
-            for position in self.matching(pod):
+        self.spend(self.matching(pod.namespace, pod.labels) for pod in pods)
+
+    def spend(self, claims: Iterable[Positions]) -> None:
+        """Count pods as gone of which only their budgets are known."""
+        for positions in claims:
+            for position in positions:
                 self._allowed[position] -= 1
                 self._log.append(position)
 

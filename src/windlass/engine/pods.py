@@ -53,6 +53,11 @@ class PodTable:
         return len(self.rows)
 
     @property
+    def kind_ids(self) -> dtypes.Ids:
+        """Int32 (n_rows): the pod's kind, as a number in `kinds`."""
+        return self._kind_ids[: len(self.names)]
+
+    @property
     def shape_ids(self) -> dtypes.Ids:
         """Int32 (n_rows): the pod's shape, -1 for a row without a pod."""
         return self._shape_ids[: len(self.names)]

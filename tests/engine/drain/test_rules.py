@@ -4,51 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.drain import builders
+from tests.engine.drain.strategies import SCRATCH, SYSTEM, contexts, pods
 from windlass.engine import facts, pod_traits
 from windlass.engine.drain import rules
 from windlass.engine.drain.context import Context
 from windlass.engine.drain.outcome import Action, Reason
-
-SYSTEM = "kube-system"
-SCRATCH = facts.PodSpec(volumes=(facts.Volume("scratch", "emptyDir"),))
-LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
-
-contexts = st.builds(
-    lambda replicas, listed, allowed, **options: builders.context(
-        *[facts.Controller("ReplicaSet", "default", "web", replicas=r) for r in replicas],
-        listed=listed,
-        budgets=tuple(builders.budget(a, app="web") for a in allowed),
-        **options,
-    ),
-    replicas=st.lists(st.integers(0, 5), max_size=1),
-    listed=st.booleans(),
-    allowed=st.lists(st.integers(0, 2), max_size=2),
-    skip_system_pods=st.booleans(),
-    skip_local_storage=st.booleans(),
-    skip_custom_controllers=st.booleans(),
-    min_replicas=st.integers(0, 3),
-)
-pods = st.builds(
-    lambda annotations, **changes: builders.pod(
-        annotations={key: value for key, value in annotations.items() if value is not None}, **changes
-    ),
-    annotations=st.fixed_dictionaries(
-        {
-            pod_traits.SAFE_TO_EVICT: st.sampled_from([None, "true", "false", "on-completion", "maybe"]),
-            pod_traits.DAEMONSET_POD: st.sampled_from([None, None, "true"]),
-            pod_traits.MIRROR: st.sampled_from([None, None, None, "m"]),
-            LOCAL_VOLUMES: st.sampled_from([None, "scratch", " scratch"]),
-        }
-    ),
-    name=st.sampled_from(["p0", "p1", "p2"]),
-    namespace=st.sampled_from(["default", SYSTEM]),
-    owner=st.sampled_from([None, builders.REPLICA_SET, facts.Owner("apps/v1", "DaemonSet", "agent", "u")]),
-    spec=st.sampled_from([facts.PodSpec(), SCRATCH]),
-    phase=st.sampled_from(["Running", "Running", "Succeeded", "Failed"]),
-    restart_policy=st.sampled_from(["Always", "Never"]),
-    created_s=st.sampled_from([0.0, builders.NOW_S - 100, builders.NOW_S - 7200]),
-    deleted_s=st.sampled_from([None, None, builders.NOW_S - 10, builders.NOW_S - 100]),
-)
 
 
 @given(pods, contexts)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from windlass.engine import facts, pod_traits
 from windlass.engine.drain import (
@@ -43,25 +44,29 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+Item = TypeVar("Item")
+"""A pod, or what stands for one: its row in a snapshot."""
+
+
 @dataclass(frozen=True, slots=True)
-class Blocking:
+class Blocking(Generic[Item]):
     """The pod that keeps its node, and the outcome that says why."""
 
-    pod: facts.Pod
+    pod: Item
     outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Moves:
+class Moves(Generic[Item]):
     """What draining a node means for its pods. Where one blocks, the pods after it were not looked at."""
 
-    move: tuple[facts.Pod, ...] = ()
+    move: tuple[Item, ...] = ()
     """To be evicted, and to find room elsewhere."""
-    daemonset: tuple[facts.Pod, ...] = ()
+    daemonset: tuple[Item, ...] = ()
     """May be evicted; need no room elsewhere."""
-    on_completion: tuple[facts.Pod, ...] = ()
+    on_completion: tuple[Item, ...] = ()
     """To be waited for."""
-    blocking: Blocking | None = None
+    blocking: Blocking[Item] | None = None
 
 
 def judge(pod: facts.Pod, context: Context) -> Outcome | None:
@@ -73,19 +78,26 @@ def judge(pod: facts.Pod, context: Context) -> Outcome | None:
     return None
 
 
-def pods_to_move(candidates: Iterable[facts.Pod], context: Context) -> Moves:
+def pods_to_move(pods: Iterable[facts.Pod], context: Context) -> Moves[facts.Pod]:
     """What becomes of the pods of one node, in their order, up to the first that blocks."""
-    move: list[facts.Pod] = []
-    daemonset_pods: list[facts.Pod] = []
-    on_completion_pods: list[facts.Pod] = []
+    return sort_out(pods, lambda pod: judge(pod, context), pod_traits.is_daemonset)
+
+
+def sort_out(
+    items: Iterable[Item], opinion: Callable[[Item], Outcome | None], is_daemonset: Callable[[Item], bool]
+) -> Moves[Item]:
+    """What becomes of these, given the first opinion on each."""
+    move: list[Item] = []
+    daemonset_pods: list[Item] = []
+    on_completion_pods: list[Item] = []
     blocking = None
-    for pod in candidates:
-        outcome = judge(pod, context)
+    for item in items:
+        outcome = opinion(item)
         if outcome is None or outcome.action is Action.DRAIN:
-            (daemonset_pods if pod_traits.is_daemonset(pod) else move).append(pod)
+            (daemonset_pods if is_daemonset(item) else move).append(item)
         elif outcome.action is Action.WAIT:
-            on_completion_pods.append(pod)
+            on_completion_pods.append(item)
         elif outcome.action is Action.BLOCK:
-            blocking = Blocking(pod, outcome)
+            blocking = Blocking(item, outcome)
             break
     return Moves(tuple(move), tuple(daemonset_pods), tuple(on_completion_pods), blocking)

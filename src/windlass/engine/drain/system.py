@@ -13,7 +13,9 @@ NAMESPACE = "kube-system"
 
 
 def decide(pod: facts.Pod, context: Context) -> outcome.Outcome | None:
-    if pod.namespace != NAMESPACE or not context.options.skip_system_pods or context.budgets.matching(pod):
+    if pod.namespace != NAMESPACE or not context.options.skip_system_pods:
+        return None
+    if context.budgets.matching(pod.namespace, pod.labels):
         return None
     timeout_s = context.options.system_pod_timeout_s
     if pod.created_s and pod.created_s + timeout_s < context.now_s:

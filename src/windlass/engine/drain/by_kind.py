@@ -1,0 +1,91 @@
+"""The rules over a snapshot's rows: pods of one kind are judged once.
+
+All rules but three look only at what pods of one kind share (`pods.Kind`). What differs from pod to pod is whether it
+is terminating, the age of a system pod, and which budgets cover its labels. So the shared opinion is kept by kind, the
+budget rule, which comes last, is asked pod by pod, and the few pods that are terminating or in kube-system are put
+together and judged one by one. The outcomes are those of `rules.judge`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from windlass.engine import disruption, facts, pod_traits
+from windlass.engine.drain import budget, rules, system
+from windlass.engine.drain.context import Context
+from windlass.engine.drain.outcome import Outcome
+from windlass.engine.pods import PodTable
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What holds for every pod of a kind."""
+
+    outcome: Outcome | None
+    """Of all rules but the budget's; means nothing for pods that are terminating or in kube-system."""
+    is_daemonset: bool
+    namespace: str
+    visible: tuple[str, ...] | None
+    """The labels that budgets look at; None where no budget selects pods of the namespace."""
+
+
+class Judge:
+    """Opinions on the rows of one pod table in one context; to be made anew when either changes.
+
+    Budgets are an exception: what is spent of them, or given back, counts at once.
+    """
+
+    def __init__(self, table: PodTable, context: Context) -> None:
+        self._table = table
+        self._context = context
+        self._without_budgets = replace(context, budgets=disruption.Remaining())
+        self._kind_ids = table.kind_ids.tolist()
+        self._terminating = {row for row, (deleted_s, _) in table.times.items() if deleted_s is not None}
+        self._kinds: dict[int, _Shared] = {}
+        self._budgets: dict[int, disruption.Positions] = {}
+
+    def pods_to_move(self, rows: Iterable[int]) -> rules.Moves[int]:
+        """What becomes of the pods in these rows, in their order, up to the first that blocks."""
+        return rules.sort_out(rows, self.judge, self.is_daemonset)
+
+    def judge(self, row: int) -> Outcome | None:
+        """The first opinion on the pod in a row. None where no rule has one: the pod may go."""
+        shared = self._share(row)
+        if shared.namespace == system.NAMESPACE or row in self._terminating:
+            return rules.judge(self._table.fact(row, ""), self._context)
+        if shared.outcome is not None or shared.visible is None:
+            return shared.outcome
+        return budget.judge(self.budgets(row), self._context)
+
+    def is_daemonset(self, row: int) -> bool:
+        return self._share(row).is_daemonset
+
+    def budgets(self, row: int) -> disruption.Positions:
+        """The budgets that the pod counts against, for `Remaining.can_spend` and `Remaining.spend`."""
+        found = self._budgets.get(row)
+        if found is None:
+            found = self._budgets[row] = self._find_budgets(row)
+        return found
+
+    def _find_budgets(self, row: int) -> disruption.Positions:
+        shared = self._share(row)
+        if shared.visible is None:
+            return ()
+        flat = self._table.labels[row]
+        keys = flat[::2]
+        seen = tuple([flat[2 * keys.index(key) + 1] if key in keys else None for key in shared.visible])
+        return self._context.budgets.matching_seen(shared.namespace, seen)
+
+    def _share(self, row: int) -> _Shared:
+        kind = self._kind_ids[row]
+        shared = self._kinds.get(kind)
+        if shared is None:
+            shared = self._kinds[kind] = self._judge_kind(self._table.fact(row, ""))
+        return shared
+
+    def _judge_kind(self, pod: facts.Pod) -> _Shared:
+        return _Shared(
+            rules.judge(replace(pod, deleted_s=None), self._without_budgets),
+            pod_traits.is_daemonset(pod),
+            pod.namespace,
+            self._context.budgets.visible(pod.namespace),
+        )
