@@ -99,6 +99,23 @@ def test_long_terminating_pods_count_as_gone(deleted_ago_s: float, cpu: float) -
     assert measure(node(cpu=1000, memory=1000), pod(200, 0), going).cpu == cpu
 
 
+@pytest.mark.parametrize(
+    ("labels", "allocatable", "resource"),
+    [
+        ({}, (("cpu", 1),), None),
+        ({}, ((GPU, 0),), None),
+        ({}, ((GPU, 2),), GPU),
+        ({}, (("amd.com/gpu", 1), ("habana.ai/gaudi", 1)), "habana.ai/gaudi"),
+        ({"gpu": "t4"}, (("amd.com/gpu", 1), (GPU, 0)), "amd.com/gpu"),
+        ({"gpu": ""}, (), GPU),
+    ],
+)
+def test_the_gpu_that_counts_is_the_first_shown_or_nvidias_where_only_the_label_tells(
+    labels: dict[str, str], allocatable: facts.Resources, resource: str | None
+) -> None:
+    assert utilization.gpu_resource(facts.Node("n0", labels=labels, allocatable=allocatable), "gpu") == resource
+
+
 def test_a_node_that_is_set_aside_as_a_whole_divides_as_floats_do() -> None:
     options, daemon = Options(skip_daemonset_pods=True), pod(1000, 1000, owner=DAEMON)
     empty = measure(node(cpu=1000, memory=1000), daemon, options=options)

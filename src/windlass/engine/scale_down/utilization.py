@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from windlass.engine import facts, pod_traits
+from windlass.engine import facts, gpus, pod_traits
 from windlass.engine.dtypes import Amounts, Mask
 
 Floats = npt.NDArray[np.float64]
@@ -54,18 +54,25 @@ class Unknown:
         return f"node {self.node}: status.allocatable[{self.resource}] is missing or 0"
 
 
+def gpu_resource(node: facts.Node, label: str) -> str | None:
+    """The GPU that counts on the node: the first that it shows, or Nvidia's where only the provider's label tells."""
+    if not gpus.has_gpu(node, label):
+        return None
+    shown = dict(node.allocatable)
+    return next((name for name in gpus.RESOURCES if shown.get(name, 0) != 0), gpus.RESOURCES[0])
+
+
 def calculate(
-    node: facts.Node, pods: Iterable[facts.Pod], options: Options, gpu_resource: str | None, now_s: float
+    node: facts.Node, pods: Iterable[facts.Pod], options: Options, gpu: str | None, now_s: float
 ) -> Utilization | Unknown:
-    """The utilization of one node. `gpu_resource` names the GPU that the node has, or should have; None for none.
+    """The utilization of one node. `gpu` names the GPU resource that counts there (`gpu_resource`); None for none.
 
     A GPU that the node does not show (yet) counts as unused, so that a node whose driver never came up can go.
     """
     counted, set_aside = _split(pods, options, now_s)
-    if gpu_resource is not None:
-        gpu = _fraction(node, gpu_resource, counted, set_aside)
-        used = 0.0 if gpu is None else gpu
-        return Utilization(0.0, 0.0, used, gpu_resource, used)
+    if gpu is not None:
+        used = _fraction(node, gpu, counted, set_aside) or 0.0
+        return Utilization(0.0, 0.0, used, gpu, used)
     cpu = _fraction(node, facts.CPU, counted, set_aside)
     if cpu is None:
         return Unknown(node.name, facts.CPU)
