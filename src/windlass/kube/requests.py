@@ -88,10 +88,11 @@ class _ReadingWithStatus(_PlainReading):
         reported = self._reported.get(container.name)
         if not resizable or reported is None or reported.resources is None:
             return wanted
+        status = f"status.containerStatuses[{container.name}]"
         return self._effective(
             wanted,
-            fields.read_amounts(reported.resources.requests, "status.containerStatuses.resources.requests"),
-            fields.read_amounts(reported.allocated_resources, "status.containerStatuses.allocatedResources"),
+            fields.read_amounts(reported.resources.requests, f"{status}.resources.requests"),
+            fields.read_amounts(reported.allocated_resources, f"{status}.allocatedResources"),
         )
 
     def pod(self, spec: pods.PodSpec) -> Nano:

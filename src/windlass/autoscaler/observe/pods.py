@@ -6,7 +6,6 @@ node's name, and the random name of the token volume. The rest of the spec, as i
 
 import dataclasses
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -18,7 +17,7 @@ from windlass.engine import facts
 from windlass.kube import fields, requests
 from windlass.kube.models import meta, pods
 
-_TOKEN_VOLUME = re.compile(rb'"name": ?("kube-api-access-[a-z0-9]+"),\s*"projected":')
+_TOKEN_VOLUME = b'"kube-api-access-'
 Value = TypeVar("Value")
 
 _NO_STATUS = pods.PodStatus()
@@ -127,14 +126,15 @@ class Reader:
         own: dict[str, object] = {}
         if template.has_ephemeral:
             own["volumes"] = volumes.claim_ephemeral(template.spec.volumes, pod.meta.name or "")
-        if pending and node_name:
-            own["node_name"] = node_name
-        elif (
-            not pending and node_name and pod.status is not None and requests.is_resizing(template.amounts, pod.status)
-        ):
+        if pending:
+            if node_name:
+                own["node_name"] = node_name
+        elif node_name and pod.status is not None and requests.is_resizing(template.amounts, pod.status):
             amounts = requests.of_bound(pods.decode_spec(pod.spec), pod.status)
             own["requests"] = resources.read_requests(amounts)
-        return template.spec if not own else self._share(dataclasses.replace(template.spec, **own))  # type: ignore[arg-type]
+        if not own:
+            return template.spec
+        return self._share(dataclasses.replace(template.spec, **own))  # type: ignore[arg-type]
 
     def _share(self, value: Value) -> Value:
         """The first value equal to this one."""
@@ -143,20 +143,29 @@ class Reader:
 
 def _key(spec: bytes, node_name: str, metadata: meta.ObjectMeta) -> bytes:
     """Equal for pods whose specs differ in nothing but the node's name and the token volume's."""
-    text = spec
-    if node_name:
-        name = node_name.encode()
-        for field in (b'"nodeName":"%s"' % name, b'"nodeName": "%s"' % name):
-            # Found twice, it is also something else: a label that is asked for, say.
-            if text.count(field) == 1:
-                text = text.replace(field, b"")
-    for token in _TOKEN_VOLUME.findall(spec):
-        text = text.replace(token, b'"kube-api-access"')
-    key = hashlib.blake2b(text, digest_size=16)
-    key.update((metadata.namespace or "").encode())
     if b'"matchLabelKeys"' in spec:
-        key.update(repr(sorted((metadata.labels or {}).items())).encode())
+        own = f"{metadata.namespace} {sorted((metadata.labels or {}).items())}"
+    else:
+        own = metadata.namespace or ""
+    text = _blank_token_volume(spec)
+    field = b'"nodeName":"%s"' % node_name.encode()
+    before, _, after = text.partition(field)
+    # Found twice, it is also something else: a label that is asked for, say.
+    if field in after:
+        before, after = text, b""
+    key = hashlib.sha256(before)
+    key.update(after)
+    key.update(own.encode())
     return key.digest()
+
+
+def _blank_token_volume(spec: bytes) -> bytes:
+    """The spec with a common name for the projected volume that the API server adds to every pod."""
+    start = spec.find(_TOKEN_VOLUME)
+    if start < 0:
+        return spec
+    name = spec[start : spec.index(b'"', start + 1) + 1]
+    return spec.replace(name, _TOKEN_VOLUME) if name + b',"projected":' in spec else spec
 
 
 def _read_owner(metadata: meta.ObjectMeta) -> facts.Owner | None:

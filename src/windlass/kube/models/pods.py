@@ -20,12 +20,17 @@ class RestartRule(Model, frozen=True):
     action: str | None = None
 
 
+class VolumeMount(Model, frozen=True):
+    name: str | None = None
+
+
 class Container(Model, frozen=True):
     name: str | None = None
     resources: core.ResourceRequirements | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
+    volume_mounts: list[VolumeMount] | None = None
 
     @property
     def is_sidecar(self) -> bool:
