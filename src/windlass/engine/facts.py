@@ -145,6 +145,8 @@ class Volume:
     """The CSI driver of an inline CSI volume, or the one that took over an in-tree disk."""
     handle: str = ""
     """In-tree disk: the id by which that driver knows it. An inline CSI volume has none."""
+    pod_uid: str = ""
+    """Ephemeral: the pod whose own its claim must be."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -262,6 +264,8 @@ class PersistentVolume:
     driver: str = ""
     handle: str = ""
     """CSI: the volume handle. In-tree: the id by which its CSI driver would know it."""
+    attributes_class: str = ""
+    """Its VolumeAttributesClass: a claim binds only to a volume that has the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +286,7 @@ class PersistentVolumeClaim:
     selector: LabelSelector | None = None
     phase: str = "Pending"
     terminating: bool = False
+    attributes_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ are appended extend them, any other change of a node drops them.
 """
 
 from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Require
 _FIRST_ROWS = 64
 _FIRST_RESOURCES = (facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE, facts.PODS)
 PODS_COLUMN = _FIRST_RESOURCES.index(facts.PODS)
+
+Column = TypeVar("Column", dtypes.Mask, dtypes.Ids, dtypes.Amounts)
+"""An array (n_nodes,) of any of these dtypes."""
 
 TO_BE_DELETED = facts.Taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule")
 """What a node carries while it drains. `deleting` rows behave as if they had it."""
@@ -55,7 +59,7 @@ class NodeTable:
         self._allocatable = np.zeros((len(_FIRST_RESOURCES), _FIRST_ROWS), dtypes.RESOURCE)
         self._free = np.zeros((len(_FIRST_RESOURCES), _FIRST_ROWS), dtypes.RESOURCE)
         self._labels: dict[str, LabelColumn] = {}
-        self._kept: dict[Hashable, dtypes.Mask] = {}
+        self._kept: dict[Hashable, Any] = {}
         self._dead: list[int] = []
 
     # Columns
@@ -216,14 +220,18 @@ class NodeTable:
 
     # Masks that depend on nodes alone
 
-    def kept(self, key: Hashable, compute: Callable[[slice], dtypes.Mask]) -> dtypes.Mask:
-        """Bool (n_nodes): `compute` for all rows, once; for appended rows, when they appear."""
-        mask = self._kept.get(key)
-        if mask is None:
-            mask = self._kept[key] = compute(slice(0, self.count))
-        elif len(mask) < self.count:
-            mask = self._kept[key] = np.concatenate((mask, compute(slice(len(mask), self.count))))
-        return mask
+    def kept(self, key: Hashable, compute: Callable[[slice], Column]) -> Column:
+        """(n_nodes): `compute` for all rows, once; for appended rows, when they appear."""
+        column: Column | None = self._kept.get(key)
+        if column is None:
+            column = self._kept[key] = compute(slice(0, self.count))
+        elif len(column) < self.count:
+            column = self._kept[key] = np.concatenate((column, compute(slice(len(column), self.count))))
+        return column
+
+    def forget(self, key: Hashable) -> None:
+        """Drop what is kept under a key: something else that it depends on has changed."""
+        self._kept.pop(key, None)
 
     def requirement_mask(self, requirement: Requirement) -> dtypes.Mask:
         """Bool (n_nodes): the node's labels satisfy the requirement."""

@@ -1,11 +1,12 @@
 """Tallies: how many pods on each node have some property, kept current as pods come and go.
 
 Spread and affinity ask "how many pods here match this selector", symmetry asks "how many pods here carry this
-anti-affinity term", host ports and disks ask "how many pods here hold it". Each such question is a tally: a row of
-counts over all nodes. What one pod adds is fixed by its shape, so placing n pods of a shape is one addition.
+anti-affinity term", host ports ask "how many pods here hold it". Each such question is a tally: a row of counts over
+all nodes. What one pod adds is fixed by its shape, so placing n pods of a shape is one addition.
 
     matching tallies   judged per profile (namespace and labels), made when a filter first asks
     carried tallies    named by the pod's own spec, made when the first shape that carries them appears
+    holdings           claims and disks, which are many and each on few nodes: no rows of counts, but kept with them
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, shapes
+from windlass.engine import dtypes, facts, holdings, shapes
 from windlass.selectors import EVERYTHING, LabelSelector
 
 NamespaceLabels: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -52,10 +53,9 @@ class Carries:
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """Pods that hold a host port, a disk or a claim on their node."""
+    """Pods that hold a host port on their node."""
 
-    thing: facts.HostPort | facts.Volume | tuple[str, str]
-    """A port, an inline disk (its name left out), or a claim as (namespace, name)."""
+    port: facts.HostPort
 
 
 Matching: TypeAlias = Selected | MatchesAll
@@ -96,17 +96,7 @@ def carried_by(shape: shapes.Shape) -> list[Carried]:
     spec = shape.spec
     found: list[Carried] = [Carries(term) for term in spec.anti_affinity]
     found += [Holds(port) for port in spec.host_ports]
-    for volume in spec.volumes:
-        if volume.claim:
-            found.append(Holds((shape.namespace, volume.claim)))
-        elif volume.identity:
-            found.append(Holds(disk(volume)))
     return found
-
-
-def disk(volume: facts.Volume) -> facts.Volume:
-    """The volume without the name that its pod gives it: two pods that hold the same disk hold equal values."""
-    return facts.Volume("", volume.source, read_only=volume.read_only, identity=volume.identity, driver=volume.driver)
 
 
 class TallyTable:
@@ -117,8 +107,8 @@ class TallyTable:
         """Anti-affinity terms that some shape carries, by tally."""
         self.ports: dict[tuple[str, int], list[tuple[str, int]]] = {}
         """Host ports that some shape holds: (protocol, port) -> (ip, tally) of each."""
-        self.disks: dict[str, list[tuple[facts.Volume, int]]] = {}
-        """Inline disks that some shape holds: source -> (disk, tally) of each."""
+        self.held = holdings.Holdings()
+        """Claims and disks that pods hold."""
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self._shapes = table
         self._counts = np.zeros((8, 64), dtypes.COUNT)
@@ -126,6 +116,7 @@ class TallyTable:
         self._matching: list[tuple[int, Matching]] = []
         self._by_profile: dict[int, tuple[int, list[int]]] = {}
         self._carried: dict[int, list[int]] = {}
+        self._held_by: dict[int, tuple[holdings.Thing, ...]] = {}
         self._of_shape: dict[int, tuple[int, dtypes.Rows, dtypes.Counts]] = {}
         self._repelling: dict[int, tuple[int, list[tuple[facts.PodAffinityTerm, int]]]] = {}
         self._next = 0
@@ -168,12 +159,19 @@ class TallyTable:
         tallies, weights = self.of_shape(shape)
         if len(tallies):
             self._counts[tallies, row] += weights * dtypes.COUNT(pods)
+        if shape.spec.volumes:
+            for thing in self._things(shape):
+                self.held.add(thing, row, pods)
 
     def add_many(self, shape: shapes.Shape, rows: dtypes.Rows, pods: dtypes.Amounts) -> None:
         """Count pods of a shape on many distinct nodes at once."""
         tallies, weights = self.of_shape(shape)
         for tally, weight in zip(tallies.tolist(), weights.tolist(), strict=True):
             self._counts[tally, rows] += (pods * weight).astype(dtypes.COUNT)
+        if shape.spec.volumes:
+            for thing in self._things(shape):
+                for row, count in zip(rows.tolist(), pods.tolist(), strict=True):
+                    self.held.add(thing, row, count)
 
     def fill(self, tally: int, counts: dtypes.Amounts) -> None:
         self._counts[tally, : len(counts)] = counts
@@ -227,14 +225,18 @@ class TallyTable:
             self._carried[shape.id] = rows
         return rows
 
+    def _things(self, shape: shapes.Shape) -> tuple[holdings.Thing, ...]:
+        things = self._held_by.get(shape.id)
+        if things is None:
+            things = self._held_by[shape.id] = holdings.of_pod(shape.namespace, shape.spec)
+        return things
+
     def _list_carried(self, key: Carried, tally: int) -> None:
         match key:
             case Carries(term):
                 self.carriers[term] = tally
-            case Holds(facts.HostPort() as port):
+            case Holds(port):
                 self.ports.setdefault((port.protocol, port.port), []).append((port.ip, tally))
-            case Holds(facts.Volume() as volume):
-                self.disks.setdefault(volume.source, []).append((volume, tally))
 
     def _profile_rows(self, profile_id: int) -> list[int]:
         """Matching tallies that count a profile; only those made since it was last asked are judged."""
