@@ -16,6 +16,7 @@ from tests.conformance import (
     estimator,
     expanders,
     quotas,
+    removal,
     scheduler,
     similarity,
     utilization,
@@ -36,6 +37,7 @@ RUNNERS: dict[str, Runner] = {
     "utilization": utilization.run,
     "equivalence": equivalence.run,
     "budget_tracker": budgets.run,
+    "removal_simulation": removal.run,
 }
 
 

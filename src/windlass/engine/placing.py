@@ -173,6 +173,26 @@ def fill_first(rows: dtypes.Rows, room: dtypes.Amounts, count: int) -> Placed:
     return Placed(rows[used], taken[used], int(rows[used[-1]]))
 
 
+def fill_scattered(rows: dtypes.Rows, room: dtypes.Amounts, count: int, scatter: np.random.Generator) -> Placed:
+    """Each pod starts at a random row and takes the first with room from there on: the peer's order on new nodes.
+
+    All throws of a round are made at once; pods that find a row filled up meanwhile are thrown again.
+    """
+    taken = np.zeros(len(rows), dtypes.RESOURCE)
+    left = min(count, int(room.sum()))
+    while left > 0:
+        with_room = np.flatnonzero(taken < room)
+        starts = scatter.integers(len(rows), size=left)
+        found = with_room[np.searchsorted(with_room, starts) % len(with_room)]
+        before = taken.copy()
+        taken = np.minimum(taken + np.bincount(found, minlength=len(rows)), room)
+        left -= int((taken - before).sum())
+    used = np.flatnonzero(taken)
+    if not len(used):
+        return NOWHERE
+    return Placed(rows[used], taken[used], int(rows[used[-1]]))
+
+
 class Run:
     """What is feasible for the next pod of a shape, kept current while pods of that shape are placed.
 

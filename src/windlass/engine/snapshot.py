@@ -10,6 +10,7 @@ Pods that exist have rows; pods that are only imagined (a what-if's placements, 
 placed by shape and number. Facts change between decisions, never inside a fork.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -205,6 +206,52 @@ class Snapshot:
         node_row = int(self.pods.node_rows[pod_row])
         position = self._unsettle_at(pod_row)
         self._remember(self._settle_at, pod_row, node_row, position)
+
+    def bind_many(self, pod_rows: list[int], node_rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+        """Put waiting pods of one shape on distinct nodes: the first `counts[0]` of them on `node_rows[0]` and so on."""
+        shape = self.shape_of_row(pod_rows[0])
+        homes = np.repeat(node_rows, counts)
+        self.pods.node_rows[pod_rows] = homes
+        for pod_row, node_row in zip(pod_rows, homes.tolist(), strict=True):
+            self._pods_on[node_row].append(pod_row)
+        self._count_many(shape, node_rows, counts)
+        self._remember(self._unbind_many, shape, pod_rows, homes, node_rows, counts)
+
+    def _unbind_many(
+        self,
+        shape: shapes.Shape,
+        pod_rows: list[int],
+        homes: dtypes.Rows,
+        node_rows: dtypes.Rows,
+        counts: dtypes.Amounts,
+    ) -> None:
+        self._count_many(shape, node_rows, -counts)
+        for node_row in homes[::-1].tolist():
+            self._pods_on[node_row].pop()  # undone in reverse, so these are the last that came
+        self.pods.node_rows[pod_rows] = dtypes.ABSENT
+
+    def clear_node(self, node_row: int) -> list[int]:
+        """Take all pods off a node and return their rows; they wait."""
+        pod_rows = self._pods_on[node_row]
+        self._clear(node_row)
+        self._remember(self._unclear, node_row, pod_rows)
+        return pod_rows
+
+    def _clear(self, node_row: int) -> None:
+        for shape, count in self._shapes_of(self._pods_on[node_row]):
+            self._count(shape, node_row, -count)
+        self.pods.node_rows[self._pods_on[node_row]] = dtypes.ABSENT
+        self._pods_on[node_row] = []
+
+    def _unclear(self, node_row: int, pod_rows: list[int]) -> None:
+        self._pods_on[node_row] = pod_rows
+        self.pods.node_rows[pod_rows] = node_row
+        for shape, count in self._shapes_of(pod_rows):
+            self._count(shape, node_row, count)
+
+    def _shapes_of(self, pod_rows: list[int]) -> list[tuple[shapes.Shape, int]]:
+        counted = Counter(self.pods.shape_ids[pod_rows].tolist())
+        return [(self.shapes[shape_id], count) for shape_id, count in counted.items()]
 
     def append(self, template: facts.Node, names: list[str]) -> range:
         """Append nodes like the template, one per name. Only inside a fork."""

@@ -1,8 +1,9 @@
 """Binpacking: how many nodes of a template a set of pods needs, as the peer's estimator would count.
 
-Groups of pods go largest first. Each fills the nodes opened so far, first-fit; what is left opens more. Pods that do
-not mind each other are packed class-wise: room per node, cumulative sum, cut, `ceil(rest / per node)` new nodes. The
-others go one by one, but only what they touch is looked at again.
+Groups of pods go largest first. Each fills the nodes opened so far, round-robin from the node after the last that took
+a pod; what is left opens more. (The peer keeps new nodes in a map and so visits them in random order, which packs less
+tightly; `scatter` does as it does.) Pods that do not mind each other are packed class-wise: room per node, levels, cut,
+`ceil(rest / per node)` new nodes. The others go one by one, but only what they touch is looked at again.
 
 When packing stops for a group: its pod does not fit on an empty node, or the limiter grants no more nodes. A node that
 was opened and refused the pod stays open for the next group, and is not counted unless some pod uses it.
@@ -52,17 +53,19 @@ def estimate(
     limiter: limits.Limiter,
     config: FilterConfig,
     fastpath: bool = False,
+    scatter: np.random.Generator | None = None,
 ) -> Estimate:
     """Pack the groups onto new nodes like the template. The snapshot is left as it was found.
 
-    With `fastpath`, the group that gains most goes last and is counted by division instead of being packed.
+    With `fastpath`, the group that gains most goes last and is counted by division instead of being packed. With
+    `scatter`, open nodes are searched from a random one for every pod, as the peer does.
     """
     order = _order(groups, template)
     divided = _best_to_divide(snapshot, groups, order, template) if fastpath else None
     if divided is not None:
         order = [number for number in order if number != divided] + [divided]
     placed = [0] * len(groups)
-    packing = Packing(snapshot, template, limiter, config)
+    packing = Packing(snapshot, template, limiter, config, scatter)
     snapshot.fork()
     try:
         may_open = True
@@ -94,8 +97,16 @@ def _order(groups: Sequence[PodGroup], template: Template) -> list[int]:
 class Packing:
     """The nodes opened so far, in a fork of the snapshot that the caller opened."""
 
-    def __init__(self, snapshot: Snapshot, template: Template, limiter: limits.Limiter, config: FilterConfig) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        template: Template,
+        limiter: limits.Limiter,
+        config: FilterConfig,
+        scatter: np.random.Generator | None,
+    ) -> None:
         self._snapshot, self._template, self._limiter, self._config = snapshot, template, limiter, config
+        self._scatter = scatter
         self._first = snapshot.nodes.count
         self._with_pods = np.zeros(self._first, bool)
         self._divided = 0
@@ -114,13 +125,29 @@ class Packing:
         return self._last is not None and not self._with_pods[self._last]
 
     def fill_open_nodes(self, shape: shapes.Shape, count: int) -> int:
-        """Place pods on the nodes opened so far, first-fit; return how many found room."""
+        """Place pods on the nodes opened so far, round-robin; return how many found room."""
         if self._last is None:
             return 0
         rows, room = self._room(shape)
-        if room is not None:
-            return self._place(shape, placing.fill_first(rows, room, count))
-        return self._place_while(shape, count, lambda run: run.next(-1), self._new_nodes())
+        if room is None:
+            return self._place_while(shape, count, self._next, self._new_nodes())
+        if self._scatter is not None:
+            return self._place(shape, placing.fill_scattered(rows, room, count, self._scatter))
+        open_rows = room > 0
+        rows, room = rows[open_rows], room[open_rows]
+        cut = int(np.searchsorted(rows, self._pointer, side="right"))
+        placed = placing.fill_levels(np.roll(rows, -cut), np.roll(room, -cut), count)
+        if len(placed.rows):
+            self._pointer = placed.last
+        return self._place(shape, placed)
+
+    def _next(self, run: placing.Run) -> int | None:
+        if self._scatter is not None:
+            return run.next(int(self._scatter.integers(self._first, self._snapshot.nodes.count)))
+        row = run.next(self._pointer)
+        if row is not None:
+            self._pointer = row
+        return row
 
     def open_nodes(self, shape: shapes.Shape, count: int) -> tuple[int, bool]:
         """Open nodes for pods that the open ones refused: (how many are helped, may more nodes be opened?)."""

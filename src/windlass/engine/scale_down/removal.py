@@ -1,0 +1,105 @@
+"""Removal: could this node go, its pods finding room on others?
+
+While its pods look for places, the node stays as an empty ghost that takes none: topology domains that only it holds
+still count, as they will while it drains. If all find a place the node is gone and its pods stay where they went, so
+that the next candidate sees them; if not, everything is as it was.
+"""
+
+import enum
+from dataclasses import dataclass, field
+
+from windlass.engine import disruption, dtypes, searching
+from windlass.engine.drain import by_kind, rules
+from windlass.engine.predicates.config import FilterConfig
+from windlass.engine.snapshot import Snapshot
+
+
+class Unremovable(enum.StrEnum):
+    """Why a node cannot go. The names are the peer's."""
+
+    SCALE_DOWN_DISABLED_ANNOTATION = "ScaleDownDisabledAnnotation"
+    SCALE_DOWN_UNREADY_DISABLED = "ScaleDownUnreadyDisabled"
+    NOT_AUTOSCALED = "NotAutoscaled"
+    NOT_UNNEEDED_LONG_ENOUGH = "NotUnneededLongEnough"
+    NOT_UNREADY_LONG_ENOUGH = "NotUnreadyLongEnough"
+    NODE_GROUP_MIN_SIZE_REACHED = "NodeGroupMinSizeReached"
+    NODE_GROUP_MAX_DELETION_COUNT_REACHED = "NodeGroupMaxDeletionCountReached"
+    ATOMIC_SCALE_DOWN_FAILED = "AtomicScaleDownFailed"
+    MINIMAL_RESOURCE_LIMIT_EXCEEDED = "MinimalResourceLimitExceeded"
+    CURRENTLY_BEING_DELETED = "CurrentlyBeingDeleted"
+    NOT_UNDERUTILIZED = "NotUnderutilized"
+    NOT_UNNEEDED_OTHER_REASON = "NotUnneededOtherReason"
+    RECENTLY_UNREMOVABLE = "RecentlyUnremovable"
+    NO_PLACE_TO_MOVE_PODS = "NoPlaceToMovePods"
+    BLOCKED_BY_POD = "BlockedByPod"
+    UNEXPECTED_ERROR = "UnexpectedError"
+    NO_NODE_INFO = "NoNodeInfo"
+    BLOCKED_BY_ON_COMPLETION_POD = "BlockedByOnCompletionPod"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What became of one candidate. Pods are rows of the snapshot."""
+
+    node_name: str
+    reason: Unremovable | None = None
+    """Why it cannot go; None if it can."""
+    moves: rules.Moves[int] = field(default_factory=rules.Moves)
+    homeless: int | None = None
+    """The first pod that found no place, where that is the reason."""
+    is_risky: bool = False
+    """Its pods cannot all leave at once: budgets allow them only one after another."""
+
+    @property
+    def is_removable(self) -> bool:
+        return self.reason is None
+
+
+class RemovalSimulator:
+    """Tries candidates one after another; those that can go are gone for the ones that follow."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        judge: by_kind.Judge,
+        budgets: disruption.Remaining,
+        destinations: dtypes.Mask,
+        search: searching.Search,
+        config: FilterConfig,
+    ) -> None:
+        self._snapshot, self._judge, self._budgets = snapshot, judge, budgets
+        self._destinations = destinations & snapshot.nodes.alive
+        self._search, self._config = search, config
+
+    def simulate(self, node_name: str) -> Removal:
+        """Try to remove one node. Commits if its pods find places, leaves no trace otherwise."""
+        row = self._snapshot.nodes.rows.get(node_name)
+        if row is None or not self._snapshot.nodes.alive[row]:
+            return Removal(node_name, Unremovable.NO_NODE_INFO)
+        moves = self._judge.pods_to_move(self._snapshot.pods_on(row))
+        if moves.blocking is not None:
+            return Removal(node_name, Unremovable.BLOCKED_BY_POD, moves)
+        homeless = self._move_elsewhere(row, moves.move)
+        if homeless is not None:
+            return Removal(node_name, Unremovable.NO_PLACE_TO_MOVE_PODS, moves, homeless)
+        claims = [self._judge.budgets(pod_row) for pod_row in moves.move]
+        is_risky = not self._budgets.can_spend(claims).parallel
+        self._budgets.spend(claims)
+        return Removal(node_name, None, moves, is_risky=is_risky)
+
+    def _move_elsewhere(self, row: int, pod_rows: tuple[int, ...]) -> int | None:
+        """Find places for the pods of a node; None if all have one, else a pod that has not."""
+        snapshot, destinations = self._snapshot, self._destinations
+        was_destination = bool(destinations[row])
+        destinations[row] = False
+        snapshot.fork()
+        snapshot.clear_node(row)
+        snapshot.empty_out(row)
+        found = searching.find_places(snapshot, pod_rows, self._search, destinations, self._config, all_or_nothing=True)
+        if found.failed:
+            snapshot.revert()
+            destinations[row] = was_destination
+            return found.failed[0]
+        snapshot.retire(row)
+        snapshot.commit()
+        return None
