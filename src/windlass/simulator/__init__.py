@@ -1,5 +1,5 @@
 """A cluster without a cluster.
 
-Lives here: a plain scheduler that reads API models and shares no rule with the engine, so that the two can disagree.
+Lives here: a plain scheduler that reads API objects and shares no rule with the engine, so that the two can disagree.
 Never here: arrays, caches or anything clever; the simulator is the readable second opinion.
 """

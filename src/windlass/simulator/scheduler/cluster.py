@@ -1,0 +1,169 @@
+"""The cluster as the scheduler sees it: API objects, and which pod sits on which node.
+
+Objects are plain parsed JSON and are never changed in place: putting an object replaces its earlier version.
+"""
+
+import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass import errors
+from windlass.simulator.scheduler import requests
+
+Json = dict[str, Any]
+
+FINISHED = ("Succeeded", "Failed")
+NEVER = datetime.datetime.max.replace(tzinfo=datetime.UTC)
+
+
+def key_of(obj: Json) -> str:
+    """`namespace/name`, or the bare name of a cluster-scoped object."""
+    metadata = obj["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+
+
+def labels_of(obj: Json) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def annotations_of(obj: Json) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def priority_of(pod: Json) -> int:
+    return int(pod["spec"].get("priority") or 0)
+
+
+def is_terminating(obj: Json) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def node_name_of(pod: Json) -> str:
+    return str(pod["spec"].get("nodeName") or "")
+
+
+def nominated_node_of(pod: Json) -> str:
+    return str((pod.get("status") or {}).get("nominatedNodeName") or "")
+
+
+def is_same_pod(one: Json, other: Json) -> bool:
+    return one["metadata"].get("uid") == other["metadata"].get("uid") and key_of(one) == key_of(other)
+
+
+def read_time(text: str | None) -> datetime.datetime:
+    """A moment that the API spells, or the end of time where it spells none."""
+    return datetime.datetime.fromisoformat(text) if text else NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class SeatedPod:
+    """A pod on a node, and what it takes from the node's resources."""
+
+    pod: Json
+    requests: requests.Amounts
+
+    @classmethod
+    def of(cls, pod: Json) -> "SeatedPod":
+        return cls(pod, requests.of_seated(pod))
+
+
+@dataclass(slots=True)
+class NodeView:
+    """A node, what it has to give, and the pods on it by key."""
+
+    node: Json
+    allocatable: requests.Amounts
+    pods: dict[str, SeatedPod] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.node["metadata"]["name"])
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return labels_of(self.node)
+
+    def add(self, pod: Json) -> None:
+        self.pods[key_of(pod)] = SeatedPod.of(pod)
+
+    def remove(self, pod: Json) -> None:
+        del self.pods[key_of(pod)]
+
+    def copy(self) -> "NodeView":
+        return NodeView(self.node, self.allocatable, dict(self.pods))
+
+
+class ClusterView:
+    """All objects by kind and key. Pods that have finished are left out, as the scheduler never lists them."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeView] = {}
+        self.waiting: dict[str, Json] = {}
+        """Pods without a node."""
+        self.seated: dict[str, dict[str, SeatedPod]] = {}
+        """Pods by the name of their node, which need not exist (any more)."""
+        self.rejected: list[errors.InvalidObject] = []
+        self._others: dict[str, dict[str, Json]] = {}
+        self._seats: dict[str, str] = {}
+        """Node names by the key of the pod that sits there."""
+
+    @classmethod
+    def of(cls, objects: Iterable[Json]) -> "ClusterView":
+        """A view of these objects. Those that cannot be read are set aside in `rejected`."""
+        view = cls()
+        for obj in objects:
+            try:
+                view.put(obj)
+            except errors.InvalidObject as error:
+                view.rejected.append(error)
+        return view
+
+    def all_of(self, kind: str) -> dict[str, Json]:
+        """Objects of a kind other than Node and Pod, by key."""
+        return self._others.get(kind, {})
+
+    def find(self, kind: str, key: str) -> Json | None:
+        return self.all_of(kind).get(key)
+
+    def put(self, obj: Json) -> None:
+        """Add an object, or replace its earlier version."""
+        match obj["kind"]:
+            case "Node":
+                name = key_of(obj)
+                pods = self.seated.setdefault(name, {})
+                self.nodes[name] = NodeView(obj, requests.of_node(obj), pods)
+            case "Pod":
+                self._put_pod(obj)
+            case kind:
+                requests.check_storage(obj)
+                self._others.setdefault(kind, {})[key_of(obj)] = obj
+
+    def _put_pod(self, pod: Json) -> None:
+        seated = SeatedPod.of(pod)
+        self.remove(pod)
+        if (pod.get("status") or {}).get("phase") in FINISHED:
+            return
+        if node_name_of(pod):
+            self.seated.setdefault(node_name_of(pod), {})[key_of(pod)] = seated
+            self._seats[key_of(pod)] = node_name_of(pod)
+        else:
+            self.waiting[key_of(pod)] = pod
+
+    def remove(self, obj: Json) -> None:
+        """Drop an object; nothing happens if it is not there."""
+        key = key_of(obj)
+        match obj["kind"]:
+            case "Node":
+                self.nodes.pop(key, None)
+            case "Pod":
+                self.waiting.pop(key, None)
+                self.seated.get(self._seats.pop(key, ""), {}).pop(key, None)
+            case kind:
+                self._others.get(kind, {}).pop(key, None)
+
+    def bind(self, pod: Json, node_name: str) -> Json:
+        """Seat a waiting pod on a node and return it as it is now."""
+        bound = {**pod, "spec": {**pod["spec"], "nodeName": node_name}}
+        self.put(bound)
+        return bound

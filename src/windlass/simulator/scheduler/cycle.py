@@ -1,0 +1,159 @@
+"""One scheduling cycle: filter the nodes, choose one, or say why there is none and who should make room."""
+
+import fractions
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from windlass.simulator.scheduler import binding, filtering, message, preemption, queue, requests, resources
+from windlass.simulator.scheduler.check import Code, Refusal
+from windlass.simulator.scheduler.cluster import (
+    ClusterView,
+    Json,
+    NodeView,
+    annotations_of,
+    is_terminating,
+    nominated_node_of,
+    priority_of,
+)
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+AFTER_PREPARING = "no new claims to deallocate, preemption: "
+"""The scheduler asks its DynamicResources plugin before it preempts; this is the answer for a pod without claims."""
+BEFORE_PREPARING = "not found"
+"""The same plugin's answer if another refused the pod before it could look. Preemption is not tried then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The node for a pod, and what happens to the claims that waited for it."""
+
+    pod: Json
+    node_name: str
+    volumes: binding.Volumes = field(default_factory=binding.Volumes)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a pod stays where it is, as its PodScheduled condition will say, and who has to go for it."""
+
+    pod: Json
+    reason: str
+    """Of the condition: `Unschedulable` or `SchedulerError`."""
+    message: str
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    """By node, for the nodes that were looked at."""
+    nominated_node: str | None = None
+    """What `status.nominatedNodeName` becomes: empty to clear it, None to leave it as it is."""
+    victims: tuple[Json, ...] = ()
+    """Pods to delete, most important first. Those on their way out already are not among them."""
+    denominated: tuple[Json, ...] = ()
+    """Less important pods that had been promised a place on the node, and lose it."""
+
+
+def schedule(cluster: ClusterView, pod: Json) -> Placement | Failure:
+    """Find a node for a waiting pod. Nothing is changed: `bind` does that."""
+    if not cluster.nodes:
+        return Failure(pod, UNSCHEDULABLE, message.NO_NODES, nominated_node="")
+    prepared = filtering.prepare(cluster, pod)
+    if isinstance(prepared, Refusal):
+        text = message.refused_everywhere(len(cluster.nodes), prepared)
+        return Failure(pod, UNSCHEDULABLE, f"{text} {BEFORE_PREPARING}")
+    nominations = queue.nominations(cluster)
+    refusals: dict[str, Refusal] = {}
+    feasible: list[NodeView] = []
+    for node in _in_search_order(cluster, prepared):
+        refusal = preemption.refuse_with_nominated(prepared, node, nominations)
+        if refusal is None:
+            feasible.append(node)
+            if node.name == nominated_node_of(pod):
+                # The place that its victims left: the pod goes there without looking further.
+                break
+        else:
+            refusals[node.name] = refusal
+    errors = [refusal for refusal in refusals.values() if refusal.code is Code.ERROR]
+    if errors:
+        return Failure(pod, SCHEDULER_ERROR, errors[0].reasons[0], refusals, nominated_node="")
+    if feasible:
+        return _place(prepared, feasible)
+    return _make_room(preemption.Attempt(cluster, prepared, refusals, nominations))
+
+
+def _in_search_order(cluster: ClusterView, cycle: filtering.Cycle) -> Iterable[NodeView]:
+    """The nominated node first, then all that are worth looking at, by name."""
+    nominated = cluster.nodes.get(nominated_node_of(cycle.pod))
+    if nominated is not None:
+        yield nominated
+    for name, node in sorted(cluster.nodes.items()):
+        if node is not nominated and filtering.is_worth_looking_at(cycle, name):
+            yield node
+
+
+def _place(cycle: filtering.Cycle, feasible: list[NodeView]) -> Placement:
+    """The least occupied node, the first by name among equals."""
+    wanted = requests.of_pending(cycle.pod)
+    node = min(feasible, key=lambda node: (-_room_left(node, wanted), node.name))
+    for check in cycle.checks:
+        if isinstance(check, binding.VolumeBinding):
+            return Placement(cycle.pod, node.name, check.find_volumes(node))
+    return Placement(cycle.pod, node.name)
+
+
+def _room_left(node: NodeView, wanted: requests.Amounts) -> fractions.Fraction:
+    """The share of CPU and memory that stays free with the pod there, the mean of both."""
+    taken = resources.taken_from(node)
+    free = fractions.Fraction(0)
+    for name in ("cpu", "memory"):
+        has = node.allocatable.get(name, 0)
+        left = has - taken.get(name, 0) - wanted.get(name, 0)
+        free += fractions.Fraction(max(left, 0), has) if has else 0
+    return free / 2
+
+
+def _make_room(attempt: preemption.Attempt) -> Failure:
+    pod, cluster = attempt.pod, attempt.cluster
+    text = message.unavailable(len(cluster.nodes), attempt.refusals, _why_not_looked_at(attempt))
+    outcome = attempt.find_room()
+    if isinstance(outcome, preemption.NoRoom):
+        nominated = "" if outcome.clears_nomination else None
+        return Failure(
+            pod, UNSCHEDULABLE, f"{text} {AFTER_PREPARING}{outcome.reason}", attempt.refusals, nominated_node=nominated
+        )
+    victims = tuple(victim for victim in outcome.victims if not is_terminating(victim))
+    promised = attempt.nominations.get(outcome.node_name, ()) if victims else ()
+    denominated = tuple(other for other in promised if priority_of(other) < priority_of(pod))
+    return Failure(pod, UNSCHEDULABLE, text, attempt.refusals, outcome.node_name, victims, denominated)
+
+
+def _why_not_looked_at(attempt: preemption.Attempt) -> str:
+    """The reason for nodes outside the set that the pod's affinity names.
+
+    Upstream means to list the plugins that narrowed the search, but the one that refused the nominated node slips in.
+    """
+    plugins = {filtering.NOT_LOOKED_AT.plugin}
+    refusal = attempt.refusals.get(nominated_node_of(attempt.pod))
+    if refusal is not None:
+        plugins.add(refusal.plugin)
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]"
+
+
+def bind(cluster: ClusterView, placement: Placement) -> Json:
+    """Carry a placement out in the view: seat the pod and give its claims their volumes. Returns the bound pod.
+
+    Claims for which a volume has yet to be made are marked with the node; whoever makes volumes goes on from there.
+    """
+    for claim, volume in placement.volumes.bindings:
+        reference = {name: claim["metadata"].get(name) for name in ("namespace", "name", "uid")}
+        cluster.put({**volume, "spec": {**volume["spec"], "claimRef": reference}, "status": {"phase": "Bound"}})
+        spec = {**claim["spec"], "volumeName": volume["metadata"]["name"]}
+        bound = _annotate(claim, binding.BIND_COMPLETED, "yes")
+        cluster.put({**bound, "spec": spec, "status": {**(claim.get("status") or {}), "phase": "Bound"}})
+    for claim in placement.volumes.provisions:
+        cluster.put(_annotate(claim, binding.SELECTED_NODE, placement.node_name))
+    return cluster.bind(placement.pod, placement.node_name)
+
+
+def _annotate(obj: Json, name: str, value: str) -> Json:
+    annotations = {**annotations_of(obj), name: value}
+    return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}

@@ -1,0 +1,64 @@
+"""Run recorded verdicts against the simulator's scheduler: `python -m tests.conformance.second_opinion PATH…`.
+
+Compares plugin, code and reasons of every pair. Ends with a line `agree N/M`; exit code 0 only when N = M.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.conformance.__main__ import expand
+from tests.conformance.outcome import Json, Outcome, read_lines
+from windlass.simulator.scheduler import filtering
+from windlass.simulator.scheduler.check import Refusal
+from windlass.simulator.scheduler.cluster import ClusterView
+
+
+def run(path: Path) -> Iterator[Outcome]:
+    for case in read_lines(path):
+        yield run_case(case)
+
+
+def run_case(case: Json) -> Outcome:
+    cluster = ClusterView.of(case["objects"])
+    agreed = total = 0
+    differences = []
+    for pod in case["pending"]:
+        name = pod["metadata"]["name"]
+        found = {node: _spell(refusal) for node, refusal in filtering.judge(cluster, pod).items()}
+        for node, expected in case["verdicts"][name].items():
+            total += 1
+            if found.get(node, "node missing") == expected:
+                agreed += 1
+            else:
+                differences.append(f"{name} on {node}: expected {expected}, found {found.get(node)}")
+    return Outcome(case["name"], agreed, total, tuple(differences))
+
+
+def _spell(refusal: Refusal | None) -> Json | None:
+    if refusal is None:
+        return None
+    return {"plugin": refusal.plugin, "code": str(refusal.code), "reasons": list(refusal.reasons)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.second_opinion", description=__doc__)
+    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("--show", type=int, default=10, help="differences to print per file (default 10)")
+    arguments = parser.parse_args()
+    agreed = total = 0
+    for path in expand(arguments.paths):
+        outcomes = list(run(path))
+        differences = [f"  {outcome.name}: {text}" for outcome in outcomes for text in outcome.differences]
+        print(*differences[: arguments.show], sep="\n", end="\n" if differences else "")
+        file_agreed, file_total = sum(one.agreed for one in outcomes), sum(one.total for one in outcomes)
+        print(f"{path.name.split('.')[0]:20} {file_agreed}/{file_total}")
+        agreed += file_agreed
+        total += file_total
+    print(f"agree {agreed}/{total}")
+    return 0 if agreed == total else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
