@@ -208,7 +208,7 @@ class Snapshot:
         self._remember(self._settle_at, pod_row, node_row, position)
 
     def bind_many(self, pod_rows: list[int], node_rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
-        """Put waiting pods of one shape on distinct nodes: the first `counts[0]` of them on `node_rows[0]` and so on."""
+        """Put waiting pods of one shape on distinct nodes: the first `counts[0]` on `node_rows[0]` and so on."""
         shape = self.shape_of_row(pod_rows[0])
         homes = np.repeat(node_rows, counts)
         self.pods.node_rows[pod_rows] = homes
