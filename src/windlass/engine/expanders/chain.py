@@ -103,5 +103,5 @@ def choose(options: Sequence[T], strategies: Sequence[Strategy[T]], fallback: St
 
 def choose_option(options: Sequence[Option], names: Sequence[str], situation: Situation) -> Choice[Option]:
     """The option that the expanders named choose, ties drawn at random."""
-    fallback = Strategy[Option](ALWAYS_ONE, STRATEGIES[ALWAYS_ONE](situation))
+    (fallback,) = build([ALWAYS_ONE], situation)
     return choose(options, build(names, situation), fallback)

@@ -1,0 +1,96 @@
+"""The chain: names, narrowing and the draw at the end."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.expanders import build
+from windlass.engine.expanders import chain, priority
+from windlass.engine.expanders.option import Option
+from windlass.engine.expanders.pricing import PriceTable
+from windlass.errors import InvalidInput
+
+
+def situation(seed: int = 0) -> chain.Situation:
+    return chain.Situation(np.random.default_rng(seed), priority.compile_rules({1: ["a"]}), PriceTable({"": 1.0}), 5)
+
+
+def test_each_strategy_narrows_what_the_one_before_kept() -> None:
+    options = [
+        build.option("few-pods", 1, build.pods(1)),
+        build.option("many-nodes", 3, build.pods(4)),
+        build.option("best", 2, build.pods(4)),
+    ]
+    choice = chain.choose_option(options, ["most-pods", "least-nodes"], situation())
+    assert choice.winner is options[2]
+    assert [(name, build.groups(list(kept))) for name, kept in choice.steps] == [
+        ("most-pods", ["many-nodes", "best"]),
+        ("least-nodes", ["best"]),
+    ]
+
+
+def test_nobody_is_asked_after_one_option_is_left() -> None:
+    def refuse(_: object) -> list[str]:
+        raise AssertionError("asked although decided")
+
+    first: chain.Strategy[str] = chain.Strategy("first", lambda options: options[:1])
+    never: chain.Strategy[str] = chain.Strategy("never", refuse)
+    assert chain.choose(["x", "y"], [first, never], never).winner == "x"
+
+
+def test_a_tie_is_drawn_with_the_generator() -> None:
+    options = [build.option(group, 1, build.pods(1)) for group in "abcdef"]
+    winners = [chain.choose_option(options, ["least-nodes"], situation(seed)).winner for seed in range(40)]
+    assert {winner.group for winner in winners if winner} == set("abcdef")
+    once, again = (chain.choose_option(options, ["least-nodes"], situation(3)).winner for _ in range(2))
+    assert once is again
+
+
+def test_when_all_are_dropped_nothing_is_chosen() -> None:
+    options = [build.option("a", 0), build.option("b", 0)]
+    assert chain.choose_option(options, ["least-nodes", "most-pods"], situation()).winner is None
+    assert chain.choose_option([], ["random"], situation()).winner is None
+
+
+def test_an_unknown_name_is_refused_with_those_accepted() -> None:
+    with pytest.raises(InvalidInput, match="unknown expander 'cheapest'; accepted are random, most-pods, "):
+        chain.check_names(["random", "cheapest"])
+
+
+def test_a_name_given_twice_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="least-waste is named twice"):
+        chain.check_names(["least-waste", "price", "least-waste"])
+
+
+def test_a_strategy_after_random_is_refused_because_it_is_never_asked() -> None:
+    with pytest.raises(InvalidInput, match="price after random is never asked"):
+        chain.check_names(["random", "price"])
+
+
+def test_price_without_prices_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="price needs prices"):
+        chain.build(["price"], chain.Situation(np.random.default_rng(0)))
+
+
+def test_every_strategy_can_be_built_and_asked() -> None:
+    options = [build.option("a", 1, build.pods(1)), build.option("b", 1, build.pods(1))]
+    for name in chain.STRATEGIES:
+        (strategy,) = chain.build([name], situation())
+        assert all(option in options for option in strategy.keep(options))
+
+
+NAMES = st.lists(st.sampled_from([name for name in chain.STRATEGIES if name != "random"]), unique=True)
+
+
+@given(build.many_options, NAMES, st.booleans(), st.integers(0, 5))
+def test_the_winner_is_one_that_every_strategy_asked_kept(
+    options: list[Option], names: list[str], then_random: bool, seed: int
+) -> None:
+    choice = chain.choose_option(options, names + ["random"] * then_random, situation(seed))
+    left = list(options)
+    for _, kept in choice.steps:
+        assert all(option in left for option in kept)
+        left = list(kept)
+    assert choice.winner is (left[0] if left else None)
+    assert len(left) <= 1
