@@ -6,6 +6,7 @@ of it. An `InvalidField` never leaves the reading of one object.
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,7 @@ from windlass import errors
 from windlass.kube import quantity
 
 _COMPLAINT = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.\.\.|[^.\[\]]+")
 _MISMATCH = re.compile(r"Expected (?P<accepted>.*), got (?P<found>.*)")
 
 
@@ -27,14 +29,25 @@ class InvalidField(ValueError):
         return errors.InvalidObject(kind, name, self.field, self.found, self.accepted)
 
 
-def translate(error: msgspec.MsgspecError, within: str = "") -> InvalidField:
-    """The same complaint about the path that msgspec names, as it would be written in the object."""
+def translate(error: msgspec.MsgspecError, text: bytes | str | msgspec.Raw, within: str = "") -> InvalidField:
+    """The same complaint about the same path, with what the text holds there."""
+    if not isinstance(error, msgspec.ValidationError):
+        return InvalidField(within or "the object", str(error), "valid JSON")
     complaint = _COMPLAINT.fullmatch(str(error))
     path, what = (complaint["path"] or "", complaint["what"]) if complaint else ("", str(error))
     field = ".".join(part for part in (within, path) if part) or "the object"
-    if mismatch := _MISMATCH.fullmatch(what):
-        return InvalidField(field, mismatch["found"].strip("`"), mismatch["accepted"].replace("`", ""))
-    return InvalidField(field, what, "valid JSON" if isinstance(error, msgspec.DecodeError) else "a valid value")
+    mismatch = _MISMATCH.fullmatch(what)
+    accepted = mismatch["accepted"].replace("`", "") if mismatch else "a time such as 2006-01-02T15:04:05Z"
+    return InvalidField(field, _look_up(msgspec.json.decode(text), path), accepted)
+
+
+def _look_up(tree: Any, path: str) -> Any:
+    """What is at a path; of a map whose key is not told (`labels[...]`), all of it."""
+    for step in _STEP.findall(path):
+        if step == "...":
+            break
+        tree = tree[int(step)] if isinstance(tree, list) else tree[step]
+    return tree
 
 
 def choose(value: str | None, accepted: tuple[str, ...], at: str) -> str:

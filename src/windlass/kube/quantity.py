@@ -9,7 +9,7 @@ Kubernetes is more generous than its documentation: digits may be missing on eit
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 NANO = 10**9
 MILLI = 10**6
@@ -32,14 +32,8 @@ class Quantity:
     """An exact amount. Equal amounts are equal however they are spelled; the spelling's family is kept for printing."""
 
     nano: int
-    family: str = "decimal"
+    family: str = field(default="decimal", compare=False)
     """`decimal` (k, M), `binary` (Ki, Mi) or `exponent` (e3)."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Quantity) and self.nano == other.nano
-
-    def __hash__(self) -> int:
-        return hash(self.nano)
 
     def __add__(self, other: "Quantity") -> "Quantity":
         return Quantity(self.nano + other.nano, self.family if self.nano else other.family)

@@ -55,7 +55,7 @@ class Reader:
         except fields.InvalidField as error:
             raise error.of("Pod", pod.meta.key) from error
         except msgspec.MsgspecError as error:
-            raise fields.translate(error, "spec").of("Pod", pod.meta.key) from error
+            raise fields.translate(error, pod.spec, "spec").of("Pod", pod.meta.key) from error
 
     def _read(self, pod: pods.Pod, pending: bool) -> facts.Pod:
         metadata, status = pod.meta, pod.status or _NO_STATUS
@@ -125,7 +125,7 @@ class Reader:
         """The template's spec with what is this pod's own: claims, a resize under way, the node it asks for."""
         own: dict[str, object] = {}
         if template.has_ephemeral:
-            own["volumes"] = volumes.claim_ephemeral(template.spec.volumes, pod.meta.name or "")
+            own["volumes"] = volumes.claim_ephemeral(template.spec.volumes, pod.meta.name or "", pod.meta.uid or "")
         if pending:
             if node_name:
                 own["node_name"] = node_name
@@ -138,6 +138,8 @@ class Reader:
 
     def _share(self, value: Value) -> Value:
         """The first value equal to this one."""
+        if len(self._shared) >= 4 * self._limit:
+            self._shared = {}
         return self._shared.setdefault(value, value)  # type: ignore[return-value]
 
 

@@ -43,6 +43,7 @@ def _read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
         source=source,
         driver=driver,
         handle=handle,
+        attributes_class=spec.volume_attributes_class_name or "",
     )
 
 
@@ -96,6 +97,7 @@ def _read_claim(claim: core.PersistentVolumeClaim) -> facts.PersistentVolumeClai
         selector=selectors.read_labels(spec.selector, "spec.selector"),
         phase=(claim.status.phase if claim.status else None) or "Pending",
         terminating=metadata.deletion_timestamp is not None,
+        attributes_class=spec.volume_attributes_class_name or "",
     )
 
 

@@ -16,10 +16,10 @@ def read(volumes: list[pods.Volume] | None) -> tuple[facts.Volume, ...]:
     return tuple(volume for volume in found if volume is not None)
 
 
-def claim_ephemeral(volumes: tuple[facts.Volume, ...], pod_name: str) -> tuple[facts.Volume, ...]:
+def claim_ephemeral(volumes: tuple[facts.Volume, ...], pod_name: str, pod_uid: str) -> tuple[facts.Volume, ...]:
     """The same volumes, ephemeral ones with the claim that belongs to this pod."""
     return tuple(
-        facts.Volume(volume.name, volume.source, claim=f"{pod_name}-{volume.name}")
+        facts.Volume(volume.name, volume.source, claim=f"{pod_name}-{volume.name}", pod_uid=pod_uid)
         if volume.source == "ephemeral"
         else volume
         for volume in volumes

@@ -35,7 +35,8 @@ KINDS: dict[tuple[str, str], type[meta.Object]] = {
 }
 """Every kind that can be read, by (apiVersion, kind)."""
 
-Raw = bytes | msgspec.Raw | Mapping[str, Any]
+Json = bytes | str | msgspec.Raw
+Raw = Json | Mapping[str, Any]
 """An object as JSON text, or as the dicts and lists that YAML gives."""
 
 
@@ -58,6 +59,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel"):
 
 Model = TypeVar("Model", bound=meta.Object)
 
+_NAMELESS = "without a name"
 _HEADER = msgspec.json.Decoder(Header)
 _DECODERS = {model: msgspec.json.Decoder(model) for model in KINDS.values()}
 
@@ -79,25 +81,34 @@ def decode_as(model: type[Model], raw: Raw) -> Model:
     try:
         return _DECODERS[model].decode(text)  # type: ignore[return-value]
     except msgspec.MsgspecError as error:
-        raise fields.translate(error).of(model.__name__, _name(text)) from error
+        raise fields.translate(error, text).of(model.__name__, _name(text)) from error
 
 
 def read_header(raw: Raw) -> Header:
     """What an object says it is. InvalidObject if it is no object at all."""
+    text = as_json(raw)
     try:
-        return _HEADER.decode(as_json(raw))
+        return _HEADER.decode(text)
     except msgspec.MsgspecError as error:
-        raise fields.translate(error).of("object", _name(as_json(raw))) from error
+        raise fields.translate(error, text).of("object", _name(text)) from error
 
 
-def as_json(raw: Raw) -> bytes | msgspec.Raw:
-    return msgspec.json.encode(raw) if isinstance(raw, Mapping) else raw
+def as_json(raw: Raw) -> Json:
+    """The object as JSON text. InvalidObject if JSON has no word for it, as for a YAML key that is a list."""
+    if isinstance(raw, bytes | str | msgspec.Raw):
+        return raw
+    try:
+        return msgspec.json.encode(raw)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise errors.InvalidObject(
+            "object", "without a name", "the object", str(error), "what JSON can hold"
+        ) from error
 
 
-def _name(text: bytes | msgspec.Raw) -> str:
+def _name(text: Json) -> str:
     """`namespace/name` of an object that cannot be decoded, as well as it can be made out."""
     try:
         metadata = msgspec.json.decode(text)["metadata"]
         return "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))
     except (msgspec.MsgspecError, LookupError, TypeError, AttributeError):
-        return "without a name"
+        return _NAMELESS

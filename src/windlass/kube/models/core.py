@@ -94,6 +94,7 @@ class PersistentVolumeSpec(Model, frozen=True):
     capacity: Amounts | None = None
     access_modes: list[str] | None = None
     storage_class_name: str | None = None
+    volume_attributes_class_name: str | None = None
     volume_mode: str | None = None
     claim_ref: ObjectReference | None = None
     node_affinity: NodeAffinityOfVolume | None = None
@@ -123,6 +124,7 @@ class PersistentVolume(Object, frozen=True):
 
 class PersistentVolumeClaimSpec(Model, frozen=True):
     storage_class_name: str | None = None
+    volume_attributes_class_name: str | None = None
     volume_name: str | None = None
     resources: ResourceRequirements | None = None
     access_modes: list[str] | None = None
