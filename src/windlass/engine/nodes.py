@@ -60,6 +60,8 @@ class NodeTable:
         self._free = np.zeros((len(_FIRST_RESOURCES), _FIRST_ROWS), dtypes.RESOURCE)
         self._labels: dict[str, LabelColumn] = {}
         self._kept: dict[Hashable, Any] = {}
+        self._kept_here: dict[Hashable, Any] = {}
+        self._base = 0
         self._dead: list[int] = []
 
     # Columns
@@ -120,9 +122,10 @@ class NodeTable:
         """Give a node its row. A dead row is taken over before a new one is appended."""
         if self._dead:
             row = self._dead.pop()
-            self._kept.clear()
         else:
             row = self._append(1)
+            self._base = self.count
+        self._forget_all()
         self._write(row, node, node.name)
         self._free[:, row] = self._allocatable[:, row]
         return row
@@ -150,7 +153,7 @@ class NodeTable:
     def update(self, row: int, node: facts.Node) -> None:
         """Write a node's new facts; what its pods use stays used."""
         used = self._allocatable[:, row] - self._free[:, row]
-        self._kept.clear()
+        self._forget_all()
         self._write(row, node, node.name)
         self._free[: len(used), row] = self._allocatable[: len(used), row] - used
         self._free[len(used) :, row] = self._allocatable[len(used) :, row]
@@ -168,9 +171,11 @@ class NodeTable:
         self._alive[count : self.count] = False
         del self.facts[count:], self.names[count:]
         self.count = count
-        for key, mask in self._kept.items():
-            if len(mask) > count:
-                self._kept[key] = mask[:count]
+        self._kept_here.clear()
+
+    def _forget_all(self) -> None:
+        self._kept.clear()
+        self._kept_here.clear()
 
     def _write(self, row: int, node: facts.Node, name: str) -> None:
         self.facts[row], self.names[row] = node, name
@@ -221,23 +226,32 @@ class NodeTable:
     # Masks that depend on nodes alone
 
     def kept(self, key: Hashable, compute: Callable[[slice], Column]) -> Column:
-        """(n_nodes): `compute` for all rows, once; for appended rows, when they appear."""
-        column: Column | None = self._kept.get(key)
-        if column is None:
-            column = self._kept[key] = compute(slice(0, self.count))
-        elif len(column) < self.count:
-            column = self._kept[key] = np.concatenate((column, compute(slice(len(column), self.count))))
-        return column
+        """(n_nodes): `compute` for all rows, once; for appended rows, when they appear.
+
+        What was found for appended rows is dropped with them, all at once: they come and go too often to sort out.
+        """
+        here: Column | None = self._kept_here.get(key)
+        if here is not None and len(here) == self.count:
+            return here
+        if here is None:
+            here = self._kept.get(key)
+            if here is None:
+                here = self._kept[key] = compute(slice(0, self._base))
+        if len(here) < self.count:
+            here = self._kept_here[key] = np.concatenate((here, compute(slice(len(here), self.count))))
+        return here
 
     def forget(self, key: Hashable) -> None:
         """Drop what is kept under a key: something else that it depends on has changed."""
         self._kept.pop(key, None)
+        self._kept_here.pop(key, None)
 
     def requirement_mask(self, requirement: Requirement) -> dtypes.Mask:
         """Bool (n_nodes): the node's labels satisfy the requirement."""
-        return self.kept(requirement, lambda rows: self._accepts(requirement, rows))
+        return self.kept(requirement, lambda rows: self.accepts(requirement, rows))
 
-    def _accepts(self, requirement: Requirement, rows: slice) -> dtypes.Mask:
+    def accepts(self, requirement: Requirement, rows: slice) -> dtypes.Mask:
+        """Bool (n_rows): the labels of these nodes satisfy the requirement. Not kept: for what few ask about."""
         column = self.label_column(requirement.key)
         ids = column.ids[rows]
         match requirement.operator:

@@ -1,20 +1,98 @@
-"""VolumeZone."""
+"""VolumeZone: a volume with a zone or region label binds its pod to nodes of that zone or region.
 
-from windlass.engine import dtypes, shapes
+Only claims that the pod names are looked at, and only labels; what a volume's node affinity says is VolumeBinding's.
+A node without any zone or region label passes: such a cluster has one zone. A beta label on the volume is compared
+with the node's beta label or, where the node has none, with its successor.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from windlass.engine import dtypes, facts, nodes, shapes
+from windlass.engine.predicates import volume_claims
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
-from windlass.engine.verdict import Refusal
+from windlass.engine.storage import Storage
+from windlass.engine.verdict import Code, Reason, Refusal
+from windlass.selectors import Operator, Requirement
 
 NAME = "VolumeZone"
+OTHER_ZONE = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) had no available volume zone"),))
+UNBOUND = Reason("PersistentVolume had no name")
+NO_CLASS = Reason("PersistentVolumeClaim had no pv name and storageClass name")
+
+_SUCCESSORS = {
+    facts.ZONE_BETA: facts.ZONE,
+    facts.REGION_BETA: facts.REGION,
+    facts.ZONE: facts.ZONE,
+    facts.REGION: facts.REGION,
+}
+_ZONES_SEPARATOR = "__"
 
 
 def refuse(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Refusal | None:
+    """Every claim must have its volume, or a class that waits for the pod."""
+    for volume, claim in volume_claims.claimed(snapshot.storage, shape):
+        if volume_claims.is_named(volume):
+            reason = volume_claims.missing_claim(volume) if claim is None else _unplaced(snapshot.storage, claim)
+            if reason is not None:
+                return Refusal(NAME, Code.UNRESOLVABLE, (reason,))
     return None
+
+
+def _unplaced(storage: Storage, claim: facts.PersistentVolumeClaim) -> Reason | None:
+    if claim.volume_name:
+        if claim.volume_name in storage.volumes:
+            return None
+        return volume_claims.missing("persistentvolume", claim.volume_name)
+    if not claim.storage_class:
+        return NO_CLASS
+    if claim.storage_class not in storage.classes:
+        return volume_claims.missing("storageclass.storage.k8s.io", claim.storage_class)
+    return None if volume_claims.waits_for_consumer(storage, claim) else UNBOUND
 
 
 def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
-    return None
+    """Bool (n_nodes): True where every volume's zone is the node's; None if no volume has one."""
+    if not shape.spec.volumes:
+        return None
+    wanted = list(topologies(snapshot.storage, shape))
+    if not wanted:
+        return None
+    allowed = np.ones(snapshot.nodes.count, bool)
+    for key, values in wanted:
+        allowed &= _in_topology(snapshot.nodes, key, values)
+    return allowed | _has_no_zone(snapshot.nodes)
 
 
 def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
-    raise AssertionError("asked to explain a node that the filter lets pass")
+    return OTHER_ZONE
+
+
+def topologies(storage: Storage, shape: shapes.Shape) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(label key, values any of which will do) of the volumes that the pod's claims are bound to."""
+    for volume, claim in volume_claims.claimed(storage, shape):
+        found = storage.volumes.get(claim.volume_name) if claim is not None else None
+        if found is not None and volume_claims.is_named(volume):
+            for key in _SUCCESSORS:
+                zones = [zone.strip() for zone in found.labels.get(key, "").split(_ZONES_SEPARATOR)]
+                if all(zones):  # one empty, and the whole label says nothing
+                    yield key, tuple(sorted(set(zones)))
+
+
+def _in_topology(table: nodes.NodeTable, key: str, values: tuple[str, ...]) -> dtypes.Mask:
+    own = table.requirement_mask(Requirement(key, Operator.IN, values))
+    successor = _SUCCESSORS[key]
+    if successor == key:
+        return own
+    has_own = table.requirement_mask(Requirement(key, Operator.EXISTS))
+    return own | (~has_own & table.requirement_mask(Requirement(successor, Operator.IN, values)))
+
+
+def _has_no_zone(table: nodes.NodeTable) -> dtypes.Mask:
+    """Bool (n_nodes): no label tells where the node is."""
+    none = np.ones(table.count, bool)
+    for key in _SUCCESSORS:
+        none &= table.label_ids(key) == dtypes.ABSENT
+    return none
