@@ -1,12 +1,12 @@
 """A cluster's facts as the engine's snapshot."""
 
 from windlass.autoscaler.observe import cluster
-from windlass.engine import snapshot
+from windlass.engine import snapshot, storage
 
 
 def build(found: cluster.Cluster) -> snapshot.Snapshot:
     """All that was read, as columns. What was set aside is not in it."""
-    stored = (
+    stored: tuple[storage.Fact, ...] = (
         *found.volumes, *found.claims, *found.storage_classes, *found.csi_nodes, *found.csi_drivers, *found.capacities,
         *found.attachments,
     )  # fmt: skip
