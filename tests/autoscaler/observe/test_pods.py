@@ -22,7 +22,7 @@ def pod(spec: Json | None = None, *, name: str = "p", namespace: str = "ns", **m
 
 
 def read(spec: Json | None = None, *, pending: bool = False, **more: Any) -> facts.Pod:
-    return pods.Reader().read(pod(spec, **more), pending=pending)
+    return pods.Reader(remembered=100).read(pod(spec, **more), pending=pending)
 
 
 def test_identity_times_and_owner() -> None:
@@ -223,7 +223,7 @@ def test_match_label_keys_narrow_a_spread_constraint_to_the_pods_own_labels() ->
         "labelSelector": {"matchLabels": {"app": "a"}},
         "matchLabelKeys": ["hash", "absent"],
     }
-    reader = pods.Reader()
+    reader = pods.Reader(remembered=100)
     found = [
         reader.read(pod({"topologySpreadConstraints": [constraint]}, metadata={"labels": {"hash": value}}))
         for value in ("1", "2")
@@ -316,7 +316,7 @@ def deployed(number: int) -> Json:
 
 
 def test_pods_of_one_template_share_one_spec_wherever_they_are() -> None:
-    reader = pods.Reader()
+    reader = pods.Reader(remembered=100)
     found = [reader.read(pod(deployed(number), name=f"p{number}")) for number in range(5)]
 
     assert len({id(seen.spec) for seen in found}) == 1
@@ -325,7 +325,7 @@ def test_pods_of_one_template_share_one_spec_wherever_they_are() -> None:
 
 
 def test_a_label_that_happens_to_be_the_nodes_name_still_counts() -> None:
-    reader = pods.Reader()
+    reader = pods.Reader(remembered=100)
     specs = [{"nodeSelector": {"nodeName": name}, "nodeName": name} for name in ("n1", "n2")]
     found = [reader.read(pod(spec)) for spec in specs]
 
@@ -333,7 +333,7 @@ def test_a_label_that_happens_to_be_the_nodes_name_still_counts() -> None:
 
 
 def test_a_claim_named_like_a_token_volume_still_counts() -> None:
-    reader = pods.Reader()
+    reader = pods.Reader(remembered=100)
     names = ["kube-api-access-aaaaa", "kube-api-access-bbbbb"]
     found = [reader.read(pod({"volumes": [{"name": name, "ephemeral": {}}]})) for name in names]
 
@@ -341,7 +341,7 @@ def test_a_claim_named_like_a_token_volume_still_counts() -> None:
 
 
 def test_pods_of_one_template_do_not_share_what_is_their_own() -> None:
-    reader = pods.Reader()
+    reader = pods.Reader(remembered=100)
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}]}
     spec = {"volumes": [{"name": "v", "ephemeral": {}}], "affinity": {"podAffinity": affinity}}
     first, second = reader.read(pod(spec, name="a")), reader.read(pod(spec, name="b", namespace="other"))
@@ -358,7 +358,7 @@ def test_reading_does_not_depend_on_what_was_read_before() -> None:
     for i, spec in enumerate(specs):
         model = pod(spec, name=f"p{i}")
         for pending in (False, True):
-            assert reader.read(model, pending=pending) == pods.Reader().read(model, pending=pending)
+            assert reader.read(model, pending=pending) == pods.Reader(remembered=100).read(model, pending=pending)
 
 
 # ── Digest ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -427,7 +427,7 @@ def test_a_pending_pod_that_names_a_node_is_like_no_other() -> None:
 def test_spacing_of_the_text_changes_nothing() -> None:
     compact = msgspec.json.encode({"metadata": {"name": "p"}, "spec": deployed(1)})
     spaced = msgspec.json.format(compact, indent=2)
-    reader = pods.Reader()
+    reader = pods.Reader(remembered=100)
     first, second = (reader.read(models.decode_as(pod_models.Pod, text)) for text in (compact, spaced))
 
     assert first == second

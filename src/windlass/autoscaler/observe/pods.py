@@ -37,9 +37,9 @@ class Template:
 
 
 class Reader:
-    """Reads pods, and remembers templates. Two generations of them, so that those out of use are forgotten."""
+    """Reads pods, and remembers so many templates, in two generations, so that those out of use are forgotten."""
 
-    def __init__(self, remembered: int = 50_000) -> None:
+    def __init__(self, remembered: int) -> None:
         self._limit = remembered
         self._recent: dict[bytes, Template] = {}
         self._older: dict[bytes, Template] = {}
@@ -185,7 +185,7 @@ def _unschedulable_since(status: pods.PodStatus, created_s: float) -> float | No
     return None
 
 
-_reader = Reader()
+_reader = Reader(remembered=50_000)
 
 
 def read(pod: pods.Pod, *, pending: bool = False) -> facts.Pod:
