@@ -51,14 +51,23 @@ def holds_disks(shape: shapes.Shape) -> bool:
     return any(volume.claim or volume.identity or volume.driver for volume in shape.spec.volumes)
 
 
-def capacity(snapshot: Snapshot, shape: shapes.Shape, rows: dtypes.Rows, config: FilterConfig) -> dtypes.Amounts:
-    """Int64 (len(rows)): how many pods of the shape each node has room for, by resources alone."""
-    room: dtypes.Amounts | None = None
-    for column, amount in fit.checked(snapshot, shape, config):
-        here = snapshot.nodes.free[column, rows] // amount
-        room = here if room is None else np.minimum(room, here)
-    assert room is not None  # a pod always takes one of `pods`
-    return np.maximum(room, 0)
+def capacity(
+    snapshot: Snapshot, shape: shapes.Shape, rows: dtypes.Rows | slice, config: FilterConfig
+) -> dtypes.Amounts:
+    """Int64 (n_rows): how many pods of the shape each of these nodes has room for, by resources alone."""
+    checked = fit.checked(snapshot, shape, config)
+    here = [(snapshot.nodes.free[column][rows], amount) for column, amount in checked]
+    fits = np.ones(len(here[0][0]), bool)
+    for free, amount in here:
+        fits &= free >= amount
+    # Dividing is the costly part: only where at least one fits.
+    some = np.flatnonzero(fits)
+    most = np.full(len(some), np.iinfo(dtypes.RESOURCE).max)
+    for free, amount in here:
+        np.minimum(most, free[some] // amount, out=most)
+    room = np.zeros(len(fits), dtypes.RESOURCE)
+    room[some] = most
+    return room
 
 
 def place(

@@ -21,6 +21,9 @@ from windlass.engine import dtypes, facts, nodes, pods, shapes, storage, tallies
 FINISHED = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more: the scheduler never lists them."""
 
+_NEVER = 1 << 62
+"""Beyond every row."""
+
 
 class Snapshot:
     """Nodes, pods, shapes, tallies and storage of one cluster."""
@@ -37,6 +40,7 @@ class Snapshot:
         self._imagined: list[tuple[int, dtypes.Rows, dtypes.Amounts]] = []
         self._log: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._forks: list[int] = []
+        self._doomed = _NEVER
 
     # Facts that change
 
@@ -194,7 +198,8 @@ class Snapshot:
 
     def _unplace_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
         self._imagined.pop()
-        self._count_many(shape, rows, -counts)
+        if rows.min() < self._doomed:
+            self._count_many(shape, rows, -counts)
 
     def bind(self, pod_row: int, node_row: int) -> None:
         """Put a waiting pod on a node."""
@@ -298,9 +303,13 @@ class Snapshot:
     def revert(self) -> None:
         """Undo what was done since the last fork, last step first."""
         mark = self._forks.pop()
+        # Rows that are about to be cut off need no counting down first.
+        cuts = [arguments[0] for undo, arguments in self._log[mark:] if undo == self._cut]
+        self._doomed = min(cuts, default=_NEVER)
         while len(self._log) > mark:
             undo, arguments = self._log.pop()
             undo(*arguments)
+        self._doomed = _NEVER
 
     @property
     def forks(self) -> int:

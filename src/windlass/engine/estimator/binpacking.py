@@ -133,10 +133,8 @@ class Packing:
             return self._place_while(shape, count, self._next, self._new_nodes())
         if self._scatter is not None:
             return self._place(shape, placing.fill_scattered(rows, room, count, self._scatter))
-        open_rows = room > 0
-        rows, room = rows[open_rows], room[open_rows]
-        cut = int(np.searchsorted(rows, self._pointer, side="right"))
-        placed = placing.fill_levels(np.roll(rows, -cut), np.roll(room, -cut), count)
+        order = placing.rotate(np.flatnonzero(room), self._pointer - self._first)
+        placed = placing.fill_levels(rows[order], room[order], count)
         if len(placed.rows):
             self._pointer = placed.last
         return self._place(shape, placed)
@@ -264,9 +262,9 @@ class Packing:
         snapshot, config = self._snapshot, self._config
         rows = np.arange(self._first, snapshot.nodes.count)
         if placing.is_plain(snapshot, shape, config):
-            room = placing.capacity(snapshot, shape, rows, config)
-            room[~predicates.static_mask(snapshot, shape, config)[rows]] = 0
-            return rows, room
+            new = slice(self._first, snapshot.nodes.count)
+            allowed = predicates.static_mask(snapshot, shape, config)[new]
+            return rows, placing.capacity(snapshot, shape, new, config) * allowed
         if placing.holds_disks(shape):
             return rows, None
         run = placing.Run(snapshot, shape, self._new_nodes(), config)

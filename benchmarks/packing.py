@@ -1,0 +1,44 @@
+"""50,000 pods in 100 shapes onto new nodes, against placing them one by one."""
+
+import time
+
+from benchmarks import clusters
+from windlass.engine import snapshot as snapshots
+from windlass.engine.estimator import binpacking, limits
+from windlass.engine.facts import PodSpec
+from windlass.engine.predicates import config
+
+SHAPES, PODS = 100, 50_000
+
+
+def run() -> dict[str, float]:
+    random = clusters.generator()
+    snapshot = snapshots.build([clusters.node(0, 16_000, 64 * clusters.GIB)], [])
+    template = binpacking.Template(clusters.node(1, 32_000, 128 * clusters.GIB))
+    groups = []
+    for number in range(SHAPES):
+        spec = PodSpec(
+            requests=clusters.requests(
+                int(random.integers(1, 40)) * 100, int(random.integers(1, 64)) * clusters.GIB // 8
+            )
+        )
+        pod = next(clusters.pods_of(f"app-{number}", 1, spec))
+        groups.append(binpacking.PodGroup(snapshot.shape_of(pod), PODS // SHAPES))
+
+    def pack(these: list[binpacking.PodGroup]) -> tuple[float, binpacking.Estimate]:
+        started = time.perf_counter()
+        found = binpacking.estimate(snapshot, these, template, limits.Limiter([]), config.DEFAULT)
+        return time.perf_counter() - started, found
+
+    seconds, found = min((pack(groups) for _ in range(5)), key=lambda pair: pair[0])
+    singly = [binpacking.PodGroup(group.shape, 1) for group in groups for _ in range(group.count)]
+    reference_seconds, one_by_one = pack(singly)
+    if (found.nodes, sum(found.placed)) != (one_by_one.nodes, sum(one_by_one.placed)):
+        raise SystemExit(f"packing: {found.nodes} nodes class-wise, {one_by_one.nodes} one by one")
+    return {
+        "seconds": seconds,
+        "reference_seconds": reference_seconds,
+        "ratio": reference_seconds / seconds,
+        "pods_per_second": PODS / seconds,
+        "nodes": found.nodes,
+    }
