@@ -27,6 +27,11 @@ def handle(source: str, disk: str, labels: Mapping[str, str] | None = None) -> s
     return disk if source in DRIVERS else ""
 
 
+def is_managed(azure_kind: str | None) -> bool:
+    """Azure's driver took over managed disks only; the API server writes `Shared` where no kind was given."""
+    return azure_kind is None or azure_kind.lower() == "managed"
+
+
 def _handle_aws(disk: str) -> str:
     """`vol-1`, or `aws://zone/vol-1`, which older volumes have."""
     if not disk.startswith("aws://"):

@@ -54,7 +54,9 @@ def _read_source(spec: core.PersistentVolumeSpec, metadata: meta.ObjectMeta) -> 
     source = next((_api_name(name) for name in _SOURCES if getattr(spec, name) is not None), "")
     if source not in intree.DRIVERS:
         return source, "", ""
-    return source, intree.DRIVERS[source], intree.handle(source, _read_disk(spec), metadata.labels)
+    is_known = spec.azure_disk is None or intree.is_managed(spec.azure_disk.kind)
+    handle = intree.handle(source, _read_disk(spec), metadata.labels) if is_known else ""
+    return source, intree.DRIVERS[source], handle
 
 
 def _read_disk(spec: core.PersistentVolumeSpec) -> str:

@@ -58,7 +58,7 @@ def _read_disk(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
     if (aws := volume.aws_elastic_block_store) is not None:
         return _disk(name, "awsElasticBlockStore", aws.volume_id, aws.read_only)
     if (azure := volume.azure_disk) is not None:
-        return _disk(name, "azureDisk", azure.disk_uri, azure.read_only)
+        return _disk(name, "azureDisk", azure.disk_uri, azure.read_only, is_known=intree.is_managed(azure.kind))
     if (cinder := volume.cinder) is not None:
         return _disk(name, "cinder", cinder.volume_id, cinder.read_only)
     if (portworx := volume.portworx_volume) is not None:
@@ -66,14 +66,14 @@ def _read_disk(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
     return None
 
 
-def _disk(name: str, source: str, disk: str | None, read_only: bool | None) -> facts.Volume:
+def _disk(name: str, source: str, disk: str | None, read_only: bool | None, *, is_known: bool = True) -> facts.Volume:
     return facts.Volume(
         name,
         source,
         read_only=bool(read_only),
         identity=(disk or "",),
         driver=intree.DRIVERS[source],
-        handle=intree.handle(source, disk or ""),
+        handle=intree.handle(source, disk or "") if is_known else "",
     )
 
 

@@ -128,7 +128,7 @@ class Attached:
             try:
                 volume = attachable(self._storage, thing)
             except Unattachable as error:
-                self.broken[row] = error.reason
+                self.broken.setdefault(row, error.reason)
             else:
                 if volume is not None:
                     used.add(volume)

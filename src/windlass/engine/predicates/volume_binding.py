@@ -37,7 +37,7 @@ REASONS = {
     Fault.NO_SPACE: Reason("node(s) did not have enough free storage"),
     Fault.GONE: Reason("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
 }
-UNTRANSLATABLE = Refusal(NAME, Code.ERROR, (Reason("could not translate pv"),))
+UNTRANSLATABLE = Refusal(NAME, Code.ERROR, (Reason('running "VolumeBinding" filter plugin: could not translate pv'),))
 """Of an in-tree volume whose CSI driver took over, but would not know it by its id."""
 
 Faults = npt.NDArray[np.uint8]

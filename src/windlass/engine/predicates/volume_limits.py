@@ -26,7 +26,8 @@ def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtype
         return None
     wanted = find_wanted(snapshot, shape)
     if isinstance(wanted, Refusal):
-        return np.zeros(snapshot.nodes.count, bool)
+        # Without a CSINode nobody asks what a disk is.
+        return _lacks_drivers(snapshot) if wanted.code is Code.ERROR else np.zeros(snapshot.nodes.count, bool)
     if not wanted:
         return None
     attached = _attached(snapshot)
@@ -42,7 +43,7 @@ def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterCon
     if isinstance(wanted, Refusal):
         return wanted
     broken = _attached(snapshot).broken.get(row)
-    return TOO_MANY if broken is None else Refusal(NAME, Code.ERROR, (broken,))
+    return TOO_MANY if broken is None else _give_up(broken)
 
 
 def find_wanted(snapshot: Snapshot, shape: shapes.Shape) -> set[Attachable] | Refusal:
@@ -57,7 +58,11 @@ def find_wanted(snapshot: Snapshot, shape: shapes.Shape) -> set[Attachable] | Re
         things = holdings.of_pod(shape.namespace, shape.spec)
         return {found for thing in things if (found := attachable(snapshot.storage, thing)) is not None}
     except Unattachable as error:
-        return Refusal(NAME, Code.ERROR, (error.reason,))
+        return _give_up(error.reason)
+
+
+def _give_up(reason: Reason) -> Refusal:
+    return Refusal(NAME, Code.ERROR, (Reason('running "NodeVolumeLimits" filter plugin: {}', (reason,)),))
 
 
 def _attached(snapshot: Snapshot) -> Attached:
@@ -84,6 +89,12 @@ def _limits(snapshot: Snapshot, driver: str) -> dtypes.Counts:
         return np.fromiter((_UNLIMITED if limit is None else limit for limit in limits), dtypes.COUNT)
 
     return snapshot.storage.column(snapshot.nodes, ("volume limit", driver), compute)
+
+
+def _lacks_drivers(snapshot: Snapshot) -> dtypes.Mask:
+    """Bool (n_nodes): no CSINode tells what drivers the node has."""
+    csi_nodes = snapshot.storage.csi_nodes
+    return np.fromiter((name not in csi_nodes for name in snapshot.nodes.names), bool, snapshot.nodes.count)
 
 
 def _is_limited(snapshot: Snapshot, row: int) -> bool:

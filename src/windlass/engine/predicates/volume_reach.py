@@ -12,7 +12,7 @@ import numpy.typing as npt
 from windlass.engine import dtypes, facts, nodes
 from windlass.engine.predicates import volume_migration
 from windlass.engine.storage import Storage
-from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
+from windlass.selectors import NodeSelector, Operator, Requirement
 
 
 def reached(
@@ -46,22 +46,20 @@ def _migrated(table: nodes.NodeTable, storage: Storage, plugin: str) -> dtypes.M
 
 
 def selected(table: nodes.NodeTable, selector: NodeSelector | None, rows: slice) -> dtypes.Mask:
-    """Bool (n_rows): the nodes' labels match a volume's node affinity; no affinity matches all."""
+    """Bool (n_rows): the nodes' labels match a volume's node affinity; no affinity matches all.
+
+    The scheduler shows the affinity a node's labels but not its name: what a term says of names is passed over.
+    """
     if selector is None:
         return np.ones(rows.stop - rows.start, bool)
     mask = np.zeros(rows.stop - rows.start, bool)
     for term in selector.terms:
-        if _is_possible(term):
+        if not term.is_empty:
             matching = np.ones(len(mask), bool)
             for requirement in term.expressions:
                 matching &= table.accepts(requirement, rows)
             mask |= matching
     return mask
-
-
-def _is_possible(term: NodeSelectorTerm) -> bool:
-    """The scheduler shows a volume's affinity the labels of a node, but not its name: no name is ever the one."""
-    return not term.is_empty and all(field.operator is Operator.NOT_IN for field in term.fields)
 
 
 class RowIndex:
@@ -77,7 +75,7 @@ class RowIndex:
         """Where `selected` is true."""
         if selector is None:
             return self._everywhere
-        found = [self.of_requirements(term.expressions) for term in selector.terms if _is_possible(term)]
+        found = [self.of_requirements(term.expressions) for term in selector.terms if not term.is_empty]
         if len(found) == 1:
             return found[0]
         return np.unique(np.concatenate(found)) if found else self._everywhere[:0]

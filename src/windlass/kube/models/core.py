@@ -73,6 +73,7 @@ class AWSElasticBlockStore(Model, frozen=True):
 
 class AzureDisk(Model, frozen=True):
     disk_uri: str | None = msgspec.field(default=None, name="diskURI")
+    kind: str | None = None
     read_only: bool | None = None
 
 
