@@ -1,0 +1,108 @@
+"""The clock port: whoever needs the time or wants to wait asks a `Clock`, never the operating system.
+
+`Real` is the machine's. `Virtual` stands still while anything can run and jumps to the next thing due when nothing
+can, so that hours pass in milliseconds and every run is the same:
+
+    clock = Virtual()
+    clock.run(scenario())     # its sleeps, and all timers of asyncio, cost nothing
+"""
+
+import asyncio
+import selectors
+import time
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+_STALL_S = 10.0
+"""Real seconds that a virtual clock with nothing due waits for a thread or a socket before it gives up."""
+
+# CLOCK_BOOTTIME goes on while the machine sleeps; a leader that slept must know that its lease ran out meanwhile.
+_STEADY = getattr(time, "CLOCK_BOOTTIME", None)
+
+
+class Clock(Protocol):
+    """What time it is, and how to let it pass."""
+
+    def now_s(self) -> float:
+        """Seconds since the epoch, as the wall clock has it: for people and API objects. It may be set back."""
+
+    def monotonic_s(self) -> float:
+        """Seconds since some fixed moment; never goes back. For everything that lasts or expires."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait. Zero or less lets others run."""
+
+
+class Real:
+    """The machine's clock."""
+
+    def now_s(self) -> float:
+        return time.time()
+
+    def monotonic_s(self) -> float:
+        return time.monotonic() if _STEADY is None else time.clock_gettime(_STEADY)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(seconds, 0.0))
+
+
+class Virtual:
+    """A clock that jumps. Begins at `now_s` by the wall and at zero by the monotonic reading."""
+
+    def __init__(self, now_s: float = 0.0) -> None:
+        self._elapsed_s = 0.0
+        self._wall_at_zero_s = now_s
+
+    def now_s(self) -> float:
+        return self._wall_at_zero_s + self._elapsed_s
+
+    def monotonic_s(self) -> float:
+        return self._elapsed_s
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(max(seconds, 0.0))
+
+    def set_wall(self, now_s: float) -> None:
+        """Someone corrects the wall clock, forward or back. Nothing that waits notices."""
+        self._wall_at_zero_s = now_s - self._elapsed_s
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end in virtual time. Sleeps and asyncio's timers all follow this clock."""
+        with asyncio.Runner(loop_factory=lambda: _Loop(self)) as runner:
+            return runner.run(main)
+
+    def _advance(self, seconds: float) -> None:
+        self._elapsed_s += seconds
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """An event loop whose time is a virtual clock's."""
+
+    def __init__(self, clock: Virtual) -> None:
+        self._clock = clock
+        super().__init__(_Jump(clock))
+
+    def time(self) -> float:
+        return self._clock.monotonic_s()
+
+
+class _Jump(selectors.DefaultSelector):
+    """Asked to wait, it looks for what is there already, and otherwise moves the clock instead."""
+
+    def __init__(self, clock: Virtual) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
+        if timeout is not None:
+            self._clock._advance(timeout)
+            return ready
+        ready = super().select(_STALL_S)
+        if not ready:
+            raise RuntimeError("virtual clock: everything waits, and nothing is due ever again")
+        return ready

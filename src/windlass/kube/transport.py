@@ -1,0 +1,74 @@
+"""The port to an API server: a request value goes out, an answer with a stream of bytes comes back.
+
+One method. `http.Http` speaks to real servers, the embedded API server answers in process, and tests inject their
+faults here, below the client. A transport keeps no promise beyond one exchange: retries, rates, time limits and the
+meaning of answers belong to whoever sends.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A client certificate and its private key, PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, as a value: building it needs no I/O."""
+
+    method: str
+    path: str
+    """From the root, each segment percent-encoded: `/api/v1/nodes/worker-1`."""
+    query: tuple[tuple[str, str], ...] = ()
+    """Parameters in order, not yet encoded."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Names in lower case."""
+    body: bytes = b""
+    timeout_s: float = 30.0
+    """The answer must be in within this time; of a stream, its beginning, and then more of it."""
+    certificate: Certificate | None = None
+    """Who asks, where the server knows its clients by certificate."""
+
+    @property
+    def call(self) -> str:
+        """The request in a line, for people."""
+        query = "&".join(f"{name}={value}" for name, value in self.query)
+        return f"{self.method} {self.path}{'?' if query else ''}{query}"
+
+
+class Stream(Protocol):
+    """The body of an answer as it arrives, in chunks of any size. An async generator is one.
+
+    Iterating raises `errors.ConnectionLost` if the connection breaks before the end.
+    """
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def aclose(self) -> None:
+        """Let go of the connection, read to its end or not. Closing twice does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The beginning of an answer, and the rest as a stream, which the receiver closes."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    stream: Stream
+
+
+class Transport(Protocol):
+    """Carries requests to one API server."""
+
+    async def send(self, request: Request) -> Response:
+        """Return as soon as the answer's headers are there, whatever the status.
+
+        Raises `errors.ConnectionLost`, or its child `errors.ConnectFailed` if the server cannot have seen the request.
+        """

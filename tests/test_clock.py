@@ -1,0 +1,94 @@
+import asyncio
+import contextlib
+
+import pytest
+
+from windlass import clock
+
+
+def test_hours_pass_without_waiting_and_in_order() -> None:
+    virtual = clock.Virtual(now_s=1000.0)
+    seen: list[tuple[str, float]] = []
+
+    async def sleeper(name: str, seconds: float) -> None:
+        await virtual.sleep(seconds)
+        seen.append((name, virtual.monotonic_s()))
+
+    async def scenario() -> None:
+        await asyncio.gather(sleeper("slow", 7200.0), sleeper("fast", 1.5), sleeper("at once", 0.0))
+
+    virtual.run(scenario())
+
+    assert seen == [("at once", 0.0), ("fast", 1.5), ("slow", 7200.0)]
+    assert virtual.now_s() == 8200.0
+
+
+def test_timers_of_asyncio_follow_the_virtual_clock() -> None:
+    virtual = clock.Virtual()
+
+    async def scenario() -> float:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(60.0):
+                await asyncio.Event().wait()
+        return virtual.monotonic_s()
+
+    assert virtual.run(scenario()) == 60.0
+
+
+def test_a_corrected_wall_clock_disturbs_nothing_that_waits() -> None:
+    virtual = clock.Virtual(now_s=1000.0)
+
+    async def scenario() -> None:
+        sleeping = asyncio.create_task(virtual.sleep(10.0))
+        await virtual.sleep(4.0)
+        virtual.set_wall(0.0)
+        await sleeping
+
+    virtual.run(scenario())
+
+    assert virtual.monotonic_s() == 10.0
+    assert virtual.now_s() == 6.0
+
+
+def test_time_stands_still_while_anything_can_run() -> None:
+    virtual = clock.Virtual()
+
+    async def scenario() -> float:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        return virtual.monotonic_s()
+
+    assert virtual.run(scenario()) == 0.0
+
+
+def test_a_thread_is_waited_for_while_nothing_is_due() -> None:
+    virtual = clock.Virtual()
+
+    async def scenario() -> int:
+        return await asyncio.to_thread(sum, range(100_000))
+
+    assert virtual.run(scenario()) == sum(range(100_000))
+    assert virtual.monotonic_s() == 0.0
+
+
+def test_waiting_for_nothing_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "_STALL_S", 0.0)
+
+    async def scenario() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(RuntimeError, match="nothing is due"):
+        clock.Virtual().run(scenario())
+
+
+def test_the_real_clock_goes_on() -> None:
+    real = clock.Real()
+
+    async def scenario() -> tuple[float, float]:
+        before = real.monotonic_s()
+        await real.sleep(0.0)
+        return before, real.monotonic_s()
+
+    before, after = asyncio.run(scenario())
+    assert after >= before
+    assert real.now_s() > 1.7e9
