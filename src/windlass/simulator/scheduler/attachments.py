@@ -36,23 +36,22 @@ class NodeVolumeLimits(Check):
         return None
 
     def _volumes_of(self, pod: Json, csi_node: Json | None) -> set[Attachable]:
-        found = {self._claimed(claim, csi_node) for claim in self._claims_of(pod)}
-        found |= {_inline(volume, csi_node) for volume in storage.volumes_of(pod)}
+        found = set()
+        for volume in storage.volumes_of(pod):
+            use = storage.claim_behind(pod, volume)
+            found.add(self._claimed(pod, use, csi_node) if use else _inline(volume, csi_node))
         return {one for one in found if one is not None}
 
-    def _claims_of(self, pod: Json) -> list[Json]:
-        """Claims that exist; an ephemeral one must belong to the pod."""
-        claims = []
-        for use in storage.claims_used_by(pod):
-            claim = storage.find_claim(self.cluster, pod, use.name)
-            if claim is None:
-                continue
-            if use.is_ephemeral:
-                storage.check_owner(pod, claim)
-            claims.append(claim)
-        return claims
+    def _claimed(self, pod: Json, use: storage.ClaimUse, csi_node: Json | None) -> Attachable | None:
+        """What stands behind a claim, if it exists; that of an ephemeral volume must belong to the pod."""
+        claim = storage.find_claim(self.cluster, pod, use.name)
+        if claim is None:
+            return None
+        if use.is_ephemeral:
+            storage.check_owner(pod, claim)
+        return self._volume_of(claim, csi_node)
 
-    def _claimed(self, claim: Json, csi_node: Json | None) -> Attachable | None:
+    def _volume_of(self, claim: Json, csi_node: Json | None) -> Attachable | None:
         volume = self.cluster.find("PersistentVolume", claim["spec"].get("volumeName") or "")
         if volume is None:
             return self._yet_to_be_made(claim, csi_node)
@@ -94,8 +93,6 @@ def prepare(pod: Json, cluster: ClusterView) -> Check | None:
 
 
 def _inline(volume: Json, csi_node: Json | None) -> Attachable | None:
-    if volume.get("persistentVolumeClaim") or volume.get("ephemeral"):
-        return None
     try:
         return _translate(volume, {}, csi_node)
     except CannotTell as error:

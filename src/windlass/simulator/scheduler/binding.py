@@ -126,10 +126,11 @@ def prepare(pod: Json, cluster: ClusterView) -> Check | Refusal | None:
     claims: list[Json] = []
     for use in storage.claims_used_by(pod):
         claim = storage.find_claim(cluster, pod, use.name)
+        if claim is None:
+            return Refusal(PLUGIN, Code.UNRESOLVABLE, (_why_missing(use),))
         reason = _why_unusable(pod, use, claim)
         if reason:
             return Refusal(PLUGIN, Code.UNRESOLVABLE, (reason,))
-        assert claim is not None
         claims.append(claim)
     if not claims:
         return None
@@ -140,11 +141,13 @@ def prepare(pod: Json, cluster: ClusterView) -> Check | Refusal | None:
     return VolumeBinding(cluster, bound, waiting)
 
 
-def _why_unusable(pod: Json, use: storage.ClaimUse, claim: Json | None) -> str | None:
-    if claim is None:
-        if use.is_ephemeral:
-            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"'
-        return storage.not_found("persistentvolumeclaim", use.name)
+def _why_missing(use: storage.ClaimUse) -> str:
+    if use.is_ephemeral:
+        return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{use.name}"'
+    return storage.not_found("persistentvolumeclaim", use.name)
+
+
+def _why_unusable(pod: Json, use: storage.ClaimUse, claim: Json) -> str | None:
     if (claim.get("status") or {}).get("phase") == "Lost":
         volume_name = claim["spec"].get("volumeName") or ""
         return f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume "{volume_name}"'

@@ -1,7 +1,7 @@
 """One scheduling cycle: filter the nodes, choose one, or say why there is none and who should make room."""
 
 import fractions
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from windlass.simulator.scheduler import binding, filtering, message, preemption, queue, requests, resources
@@ -61,23 +61,33 @@ def schedule(cluster: ClusterView, pod: Json) -> Placement | Failure:
         text = message.refused_everywhere(len(cluster.nodes), prepared)
         return Failure(pod, UNSCHEDULABLE, f"{text} {BEFORE_PREPARING}")
     nominations = queue.nominations(cluster)
-    refusals: dict[str, Refusal] = {}
-    feasible: list[NodeView] = []
-    for node in _in_search_order(cluster, prepared):
-        refusal = preemption.refuse_with_nominated(prepared, node, nominations)
-        if refusal is None:
-            feasible.append(node)
-            if node.name == nominated_node_of(pod):
-                # The place that its victims left: the pod goes there without looking further.
-                break
-        else:
-            refusals[node.name] = refusal
+    feasible, refusals = _filter(cluster, prepared, nominations)
     errors = [refusal for refusal in refusals.values() if refusal.code is Code.ERROR]
     if errors:
         return Failure(pod, SCHEDULER_ERROR, errors[0].reasons[0], refusals, nominated_node="")
     if feasible:
         return _place(prepared, feasible)
     return _make_room(preemption.Attempt(cluster, prepared, refusals, nominations))
+
+
+def _filter(
+    cluster: ClusterView, cycle: filtering.Cycle, nominations: Mapping[str, Sequence[Json]]
+) -> tuple[list[NodeView], dict[str, Refusal]]:
+    """Nodes where the pod may run, and refusals by node for those where it may not.
+
+    The node that the pod was promised is asked first; if its victims have left, it goes there without looking further.
+    """
+    feasible: list[NodeView] = []
+    refusals: dict[str, Refusal] = {}
+    for node in _in_search_order(cluster, cycle):
+        refusal = preemption.refuse_with_nominated(cycle, node, nominations)
+        if refusal is not None:
+            refusals[node.name] = refusal
+        elif node.name == nominated_node_of(cycle.pod):
+            return [node], refusals
+        else:
+            feasible.append(node)
+    return feasible, refusals
 
 
 def _in_search_order(cluster: ClusterView, cycle: filtering.Cycle) -> Iterable[NodeView]:

@@ -23,10 +23,18 @@ class ClaimUse:
 
 def claims_used_by(pod: Json) -> Iterator[ClaimUse]:
     for volume in volumes_of(pod):
-        if volume.get("persistentVolumeClaim"):
-            yield ClaimUse(volume["persistentVolumeClaim"]["claimName"], is_ephemeral=False)
-        elif volume.get("ephemeral"):
-            yield ClaimUse(f"{pod['metadata']['name']}-{volume['name']}", is_ephemeral=True)
+        use = claim_behind(pod, volume)
+        if use is not None:
+            yield use
+
+
+def claim_behind(pod: Json, volume: Json) -> ClaimUse | None:
+    """The claim that backs a volume of the pod, if one does."""
+    if volume.get("persistentVolumeClaim"):
+        return ClaimUse(volume["persistentVolumeClaim"]["claimName"], is_ephemeral=False)
+    if volume.get("ephemeral"):
+        return ClaimUse(f"{pod['metadata']['name']}-{volume['name']}", is_ephemeral=True)
+    return None
 
 
 def volumes_of(pod: Json) -> list[Json]:
