@@ -58,8 +58,8 @@ class PreFilter(Protocol):
 
 PREFILTERS: tuple[PreFilter, ...] = (
     node_affinity,  # terms that name contradicting nodes
-    volume_restrictions,  # a ReadWriteOncePod claim in use
-    volume_binding,  # claims that are missing, lost or not bound yet
+    volume_restrictions,  # a claim that is missing
+    volume_binding,  # claims that are lost, going, another pod's or not bound in time
     volume_zone,  # a claim whose volume or class is missing
 )
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, holdings
+from windlass.engine import dtypes, facts, holdings, interning
 from windlass.engine.predicates import volume_claims, volume_migration
 from windlass.engine.snapshot import Snapshot
 from windlass.engine.storage import Storage
@@ -60,7 +60,7 @@ class Attached:
         self._counts: dict[str, dtypes.Counts] = {}
         self._of_row: dict[int, tuple[set[Attachable], Counter[str]]] = {}
         self._rows: dict[Attachable, set[int]] = {}
-        self._sets: list[frozenset[Attachable]] = []
+        self._sets: interning.Index[frozenset[Attachable]] = interning.Index()
         self._seen: dtypes.Ids = np.zeros(0, dtypes.ID)
 
     def counts(self, driver: str) -> dtypes.Counts:
@@ -93,8 +93,7 @@ class Attached:
         for i, name in enumerate(self._nodes.names[rows]):
             attached = frozenset(self._read_attachments(self._storage.attached_to(name)))
             if attached:
-                found[i] = len(self._sets)
-                self._sets.append(attached)
+                found[i] = self._sets.intern(attached)
         return found
 
     def _read_attachments(self, attachments: list[facts.VolumeAttachment]) -> Iterable[Attachable]:

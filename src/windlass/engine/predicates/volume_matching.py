@@ -52,6 +52,7 @@ class Offers:
         self._paired = 0
         for number, volume in enumerate(self.volumes):
             self._list(number, volume)
+        self._index = volume_reach.Index(volume_reach.alternatives(selector) for selector in self._selectors)
 
     def _is_offered(self, volume: facts.PersistentVolume) -> bool:
         if volume.terminating:
@@ -75,11 +76,9 @@ class Offers:
 
     def _find_places(self, table: nodes.NodeTable, rows: slice) -> dtypes.Ids:
         """A place is known by the selectors that are true of it: each selector splits the places found so far."""
-        index = volume_reach.RowIndex(table, rows)
         codes = np.zeros(rows.stop - rows.start, np.intp)
         known: list[tuple[int, ...]] = [()]
-        for number, selector in enumerate(self._selectors):
-            where = index.of_selector(selector)
+        for number, where in self._index.find(table, rows).items():
             split, parts = np.unique(codes[where], return_inverse=True)
             codes[where] = len(known) + parts
             known += [(*known[code], number) for code in split.tolist()]

@@ -44,15 +44,26 @@ def has_space(
 
 def _largest_bytes(table: nodes.NodeTable, storage: Storage, storage_class: str) -> dtypes.Amounts:
     """Int64 (n_nodes): the largest volume of the class that could be provisioned for the node."""
+    limits_bytes, index = storage.kept(("limits", storage_class), lambda: _find_limits(storage, storage_class))
 
     def compute(rows: slice) -> dtypes.Amounts:
-        index = volume_reach.RowIndex(table, rows)
         largest = np.full(rows.stop - rows.start, _NONE, dtypes.RESOURCE)
-        for capacity in storage.capacities_of(storage_class):
-            limit = capacity.capacity_bytes if capacity.maximum_volume_bytes is None else capacity.maximum_volume_bytes
-            if limit is not None and capacity.node_topology is not None:
-                where = index.of_requirements(capacity.node_topology.requirements)
-                largest[where] = np.maximum(largest[where], limit)
+        found = index.find(table, rows)
+        if found:
+            reached_bytes = np.repeat([limits_bytes[number] for number in found], [len(at) for at in found.values()])
+            np.maximum.at(largest, np.concatenate(list(found.values())), reached_bytes)
         return largest
 
     return storage.column(table, ("largest volume", storage_class), compute)
+
+
+def _find_limits(storage: Storage, storage_class: str) -> tuple[list[int], volume_reach.Index]:
+    """The largest volumes that drivers could provision, and from where each can be reached."""
+    limits_bytes: list[int] = []
+    topologies: list[list[volume_reach.Requirements]] = []
+    for capacity in storage.capacities_of(storage_class):
+        limit = capacity.capacity_bytes if capacity.maximum_volume_bytes is None else capacity.maximum_volume_bytes
+        if limit is not None and capacity.node_topology is not None:
+            limits_bytes.append(limit)
+            topologies.append([capacity.node_topology.requirements])
+    return limits_bytes, volume_reach.Index(topologies)

@@ -1,18 +1,22 @@
 """From which nodes a volume can be reached.
 
 There may be as many node affinities as local volumes, each true of one node: none of them is kept as a mask over all
-nodes. One is evaluated in a few microseconds (`selected`), thousands at once by an index of label values (`RowIndex`).
+nodes. One is evaluated in a few microseconds (`selected`), thousands at once by the label values they name (`Index`).
 """
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from windlass.engine import dtypes, facts, nodes
 from windlass.engine.predicates import volume_migration
 from windlass.engine.storage import Storage
 from windlass.selectors import NodeSelector, Operator, Requirement
+
+Requirements: TypeAlias = tuple[Requirement, ...]
+"""All of them must hold."""
 
 
 def reached(
@@ -53,54 +57,69 @@ def selected(table: nodes.NodeTable, selector: NodeSelector | None, rows: slice)
     if selector is None:
         return np.ones(rows.stop - rows.start, bool)
     mask = np.zeros(rows.stop - rows.start, bool)
-    for term in selector.terms:
-        if not term.is_empty:
-            matching = np.ones(len(mask), bool)
-            for requirement in term.expressions:
-                matching &= table.accepts(requirement, rows)
-            mask |= matching
+    for requirements in alternatives(selector):
+        matching = np.ones(len(mask), bool)
+        for requirement in requirements:
+            matching &= table.accepts(requirement, rows)
+        mask |= matching
     return mask
 
 
-class RowIndex:
-    """Positions of nodes, among the rows given, by what their labels say."""
+def alternatives(selector: NodeSelector | None) -> list[Requirements]:
+    """What a volume's node affinity asks for, any of which will do; no affinity asks for nothing."""
+    if selector is None:
+        return [()]
+    return [term.expressions for term in selector.terms if not term.is_empty]
 
-    def __init__(self, table: nodes.NodeTable, rows: slice) -> None:
-        self._table = table
-        self._rows = rows
-        self._everywhere = np.arange(rows.stop - rows.start)
-        self._sorted: dict[str, tuple[dtypes.Rows, npt.NDArray[np.int32]]] = {}
 
-    def of_selector(self, selector: NodeSelector | None) -> dtypes.Rows:
-        """Where `selected` is true."""
-        if selector is None:
-            return self._everywhere
-        found = [self.of_requirements(term.expressions) for term in selector.terms if not term.is_empty]
-        if len(found) == 1:
-            return found[0]
-        return np.unique(np.concatenate(found)) if found else self._everywhere[:0]
+class Index:
+    """Many selectors, found by the label values that they name: a node meets only those that name its own values."""
 
-    def of_requirements(self, requirements: Iterable[Requirement]) -> dtypes.Rows:
-        """Where all requirements hold. Named values go first: they leave little to look at."""
-        found = self._everywhere
-        for requirement in sorted(requirements, key=lambda requirement: requirement.operator is not Operator.IN):
-            if requirement.operator is not Operator.IN:
-                found = found[self._table.accepts(requirement, self._rows)[found]]
-            elif found is self._everywhere:
-                found = self._of_values(requirement)
-            else:
-                found = np.intersect1d(found, self._of_values(requirement), assume_unique=True)
-        return found
+    def __init__(self, selectors: Iterable[Iterable[Requirements]]) -> None:
+        self._by_value: dict[str, dict[str, list[tuple[int, Requirements]]]] = {}
+        self._others: list[tuple[int, Requirements]] = []
+        for number, selector in enumerate(selectors):
+            for requirements in selector:
+                self._list(number, requirements)
 
-    def _of_values(self, requirement: Requirement) -> dtypes.Rows:
-        column = self._table.label_column(requirement.key)
-        if requirement.key not in self._sorted:
-            ids = column.ids[self._rows]
-            order = np.argsort(ids, kind="stable")
-            self._sorted[requirement.key] = order, ids[order]
-        order, ids = self._sorted[requirement.key]
-        numbers = {number for value in requirement.values if (number := column.values.find(value)) != dtypes.ABSENT}
-        found = [order[slice(*np.searchsorted(ids, (number, number + 1)))] for number in sorted(numbers)]
-        if len(found) == 1:
-            return found[0]
-        return np.sort(np.concatenate(found)) if found else self._everywhere[:0]
+    def _list(self, number: int, requirements: Requirements) -> None:
+        named = next((requirement for requirement in requirements if requirement.operator is Operator.IN), None)
+        if named is None:
+            self._others.append((number, requirements))
+            return
+        rest = tuple(requirement for requirement in requirements if requirement is not named)
+        by_value = self._by_value.setdefault(named.key, {})
+        for value in named.values:
+            by_value.setdefault(value, []).append((number, rest))
+
+    def find(self, table: nodes.NodeTable, rows: slice) -> dict[int, dtypes.Rows]:
+        """By selector, in their order, the positions among these rows of the nodes that it selects, if any."""
+        found: dict[int, list[dtypes.Rows]] = {}
+        for key, by_value in self._by_value.items():
+            column = table.label_column(key)
+            for number, where in _group(column.ids[rows]):
+                for selector, rest in by_value.get(column.values[number], ()):
+                    found.setdefault(selector, []).append(_narrow(table, rows, where, rest))
+        for selector, requirements in self._others:
+            everywhere = np.arange(rows.stop - rows.start)
+            found.setdefault(selector, []).append(_narrow(table, rows, everywhere, requirements))
+        return {selector: _unite(found[selector]) for selector in sorted(found)}
+
+
+def _group(ids: dtypes.Ids) -> Iterator[tuple[int, dtypes.Rows]]:
+    """Every id that is not absent, and where it is."""
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=dtypes.ABSENT)).tolist()
+    for start, end in itertools.pairwise([*starts, len(ids)]):
+        yield int(ordered[start]), order[start:end]
+
+
+def _narrow(table: nodes.NodeTable, rows: slice, where: dtypes.Rows, requirements: Requirements) -> dtypes.Rows:
+    for requirement in requirements:
+        where = where[table.accepts(requirement, rows)[where]]
+    return where
+
+
+def _unite(found: list[dtypes.Rows]) -> dtypes.Rows:
+    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
