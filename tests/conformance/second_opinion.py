@@ -1,6 +1,7 @@
 """Run recorded verdicts against the simulator's scheduler: `python -m tests.conformance.second_opinion PATH…`.
 
-Compares plugin, code and reasons of every pair. Ends with a line `agree N/M`; exit code 0 only when N = M.
+Compares plugin, code and reasons of every pair. Ends with a line `agree N/M`; exit code 0 only when N = M. Nothing of
+the engine is imported here, so that the one can be asked while the other is being taken apart.
 """
 
 import argparse
@@ -8,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.conformance.__main__ import expand
 from tests.conformance.outcome import Json, Outcome, read_lines
 from windlass.simulator.scheduler import filtering
 from windlass.simulator.scheduler.check import Refusal
@@ -42,13 +42,18 @@ def _spell(refusal: Refusal | None) -> Json | None:
     return {"plugin": refusal.plugin, "code": str(refusal.code), "reasons": list(refusal.reasons)}
 
 
+def _expand(paths: list[Path]) -> list[Path]:
+    """Files as given, folders as the vector files in them."""
+    return [file for path in paths for file in (sorted(path.glob("*.jsonl.gz")) if path.is_dir() else [path])]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.second_opinion", description=__doc__)
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument("--show", type=int, default=10, help="differences to print per file (default 10)")
     arguments = parser.parse_args()
     agreed = total = 0
-    for path in expand(arguments.paths):
+    for path in _expand(arguments.paths):
         outcomes = list(run(path))
         differences = [f"  {outcome.name}: {text}" for outcome in outcomes for text in outcome.differences]
         print(*differences[: arguments.show], sep="\n", end="\n" if differences else "")
