@@ -42,6 +42,8 @@ class NodeTable:
 
     def __init__(self) -> None:
         self.count = 0
+        self.version = 0
+        """Changes whenever a node's facts or the arrays themselves do; not when pods come and go."""
         self.facts: list[facts.Node] = []
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
@@ -171,9 +173,11 @@ class NodeTable:
         self._alive[count : self.count] = False
         del self.facts[count:], self.names[count:]
         self.count = count
+        self.version += 1
         self._kept_here.clear()
 
     def _forget_all(self) -> None:
+        self.version += 1
         self._kept.clear()
         self._kept_here.clear()
 
@@ -194,6 +198,7 @@ class NodeTable:
 
     def _append(self, rows: int) -> int:
         first = self.count
+        self.version += 1
         if first + rows > self._capacity:
             self._grow(max(2 * self._capacity, first + rows))
         self.count += rows
@@ -215,6 +220,7 @@ class NodeTable:
         """The row of this resource in `allocatable` and `free`; a new one, all zero, if it was never seen."""
         column = self.resources.intern(resource)
         if column >= len(self._allocatable):
+            self.version += 1
             self._allocatable = np.pad(self._allocatable, ((0, 1), (0, 0)))
             self._free = np.pad(self._free, ((0, 1), (0, 0)))
         return column

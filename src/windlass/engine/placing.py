@@ -8,6 +8,7 @@ keeps that current, pod by pod, at the cost of the domains touched.
 Nothing here writes to the snapshot: a plan is (rows, counts); the caller places it.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,33 +18,56 @@ from windlass.engine.predicates import fit, interpod, ports, spread
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 
+_FEW, _PROBES = 4, 4
 _FIRST_WINDOW = 64
+_ONES = np.ones(_FEW, dtypes.RESOURCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where pods of a shape go: `counts[i]` of them to `rows[i]`, and the row that took the last one."""
+    """Where pods of a shape go: `counts[i]` of them to `rows[i]`, all distinct, and the row that took the last one."""
 
     rows: dtypes.Rows
     counts: dtypes.Amounts
+    total: int
     last: int
 
-    @property
-    def total(self) -> int:
-        return int(self.counts.sum())
+    def homes(self) -> list[int]:
+        """The row of every pod."""
+        rows = self.rows if self.total == len(self.rows) else np.repeat(self.rows, self.counts)
+        homes: list[int] = rows.tolist()
+        return homes
 
 
-NOWHERE = Placed(np.zeros(0, np.intp), np.zeros(0, dtypes.RESOURCE), -1)
+NOWHERE = Placed(np.zeros(0, np.intp), np.zeros(0, dtypes.RESOURCE), 0, -1)
+
+
+def one_by_one(taken: Sequence[int]) -> Placed:
+    """Places that were found pod by pod, in order."""
+    if not taken:
+        return NOWHERE
+    rows, counts = np.unique(np.array(taken, np.intp), return_counts=True)
+    return Placed(rows, counts.astype(dtypes.RESOURCE), len(taken), taken[-1])
 
 
 def is_plain(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> bool:
     """Do only the nodes' facts and free resources decide where pods of this shape go, however many there are?"""
+    return asks_nothing(shape, config) and not is_repelled(snapshot, shape)
+
+
+def asks_nothing(shape: shapes.Shape, config: FilterConfig) -> bool:
+    """Does the shape itself ask for nothing but resources and facts of nodes?"""
     spec = shape.spec
-    if spec.spread or spec.affinity or spec.anti_affinity or spec.host_ports or config.default_constraints:
+    asks = spec.spread or spec.affinity or spec.anti_affinity or spec.host_ports or config.default_constraints
+    return not asks and not holds_disks(shape)
+
+
+def is_repelled(snapshot: Snapshot, shape: shapes.Shape) -> bool:
+    """Is any pod there whose anti-affinity matches the shape?"""
+    if not snapshot.tallies.carriers:
         return False
-    return not holds_disks(shape) and not any(
-        snapshot.tallies.counts(tally, snapshot.nodes.count).any() for _, tally in snapshot.tallies.repelling(shape)
-    )
+    nodes = snapshot.nodes.count
+    return any(snapshot.tallies.counts(tally, nodes).any() for _, tally in snapshot.tallies.repelling(shape))
 
 
 def holds_disks(shape: shapes.Shape) -> bool:
@@ -70,22 +94,97 @@ def capacity(
     return room
 
 
-def place(
-    snapshot: Snapshot, shape: shapes.Shape, count: int, pointer: int, usable: dtypes.Mask, config: FilterConfig
-) -> Placed:
-    """Find room for `count` pods on usable nodes, round-robin from the node after `pointer`.
+class Placer:
+    """Finds places for shapes on one snapshot. What holds until a node changes is looked up once per shape."""
 
-    Places as many as fit; the rest failed. `usable` is bool (n_nodes): existing nodes the caller accepts.
-    """
-    if is_plain(snapshot, shape, config):
-        return _place_plain(snapshot, shape, count, pointer, usable, config)
-    if count > 1 and holds_disks(shape):
-        return _place_singly(snapshot, shape, count, pointer, usable, config)
-    run = Run(snapshot, shape, usable, config)
-    if run.is_closed_form:
-        rows = rotate(np.flatnonzero(run.mask), pointer)
-        return fill_levels(rows, run.room[rows], count)
-    return run.place_round_robin(count, pointer)
+    def __init__(self, snapshot: Snapshot, config: FilterConfig) -> None:
+        self.snapshot, self.config = snapshot, config
+        self._plain: dict[int, _Plain | None] = {}
+        self._version = snapshot.nodes.version
+
+    def place(self, shape: shapes.Shape, count: int, pointer: int, usable: dtypes.Mask) -> Placed:
+        """Find room for `count` pods on usable nodes, round-robin from the node after `pointer`.
+
+        Places as many as fit; the rest failed. `usable` is bool (n_nodes): existing nodes that the caller accepts.
+        """
+        plain = self._find_plain(shape)
+        if plain is not None and not is_repelled(self.snapshot, shape):
+            return plain.place(count, pointer, usable)
+        if count > 1 and holds_disks(shape):
+            return _place_singly(self.snapshot, shape, count, pointer, usable, self.config)
+        run = Run(self.snapshot, shape, usable, self.config)
+        if run.is_closed_form:
+            rows = rotate(np.flatnonzero(run.mask), pointer)
+            return fill_levels(rows, run.room[rows], count)
+        return run.place_round_robin(count, pointer)
+
+    def _find_plain(self, shape: shapes.Shape) -> "_Plain | None":
+        if self._version != self.snapshot.nodes.version:
+            self._plain.clear()
+            self._version = self.snapshot.nodes.version
+        try:
+            return self._plain[shape.id]
+        except KeyError:
+            found = _Plain(self.snapshot, shape, self.config) if asks_nothing(shape, self.config) else None
+            self._version = self.snapshot.nodes.version  # a resource met for the first time is a column of its own
+            self._plain[shape.id] = found
+            return found
+
+
+class _Plain:
+    """A plain shape against nodes that do not change, only fill up."""
+
+    __slots__ = ("_allowed", "_capacity", "_columns")
+
+    def __init__(self, snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> None:
+        checked = fit.checked(snapshot, shape, config)
+        self._allowed = predicates.static_mask(snapshot, shape, config)
+        self._columns = [(snapshot.nodes.free[column], amount) for column, amount in checked]
+        self._capacity: Callable[[dtypes.Rows], dtypes.Amounts] = lambda rows: capacity(snapshot, shape, rows, config)
+
+    def place(self, count: int, pointer: int, usable: dtypes.Mask) -> Placed:
+        """Try the next few nodes; then a window of nodes, and a larger one; then the whole cluster.
+
+        Usually the next node takes a single pod, and nothing else of the cluster need be looked at.
+        """
+        total = len(usable)
+        if count <= _FEW:
+            taken = self._probe(count, pointer, usable)
+            if len(taken) == count:
+                return Placed(np.array(taken), _ONES[:count], count, taken[-1])
+        window = max(_FIRST_WINDOW, 2 * count)
+        while window < total:
+            start = (pointer + 1) % total
+            if start + window <= total:
+                found = np.flatnonzero(self._fits(slice(start, start + window), usable))
+                if len(found) >= count:
+                    rows = found[:count] + start
+                    return Placed(rows, np.ones(count, dtypes.RESOURCE), count, int(rows[-1]))
+            window *= 8
+        rows = rotate(np.flatnonzero(self._fits(slice(None), usable)), pointer)
+        return fill_levels(rows, self._capacity(rows), count)
+
+    def _probe(self, count: int, pointer: int, usable: dtypes.Mask) -> list[int]:
+        """The next nodes that take one pod each, if few need be looked at."""
+        taken: list[int] = []
+        row, total, allowed, columns = pointer, len(usable), self._allowed, self._columns
+        for _ in range(min(_PROBES * count, total)):
+            row = row + 1 if row + 1 < total else 0
+            if usable[row] and allowed[row]:
+                for free, amount in columns:
+                    if free[row] < amount:
+                        break
+                else:
+                    taken.append(row)
+                    if len(taken) == count:
+                        break
+        return taken
+
+    def _fits(self, rows: slice, usable: dtypes.Mask) -> dtypes.Mask:
+        fits: dtypes.Mask = self._allowed[rows] & usable[rows]
+        for free, amount in self._columns:
+            fits &= free[rows] >= amount
+        return fits
 
 
 def _place_singly(
@@ -104,37 +203,7 @@ def _place_singly(
             pointer = row
     finally:
         snapshot.revert()
-    if not taken:
-        return NOWHERE
-    rows, counts = np.unique(np.array(taken, np.intp), return_counts=True)
-    return Placed(rows, counts.astype(dtypes.RESOURCE), pointer)
-
-
-def _place_plain(
-    snapshot: Snapshot, shape: shapes.Shape, count: int, pointer: int, usable: dtypes.Mask, config: FilterConfig
-) -> Placed:
-    """Look at a window of nodes after the pointer, twice as many while they do not suffice.
-
-    Usually the next few nodes take everything, and nothing else of the cluster need be looked at.
-    """
-    total = snapshot.nodes.count
-    allowed = predicates.static_mask(snapshot, shape, config)
-    checked = fit.checked(snapshot, shape, config)
-    free = snapshot.nodes.free
-    window = max(_FIRST_WINDOW, 2 * count)
-    while window < total:
-        start = (pointer + 1) % total
-        if start + window <= total:
-            fits = allowed[start : start + window] & usable[start : start + window]
-            for column, amount in checked:
-                fits &= free[column, start : start + window] >= amount
-            found = np.flatnonzero(fits)
-            if len(found) >= count:
-                rows = found[:count] + start
-                return Placed(rows, np.ones(count, dtypes.RESOURCE), int(rows[-1]))
-        window *= 4
-    rows = rotate(np.flatnonzero(allowed & usable), pointer)
-    return fill_levels(rows, capacity(snapshot, shape, rows, config), count)
+    return one_by_one(taken)
 
 
 def rotate(rows: dtypes.Rows, pointer: int) -> dtypes.Rows:
@@ -167,7 +236,7 @@ def fill_levels(rows: dtypes.Rows, room: dtypes.Amounts, count: int) -> Placed:
         return NOWHERE
     # The last pod went to the last row of the last round that was begun.
     last = open_rows[-1] if len(open_rows) else np.flatnonzero(room >= low)[-1]
-    return Placed(rows[used], taken[used], int(rows[last]))
+    return Placed(rows[used], taken[used], int(taken.sum()), int(rows[last]))
 
 
 def fill_first(rows: dtypes.Rows, room: dtypes.Amounts, count: int) -> Placed:
@@ -179,7 +248,7 @@ def fill_first(rows: dtypes.Rows, room: dtypes.Amounts, count: int) -> Placed:
     used = np.flatnonzero(taken)
     if not len(used):
         return NOWHERE
-    return Placed(rows[used], taken[used], int(rows[used[-1]]))
+    return Placed(rows[used], taken[used], int(taken.sum()), int(rows[used[-1]]))
 
 
 def fill_scattered(rows: dtypes.Rows, room: dtypes.Amounts, count: int, scatter: np.random.Generator) -> Placed:
@@ -199,7 +268,7 @@ def fill_scattered(rows: dtypes.Rows, room: dtypes.Amounts, count: int, scatter:
     used = np.flatnonzero(taken)
     if not len(used):
         return NOWHERE
-    return Placed(rows[used], taken[used], int(rows[used[-1]]))
+    return Placed(rows[used], taken[used], int(taken.sum()), int(rows[used[-1]]))
 
 
 class Run:
@@ -260,10 +329,7 @@ class Run:
             self.add(row)
             taken.append(row)
             pointer = row
-        if not taken:
-            return NOWHERE
-        rows, counts = np.unique(np.array(taken, np.intp), return_counts=True)
-        return Placed(rows, counts.astype(dtypes.RESOURCE), pointer)
+        return one_by_one(taken)
 
     def next(self, pointer: int) -> int | None:
         """The first feasible row after the pointer, from the beginning once the end is reached."""

@@ -5,35 +5,28 @@ one shape together, in order of first appearance. Pods go back to where they wer
 fit there (hints); all others go round-robin from the node after the last match.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from windlass.engine import dtypes, placing, shapes
-from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 
 
+@dataclass(slots=True)
 class Hints:
     """Where pods were placed lately: pod uid -> node name. Losing them changes speed and choice, never whether."""
 
-    def __init__(self) -> None:
-        self._current: dict[str, str] = {}
-        self._old: dict[str, str] = {}
-
-    def get(self, uid: str) -> str | None:
-        return self._current.get(uid) or self._old.get(uid)
-
-    def set(self, uid: str, node_name: str) -> None:
-        self._current[uid] = node_name
+    current: dict[str, str] = field(default_factory=dict)
+    old: dict[str, str] = field(default_factory=dict)
 
     def drop_old(self) -> None:
         """Forget what was not confirmed since the last time this was called."""
-        self._old, self._current = self._current, {}
+        self.old, self.current = self.current, {}
 
     def __bool__(self) -> bool:
-        return bool(self._current or self._old)
+        return bool(self.current or self.old)
 
 
 @dataclass(slots=True)
@@ -53,98 +46,83 @@ class Found:
 
 
 def find_places(
-    snapshot: Snapshot,
-    pod_rows: Sequence[int],
-    search: Search,
-    usable: dtypes.Mask,
-    config: FilterConfig,
-    all_or_nothing: bool = False,
+    placer: placing.Placer, pod_rows: Sequence[int], search: Search, usable: dtypes.Mask, all_or_nothing: bool = False
 ) -> Found:
     """Bind waiting pods to usable nodes that have room for them.
 
     With `all_or_nothing` the search ends at the first pod that fits nowhere; the caller reverts.
     """
+    snapshot = placer.snapshot
     usable = usable & ~snapshot.nodes.unschedulable  # the peer never looks at cordoned nodes, tolerated or not
-    placed: list[int] = []
-    failed: list[int] = []
-    for group in by_priority(snapshot, pod_rows):
-        without = _follow_hints(snapshot, group, search, usable, config, placed) if search.hints else group
-        for shape_id, rows in by_shape(snapshot, without):
-            shape = snapshot.shapes[shape_id]
-            taken = _place(snapshot, shape, rows, search, usable, config)
-            placed += rows[:taken]
-            failed += rows[taken:]
-            if all_or_nothing and failed:
-                return Found(placed, failed)
-    return Found(placed, failed)
+    found = Found([], [])
+    for groups in by_priority(snapshot, pod_rows):
+        if search.hints:
+            groups = _follow_hints(placer, groups, search, usable, found.placed)
+        for shape, rows in groups:
+            placed = placer.place(shape, len(rows), search.pointer, usable)
+            total = placed.total
+            if total:
+                search.pointer = placed.last
+                _bind(snapshot, rows[:total], placed, search.hints)
+                found.placed.extend(rows[:total])
+            if total < len(rows):
+                found.failed.extend(rows[total:])
+                if all_or_nothing:
+                    return found
+    return found
 
 
-def by_priority(snapshot: Snapshot, pod_rows: Iterable[int]) -> list[list[int]]:
-    """Pods by priority, highest first; within one, as given."""
-    groups: dict[int, list[int]] = {}
-    for row in pod_rows:
-        groups.setdefault(snapshot.shape_of_row(row).spec.priority, []).append(row)
+Alike = tuple[shapes.Shape, list[int]]
+"""Pods of one shape."""
+
+
+def by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[Alike]]:
+    """Pods by priority, highest first; within one by shape, in order of first appearance."""
+    together: dict[int, list[int]] = {}
+    for row, shape_id in zip(pod_rows, snapshot.pods.shape_ids[list(pod_rows)].tolist(), strict=True):
+        together.setdefault(shape_id, []).append(row)
+    groups: dict[int, list[Alike]] = {}
+    for shape_id, rows in together.items():
+        shape = snapshot.shapes[shape_id]
+        groups.setdefault(shape.spec.priority, []).append((shape, rows))
     return [groups[priority] for priority in sorted(groups, reverse=True)]
 
 
-def by_shape(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Pods by shape, in order of first appearance."""
-    groups: dict[int, list[int]] = {}
-    for row, shape_id in zip(pod_rows, snapshot.pods.shape_ids[pod_rows].tolist(), strict=True):
-        groups.setdefault(shape_id, []).append(row)
-    return list(groups.items())
-
-
-def _place(
-    snapshot: Snapshot,
-    shape: shapes.Shape,
-    rows: list[int],
-    search: Search,
-    usable: dtypes.Mask,
-    config: FilterConfig,
-) -> int:
-    """Bind as many of the rows as find a place, first ones first; return how many."""
-    found = placing.place(snapshot, shape, len(rows), search.pointer, usable, config)
-    total = found.total
-    if total:
-        search.pointer = found.last
-        snapshot.bind_many(rows[:total], found.rows, found.counts)
-        _remember(snapshot, rows[:total], search.hints)
-    return total
-
-
-def _remember(snapshot: Snapshot, rows: list[int], hints: Hints) -> None:
-    names, uids = snapshot.nodes.names, snapshot.pods.uids
-    for row, node_row in zip(rows, snapshot.pods.node_rows[rows].tolist(), strict=True):
-        hints.set(uids[row], names[node_row])
+def _bind(snapshot: Snapshot, rows: list[int], placed: placing.Placed, hints: Hints) -> None:
+    homes = placed.homes()
+    snapshot.bind_many(rows, homes)
+    names, uids, current = snapshot.nodes.names, snapshot.pods.uids, hints.current
+    for row, node_row in zip(rows, homes, strict=True):
+        current[uids[row]] = names[node_row]
 
 
 def _follow_hints(
-    snapshot: Snapshot,
-    rows: list[int],
-    search: Search,
-    usable: dtypes.Mask,
-    config: FilterConfig,
-    placed: list[int],
-) -> list[int]:
+    placer: placing.Placer, groups: list[Alike], search: Search, usable: dtypes.Mask, found: list[int]
+) -> list[Alike]:
     """Put pods back where they were placed the last time; return those that need a search."""
-    without: list[int] = []
-    hinted: dict[tuple[int, int], list[int]] = {}
-    for row in rows:
-        name = search.hints.get(snapshot.pods.uids[row])
-        node_row = None if name is None else snapshot.nodes.rows.get(name)
-        if node_row is None or not usable[node_row]:
-            without.append(row)
-        else:
-            hinted.setdefault((int(snapshot.pods.shape_ids[row]), node_row), []).append(row)
-    for (shape_id, node_row), together in hinted.items():
-        only_there = np.zeros(snapshot.nodes.count, bool)
-        only_there[node_row] = True
-        found = placing.place(snapshot, snapshot.shapes[shape_id], len(together), -1, only_there, config)
-        total = found.total
-        if total:
-            snapshot.bind_many(together[:total], found.rows, found.counts)
-            _remember(snapshot, together[:total], search.hints)
-            placed += together[:total]
-        without += together[total:]
-    return without
+    snapshot = placer.snapshot
+    uids, node_rows = snapshot.pods.uids, snapshot.nodes.rows
+    current, old = search.hints.current, search.hints.old
+    left: list[Alike] = []
+    for shape, rows in groups:
+        without: list[int] = []
+        hinted: dict[int, list[int]] = {}
+        for row in rows:
+            name = current.get(uids[row]) or old.get(uids[row])
+            node_row = -1 if name is None else node_rows.get(name, -1)
+            if node_row < 0 or not usable[node_row]:
+                without.append(row)
+            else:
+                hinted.setdefault(node_row, []).append(row)
+        for node_row, together in hinted.items():
+            only_there = np.zeros(snapshot.nodes.count, bool)
+            only_there[node_row] = True
+            placed = placer.place(shape, len(together), node_row - 1, only_there)
+            total = placed.total
+            if total:
+                _bind(snapshot, together[:total], placed, search.hints)
+                found.extend(together[:total])
+            without += together[total:]
+        if without:
+            left.append((shape, without))
+    return left

@@ -21,6 +21,7 @@ from windlass.engine import dtypes, facts, nodes, pods, shapes, storage, tallies
 FINISHED = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more: the scheduler never lists them."""
 
+_FEW = 4
 _NEVER = 1 << 62
 """Beyond every row."""
 
@@ -34,7 +35,8 @@ class Snapshot:
         self.shapes = shapes.ShapeTable()
         self.tallies = tallies.TallyTable(self.shapes)
         self.storage = storage.Storage()
-        self._requests: dict[int, tuple[dtypes.Rows, dtypes.Amounts]] = {}
+        self._requests: dict[int, list[tuple[int, int]]] = {}
+        self._table = np.zeros((64, len(self.nodes.resources)), dtypes.RESOURCE)
         self._pods_on: list[list[int]] = []
         self._homeless: dict[str, list[int]] = {}
         self._imagined: list[tuple[int, dtypes.Rows, dtypes.Amounts]] = []
@@ -141,19 +143,26 @@ class Snapshot:
     def shape_of_row(self, pod_row: int) -> shapes.Shape:
         return self.shapes[self.pods.shape_ids[pod_row]]
 
-    def requests(self, shape: shapes.Shape) -> tuple[dtypes.Rows, dtypes.Amounts]:
-        """(columns, amounts): what one pod of the shape takes, its place among the node's pods included."""
+    def requests(self, shape: shapes.Shape) -> list[tuple[int, int]]:
+        """(column, amount) of all that one pod of the shape takes, its place among the node's pods included."""
         known = self._requests.get(shape.id)
         if known is None:
-            columns = [nodes.PODS_COLUMN]
-            amounts = [1]
-            for resource, amount in shape.spec.requests:
-                if amount > 0:
-                    columns.append(self.nodes.resource_column(resource))
-                    amounts.append(amount)
-            known = np.array(columns, np.intp), np.array(amounts, dtypes.RESOURCE)
+            wanted = [(resource, amount) for resource, amount in shape.spec.requests if amount > 0]
+            known = [(nodes.PODS_COLUMN, 1)]
+            known += [(self.nodes.resource_column(resource), amount) for resource, amount in wanted]
             self._requests[shape.id] = known
+            self._tabulate(shape.id, known)
         return known
+
+    def _tabulate(self, shape_id: int, requests: list[tuple[int, int]]) -> None:
+        """Write a shape's requests into the table (n_shapes, n_resources), from which many are summed at once."""
+        rows, columns = self._table.shape
+        more_rows = max(2 * rows, shape_id + 1) - rows if shape_id >= rows else 0
+        more_columns = max(len(self.nodes.resources) - columns, 0)
+        if more_rows or more_columns:
+            self._table = np.pad(self._table, ((0, more_rows), (0, more_columns)))
+        for column, amount in requests:
+            self._table[shape_id, column] = amount
 
     def counts(self, key: tallies.Matching) -> dtypes.Counts:
         """Int32 (n_nodes): how many pods on each node a matching tally counts."""
@@ -212,28 +221,36 @@ class Snapshot:
         position = self._unsettle_at(pod_row)
         self._remember(self._settle_at, pod_row, node_row, position)
 
-    def bind_many(self, pod_rows: list[int], node_rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
-        """Put waiting pods of one shape on distinct nodes: the first `counts[0]` on `node_rows[0]` and so on."""
-        shape = self.shape_of_row(pod_rows[0])
-        homes = np.repeat(node_rows, counts)
-        self.pods.node_rows[pod_rows] = homes
-        for pod_row, node_row in zip(pod_rows, homes.tolist(), strict=True):
-            self._pods_on[node_row].append(pod_row)
-        self._count_many(shape, node_rows, counts)
-        self._remember(self._unbind_many, shape, pod_rows, homes, node_rows, counts)
+    def bind_many(self, pod_rows: list[int], node_rows: list[int]) -> None:
+        """Put waiting pods of one shape on nodes: `pod_rows[i]` on `node_rows[i]`."""
+        self._bind_all(pod_rows, node_rows)
+        self._remember(self._unbind_all, pod_rows, node_rows)
 
-    def _unbind_many(
-        self,
-        shape: shapes.Shape,
-        pod_rows: list[int],
-        homes: dtypes.Rows,
-        node_rows: dtypes.Rows,
-        counts: dtypes.Amounts,
-    ) -> None:
-        self._count_many(shape, node_rows, -counts)
-        for node_row in homes[::-1].tolist():
+    def _bind_all(self, pod_rows: list[int], node_rows: list[int]) -> None:
+        pods_on, homes = self._pods_on, self.pods.node_rows
+        for pod_row, node_row in zip(pod_rows, node_rows, strict=True):
+            pods_on[node_row].append(pod_row)
+            homes[pod_row] = node_row
+        self._count_each(self.shape_of_row(pod_rows[0]), node_rows, 1)
+
+    def _unbind_all(self, pod_rows: list[int], node_rows: list[int]) -> None:
+        for node_row in reversed(node_rows):
             self._pods_on[node_row].pop()  # undone in reverse, so these are the last that came
         self.pods.node_rows[pod_rows] = dtypes.ABSENT
+        self._count_each(self.shape_of_row(pod_rows[0]), node_rows, -1)
+
+    def _count_each(self, shape: shapes.Shape, node_rows: list[int], sign: int) -> None:
+        """Count one pod of a shape on each of these nodes, or off it; a node may be named several times."""
+        if len(node_rows) > _FEW:
+            rows, counts = np.unique(np.array(node_rows, np.intp), return_counts=True)
+            self._count_many(shape, rows, counts * sign)
+            return
+        pairs = self.requests(shape)  # arrays pay from a handful on
+        free = self.nodes.free
+        for node_row in node_rows:
+            for column, amount in pairs:
+                free[column, node_row] -= amount * sign
+            self.tallies.add(shape, node_row, sign)
 
     def clear_node(self, node_row: int) -> list[int]:
         """Take all pods off a node and return their rows; they wait."""
@@ -243,20 +260,15 @@ class Snapshot:
         return pod_rows
 
     def _clear(self, node_row: int) -> None:
-        for shape, count in self._shapes_of(self._pods_on[node_row]):
-            self._count(shape, node_row, -count)
-        self.pods.node_rows[self._pods_on[node_row]] = dtypes.ABSENT
+        pod_rows = self._pods_on[node_row]
+        self._count_together(pod_rows, node_row, -1)
+        self.pods.node_rows[pod_rows] = dtypes.ABSENT
         self._pods_on[node_row] = []
 
     def _unclear(self, node_row: int, pod_rows: list[int]) -> None:
         self._pods_on[node_row] = pod_rows
         self.pods.node_rows[pod_rows] = node_row
-        for shape, count in self._shapes_of(pod_rows):
-            self._count(shape, node_row, count)
-
-    def _shapes_of(self, pod_rows: list[int]) -> list[tuple[shapes.Shape, int]]:
-        counted = Counter(self.pods.shape_ids[pod_rows].tolist())
-        return [(self.shapes[shape_id], count) for shape_id, count in counted.items()]
+        self._count_together(pod_rows, node_row, 1)
 
     def append(self, template: facts.Node, names: list[str]) -> range:
         """Append nodes like the template, one per name. Only inside a fork."""
@@ -342,13 +354,22 @@ class Snapshot:
         return position
 
     def _count(self, shape: shapes.Shape, node_row: int, count: int) -> None:
-        columns, amounts = self.requests(shape)
-        self.nodes.free[columns, node_row] -= amounts * count
+        pairs = self.requests(shape)  # first: a resource met for the first time makes a new column
+        free = self.nodes.free
+        for column, amount in pairs:
+            free[column, node_row] -= amount * count
         self.tallies.add(shape, node_row, count)
 
+    def _count_together(self, pod_rows: list[int], node_row: int, sign: int) -> None:
+        """Count all these pods on one node, or off it: one sum over what they request."""
+        shape_ids = self.pods.shape_ids[pod_rows]
+        taken = self._table[shape_ids].sum(axis=0)
+        self.nodes.free[: len(taken), node_row] -= taken * sign
+        for shape_id, count in Counter(shape_ids.tolist()).items():
+            self.tallies.add(self.shapes[shape_id], node_row, sign * count)
+
     def _count_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
-        columns, amounts = self.requests(shape)
-        for column, amount in zip(columns.tolist(), amounts.tolist(), strict=True):
+        for column, amount in self.requests(shape):
             self.nodes.free[column, rows] -= counts * amount
         self.tallies.add_many(shape, rows, counts)
 

@@ -42,10 +42,28 @@ class Judge:
         self._terminating = {row for row, (deleted_s, _) in table.times.items() if deleted_s is not None}
         self._kinds: dict[int, _Shared] = {}
         self._budgets: dict[int, disruption.Positions] = {}
+        self._only_budgets: dict[int, disruption.Positions] = {}
 
     def pods_to_move(self, rows: Iterable[int]) -> rules.Moves[int]:
         """What becomes of the pods in these rows, in their order, up to the first that blocks."""
-        return rules.sort_out(rows, self.judge, self.is_daemonset)
+        exhausted: dict[disruption.Positions, Outcome | None] = {}  # nothing is spent while one node is looked at
+
+        def opinion(row: int) -> Outcome | None:
+            positions = self._only_budgets.get(row)
+            if positions is None:
+                return self._judge_first(row)
+            if positions not in exhausted:
+                exhausted[positions] = budget.judge(positions, self._context) if positions else None
+            return exhausted[positions]
+
+        return rules.sort_out(rows, opinion, self.is_daemonset)
+
+    def _judge_first(self, row: int) -> Outcome | None:
+        """Judge a row, and remember if only budgets can ever have an opinion on it."""
+        shared = self._share(row)
+        if shared.outcome is None and shared.namespace != system.NAMESPACE and row not in self._terminating:
+            self._only_budgets[row] = self.budgets(row)
+        return self.judge(row)
 
     def judge(self, row: int) -> Outcome | None:
         """The first opinion on the pod in a row. None where no rule has one: the pod may go."""

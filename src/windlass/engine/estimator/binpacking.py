@@ -282,9 +282,7 @@ class Packing:
         return placed.total
 
     def _place_rows(self, shape: shapes.Shape, taken: list[int]) -> None:
-        if taken:
-            rows, counts = np.unique(np.array(taken, np.intp), return_counts=True)
-            self._place(shape, placing.Placed(rows, counts.astype(dtypes.RESOURCE), taken[-1]))
+        self._place(shape, placing.one_by_one(taken))
 
 
 def _retries_elsewhere(shape: shapes.Shape) -> bool:

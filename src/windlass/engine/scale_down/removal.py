@@ -8,7 +8,7 @@ that the next candidate sees them; if not, everything is as it was.
 import enum
 from dataclasses import dataclass, field
 
-from windlass.engine import disruption, dtypes, searching
+from windlass.engine import disruption, dtypes, placing, searching
 from windlass.engine.drain import by_kind, rules
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -69,7 +69,7 @@ class RemovalSimulator:
     ) -> None:
         self._snapshot, self._judge, self._budgets = snapshot, judge, budgets
         self._destinations = destinations & snapshot.nodes.alive
-        self._search, self._config = search, config
+        self._search, self._placer = search, placing.Placer(snapshot, config)
 
     def simulate(self, node_name: str) -> Removal:
         """Try to remove one node. Commits if its pods find places, leaves no trace otherwise."""
@@ -95,7 +95,7 @@ class RemovalSimulator:
         snapshot.fork()
         snapshot.clear_node(row)
         snapshot.empty_out(row)
-        found = searching.find_places(snapshot, pod_rows, self._search, destinations, self._config, all_or_nothing=True)
+        found = searching.find_places(self._placer, pod_rows, self._search, destinations, all_or_nothing=True)
         if found.failed:
             snapshot.revert()
             destinations[row] = was_destination

@@ -1,0 +1,60 @@
+"""2,000 nodes with 40 pods each, every node a candidate: which can go, their pods moving to the others?
+
+All pods together need 800 nodes, so 1,200 can go.
+"""
+
+import time
+
+import numpy as np
+
+from benchmarks import clusters
+from windlass.engine import disruption, facts, searching
+from windlass.engine import snapshot as snapshots
+from windlass.engine.drain import by_kind, context
+from windlass.engine.predicates import config
+from windlass.engine.scale_down import removal
+
+NODES, PODS_PER_NODE, APPS = 2_000, 40, 50
+
+
+def build() -> tuple[snapshots.Snapshot, removal.RemovalSimulator]:
+    """Nodes at two fifths of what they hold: 100 pods of a tenth of a core and their share of memory."""
+    random = clusters.generator()
+    apps = [
+        facts.PodSpec(requests=clusters.requests(100, clusters.GIB // 4), tolerations=_tolerations(number))
+        for number in range(APPS)
+    ]
+    snapshot = snapshots.build((clusters.node(n, 10_000, 25 * clusters.GIB, pods=110) for n in range(NODES)), [])
+    for number in range(NODES):
+        for app, count in zip(*np.unique(random.integers(APPS, size=PODS_PER_NODE), return_counts=True), strict=True):
+            for pod in clusters.pods_of(
+                f"app-{app}", int(count), apps[app], first=number * PODS_PER_NODE, node_name=f"node-{number:05d}"
+            ):
+                snapshot.add_pod(pod)
+    budgets = disruption.Remaining(
+        facts.PodDisruptionBudget("default", f"app-{app}", clusters.app_selector(f"app-{app}"), NODES)
+        for app in range(APPS)
+    )
+    controllers = {
+        ("ReplicaSet", "default", f"app-{app}"): facts.Controller("ReplicaSet", "default", f"app-{app}", replicas=1600)
+        for app in range(APPS)
+    }
+    judge = by_kind.Judge(snapshot.pods, context.Context(0.0, budgets=budgets, controllers=controllers))
+    everywhere = np.ones(NODES, bool)
+    return snapshot, removal.RemovalSimulator(snapshot, judge, budgets, everywhere, searching.Search(), config.DEFAULT)
+
+
+def _tolerations(number: int) -> tuple[facts.Toleration, ...]:
+    return (facts.Toleration(f"team-{number}", "Exists", "", ""),)
+
+
+def once() -> tuple[float, int]:
+    snapshot, simulator = build()
+    started = time.perf_counter()
+    results = [simulator.simulate(name) for name in list(snapshot.nodes.names)]
+    return time.perf_counter() - started, sum(result.is_removable for result in results)
+
+
+def run() -> dict[str, float]:
+    seconds, removable = min(once() for _ in range(2))
+    return {"seconds": seconds, "removable": removable, "nodes_per_second": NODES / seconds}
