@@ -1,0 +1,172 @@
+from dataclasses import replace
+
+from tests.engine.predicates.volume_builders import (
+    DISKS,
+    bound,
+    cluster,
+    disk,
+    ephemeral,
+    node,
+    pod,
+    refused,
+    uses,
+    waiting,
+)
+from windlass.engine import facts
+from windlass.engine.predicates import config
+from windlass.engine.predicates import volume_limits as rule
+from windlass.engine.storage import Fact
+from windlass.engine.verdict import Code
+
+DRIVER = "disks.example.com"
+TOO_MANY = "node(s) exceed max volume count"
+ONE_EACH = (facts.CSINode("n0", ((DRIVER, 1),)), facts.CSINode("n1", ((DRIVER, 1),)))
+NODES = (node("n0"), node("n1"))
+
+
+def claims(*names: str) -> list[Fact]:
+    """Claims, each bound to a volume of its own."""
+    return [fact for name in names for fact in (bound(name, f"v-{name}"), disk(f"v-{name}"))]
+
+
+def holder(*volumes: facts.Volume, on: str = "n0", name: str = "holder") -> facts.Pod:
+    return pod(*volumes, name=name, on=on)
+
+
+def test_a_driver_attaches_no_more_than_its_limit() -> None:
+    seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), holder(uses("a")))
+    assert refused(seen, rule, pod(uses("b"))) == {"n0": TOO_MANY}
+
+
+def test_a_volume_that_a_pod_there_uses_already_adds_nothing() -> None:
+    seen = cluster(*NODES, *ONE_EACH, *claims("a"), holder(uses("a")))
+    assert refused(seen, rule, pod(uses("a"))) == {}
+
+
+def test_a_volume_counts_once_however_many_pods_and_claims_lead_to_it() -> None:
+    again = bound("again", "v-a")
+    limits = facts.CSINode("n0", ((DRIVER, 2),))
+    seen = cluster(
+        node("n0"), limits, *claims("a", "b"), again, holder(uses("a")), holder(uses("again"), name="other")
+    )  # fmt: skip
+    assert refused(seen, rule, pod(uses("b"))) == {}
+
+
+def test_claims_of_one_pod_add_up() -> None:
+    seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"))
+    assert set(refused(seen, rule, pod(uses("a"), uses("b")))) == {"n0", "n1"}
+    assert refused(seen, rule, pod(uses("a"), uses("a"))) == {}
+
+
+def test_only_drivers_with_a_limit_on_the_node_are_counted() -> None:
+    csi_nodes = facts.CSINode("n0", ((DRIVER, None),)), facts.CSINode("n1", (("other", 0),))
+    seen = cluster(*NODES, node("n2"), *csi_nodes, *claims("a"))
+    assert refused(seen, rule, pod(uses("a"))) == {}
+
+
+def test_a_limit_of_nothing_refuses_every_volume_of_the_driver() -> None:
+    seen = cluster(node("n0"), facts.CSINode("n0", ((DRIVER, 0),)), *claims("a"))
+    assert set(refused(seen, rule, pod(uses("a")))) == {"n0"}
+
+
+def test_a_claim_that_waits_counts_for_its_provisioner() -> None:
+    seen = cluster(*NODES, *ONE_EACH, DISKS, waiting("a"), waiting("b"), holder(uses("a")))
+    assert refused(seen, rule, pod(uses("b"))) == {"n0": TOO_MANY}
+
+
+def test_an_in_tree_provisioner_counts_for_the_driver_that_took_over() -> None:
+    csi_nodes = [facts.CSINode(name, (("ebs.csi.aws.com", 0),)) for name in ("n0", "n1")]
+    in_tree = replace(DISKS, provisioner="kubernetes.io/aws-ebs")
+    assert set(refused(cluster(*NODES, *csi_nodes, in_tree, waiting("a")), rule, pod(uses("a")))) == {"n0", "n1"}
+    uncounted = replace(DISKS, provisioner="kubernetes.io/vsphere-volume")
+    assert refused(cluster(*NODES, *csi_nodes, uncounted, waiting("a")), rule, pod(uses("a"))) == {}
+
+
+def test_an_inline_disk_counts_for_the_driver_that_took_over() -> None:
+    def inline(number: int) -> facts.Volume:
+        source, driver = "awsElasticBlockStore", "ebs.csi.aws.com"
+        return facts.Volume("x", source, identity=(f"vol-{number}",), driver=driver, handle=f"vol-{number}")
+
+    seen = cluster(*NODES, facts.CSINode("n0", (("ebs.csi.aws.com", 1),)), holder(inline(1)))
+    assert refused(seen, rule, pod(inline(2))) == {"n0": TOO_MANY}
+    assert refused(seen, rule, pod(inline(1))) == {}
+
+
+def test_an_attached_volume_that_no_pod_uses_counts_and_counts_again_for_its_pod() -> None:
+    attached = facts.VolumeAttachment("va", DRIVER, "n0", "v-a")
+    seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), attached)
+    assert refused(seen, rule, pod(uses("b"))) == {"n0": TOO_MANY}
+    assert refused(seen, rule, pod(uses("a"))) == {"n0": TOO_MANY}
+
+
+def test_an_attached_volume_that_a_pod_uses_counts_once() -> None:
+    attached = facts.VolumeAttachment("va", DRIVER, "n0", "v-a")
+    limits = facts.CSINode("n0", ((DRIVER, 2),))
+    seen = cluster(node("n0"), limits, *claims("a", "b"), attached, holder(uses("a")))
+    assert refused(seen, rule, pod(uses("b"))) == {}
+
+
+def test_attachments_of_unknown_volumes_do_not_count() -> None:
+    attached = facts.VolumeAttachment("va", DRIVER, "n0", "gone"), facts.VolumeAttachment("vb", "", "n0", "v-a")
+    seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), *attached)
+    assert refused(seen, rule, pod(uses("b"))) == {}
+
+
+def test_a_pod_there_that_uses_a_claim_of_another_pod_makes_the_node_unusable() -> None:
+    made = bound("holder-scratch", "v-a", owner_uids=("uid-somebody",))
+    seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), made, holder(ephemeral("scratch", "holder")))
+    text = (
+        'running "NodeVolumeLimits" filter plugin: PVC default/holder-scratch was not created for pod default/holder '
+        "(pod is not owner)"
+    )
+    waits = pod(uses("b"))
+    assert refused(seen, rule, waits) == {"n0": text}
+    assert rule.explain(seen, seen.shape_of(waits), 0, config.DEFAULT).code is Code.ERROR
+
+
+def test_a_missing_claim_is_named() -> None:
+    seen = cluster(node("n0"))
+    text = 'looking up PVC default/a: persistentvolumeclaim "a" not found'
+    assert refused(seen, rule, pod(uses("a"))) == {"n0": text}
+
+
+def test_a_holder_that_is_lifted_frees_its_place_until_that_is_undone() -> None:
+    seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), holder(uses("a")))
+    waits = pod(uses("b"))
+    assert set(refused(seen, rule, waits)) == {"n0"}
+    seen.fork()
+    row = seen.pods.rows["uid-holder"]
+    seen.lift(row)
+    assert refused(seen, rule, waits) == {}
+    seen.bind(row, 1)
+    assert set(refused(seen, rule, waits)) == {"n1"}
+    seen.revert()
+    assert set(refused(seen, rule, waits)) == {"n0"}
+
+
+def test_a_committed_placement_stays_counted() -> None:
+    seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"))
+    seen.fork()
+    seen.place(seen.shape_of(pod(uses("a"))), 1)
+    seen.commit()
+    assert set(refused(seen, rule, pod(uses("b")))) == {"n1"}
+
+
+def test_storage_that_changes_is_counted_anew() -> None:
+    seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), holder(uses("a")))
+    waits = pod(uses("b"))
+    assert set(refused(seen, rule, waits)) == {"n0"}
+    seen.storage.put(facts.CSINode("n0", ((DRIVER, 2),)))
+    assert refused(seen, rule, waits) == {}
+    seen.storage.put(facts.VolumeAttachment("va", DRIVER, "n0", "v-b"))
+    assert set(refused(seen, rule, waits)) == {"n0"}
+
+
+def test_a_row_taken_over_by_another_node_starts_from_nothing() -> None:
+    attached = facts.VolumeAttachment("va", DRIVER, "n0", "v-a")
+    seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), attached)
+    waits = pod(uses("b"))
+    assert set(refused(seen, rule, waits)) == {"n0"}
+    seen.remove_node("n0")
+    seen.add_node(node("n2"))
+    assert refused(seen, rule, waits) == {}
