@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -190,7 +191,7 @@ def test_a_claim_finds_a_local_volume_where_it_is() -> None:
     ],
 )
 def test_a_claim_takes_only_a_volume_that_is_what_it_asks_for(
-    change: dict[str, object], claim_change: dict[str, object], found: bool
+    change: dict[str, Any], claim_change: dict[str, Any], found: bool
 ) -> None:
     claim = waiting("data", "local", **claim_change)
     seen = cluster(node("n0"), LOCAL, claim, local("v", "n0", **change))

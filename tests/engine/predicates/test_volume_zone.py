@@ -15,6 +15,7 @@ from tests.engine.predicates.volume_builders import (
 )
 from windlass.engine import facts
 from windlass.engine.predicates import volume_zone as rule
+from windlass.engine.storage import Fact
 
 OTHER_ZONE = "node(s) had no available volume zone"
 NODES = (
@@ -75,7 +76,7 @@ def test_the_claim_of_an_ephemeral_volume_is_not_looked_at() -> None:
         ((bound("data", "v"), disk("v")), None),
     ],
 )
-def test_a_claim_without_a_place_refuses_all_nodes(stored: tuple[facts.Volume, ...], text: str | None) -> None:
+def test_a_claim_without_a_place_refuses_all_nodes(stored: tuple[Fact, ...], text: str | None) -> None:
     refusal = refuse(cluster(*NODES, *stored), rule, pod(uses("data")))
     assert (refusal and refusal.texts) == (text and [text])
 
