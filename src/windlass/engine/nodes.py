@@ -36,6 +36,14 @@ class LabelColumn:
     def set(self, row: int, value: str | None) -> None:
         self.ids[row] = dtypes.ABSENT if value is None else self.values.intern(value)
 
+    def set_all(self, values: list[str | None]) -> None:
+        """The values of the first rows, all at once."""
+        numbers: dict[str | None, int] = {None: dtypes.ABSENT}
+        for value in dict.fromkeys(values):
+            if value is not None:
+                numbers[value] = self.values.intern(value)
+        self.ids[: len(values)] = [numbers[value] for value in values]
+
 
 class NodeTable:
     """All nodes. Arrays are (n_nodes,) or (n_resources, n_nodes) and always cut to the rows in use."""
@@ -60,7 +68,8 @@ class NodeTable:
         self._feature_ids = np.zeros(_FIRST_ROWS, dtypes.ID)
         self._allocatable = np.zeros((len(_FIRST_RESOURCES), _FIRST_ROWS), dtypes.RESOURCE)
         self._free = np.zeros((len(_FIRST_RESOURCES), _FIRST_ROWS), dtypes.RESOURCE)
-        self._labels: dict[str, LabelColumn] = {}
+        self._labels = {key: LabelColumn(_FIRST_ROWS) for key in (facts.HOSTNAME, facts.ZONE)}
+        """Columns of label keys that something asked for; these two are asked for in any cluster."""
         self._kept: dict[Hashable, Any] = {}
         self._kept_here: dict[Hashable, Any] = {}
         self._base = 0
@@ -109,8 +118,7 @@ class NodeTable:
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = LabelColumn(self._capacity)
-            for row in range(self.count):
-                column.set(row, self._label(row, key))
+            column.set_all([self._label(row, key) for row in range(self.count)])
         return column
 
     def _label(self, row: int, key: str) -> str | None:

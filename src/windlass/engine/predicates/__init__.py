@@ -21,6 +21,7 @@ from windlass.engine import dtypes, shapes
 from windlass.engine.predicates import (
     declared_features,
     fit,
+    inclusion,
     interpod,
     node_affinity,
     node_name,
@@ -79,10 +80,13 @@ FILTERS: tuple[Filter, ...] = (
     declared_features,
 )
 
-STATIC: tuple[Filter, ...] = (unschedulable, node_name, taints, node_affinity, declared_features)
-"""Filters that look at the node's own facts only: what they say of a shape holds until a node changes."""
+STATIC: tuple[Filter, ...] = (unschedulable, node_name, node_affinity, declared_features)
+"""Filters that look at the node's own facts only: what they say of a shape holds until a node changes.
 
-DYNAMIC: tuple[Filter, ...] = tuple(rule for rule in FILTERS if rule not in STATIC)
+TaintToleration is one of them but for nodes that a what-if empties; `static_mask` and `feasible` ask it in two parts.
+"""
+
+DYNAMIC: tuple[Filter, ...] = tuple(rule for rule in FILTERS if rule not in STATIC and rule is not taints)
 """Filters that look at what else is there."""
 
 
@@ -102,14 +106,11 @@ def static_mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -
 
     def compute(rows: slice) -> dtypes.Mask:
         mask = np.ones(snapshot.nodes.count, bool)
+        if taints.NAME not in config.disabled:
+            mask &= inclusion.tolerated(snapshot, spec)
         for rule in STATIC:
             if rule.NAME not in config.disabled:
-                # Being emptied is no fact of a node but of a what-if: it is left out of what is kept.
-                allowed = (
-                    taints.tolerated(snapshot, spec.tolerations)
-                    if rule is taints
-                    else rule.mask(snapshot, shape, config)
-                )
+                allowed = rule.mask(snapshot, shape, config)
                 if allowed is not None:
                     mask &= allowed
         return mask[rows]
@@ -132,7 +133,7 @@ def feasible(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig, but:
         return np.zeros(snapshot.nodes.count, bool)
     mask = static_mask(snapshot, shape, config) & snapshot.nodes.alive
     if taints.NAME not in config.disabled:
-        mask &= taints.not_deleting(snapshot, shape)
+        mask &= inclusion.staying(snapshot, shape.spec)
     for rule in DYNAMIC:
         if rule.NAME not in config.disabled and rule.NAME not in but:
             allowed = rule.mask(snapshot, shape, config)

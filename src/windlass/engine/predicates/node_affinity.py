@@ -3,13 +3,12 @@
 Terms that all name nodes by `matchFields` narrow the search before any filter runs (PreFilter).
 """
 
-import numpy as np
-
-from windlass.engine import dtypes, facts, shapes
+from windlass.engine import dtypes, shapes
+from windlass.engine.predicates import inclusion
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 from windlass.engine.verdict import Code, Reason, Refusal
-from windlass.selectors import NodeSelector, Operator, Requirement
+from windlass.selectors import NodeSelector, Operator
 
 NAME = "NodeAffinity"
 CONFLICT = Refusal(NAME, Code.UNRESOLVABLE, (Reason("pod affinity terms conflict"),))
@@ -37,24 +36,10 @@ def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtype
     spec = shape.spec
     if not spec.node_selector and spec.node_affinity is None and config.added_affinity is None:
         return None
-    allowed = required(snapshot, spec)
+    allowed = inclusion.selected(snapshot, spec)
     if config.added_affinity is not None:
         allowed = allowed & snapshot.nodes.selector_mask(config.added_affinity)
     return allowed
-
-
-def required(snapshot: Snapshot, spec: facts.PodSpec) -> dtypes.Mask:
-    """Bool (n_nodes): the pod's own nodeSelector and required affinity match. Topology spread honours it, too."""
-
-    def compute(rows: slice) -> dtypes.Mask:
-        allowed = np.ones(snapshot.nodes.count, bool)
-        for key, value in spec.node_selector:
-            allowed &= snapshot.nodes.requirement_mask(Requirement(key, Operator.IN, (value,)))
-        if spec.node_affinity is not None:
-            allowed &= snapshot.nodes.selector_mask(spec.node_affinity)
-        return allowed[rows]
-
-    return snapshot.nodes.kept(("required", spec.node_selector, spec.node_affinity), compute)
 
 
 def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from windlass.engine import dtypes, facts, shapes, tallies
-from windlass.engine.predicates import node_affinity, taints
+from windlass.engine.predicates import inclusion
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 from windlass.engine.verdict import Code, Reason, Refusal
@@ -65,10 +65,10 @@ def _count(
 ) -> Spreading:
     included = has_keys
     if constraint.honor_affinity and (shape.spec.node_selector or shape.spec.node_affinity is not None):
-        included = included & node_affinity.required(snapshot, shape.spec)
+        included = included & inclusion.selected(snapshot, shape.spec)
     if constraint.honor_taints:
-        included = included & taints.tolerated(snapshot, shape.spec.tolerations)
-        included &= taints.not_deleting(snapshot, shape)
+        included = included & inclusion.tolerated(snapshot, shape.spec)
+        included &= inclusion.staying(snapshot, shape.spec)
     column = snapshot.nodes.label_column(constraint.topology_key)
     domains = column.ids[: snapshot.nodes.count]
     size = len(column.values)
