@@ -369,3 +369,68 @@ class Controller:
     name: str
     uid: str = ""
     replicas: int = 1
+
+
+# ── Node groups ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceError:
+    """Why an instance could not be created."""
+
+    kind: str
+    """`OutOfResources` or `Other`: reported, never decided on."""
+    code: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A machine of a group, whether or not a node has registered for it."""
+
+    provider_id: str
+    state: str = "Running"
+    """`Running`, `Creating` or `Deleting`."""
+    error: InstanceError | None = None
+    """Set on an instance that is Creating and never will be created."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOptions:
+    """What a group overrides of the settings; None where it follows them."""
+
+    scale_down_utilization_threshold: float | None = None
+    scale_down_gpu_utilization_threshold: float | None = None
+    scale_down_unneeded_s: float | None = None
+    scale_down_unready_s: float | None = None
+    max_node_provision_s: float | None = None
+    max_node_startup_s: float | None = None
+    ignore_daemonsets_utilization: bool | None = None
+    zero_or_max: bool = False
+    """All or nothing: the group is only ever empty or full."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes that are made and removed alike, within bounds."""
+
+    id: str
+    min_size: int
+    max_size: int
+    target_size: int
+    instances: tuple[Instance, ...] = ()
+    template: Node | None = None
+    """What the provider says a new node would look like; None where it cannot tell."""
+    options: GroupOptions = field(default_factory=GroupOptions)
+    exists: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSet:
+    """A DaemonSet, as far as new nodes are concerned: the pod that it would add to each."""
+
+    namespace: str
+    name: str
+    uid: str
+    pod: Pod
+    """The pod of its template, not bound to any node."""
