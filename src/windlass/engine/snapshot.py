@@ -10,6 +10,7 @@ Pods that exist have rows; pods that are only imagined (a what-if's placements, 
 placed by shape and number. Facts change between decisions, never inside a fork.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,6 +22,7 @@ from windlass.engine import dtypes, facts, nodes, pods, shapes, storage, tallies
 FINISHED = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more: the scheduler never lists them."""
 
+_BATCH = 10_000
 _FEW = 4
 _NEVER = 1 << 62
 """Beyond every row."""
@@ -81,6 +83,14 @@ class Snapshot:
             else:
                 self._settle(row, node_row)
         return row
+
+    def add_pods(self, found: Iterable[facts.Pod]) -> None:
+        """Add many pods. What their selectors look at is learned in batches, so that few pods are keyed twice."""
+        pods_left = iter(found)
+        while batch := list(itertools.islice(pods_left, _BATCH)):
+            self.show_labels(set().union(*(self.shapes.unseen_keys(pod.spec) for pod in batch)))
+            for pod in batch:
+                self.add_pod(pod)
 
     def remove_pod(self, identity: str) -> None:
         """Remove a pod by uid (or namespace/name, where it has none); nothing happens if it is not there."""
@@ -391,6 +401,5 @@ def build(
     snapshot.storage.put_all(stored)
     for node in found_nodes:
         snapshot.add_node(node)
-    for pod in found_pods:
-        snapshot.add_pod(pod)
+    snapshot.add_pods(found_pods)
     return snapshot
