@@ -228,6 +228,8 @@ class Pod:
     """spec.terminationGracePeriodSeconds."""
     unschedulable_since_s: float | None = None
     """When the scheduler said that it fits nowhere (PodScheduled=False, reason Unschedulable)."""
+    is_gated: bool = False
+    """Scheduling gates keep the scheduler from looking at it."""
 
     @property
     def key(self) -> str:
@@ -433,4 +435,6 @@ class DaemonSet:
     name: str
     uid: str
     pod: Pod
-    """The pod of its template, not bound to any node."""
+    """The pod of its template with the tolerations that the DaemonSet controller adds, not bound to any node."""
+    is_preempting_system_node_critical: bool = False
+    """Priority class system-node-critical, and it may preempt: such a pod finds its place on any node that it fits."""

@@ -28,6 +28,7 @@ class Kind:
     phase: str
     restart_policy: str
     grace_s: float | None
+    is_gated: bool
 
 
 class PodTable:
@@ -74,7 +75,7 @@ class PodTable:
         self._kind_ids[row] = self.kinds.intern(
             Kind(
                 pod.namespace, tuple(sorted(pod.annotations.items())), pod.owner, pod.spec, pod.digest,
-                pod.nominated_node, pod.scheduler, pod.phase, pod.restart_policy, pod.grace_s,
+                pod.nominated_node, pod.scheduler, pod.phase, pod.restart_policy, pod.grace_s, pod.is_gated,
             )
         )  # fmt: skip
         self.names[row], self.uids[row] = pod.name, pod.uid
@@ -106,7 +107,7 @@ class PodTable:
         return facts.Pod(
             kind.namespace, self.names[row], self.uids[row], self.label_map(row), dict(kind.annotations), kind.owner,
             kind.spec, kind.digest, node_name, kind.nominated_node, kind.scheduler, kind.phase, kind.restart_policy,
-            float(self._created_s[row]), deleted_s, kind.grace_s, unschedulable_since_s,
+            float(self._created_s[row]), deleted_s, kind.grace_s, unschedulable_since_s, kind.is_gated,
         )  # fmt: skip
 
     def _append(self) -> int:

@@ -146,6 +146,12 @@ class Snapshot:
         """Rows of the pods on a node, in order of arrival."""
         return list(self._pods_on[node_row])
 
+    def waiting(self) -> list[int]:
+        """Rows of the pods that are bound to no node, not even to one that is unknown."""
+        homeless = {row for rows in self._homeless.values() for row in rows}
+        free = np.flatnonzero((self.pods.node_rows == dtypes.ABSENT) & (self.pods.shape_ids != dtypes.ABSENT))
+        return [row for row in free.tolist() if row not in homeless]
+
     def pod(self, row: int) -> facts.Pod:
         node_row = int(self.pods.node_rows[row])
         return self.pods.fact(row, "" if node_row == dtypes.ABSENT else self.nodes.names[node_row])

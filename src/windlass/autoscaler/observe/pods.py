@@ -34,6 +34,7 @@ class Template:
     restart_policy: str
     grace_s: float | None
     has_ephemeral: bool
+    is_gated: bool
 
 
 class Reader:
@@ -80,6 +81,7 @@ class Reader:
             deleted_s=meta.seconds(metadata.deletion_timestamp),
             grace_s=template.grace_s,
             unschedulable_since_s=_unschedulable_since(status, created_s),
+            is_gated=template.is_gated,
         )
 
     def _template(self, pod: pods.Pod, spec: bytes, node_name: str) -> Template:
@@ -104,6 +106,7 @@ class Reader:
             restart_policy=model.restart_policy or "Always",
             grace_s=None if grace is None else float(grace),
             has_ephemeral=any(volume.source == "ephemeral" for volume in spec.volumes),
+            is_gated=bool(model.scheduling_gates),
         )
 
     def _read_spec(self, model: pods.PodSpec, namespace: str, labels: Mapping[str, str]) -> facts.PodSpec:

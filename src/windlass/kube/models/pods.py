@@ -138,6 +138,7 @@ class PodSpec(Model, frozen=True):
     host_users: bool | None = None
     priority: int | None = None
     scheduler_name: str | None = None
+    scheduling_gates: list[dict[str, str]] | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: int | None = None
 
@@ -161,6 +162,13 @@ class PodStatus(Model, frozen=True):
 class Pod(Object, frozen=True):
     spec: msgspec.Raw = NO_SPEC
     """As it came; `decode_spec` reads it."""
+    status: PodStatus | None = None
+
+
+class DecodedPod(Object, frozen=True):
+    """A pod with its spec read: for whoever keeps pods, and must not keep JSON."""
+
+    spec: PodSpec | None = None
     status: PodStatus | None = None
 
 

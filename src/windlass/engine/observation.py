@@ -1,0 +1,40 @@
+"""An observation: everything a decision may look at, as it was at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from windlass.engine import facts
+from windlass.engine.drain.context import ControllerKey
+from windlass.engine.expanders import priority
+from windlass.engine.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The cluster, its groups, and what became of the last plan.
+
+    The snapshot is the caller's: a decision forks it and leaves it as it was found.
+    """
+
+    snapshot: Snapshot
+    groups: tuple[facts.NodeGroup, ...] = ()
+    daemon_sets: tuple[facts.DaemonSet, ...] = ()
+    budgets: tuple[facts.PodDisruptionBudget, ...] = ()
+    controllers: Mapping[ControllerKey, facts.Controller] | None = None
+    priorities: tuple[priority.Rule, ...] = ()
+    """The priority expander's rules, where the user has any."""
+
+    @property
+    def nodes(self) -> list[facts.Node]:
+        """The nodes that exist, in the snapshot's order."""
+        table = self.snapshot.nodes
+        return [node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive]
+
+    def group_of_nodes(self) -> dict[str, facts.NodeGroup]:
+        """Group by node name, for nodes that belong to one."""
+        by_instance = {instance.provider_id: group for group in self.groups for instance in group.instances}
+        return {
+            node.name: by_instance[node.provider_id]
+            for node in self.nodes
+            if node.provider_id and node.provider_id in by_instance
+        }

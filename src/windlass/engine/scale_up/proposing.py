@@ -1,0 +1,308 @@
+"""Proposing a scale-up: which groups grow, and by how much, for which pods.
+
+Each group that may grow is asked which pods it could help; what it would need is estimated; the expanders choose one;
+limits and quotas cut it; similar groups share it. What could not be helped, and why, is part of the answer.
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from windlass.engine import facts, predicates, shapes
+from windlass.engine.estimator import binpacking, limits
+from windlass.engine.expanders import chain
+from windlass.engine.expanders.option import Helped, Option
+from windlass.engine.predicates.config import FilterConfig
+from windlass.engine.scale_up import balancing, quotas, similarity
+from windlass.engine.scale_up.templates import GroupTemplate
+from windlass.engine.snapshot import Snapshot
+from windlass.engine.verdict import Refusal
+
+
+class Result(enum.StrEnum):
+    """What came of scaling up in a loop. The names are the peer's."""
+
+    SUCCESSFUL = "ScaleUpSuccessful"
+    ERROR = "ScaleUpError"
+    NO_OPTIONS = "ScaleUpNoOptionsAvailable"
+    NOT_NEEDED = "ScaleUpNotNeeded"
+    NOT_TRIED = "ScaleUpNotTried"
+    IN_COOLDOWN = "ScaleUpInCooldown"
+    LIMITED_BY_MAX_NODES_TOTAL = "ScaleUpLimitedByMaxNodesTotal"
+
+
+class Skip(enum.StrEnum):
+    """Why a group is not considered."""
+
+    BACKOFF = "in backoff after failed scale-up"
+    MAX_SIZE = "max node group size reached"
+    NOT_READY = "not ready for scale-up"
+    ATOMIC_TOO_LARGE = "atomic scale-up exceeds cluster node count limit"
+
+
+FILTERED_OUT = "expansion options filtered out and no longer considered"
+EXECUTION_FAILED = "scale-up execution failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds a scale-up, of the settings."""
+
+    max_nodes_total: int = 0
+    max_nodes_per_scale_up: int = 1000
+    balance_similar_groups: bool = False
+    fastpath: bool = False
+    scatter: bool = True
+    """Search new nodes in random order, as the peer does; round-robin packs them tighter."""
+
+
+@dataclass(slots=True)
+class Alike:
+    """Pending pods that are treated alike, and what the groups say of them."""
+
+    shape: shapes.Shape
+    pods: tuple[facts.Pod, ...]
+    rejected: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Reasons by group."""
+    accepted: list[str] = field(default_factory=list)
+    """Groups a new node of which would take such a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What to do, for whom, and why not for the others."""
+
+    result: Result
+    increases: tuple[balancing.Increase, ...] = ()
+    helped: tuple[facts.Pod, ...] = ()
+    remaining: tuple[Alike, ...] = ()
+    """Pods that no group accepts."""
+    awaiting: tuple[facts.Pod, ...] = ()
+    """Pods that another group could help in a later loop."""
+    skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    choice: chain.Choice[Option] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of a cluster, as scale-up sees them."""
+
+    all: Sequence[facts.NodeGroup]
+    templates: Mapping[str, GroupTemplate]
+    unsafe: Mapping[str, Skip]
+    """Groups that are in backoff or unhealthy."""
+
+
+class Proposer:
+    """One scale-up on one snapshot, which is left as it was found."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        groups: Groups,
+        tracker: quotas.Tracker,
+        node_count: int,
+        bounds: Limits,
+        expanders: Sequence[str],
+        situation: chain.Situation,
+        similar: similarity.Comparator,
+        config: FilterConfig,
+    ) -> None:
+        self._snapshot, self._groups, self._tracker = snapshot, groups, tracker
+        self._node_count, self._bounds, self._config = node_count, bounds, config
+        self._expanders, self._situation, self._similar = expanders, situation, similar
+        self._by_id = {group.id: group for group in groups.all}
+
+    def propose(self, pending: Sequence[Alike]) -> Proposal:
+        """The best way to help the pending pods in this loop."""
+        valid, skipped = self._sort_out_groups()
+        schedulable = {group.id: self._accepted_by(group, pending) for group in valid}
+        options = [option for group in valid if (option := self._expand(group, schedulable)) is not None]
+        if not options:
+            return Proposal(Result.NO_OPTIONS, remaining=_refused(pending), skipped=skipped)
+        choice = chain.choose_option(options, self._expanders, self._situation)
+        best = choice.winner
+        if best is None or best.node_count <= 0:
+            _reject_everywhere(pending, self._by_id, FILTERED_OUT)
+            return Proposal(Result.NO_OPTIONS, remaining=_refused(pending), skipped=skipped, choice=choice)
+        new_nodes = self._cap(best)
+        if new_nodes < 1:
+            _reject_everywhere(pending, self._by_id, EXECUTION_FAILED)
+            return Proposal(Result.ERROR, remaining=_refused(pending), skipped=skipped, choice=choice)
+        increases = self._share(best, new_nodes, schedulable)
+        return Proposal(
+            Result.SUCCESSFUL,
+            tuple(increases),
+            helped=_pods_of(best, pending),
+            remaining=_refused(pending),
+            awaiting=tuple(pod for one in pending if one.accepted and best.group in one.rejected for pod in one.pods),
+            skipped=skipped,
+            choice=choice,
+        )
+
+    def _sort_out_groups(self) -> tuple[list[facts.NodeGroup], dict[str, tuple[str, ...]]]:
+        valid: list[facts.NodeGroup] = []
+        skipped: dict[str, tuple[str, ...]] = {}
+        for group in self._groups.all:
+            reasons = self._skip(group)
+            if reasons:
+                skipped[group.id] = reasons
+            else:
+                valid.append(group)
+        return valid, skipped
+
+    def _skip(self, group: facts.NodeGroup) -> tuple[str, ...]:
+        if group.exists and group.id in self._groups.unsafe:
+            return (str(self._groups.unsafe[group.id]),)
+        if group.target_size >= group.max_size:
+            return (str(Skip.MAX_SIZE),)
+        wanted = 1
+        if group.options.zero_or_max:
+            wanted = group.max_size - group.target_size
+            if self._bounds.max_nodes_total and self._node_count + wanted > self._bounds.max_nodes_total:
+                return (str(Skip.ATOMIC_TOO_LARGE),)
+        template = self._groups.templates.get(group.id)
+        if template is None:
+            return (str(Skip.NOT_READY),)
+        answer = self._tracker.check(group.id, template.node, wanted)
+        return tuple(
+            f'exceeded quota: "{exceeded.quota}", resources: {", ".join(exceeded.resources)}'
+            for exceeded in answer.exceeded
+        )
+
+    def _accepted_by(self, group: facts.NodeGroup, pending: Sequence[Alike]) -> list[int]:
+        """Positions of the pending pods that a new, empty node of the group would take."""
+        template = self._groups.templates[group.id]
+        snapshot = self._snapshot
+        shapes_on_it = [snapshot.shape_of(pod) for pod in template.pods]
+        snapshot.fork()
+        (row,) = snapshot.append(template.node, [template.node.name])
+        for shape in shapes_on_it:
+            snapshot.place(shape, row)
+        refusals: dict[int, Refusal | None] = {}
+        accepted: list[int] = []
+        for position, alike in enumerate(pending):
+            if alike.shape.id not in refusals:
+                refusals[alike.shape.id] = self._refusal(alike.shape, row)
+            refusal = refusals[alike.shape.id]
+            if refusal is None:
+                alike.accepted.append(group.id)
+                accepted.append(position)
+            else:
+                alike.rejected[group.id] = tuple(refusal.texts)
+        snapshot.revert()
+        self._pending = pending
+        return accepted
+
+    def _refusal(self, shape: shapes.Shape, row: int) -> Refusal | None:
+        if predicates.feasible(self._snapshot, shape, self._config)[row]:
+            return None
+        return predicates.judge(self._snapshot, shape, self._config)[row]
+
+    def _expand(self, group: facts.NodeGroup, schedulable: Mapping[str, list[int]]) -> Option | None:
+        """What growing this group would take and bring; None if it helps nobody."""
+        positions = schedulable[group.id]
+        if not positions:
+            return None
+        template = self._groups.templates[group.id]
+        similar = self._find_similar(group, schedulable)
+        pod_groups = [
+            binpacking.PodGroup(self._pending[position].shape, len(self._pending[position].pods))
+            for position in positions
+        ]
+        estimate = binpacking.estimate(
+            self._snapshot,
+            pod_groups,
+            binpacking.Template(template.node, tuple(self._snapshot.shape_of(pod) for pod in template.pods)),
+            self._limiter(group, similar),
+            self._config,
+            fastpath=self._bounds.fastpath,
+            scatter=self._situation.rng if self._bounds.scatter else None,
+        )
+        helped = tuple(
+            Helped(self._pending[position].pods[0], count)
+            for position, count in zip(positions, estimate.placed, strict=True)
+            if count
+        )
+        if not helped or not estimate.nodes:
+            return None
+        nodes = group.max_size if group.options.zero_or_max else estimate.nodes
+        return Option(group.id, template.node, nodes, helped, tuple(similar), group.exists, debug=group.id)
+
+    def _limiter(self, group: facts.NodeGroup, similar: Sequence[str]) -> limits.Limiter:
+        together = [group, *(self._by_id[other] for other in similar)]
+        return limits.Limiter(
+            (
+                limits.limit_statically(self._bounds.max_nodes_per_scale_up),
+                limits.limit_by_groups((one.target_size, one.max_size) for one in together),
+                limits.limit_by_cluster(self._bounds.max_nodes_total, self._node_count),
+            )
+        )
+
+    def _find_similar(self, group: facts.NodeGroup, schedulable: Mapping[str, list[int]]) -> list[str]:
+        """Groups like this one that may grow and would help the same pods."""
+        if not self._bounds.balance_similar_groups or group.options.zero_or_max:
+            return []
+        templates = {
+            one: similarity.make_template(template.node, template.pods)
+            for one, template in self._groups.templates.items()
+            if one in self._by_id
+        }
+        return [
+            other
+            for other in similarity.find_similar(group.id, templates, self._similar)
+            if other not in self._groups.unsafe and set(schedulable[group.id]) <= set(schedulable.get(other, ()))
+        ]
+
+    def _cap(self, best: Option) -> int:
+        """How many of the wanted nodes the cluster and its quotas allow."""
+        wanted = best.node_count
+        if self._bounds.max_nodes_total > 0:
+            wanted = min(wanted, self._bounds.max_nodes_total - self._node_count)
+        if wanted < 1:
+            return 0
+        return self._tracker.check(best.group, best.template, wanted).allowed
+
+    def _share(self, best: Option, new_nodes: int, schedulable: Mapping[str, list[int]]) -> list[balancing.Increase]:
+        """The new nodes shared between the winner and groups like it, each within its quota."""
+        similar = [
+            other
+            for other in self._find_similar(self._by_id[best.group], schedulable)
+            if not self._tracker.check(other, self._groups.templates[other].node, 1).exceeded
+        ]
+        together = [self._by_id[one] for one in (best.group, *similar)]
+        shared = balancing.share(
+            [balancing.Group(group.id, group.target_size, group.max_size) for group in together], new_nodes
+        )
+        capped: list[balancing.Increase] = []
+        for increase in shared:
+            node = self._groups.templates[increase.group.id].node
+            allowed = self._tracker.check(increase.group.id, node, increase.added).allowed
+            if allowed > 0:
+                self._tracker.consume(increase.group.id, node, allowed)
+                capped.append(balancing.Increase(increase.group, increase.group.size + allowed))
+        return capped
+
+
+def _refused(pending: Sequence[Alike]) -> tuple[Alike, ...]:
+    return tuple(one for one in pending if not one.accepted)
+
+
+def _reject_everywhere(pending: Sequence[Alike], groups: Mapping[str, object], reason: str) -> None:
+    for one in pending:
+        for group in one.accepted:
+            one.rejected[group] = (reason,)
+        one.accepted.clear()
+
+
+def _pods_of(best: Option, pending: Sequence[Alike]) -> tuple[facts.Pod, ...]:
+    """The pods that the option helps: of each group of pods alike the first ones."""
+    by_first = {id(one.pods[0]): one for one in pending}
+    return tuple(pod for helped in best.pods for pod in by_first[id(helped.pod)].pods[: helped.count])
+
+
+def seeded(loop: int, seed: int = 0) -> np.random.Generator:
+    """The generator of one loop: the same loop of the same settings draws the same numbers."""
+    return np.random.default_rng((seed, loop))

@@ -1,0 +1,123 @@
+"""Templates: what a new node of each group would look like, and which pods would come with it.
+
+A healthy real node says it best; without one, what such a node was like before; then what the provider says; and
+an unhealthy node only as the last resort. Names, hostnames and everything that will pass (the autoscaler's own taints,
+taints of conditions, startup and status taints) are taken off.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from windlass.engine import facts, pod_traits
+
+STABLE_FOR_S = 60.0
+"""How long a node must have been ready to speak for its group."""
+
+TEMPLATE_LABEL = "cluster-autoscaler.kubernetes.io/template-node"
+TO_BE_DELETED_KEY = "ToBeDeletedByClusterAutoscaler"
+
+Sanitize = Callable[[facts.Node], facts.Node]
+"""Takes off a node what a new one would not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTemplate:
+    """A new node of a group, and the DaemonSet and mirror pods that it would start with."""
+
+    node: facts.Node
+    pods: tuple[facts.Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node that exists, its group and its pods."""
+
+    node: facts.Node
+    group: str
+    pods: tuple[facts.Pod, ...]
+
+
+def find_templates(
+    groups: Sequence[facts.NodeGroup],
+    members: Sequence[Member],
+    daemon_sets: Sequence[facts.DaemonSet],
+    remembered: Mapping[str, GroupTemplate],
+    sanitize: Sanitize,
+    force_daemon_sets: bool,
+    now_s: float,
+) -> tuple[dict[str, GroupTemplate], dict[str, GroupTemplate]]:
+    """(template by group, what to remember): groups about which nothing is known have none."""
+    found: dict[str, GroupTemplate] = {}
+    for member in members:
+        if member.group not in found and is_good_example(member.node, now_s):
+            found[member.group] = _from_member(member, daemon_sets, sanitize, force_daemon_sets)
+    ids = {group.id for group in groups}
+    remember = {**remembered, **found}
+    for group in groups:
+        if group.id in found:
+            continue
+        if group.id in remembered:
+            found[group.id] = remembered[group.id]
+        elif group.template is not None:
+            node = _name(sanitize(group.template), group.id)
+            found[group.id] = GroupTemplate(node, _missing_daemons(node, daemon_sets, frozenset(), force=True))
+    for member in members:
+        if member.group not in found:
+            found[member.group] = _from_member(member, daemon_sets, sanitize, force_daemon_sets)
+    return found, {group: template for group, template in remember.items() if group in ids}
+
+
+def is_good_example(node: facts.Node, now_s: float) -> bool:
+    """Is the node ready for a while, schedulable and staying?"""
+    ready = next((condition for condition in node.conditions if condition.type == "Ready"), None)
+    return (
+        ready is not None
+        and ready.status == "True"
+        and ready.since_s + STABLE_FOR_S < now_s
+        and not node.unschedulable
+        and not any(taint.key == TO_BE_DELETED_KEY for taint in node.taints)
+    )
+
+
+def _from_member(
+    member: Member, daemon_sets: Sequence[facts.DaemonSet], sanitize: Sanitize, force: bool
+) -> GroupTemplate:
+    node = _name(sanitize(member.node), member.group)
+    staying = [pod for pod in member.pods if not pod.is_terminating]
+    kept = tuple(pod for pod in staying if pod_traits.is_mirror(pod) or pod_traits.is_daemonset(pod))
+    running = frozenset(pod.owner.uid for pod in staying if pod.owner is not None and pod.owner.kind == "DaemonSet")
+    return GroupTemplate(node, kept + _missing_daemons(node, daemon_sets, running, force))
+
+
+def _name(node: facts.Node, group: str) -> facts.Node:
+    name = f"template-node-for-{group}"
+    return dataclasses.replace(
+        node, name=name, uid="", labels={**node.labels, facts.HOSTNAME: name, TEMPLATE_LABEL: "true"}
+    )
+
+
+def _missing_daemons(
+    node: facts.Node, daemon_sets: Iterable[facts.DaemonSet], running: frozenset[str], force: bool
+) -> tuple[facts.Pod, ...]:
+    """DaemonSet pods that are not on the example yet: all that fit by force, else those that would make their place."""
+    return tuple(
+        daemon_set.pod
+        for daemon_set in daemon_sets
+        if daemon_set.uid not in running
+        and runs_on(daemon_set.pod.spec, node)
+        and (force or daemon_set.is_preempting_system_node_critical)
+    )
+
+
+def runs_on(spec: facts.PodSpec, node: facts.Node) -> bool:
+    """Would a DaemonSet with this pod run it on the node, as far as labels and taints decide?"""
+    if any(node.labels.get(key) != value for key, value in spec.node_selector):
+        return False
+    if spec.node_affinity is not None and not spec.node_affinity.matches(node.labels, node.name):
+        return False
+    return all(
+        any(toleration.tolerates(taint) for toleration in spec.tolerations)
+        for taint in node.taints
+        if taint.effect != "PreferNoSchedule"
+    )
