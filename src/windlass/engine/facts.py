@@ -230,6 +230,8 @@ class Pod:
     """When the scheduler said that it fits nowhere (PodScheduled=False, reason Unschedulable)."""
     is_gated: bool = False
     """Scheduling gates keep the scheduler from looking at it."""
+    scale_up_delay_s: float | None = None
+    """How long it wants to wait before a node is added for it, where it says so."""
 
     @property
     def key(self) -> str:

@@ -29,6 +29,7 @@ class Kind:
     restart_policy: str
     grace_s: float | None
     is_gated: bool
+    scale_up_delay_s: float | None
 
 
 class PodTable:
@@ -76,6 +77,7 @@ class PodTable:
             Kind(
                 pod.namespace, tuple(sorted(pod.annotations.items())), pod.owner, pod.spec, pod.digest,
                 pod.nominated_node, pod.scheduler, pod.phase, pod.restart_policy, pod.grace_s, pod.is_gated,
+                pod.scale_up_delay_s,
             )
         )  # fmt: skip
         self.names[row], self.uids[row] = pod.name, pod.uid
@@ -108,6 +110,7 @@ class PodTable:
             kind.namespace, self.names[row], self.uids[row], self.label_map(row), dict(kind.annotations), kind.owner,
             kind.spec, kind.digest, node_name, kind.nominated_node, kind.scheduler, kind.phase, kind.restart_policy,
             float(self._created_s[row]), deleted_s, kind.grace_s, unschedulable_since_s, kind.is_gated,
+            kind.scale_up_delay_s,
         )  # fmt: skip
 
     def _append(self) -> int:

@@ -14,12 +14,13 @@ import msgspec
 
 from windlass.autoscaler.observe import digest, placement, resources, volumes
 from windlass.engine import facts
-from windlass.kube import fields, requests
+from windlass.kube import durations, fields, requests
 from windlass.kube.models import meta, pods
 
 _TOKEN_VOLUME = b'"kube-api-access-'
 Value = TypeVar("Value")
 
+SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 _NO_STATUS = pods.PodStatus()
 
 
@@ -82,6 +83,7 @@ class Reader:
             grace_s=template.grace_s,
             unschedulable_since_s=_unschedulable_since(status, created_s),
             is_gated=template.is_gated,
+            scale_up_delay_s=_scale_up_delay(metadata.annotations),
         )
 
     def _template(self, pod: pods.Pod, spec: bytes, node_name: str) -> Template:
@@ -178,6 +180,17 @@ def _read_owner(metadata: meta.ObjectMeta) -> facts.Owner | None:
     if owner is None:
         return None
     return facts.Owner(owner.api_version or "", owner.kind or "", owner.name or "", owner.uid or "")
+
+
+def _scale_up_delay(annotations: Mapping[str, str] | None) -> float | None:
+    """What the pod's annotation says. One that cannot be read says nothing: the pod is helped as any other."""
+    text = (annotations or {}).get(SCALE_UP_DELAY)
+    if text is None:
+        return None
+    try:
+        return durations.parse(text)
+    except ValueError:
+        return None
 
 
 def _unschedulable_since(status: pods.PodStatus, created_s: float) -> float | None:

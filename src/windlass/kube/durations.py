@@ -1,0 +1,65 @@
+"""Durations as Go spells them: `1h30m`, `500ms`, `-1.5s`. Days are not a unit, and a bare number is refused unless 0.
+
+Seconds are floats, as everywhere in windlass; parsing and printing go through whole nanoseconds, so that what Go prints
+comes back as it was.
+"""
+
+import re
+from fractions import Fraction
+
+_UNITS_NS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "μs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_MAX_NS = 2**63 - 1
+
+ACCEPTED = "a duration such as 90s, 1h30m or 500ms"
+
+
+def parse(text: str) -> float:
+    """Seconds. ValueError if Go's time.ParseDuration would refuse the text."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if digits == "0":
+        return 0.0
+    total = Fraction(0)
+    position = 0
+    while position < len(digits):
+        part = _PART.match(digits, position)
+        if part is None:
+            break
+        total += Fraction(part[1]) * _UNITS_NS[part[2]]
+        position = part.end()
+    if not digits or position != len(digits) or total > _MAX_NS:
+        raise ValueError(f"{text!r} is not {ACCEPTED}")
+    nanoseconds = int(total)
+    return (-nanoseconds if text.startswith("-") else nanoseconds) / 10**9
+
+
+def spell(seconds: float) -> str:
+    """As Go prints it: `0s`, `1.5s`, `350ms`, `10m0s`, `1h0m0s`."""
+    nanoseconds = round(abs(seconds) * 10**9)
+    sign = "-" if seconds < 0 and nanoseconds else ""
+    if nanoseconds == 0:
+        return "0s"
+    for unit, size in (("ns", 1), ("µs", 10**3), ("ms", 10**6)):
+        if nanoseconds < size * 1000:
+            return f"{sign}{_decimal(Fraction(nanoseconds, size))}{unit}"
+    minutes, rest = divmod(nanoseconds, 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    tail = f"{_decimal(Fraction(rest, 10**9))}s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{tail}"
+    return f"{sign}{minutes}m{tail}" if minutes else f"{sign}{tail}"
+
+
+def _decimal(number: Fraction) -> str:
+    whole, rest = divmod(number, 1)
+    digits = f"{int(rest * 10**9):09d}".rstrip("0")
+    return f"{whole}.{digits}" if digits else str(whole)

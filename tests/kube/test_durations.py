@@ -1,0 +1,45 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.kube import durations
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0.0), ("0s", 0.0), ("90s", 90.0), ("1h30m", 5400.0), ("1.5h", 5400.0), ("-1.5s", -1.5), (".5m", 30.0),
+        ("500ms", 0.5), ("1h0m0.5s", 3600.5), ("+3m", 180.0), ("1us", 1e-6), ("1µs", 1e-6), ("10ns", 1e-8),
+    ],
+)  # fmt: skip
+def test_reads_what_go_reads(text: str, seconds: float) -> None:
+    assert durations.parse(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "1", "1d", "1h 2m", "h", "-", "1.2.3s", " 1s", "1s ", "１s", "3000000h"])
+def test_refuses_what_go_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        durations.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (600, "10m0s"),
+        (3600, "1h0m0s"),
+        (90, "1m30s"),
+        (1.5, "1.5s"),
+        (0.35, "350ms"),
+        (2e-6, "2µs"),
+        (-90, "-1m30s"),
+    ],
+)
+def test_prints_as_go_prints(seconds: float, text: str) -> None:
+    assert durations.spell(seconds) == text
+
+
+@given(st.integers(-(10**9), 10**9))
+def test_what_is_printed_is_read_back(milliseconds: int) -> None:
+    seconds = milliseconds / 1000
+    assert durations.parse(durations.spell(seconds)) == seconds
