@@ -170,7 +170,8 @@ class PodSpec:
     volumes: tuple[Volume, ...] = ()
     """Volumes that a filter or a drain rule may look at; configuration (configMap, secret, projected …) is left out."""
     required_features: frozenset[str] = frozenset()
-    priority: int = 0
+    priority: int | None = None
+    """None where no admission set one: it counts as 0, but such a pod is never expendable."""
     _hash: int = field(init=False, repr=False, default=0)
 
     def _key(self) -> tuple[object, ...]:

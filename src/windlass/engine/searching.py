@@ -84,7 +84,7 @@ def by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[Alike]
     groups: dict[int, list[Alike]] = {}
     for shape_id, rows in together.items():
         shape = snapshot.shapes[shape_id]
-        groups.setdefault(shape.spec.priority, []).append((shape, rows))
+        groups.setdefault(shape.spec.priority or 0, []).append((shape, rows))
     return [groups[priority] for priority in sorted(groups, reverse=True)]
 
 

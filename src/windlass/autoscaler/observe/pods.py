@@ -123,7 +123,7 @@ class Reader:
             anti_affinity=self._share(placement.read_anti_affinity(model, namespace)),
             volumes=self._share(volumes.read(model.volumes)),
             required_features=placement.read_required_features(model),
-            priority=model.priority or 0,
+            priority=model.priority,
         )
 
     def _spec_of(self, pod: pods.Pod, template: Template, node_name: str, pending: bool) -> facts.PodSpec:

@@ -48,7 +48,7 @@ def arrange(snapshot: Snapshot, bypassed: Collection[str], allowed: Collection[s
 
 def is_expendable(spec: facts.PodSpec, cutoff: int) -> bool:
     """Is the pod worth no node?"""
-    return spec.priority < cutoff
+    return spec.priority is not None and spec.priority < cutoff
 
 
 def is_old_enough(pod: facts.Pod, delay_s: float, now_s: float) -> bool:

@@ -93,6 +93,8 @@ class Groups:
     templates: Mapping[str, GroupTemplate]
     unsafe: Mapping[str, Skip]
     """Groups that are in backoff or unhealthy."""
+    upcoming: Mapping[str, str] = field(default_factory=dict)
+    """Group by name, of the nodes in the snapshot that are on their way."""
 
 
 class Proposer:

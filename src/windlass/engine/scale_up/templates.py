@@ -17,6 +17,12 @@ STABLE_FOR_S = 60.0
 TEMPLATE_LABEL = "cluster-autoscaler.kubernetes.io/template-node"
 TO_BE_DELETED_KEY = "ToBeDeletedByClusterAutoscaler"
 
+OLD_LABELS = (
+    ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
+    (facts.REGION, facts.REGION_BETA),
+    (facts.ZONE, facts.ZONE_BETA),
+)
+
 Sanitize = Callable[[facts.Node], facts.Node]
 """Takes off a node what a new one would not have."""
 
@@ -60,7 +66,7 @@ def find_templates(
         if group.id in remembered:
             found[group.id] = remembered[group.id]
         elif group.template is not None:
-            node = _name(sanitize(group.template), group.id)
+            node = _label_as_before(_name(sanitize(group.template), group.id))
             found[group.id] = GroupTemplate(node, _missing_daemons(node, daemon_sets, frozenset(), force=True))
     for member in members:
         if member.group not in found:
@@ -95,6 +101,12 @@ def _name(node: facts.Node, group: str) -> facts.Node:
     return dataclasses.replace(
         node, name=name, uid="", labels={**node.labels, facts.HOSTNAME: name, TEMPLATE_LABEL: "true"}
     )
+
+
+def _label_as_before(node: facts.Node) -> facts.Node:
+    """With the old names of labels beside the new ones, as kubelets still set them."""
+    old = {old: node.labels[new] for new, old in OLD_LABELS if new in node.labels}
+    return dataclasses.replace(node, labels={**node.labels, **old})
 
 
 def _missing_daemons(

@@ -1,0 +1,139 @@
+"""Helping pending pods: who still needs help when everything that exists and is on its way is taken into account?
+
+The snapshot is the loop's fork: nodes that are on their way are in it, expendable pods are not. Pods that have a place
+already are bound to it there, so that whoever looks next sees them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from windlass.engine import equivalence, facts, placing, pod_traits, searching
+from windlass.engine.expanders import chain
+from windlass.engine.observation import Observation
+from windlass.engine.scale_up import pending, proposing, quotas, similarity
+from windlass.engine.settings import Settings
+from windlass.engine.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Helped:
+    """The proposal for this loop, and whether scale-down should hold still because more pods are likely to come."""
+
+    proposal: proposing.Proposal
+    wait_for_more: bool = False
+
+
+def drop_expendable(snapshot: Snapshot, cutoff: int) -> None:
+    """Take pods that are worth no node off theirs: they would go if anyone needed the room."""
+    worthless = np.array(
+        [pending.is_expendable(snapshot.shapes[number].spec, cutoff) for number in range(len(snapshot.shapes))]
+        + [False]
+    )
+    table = snapshot.pods
+    for row in np.flatnonzero(worthless[table.shape_ids] & (table.node_rows >= 0)).tolist():
+        snapshot.lift(row)
+
+
+def settle_nominated(snapshot: Snapshot, rows: Sequence[int], cutoff: int) -> None:
+    """Count pods that others are preempted for on the node that they are promised."""
+    for row in rows:
+        node_row = snapshot.nodes.rows.get(snapshot.pods.kind(row).nominated_node)
+        if node_row is not None and not pending.is_expendable(snapshot.shape_of_row(row).spec, cutoff):
+            snapshot.bind(row, node_row)
+
+
+def find_helpless(
+    snapshot: Snapshot, waiting: pending.Waiting, search: searching.Search, settings: Settings, now_s: float
+) -> list[facts.Pod]:
+    """Pods that no node has room for, and that a new node could help now."""
+    cutoff = settings.pods.expendable_pods_priority_cutoff
+    rows = [
+        row
+        for row in (*waiting.unschedulable, *waiting.unprocessed)
+        if not pending.is_expendable(snapshot.shape_of_row(row).spec, cutoff)
+    ]
+    placer = placing.Placer(snapshot, settings.filters)
+    found = searching.find_places(placer, rows, search, snapshot.nodes.alive.copy())
+    search.hints.drop_old()
+    helpless = [snapshot.pod(row) for row in sorted(found.failed)]
+    delay_s = settings.pods.new_pod_scale_up_delay_s
+    return [pod for pod in helpless if not pod_traits.is_daemonset(pod) and pending.is_old_enough(pod, delay_s, now_s)]
+
+
+def help_pods(
+    seen: Observation,
+    snapshot: Snapshot,
+    helpless: Sequence[facts.Pod],
+    groups: proposing.Groups,
+    ready_nodes: int,
+    settings: Settings,
+    rng: np.random.Generator,
+    now_s: float,
+) -> Helped:
+    """What to do for the pods that nobody has room for."""
+    limit = settings.limits.max_nodes_total
+    if not helpless:
+        return Helped(proposing.Proposal(proposing.Result.NOT_NEEDED))
+    if limit > 0 and ready_nodes >= limit:
+        remaining = tuple(alike_pods(snapshot, helpless, settings))
+        return Helped(proposing.Proposal(proposing.Result.LIMITED_BY_MAX_NODES_TOTAL, remaining=remaining))
+    if not settings.pods.bypassed_scheduler_names and pending.are_all_new(helpless, now_s):
+        return Helped(proposing.Proposal(proposing.Result.IN_COOLDOWN), wait_for_more=True)
+    proposer = make_proposer(seen, snapshot, groups, settings, rng)
+    return Helped(proposer.propose(alike_pods(snapshot, helpless, settings)))
+
+
+def alike_pods(snapshot: Snapshot, pods: Sequence[facts.Pod], settings: Settings) -> list[proposing.Alike]:
+    by_likeness = settings.deviations.group_pods_by_likeness
+    grouping = equivalence.Grouping.BY_LIKENESS if by_likeness else equivalence.Grouping.BY_CONTROLLER
+    return [proposing.Alike(snapshot.shape_of(group[0]), group) for group in equivalence.partition(pods, grouping)]
+
+
+def make_proposer(
+    seen: Observation,
+    snapshot: Snapshot,
+    groups: proposing.Groups,
+    settings: Settings,
+    rng: np.random.Generator,
+) -> proposing.Proposer:
+    """The proposer of this loop: limits, quotas and comparators as the settings have them."""
+    own_group = {name: group.id for name, group in seen.group_of_nodes().items()}
+    table = snapshot.nodes
+    present = [row for row, alive in enumerate(table.alive.tolist()) if alive]
+    nodes = [
+        (table.facts[row], own_group.get(table.names[row], groups.upcoming.get(table.names[row]))) for row in present
+    ]
+    up = settings.scale_up
+    return proposing.Proposer(
+        snapshot,
+        groups,
+        quotas.track(quotas.Bound.MAXIMUM, [maximum(settings)], nodes),
+        len(nodes),
+        proposing.Limits(
+            settings.limits.max_nodes_total,
+            up.max_nodes_per_scaleup,
+            up.balance_similar_node_groups,
+            up.fastpath_binpacking_enabled,
+            scatter=not settings.deviations.tight_packing,
+        ),
+        up.expander,
+        chain.Situation(rng, seen.priorities, cluster_nodes=len(nodes)),
+        similarity.choose_comparator(
+            up.balancing_label,
+            up.balancing_ignore_label,
+            similarity.Ratios(
+                up.memory_difference_ratio, up.max_allocatable_difference_ratio, up.max_free_difference_ratio
+            ),
+        ),
+        settings.filters,
+    )
+
+
+def maximum(settings: Settings) -> quotas.Quota:
+    """The cluster's upper limits as a quota."""
+    limits = settings.limits
+    largest = {facts.CPU: limits.cores_total.max, facts.MEMORY: limits.memory_total_bytes.max}
+    largest |= {bounds.gpu_type: bounds.max for bounds in limits.gpu_total}
+    return quotas.ClusterLimits(maximum=largest).make_quota(quotas.Bound.MAXIMUM)
