@@ -119,16 +119,17 @@ class Placer:
         return run.place_round_robin(count, pointer)
 
     def _find_plain(self, shape: shapes.Shape) -> "_Plain | None":
+        self._forget_if_changed()
+        if shape.id not in self._plain:
+            found = _Plain(self.snapshot, shape, self.config) if asks_nothing(shape, self.config) else None
+            self._forget_if_changed()  # a resource met for the first time makes a column, and moves the others
+            self._plain[shape.id] = found
+        return self._plain[shape.id]
+
+    def _forget_if_changed(self) -> None:
         if self._version != self.snapshot.nodes.version:
             self._plain.clear()
             self._version = self.snapshot.nodes.version
-        try:
-            return self._plain[shape.id]
-        except KeyError:
-            found = _Plain(self.snapshot, shape, self.config) if asks_nothing(shape, self.config) else None
-            self._version = self.snapshot.nodes.version  # a resource met for the first time is a column of its own
-            self._plain[shape.id] = found
-            return found
 
 
 class _Plain:
