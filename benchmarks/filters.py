@@ -1,12 +1,12 @@
 """200 shapes × 15,000 nodes: the full mask of what may run where, against the real kube-scheduler plugins.
 
-Nodes: 3,000 distinct label sets (zone × rack × pool) beside their hostname, 60 taint sets, three sizes, two running pods
-each. Shapes: requests and tolerations on all; node affinity, host ports, spread over zones, racks and hostnames,
+Nodes: 3,000 distinct label sets (zone × rack × pool) beside their hostname, 60 taint sets, three sizes, two running
+pods each. Shapes: requests and tolerations on all; node affinity, host ports, spread over zones, racks and hostnames,
 anti-affinity and affinity on a fifth each. The mask is computed from cold: no cache is warm, no count is known.
 
-The reference is the oracle's own pace (`reference_pairs_per_second`): the real PreFilter and Filter plugins on the cases
-that its generator draws, start to end. On a cluster of this benchmark's own making, a tenth of the size, it is asked the
-very same question (`same_cluster_pairs_per_second`), and must give the same answer.
+The reference is the oracle's own pace (`reference_pairs_per_second`): the real PreFilter and Filter plugins on the
+cases that its generator draws, start to end. On a cluster of this benchmark's own making, a tenth of the size, it is
+asked the very same question (`same_cluster_pairs_per_second`), and must give the same answer.
 """
 
 import json
@@ -41,8 +41,7 @@ def node(number: int) -> Json:
         POOL: f"pool-{number // 150 % 20}",
     }
     taints = [
-        {"key": f"team-{number % 6}", "value": f"v{number // 6 % 5}", "effect": "NoSchedule"}
-        for _ in range(number % 2)
+        {"key": f"team-{number % 6}", "value": f"v{number // 6 % 5}", "effect": "NoSchedule"} for _ in range(number % 2)
     ]
     if number % 4 >= 2:
         taints.append({"key": "spot", "effect": "NoExecute"})
@@ -57,9 +56,8 @@ def node(number: int) -> Json:
 def pod(name: str, number: int, node_name: str = "") -> Json:
     app = f"app-{number % 50}"
     selector = {"matchLabels": {"app": app}}
-    container: Json = {
-        "name": "main", "image": "image", "resources": {"requests": {"cpu": f"{100 * (1 + number % 9)}m", "memory": "512Mi"}}
-    }  # fmt: skip
+    requests = {"cpu": f"{100 * (1 + number % 9)}m", "memory": "512Mi"}
+    container: Json = {"name": "main", "image": "image", "resources": {"requests": requests}}
     spec: Json = {"containers": [container]}
     spec["tolerations"] = [{"key": f"team-{team}", "operator": "Exists"} for team in range(number % 6)]
     if number % 3 == 0:
@@ -115,9 +113,7 @@ def measure() -> tuple[float, int]:
     """(seconds, feasible pairs) of one full mask, from cold."""
     snapshot, waiting = snapshot_of(case(NODES, SHAPES))
     started = time.perf_counter()
-    feasible = sum(
-        int(predicates.feasible(snapshot, snapshot.shape_of(one), config.DEFAULT).sum()) for one in waiting
-    )
+    feasible = sum(int(predicates.feasible(snapshot, snapshot.shape_of(one), config.DEFAULT).sum()) for one in waiting)
     return time.perf_counter() - started, feasible
 
 

@@ -1,6 +1,8 @@
 """2,000 nodes with 40 pods each, every node a candidate: which can go, their pods moving to the others?
 
-All pods together need 800 nodes, so 1,200 can go.
+All pods together need 800 nodes, so 1,200 can go. Each node runs four pods of each of ten apps out of fifty
+(`seconds`); with forty pods of random apps it holds 28 different ones on average (`diverse_seconds`). Drain rules and
+disruption budgets are asked for every pod.
 """
 
 import time
@@ -14,10 +16,10 @@ from windlass.engine.drain import by_kind, context
 from windlass.engine.predicates import config
 from windlass.engine.scale_down import removal
 
-NODES, PODS_PER_NODE, APPS = 2_000, 40, 50
+NODES, PODS_PER_NODE, APPS, TOGETHER = 2_000, 40, 50, 4
 
 
-def build() -> tuple[snapshots.Snapshot, removal.RemovalSimulator]:
+def build(together: int) -> tuple[snapshots.Snapshot, removal.RemovalSimulator]:
     """Nodes at two fifths of what they hold: 100 pods of a tenth of a core and their share of memory."""
     random = clusters.generator()
     apps = [
@@ -26,7 +28,8 @@ def build() -> tuple[snapshots.Snapshot, removal.RemovalSimulator]:
     ]
     snapshot = snapshots.build((clusters.node(n, 10_000, 25 * clusters.GIB, pods=110) for n in range(NODES)), [])
     for number in range(NODES):
-        for app, count in zip(*np.unique(random.integers(APPS, size=PODS_PER_NODE), return_counts=True), strict=True):
+        drawn = np.repeat(random.integers(APPS, size=PODS_PER_NODE // together), together)
+        for app, count in zip(*np.unique(drawn, return_counts=True), strict=True):
             for pod in clusters.pods_of(
                 f"app-{app}", int(count), apps[app], first=number * PODS_PER_NODE, node_name=f"node-{number:05d}"
             ):
@@ -48,13 +51,19 @@ def _tolerations(number: int) -> tuple[facts.Toleration, ...]:
     return (facts.Toleration(f"team-{number}", "Exists", "", ""),)
 
 
-def once() -> tuple[float, int]:
-    snapshot, simulator = build()
+def once(together: int) -> tuple[float, int]:
+    snapshot, simulator = build(together)
     started = time.perf_counter()
     results = [simulator.simulate(name) for name in list(snapshot.nodes.names)]
     return time.perf_counter() - started, sum(result.is_removable for result in results)
 
 
 def run() -> dict[str, float]:
-    seconds, removable = min(once() for _ in range(2))
-    return {"seconds": seconds, "removable": removable, "nodes_per_second": NODES / seconds}
+    seconds, removable = min(once(TOGETHER) for _ in range(3))
+    diverse_seconds, _ = min(once(1) for _ in range(2))
+    return {
+        "seconds": seconds,
+        "removable": removable,
+        "nodes_per_second": NODES / seconds,
+        "diverse_seconds": diverse_seconds,
+    }
