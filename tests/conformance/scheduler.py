@@ -1,6 +1,7 @@
 """Verdicts of the real kube-scheduler: feasible or not, the first refusing plugin, its code and its reasons."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conformance import objects
@@ -9,6 +10,20 @@ from windlass.autoscaler.observe import cluster
 from windlass.autoscaler.observe import snapshot as observed
 from windlass.engine import predicates
 from windlass.engine.predicates import config
+from windlass.engine.verdict import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A pending pod on a node: what the real scheduler said and what the engine says. None: it may run there."""
+
+    pod: str
+    node: str
+    expected: Json | None
+    found: Json | None
+
+    def __str__(self) -> str:
+        return f"{self.pod} on {self.node}: expected {self.expected}, found {self.found}"
 
 
 def run(path: Path) -> Iterator[Outcome]:
@@ -18,20 +33,28 @@ def run(path: Path) -> Iterator[Outcome]:
 
 def judge_case(case: Json) -> Outcome:
     """Every pending pod of a case against every node."""
+    set_aside, pairs = compare(case)
+    wrong = [str(pair) for pair in pairs if pair.found != pair.expected]
+    return Outcome(case["name"], len(pairs) - len(wrong), len(pairs), (*set_aside, *wrong))
+
+
+def compare(case: Json) -> tuple[list[str], list[Pair]]:
+    """What could not be read of a case, and all of its pairs."""
     found = cluster.read(case["objects"])
-    differences = [f"set aside: {error}" for error in found.set_aside]
     snapshot = observed.build(found)
-    agreed = total = 0
+    pairs: list[Pair] = []
     for json in case["pending"]:
         name = json["metadata"]["name"]
-        expected = case["verdicts"][name]
-        total += len(expected)
         judgement = predicates.judge(snapshot, snapshot.shape_of(objects.pod(json, pending=True)), config.DEFAULT)
-        for node, verdict in expected.items():
-            refusal = judgement[snapshot.nodes.rows[node]]
-            said = refusal and {"plugin": refusal.rule, "code": str(refusal.code), "reasons": refusal.texts}
-            if said == verdict:
-                agreed += 1
-            else:
-                differences.append(f"{name} on {node}: expected {verdict}, found {said}")
-    return Outcome(case["name"], agreed, total, tuple(differences))
+        for node, expected in case["verdicts"][name].items():
+            row = snapshot.nodes.rows.get(node)
+            said = {"set aside": node} if row is None else spell(judgement[row])
+            pairs.append(Pair(name, node, expected, said))
+    return [f"set aside: {error}" for error in found.set_aside], pairs
+
+
+def spell(refusal: Refusal | None) -> Json | None:
+    """A verdict as the recorded ones are written."""
+    if refusal is None:
+        return None
+    return {"plugin": refusal.rule, "code": str(refusal.code), "reasons": refusal.texts}

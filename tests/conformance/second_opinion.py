@@ -26,7 +26,7 @@ def run_case(case: Json) -> Outcome:
     differences = []
     for pod in case["pending"]:
         name = pod["metadata"]["name"]
-        found = {node: _spell(refusal) for node, refusal in filtering.judge(cluster, pod).items()}
+        found = {node: spell(refusal) for node, refusal in filtering.judge(cluster, pod).items()}
         for node, expected in case["verdicts"][name].items():
             total += 1
             if found.get(node, "node missing") == expected:
@@ -36,7 +36,7 @@ def run_case(case: Json) -> Outcome:
     return Outcome(case["name"], agreed, total, tuple(differences))
 
 
-def _spell(refusal: Refusal | None) -> Json | None:
+def spell(refusal: Refusal | None) -> Json | None:
     if refusal is None:
         return None
     return {"plugin": refusal.plugin, "code": str(refusal.code), "reasons": list(refusal.reasons)}
