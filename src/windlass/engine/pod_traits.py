@@ -35,7 +35,9 @@ def is_mirror(pod: facts.Pod) -> bool:
 
 def is_long_terminating(pod: facts.Pod, now_s: float) -> bool:
     """Did it outlive its deletion time by more than its grace period and 30 s? Exactly as long is not yet longer."""
-    if pod.deleted_s is None:
-        return False
-    grace_s = DEFAULT_GRACE_S if pod.grace_s is None else pod.grace_s
-    return pod.deleted_s + grace_s + TERMINATING_EXTRA_S < now_s
+    return pod.deleted_s is not None and gone_at_s(pod.deleted_s, pod.grace_s) < now_s
+
+
+def gone_at_s(deleted_s: float, grace_s: float | None) -> float:
+    """When a pod that is terminating counts as gone, even if it is still there then."""
+    return deleted_s + (DEFAULT_GRACE_S if grace_s is None else grace_s) + TERMINATING_EXTRA_S

@@ -1,0 +1,41 @@
+"""Pods of one kind, asked once: what rules see of a pod, but for its own times, is the same for all of its kind.
+
+Half a million pods are a few thousand kinds; the answers come back as a column over pods.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from windlass.engine import dtypes, facts, pod_traits
+from windlass.engine.pods import PodTable
+
+Codes = npt.NDArray[np.int8]
+"""Small numbers whose meaning is the asker's."""
+
+Terminating = tuple[int, float]
+"""A pod's row, and when it counts as gone although it is still there."""
+
+
+def ask(table: PodTable, question: Callable[[facts.Pod], int]) -> Codes:
+    """Int8 (n_pods): the answer for each pod that is on a node, 0 for others. No pod is asked of as terminating."""
+    bound = np.flatnonzero(table.node_rows != dtypes.ABSENT)
+    kind_ids = table.kind_ids
+    example = np.full(len(table.kinds), dtypes.ABSENT, np.intp)
+    example[kind_ids[bound]] = bound  # any pod of a kind stands for all
+    answers = np.zeros(len(table.kinds), np.int8)
+    for kind_id in np.flatnonzero(example != dtypes.ABSENT).tolist():
+        answers[kind_id] = question(replace(table.fact(int(example[kind_id]), ""), deleted_s=None))
+    codes = np.zeros(len(kind_ids), np.int8)
+    codes[bound] = answers[kind_ids[bound]]
+    return codes
+
+
+def terminating(table: PodTable) -> Iterator[Terminating]:
+    """The pods on nodes that are terminating."""
+    node_rows = table.node_rows
+    for row, (deleted_s, _) in table.times.items():
+        if deleted_s is not None and node_rows[row] != dtypes.ABSENT:
+            yield row, pod_traits.gone_at_s(deleted_s, table.kind(row).grace_s)

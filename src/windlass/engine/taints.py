@@ -1,0 +1,154 @@
+"""Taints with a meaning to the autoscaler: its own marks, and those that come and go.
+
+    ToBeDeletedByClusterAutoscaler=<since>:NoSchedule              the node is being removed
+    DeletionCandidateOfClusterAutoscaler=<since>:PreferNoSchedule  the node is unneeded, and may be removed soon
+    startup-taint.cluster-autoscaler.kubernetes.io/…               the node is starting: not ready, whatever it says
+    ignore-taint.cluster-autoscaler.kubernetes.io/…                the same, by its old name
+    status-taint.cluster-autoscaler.kubernetes.io/…                the node is in some passing state
+    node.kubernetes.io/not-ready …                                 a condition of the node
+
+New nodes start with none of these, so templates are made without them. A mark is looked for by its key alone: whoever
+changed its effect did not change what it says. `<since>` is in seconds since the epoch.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from windlass.engine import facts, readiness, settings
+
+TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
+DELETION_CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
+
+STARTUP_PREFIXES = (
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+)
+STATUS_PREFIX = "status-taint.cluster-autoscaler.kubernetes.io/"
+
+CONDITIONS = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/unschedulable",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.kubernetes.io/pid-pressure",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cloudprovider.kubernetes.io/shutdown",
+        "cloud.google.com/impending-node-termination",
+        "NodeWithImpairedVolumes",
+    }
+)
+"""Keys of taints that stand for a condition of the node."""
+
+DELETION_TAKES_S = 300.0
+"""Within this time of its mark a node counts as being deleted; later, whoever marked it has given up."""
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,63}")  # a taint's value is never longer
+_LAST_S = 2**63 - 1
+
+
+# ── Own marks ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_be_deleted(now_s: float) -> facts.Taint:
+    return facts.Taint(TO_BE_DELETED, str(int(now_s)), "NoSchedule")
+
+
+def deletion_candidate(now_s: float) -> facts.Taint:
+    return facts.Taint(DELETION_CANDIDATE, str(int(now_s)), "PreferNoSchedule")
+
+
+def has(node: facts.Node, key: str) -> bool:
+    return any(taint.key == key for taint in node.taints)
+
+
+def marked_at_s(node: facts.Node, key: str) -> float | None:
+    """Since when the node carries a mark; None where it has none, or one that does not tell."""
+    for taint in node.taints:
+        if taint.key == key:
+            return _read_seconds(taint.value)
+    return None
+
+
+def _read_seconds(text: str) -> float | None:
+    if not _NUMBER.fullmatch(text):
+        return None
+    seconds = int(text)
+    return float(seconds) if abs(seconds) <= _LAST_S else None
+
+
+def is_being_deleted(node: facts.Node, now_s: float) -> bool:
+    """Was it marked for deletion so lately that the deletion is still under way?"""
+    since_s = marked_at_s(node, TO_BE_DELETED)
+    return since_s is not None and now_s - since_s < DELETION_TAKES_S
+
+
+def add(existing: tuple[facts.Taint, ...], wanted: Iterable[facts.Taint]) -> tuple[facts.Taint, ...]:
+    """The taints of a node with the wanted ones; a key that is there already is left as it is."""
+    together = list(existing)
+    for taint in wanted:
+        if all(taint.key != other.key for other in together):
+            together.append(taint)
+    return tuple(together)
+
+
+def clean(existing: tuple[facts.Taint, ...], keys: Collection[str]) -> tuple[facts.Taint, ...]:
+    """The taints of a node without those of these keys."""
+    return tuple(taint for taint in existing if taint.key not in keys)
+
+
+# ── Passing taints ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """Which taints come and go: those built in, and those that the user names."""
+
+    startup: frozenset[str] = frozenset()
+    startup_prefixes: tuple[str, ...] = STARTUP_PREFIXES
+    status: frozenset[str] = frozenset()
+
+    def is_startup(self, key: str) -> bool:
+        return key in self.startup or key.startswith(self.startup_prefixes)
+
+    def is_status(self, key: str) -> bool:
+        return key in self.status or key.startswith(STATUS_PREFIX)
+
+    def strip(self, existing: tuple[facts.Taint, ...]) -> tuple[facts.Taint, ...]:
+        """The taints that a new node would have, given those of one like it."""
+        return tuple(taint for taint in existing if not self._passes(taint.key))
+
+    def _passes(self, key: str) -> bool:
+        return key in _OWN or key in CONDITIONS or self.is_startup(key) or self.is_status(key)
+
+    def judge_starting(self, node: facts.Node) -> facts.Node:
+        """The node, or one that is not ready in its stead if a startup taint says that it is still starting.
+
+        A cordoned node is left as it is: nobody waits for it to start.
+        """
+        if not node.taints or node.unschedulable or not readiness.judge(node).is_ready:
+            return node
+        if any(self.is_startup(taint.key) for taint in node.taints):
+            return readiness.mark_unready(node, readiness.STARTUP_TAINT)
+        return node
+
+
+_OWN = frozenset({TO_BE_DELETED, DELETION_CANDIDATE})
+
+
+def read_settings(templates: settings.Templates) -> Passing:
+    """What the user's flags make of taints."""
+    return Passing(
+        frozenset(templates.startup_taint),
+        (*STARTUP_PREFIXES, *templates.startup_taint_prefix),
+        frozenset(templates.status_taint),
+    )
+
+
+def sanitize(node: facts.Node, passing: Passing) -> facts.Node:
+    """The node without what a new one would not have."""
+    left = passing.strip(node.taints)
+    return node if len(left) == len(node.taints) else replace(node, taints=left)
