@@ -1,0 +1,99 @@
+"""Just enough of a client to set a test bed up and to look at it from tests.
+
+On the standard library on purpose: the test bed shares no code with what is tested on it.
+"""
+
+import base64
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib import parse
+
+Object = dict[str, Any]
+T = TypeVar("T")
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+_POLL_S = 0.1
+
+
+class Refused(Exception):
+    """The server answered with an error."""
+
+    def __init__(self, call: str, code: int, body: str) -> None:
+        super().__init__(f"{call}: {code}: {body[:1000]}")
+        self.code = code
+        self.body = body
+
+
+class Api:
+    """A user of an API server, as a kubeconfig with a token describes them."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        config = json.loads(kubeconfig.read_text())
+        cluster = config["clusters"][0]["cluster"]
+        self.server: str = cluster["server"]
+        self._token: str = config["users"][0]["user"]["token"]
+        ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        self._tls = ssl.create_default_context(cadata=ca)
+
+    def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Object:
+        """The answer, as JSON."""
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.server + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=self._tls) as response:
+                found: Object = json.load(response)
+        except urllib.error.HTTPError as error:
+            raise Refused(f"{method} {path}", error.code, error.read().decode(errors="replace")) from None
+        return found
+
+    def get(self, path: str) -> Object:
+        return self.call("GET", path)
+
+    def find(self, path: str) -> Object | None:
+        """The object, or None where there is none."""
+        try:
+            return self.get(path)
+        except Refused as error:
+            if error.code != 404:
+                raise
+            return None
+
+    def items(self, path: str, **selectors: str) -> list[Object]:
+        """A list; `labelSelector` and `fieldSelector` narrow it."""
+        items: list[Object] = self.get(f"{path}?{parse.urlencode(selectors)}")["items"]
+        return items
+
+    def add(self, body: Object) -> Object:
+        """Create an object at the place that its own kind and namespace say."""
+        return self.call("POST", path_of(body), body)
+
+    def merge(self, path: str, patch: Object) -> Object:
+        return self.call("PATCH", path, patch, MERGE)
+
+    def delete(self, path: str) -> None:
+        self.call("DELETE", path)
+
+
+def path_of(body: Object) -> str:
+    """The collection that an object belongs to. Enough for the kinds used here: their plurals end in s."""
+    version, namespace = body["apiVersion"], body["metadata"].get("namespace")
+    root = "/api/" if version == "v1" else "/apis/"
+    return f"{root}{version}/{f'namespaces/{namespace}/' if namespace else ''}{body['kind'].lower()}s"
+
+
+def wait_for(what: str, look: Callable[[], T], until: Callable[[T], object] = bool, within_s: float = 60.0) -> T:
+    """What is seen, as soon as it is what is waited for; otherwise `TimeoutError`, with what was seen last."""
+    deadline_s = time.monotonic() + within_s
+    while not until(seen := look()):
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"not within {within_s:g} s: {what}; last seen: {seen!r:.2000}")
+        time.sleep(_POLL_S)
+    return seen

@@ -1,0 +1,152 @@
+"""FakeMachine: an instance of the imaginary cloud, from the request for it to its end.
+
+    status.instance:  (none) ──provision──▶ Booting ──boot──▶ Registered
+                                               └──── lose: gone ──▶ Terminated
+
+Deleting the object takes the instance back, whatever its state.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from testbed.infrastructure import knobs, nodes
+from testbed.infrastructure.world import Object, World
+
+FINALIZER = "fake.infrastructure/instance"
+POOL = "fake.infrastructure/pool"
+"""Label of an instance that belongs to a MachinePool: the name of that."""
+_DEPLOYMENT = "cluster.x-k8s.io/deployment-name"
+_SETTLING_S = 0.3
+
+
+async def look_after(world: World, machine: Object) -> float:
+    told = _knobs(world, machine)
+    if machine["metadata"].get("deletionTimestamp"):
+        return await _take_back(world, machine, told)
+    if not any(owners(machine, "Machine", "FakeMachinePool")):
+        return 0.0  # Cluster API adopts it first
+    if FINALIZER not in machine["metadata"].get("finalizers", ()):
+        machine = await world.patch("fakemachines", machine, _with_finalizer(machine))
+    stage = machine.get("status", {}).get("instance", "")
+    if stage == "Terminated":
+        return 0.0
+    if stage and told.lose == knobs.GONE:
+        return await _lose(world, machine)
+    step = {"": _provision, "Booting": _boot, "Registered": _keep}[stage]
+    return await step(world, machine, told)
+
+
+async def _provision(world: World, machine: Object, told: knobs.Knobs) -> float:
+    if told.fail:
+        failure = {"failureReason": "CreateError", "failureMessage": told.fail}
+        await _report(world, machine, failure, _ready("False", "ProvisioningFailed", told.fail))
+        return 0.0
+    if left_s := world.left_s(machine, "provision", told.provision_s):
+        await _report(world, machine, {}, _ready("False", "Provisioning", ""))
+        return left_s
+    await world.patch("fakemachines", machine, {"spec": {"providerID": provider_id(machine)}})
+    name = machine["metadata"]["name"]
+    status = {
+        "instance": "Booting",
+        "initialization": {"provisioned": True},
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
+        "failureReason": None,
+        "failureMessage": None,
+    }
+    machine = await _report(world, machine, status, _ready("True", "Provisioned", ""))
+    return await _boot(world, machine, told)
+
+
+async def _boot(world: World, machine: Object, told: knobs.Knobs) -> float:
+    if left_s := world.left_s(machine, "boot", told.boot_s):
+        return left_s
+    heard = told.lose != knobs.UNREACHABLE and not world.left_s(machine, "ready", told.ready_s)
+    await nodes.register(world, machine, provider_id(machine), is_heard=heard)
+    machine = await world.patch("fakemachines", machine, {"status": {"instance": "Registered"}}, "status")
+    return await _keep(world, machine, told)
+
+
+async def _keep(world: World, machine: Object, told: knobs.Knobs) -> float:
+    """Let the Node be heard of, or not. One that someone deleted does not come back: its kubelet knows no better."""
+    left_s = world.left_s(machine, "ready", told.ready_s)
+    node = await nodes.find(world, machine["metadata"]["name"])
+    if node is None:
+        return 0.0
+    if told.lose == knobs.UNREACHABLE:
+        if not nodes.is_heard(node) and not nodes.is_ready(node):
+            return 0.0
+        await nodes.fall_silent(node, world)
+        return _SETTLING_S
+    if not left_s and not nodes.is_heard(node):
+        await nodes.be_heard(node, world)
+    return left_s
+
+
+async def _lose(world: World, machine: Object) -> float:
+    """The instance is gone, and the cloud's node controller deletes its Node. Cluster API is told, and goes on."""
+    await nodes.remove(world, machine["metadata"]["name"])
+    condition = _ready("False", "InstanceTerminated", "the instance is gone")
+    await _report(world, machine, {"instance": "Terminated"}, condition)
+    return 0.0
+
+
+async def _take_back(world: World, machine: Object, told: knobs.Knobs) -> float:
+    finalizers = machine["metadata"].get("finalizers", [])
+    if FINALIZER not in finalizers:
+        return 0.0
+    if left_s := world.left_s(machine, "terminate", told.terminate_s):
+        return left_s
+    if not any(owners(machine, "Machine")):  # for a Machine, Cluster API deletes the Node
+        await nodes.remove(world, machine["metadata"]["name"])
+    left = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
+    await world.patch("fakemachines", machine, {"metadata": {"finalizers": left}})
+    return 0.0
+
+
+def owners(body: Object, *kinds: str) -> Iterator[str]:
+    """Names of the owners that are of these kinds."""
+    return (owner["name"] for owner in body["metadata"].get("ownerReferences", ()) if owner["kind"] in kinds)
+
+
+def group_of(world: World, machine: Object) -> Object | None:
+    """The MachineDeployment or MachinePool that a machine belongs to."""
+    namespace, labels = machine["metadata"]["namespace"], machine["metadata"].get("labels", {})
+    if pool := labels.get(POOL):
+        return world.find("machinepools", namespace, pool)
+    return world.find("machinedeployments", namespace, labels.get(_DEPLOYMENT, ""))
+
+
+def provider_id(machine: Object) -> str:
+    return f"fake:///{machine['metadata']['namespace']}/{machine['metadata']['name']}"
+
+
+def _knobs(world: World, machine: Object) -> knobs.Knobs:
+    namespace = machine["metadata"]["namespace"]
+    owning = [world.find("machines", namespace, name) for name in owners(machine, "Machine")]
+    speaking = [group_of(world, machine), *owning, machine]
+    return knobs.read(*(body["metadata"].get("annotations") or {} for body in speaking if body is not None))
+
+
+def _with_finalizer(machine: Object) -> Object:
+    metadata = machine["metadata"]
+    finalizers = [*metadata.get("finalizers", ()), FINALIZER]
+    return {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
+
+
+def _ready(status: str, reason: str, message: str) -> Object:
+    return {"type": "Ready", "status": status, "reason": reason, "message": message}
+
+
+async def _report(world: World, machine: Object, status: Object, condition: Object) -> Object:
+    """Write a status and its one condition, unless that is what it says already."""
+    known: dict[str, Any] = machine.get("status", {})
+    said = known.get("conditions", [{}])[0]
+    if condition.items() <= said.items() and status.items() <= known.items():
+        return machine
+    if said.get("status") == condition["status"]:
+        since = said["lastTransitionTime"]
+    else:
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    change = {**status, "conditions": [{**condition, "lastTransitionTime": since}]}
+    return await world.patch("fakemachines", machine, {"status": change}, "status")

@@ -1,0 +1,67 @@
+"""Data that comes with the modules: KWOK's stages, Cluster API's CRDs and webhook configurations.
+
+Saved beside the binaries when those are built, so that running needs neither Go nor its module cache.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testbed import cache, components
+
+Object = dict[str, Any]
+
+_STAGES = "stages.yaml"
+_DEFINITIONS = "definitions.json"
+_WEBHOOKS = "webhooks.json"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def save_stages(source: Path, place: Path) -> None:
+    """What a KWOK node and its pods go through: everything becomes ready, and completes, at once."""
+    kept = ("node/fast/node-*.yaml", "node/heartbeat-with-lease/node-*.yaml", "pod/fast/pod-*.yaml")
+    stages = [path.read_text() for pattern in kept for path in sorted((source / "kustomize/stage").glob(pattern))]
+    (place / _STAGES).write_text("\n---\n".join(stages))
+
+
+def save_cluster_api(source: Path, place: Path) -> None:
+    """As JSON: reading the YAML takes a second of every start."""
+    config = source / "core/config"
+    definitions = [found for path in sorted((config / "crd/bases").glob("*.yaml")) for found in _documents(path)]
+    (place / _DEFINITIONS).write_text(json.dumps(definitions))
+    (place / _WEBHOOKS).write_text(json.dumps(list(_documents(config / "webhook/manifests.yaml"))))
+
+
+def stages() -> Path:
+    return cache.place(components.KWOK) / _STAGES
+
+
+def definitions(url: str, ca_bundle: str) -> list[Object]:
+    """Cluster API's CRDs, converting through the manager at `url`: v1beta1 and v1beta2 are both served."""
+    found: list[Object] = json.loads((cache.place(components.CLUSTER_API) / _DEFINITIONS).read_text())
+    client = {"url": f"{url}/convert", "caBundle": ca_bundle}
+    for definition in found:
+        definition["metadata"].setdefault("labels", {})["cluster.x-k8s.io/provider"] = "cluster-api"
+        definition["spec"]["conversion"] = {
+            "strategy": "Webhook",
+            "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client},
+        }
+    return found
+
+
+def webhooks(url: str, ca_bundle: str) -> list[Object]:
+    """Cluster API's webhook configurations, made for a Service and cert-manager, pointed at the manager at `url`."""
+    found: list[Object] = json.loads((cache.place(components.CLUSTER_API) / _WEBHOOKS).read_text())
+    for configuration in found:
+        configuration["metadata"]["name"] = "capi-" + configuration["metadata"]["name"]
+        for webhook in configuration["webhooks"]:
+            path = webhook["clientConfig"]["service"]["path"]
+            webhook["clientConfig"] = {"url": url + path, "caBundle": ca_bundle}
+    return found
+
+
+def _documents(path: Path) -> Iterator[Object]:
+    return (document for document in yaml.load_all(path.read_text(), Loader=_LOADER) if document)

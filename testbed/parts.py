@@ -1,0 +1,171 @@
+"""How each part is started, and where it says that it is well.
+
+The flags are the upstream defaults unless a comment says why not.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from testbed import cache, components, manifests
+from testbed.site import Site
+
+_ROOT = str(Path(__file__).resolve().parent.parent)
+IMPORTABLE = {"PYTHONPATH": os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))}
+"""The environment of a Python process of ours, whose working directory is not this project's."""
+
+_CLIENT_RATE = ("--kube-api-qps=500", "--kube-api-burst=1000")
+"""So that the components' own manners are not what a test measures."""
+
+_QUIET = (
+    "disruption-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+)
+"""Controllers whose absence a client would notice, and which leave Nodes and Pods as they were made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A process of a test bed."""
+
+    name: str
+    command: tuple[str, ...]
+    health: str = ""
+    """The address that answers 200 once it is well; none for one that serves nothing."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def of(site: Site) -> tuple[Part, ...]:
+    """All parts that were chosen, in the order in which they need each other."""
+    choice = site.choice
+    return (
+        etcd(site),
+        apiserver(site),
+        controller_manager(site),
+        *([scheduler(site)] if choice.scheduler else []),
+        *([kwok(site)] if choice.has_nodes else []),
+        *([cluster_api(site), infrastructure(site)] if choice.capi else []),
+    )
+
+
+def etcd(site: Site) -> Part:
+    peer = f"http://127.0.0.1:{site.ports.etcd_peer}"
+    command = (
+        cache.binary(components.ETCD),
+        f"--data-dir={site.directory / 'etcd'}",
+        "--unsafe-no-fsync",  # the data is disposable
+        "--log-level=warn",
+        f"--listen-client-urls={site.etcd}",
+        f"--advertise-client-urls={site.etcd}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+    )
+    return Part("etcd", command, f"{site.etcd}/health")
+
+
+def apiserver(site: Site) -> Part:
+    command = (
+        cache.binary(components.KUBE_APISERVER),
+        *_serving(site, site.ports.apiserver),
+        f"--etcd-servers={site.etcd}",
+        "--advertise-address=127.0.0.1",
+        "--endpoint-reconciler-type=none",  # a loopback address may not go into Endpoints
+        "--service-cluster-ip-range=10.96.0.0/16",
+        f"--client-ca-file={site.files.ca}",
+        f"--token-auth-file={site.files.tokens}",
+        "--authorization-mode=RBAC",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={site.files.service_accounts}",
+        f"--service-account-signing-key-file={site.files.service_accounts}",
+        "--max-requests-inflight=2000",
+        "--max-mutating-requests-inflight=1000",
+        "--profiling=false",
+    )
+    return Part("kube-apiserver", command, f"{site.server}/readyz")
+
+
+def controller_manager(site: Site) -> Part:
+    command = (
+        cache.binary(components.KUBE_CONTROLLER_MANAGER),
+        *_serving(site, site.ports.controllers),
+        *_as_user(site, "controllers"),
+        f"--controllers={'*' if site.choice.has_nodes else ','.join(_QUIET)}",
+        "--use-service-account-credentials",  # as one user, RBAC would not let it create ReplicaSets
+        f"--root-ca-file={site.files.ca}",
+        f"--service-account-private-key-file={site.files.service_accounts}",
+        f"--cluster-signing-cert-file={site.files.ca}",
+        f"--cluster-signing-key-file={site.files.ca_key}",
+        *_CLIENT_RATE,
+    )
+    return Part("kube-controller-manager", command, f"https://127.0.0.1:{site.ports.controllers}/healthz")
+
+
+def scheduler(site: Site) -> Part:
+    command = (
+        cache.binary(components.KUBE_SCHEDULER),
+        *_serving(site, site.ports.scheduler),
+        *_as_user(site, "scheduler"),
+        *_CLIENT_RATE,
+    )
+    return Part("kube-scheduler", command, f"https://127.0.0.1:{site.ports.scheduler}/readyz")
+
+
+def kwok(site: Site) -> Part:
+    address = f"127.0.0.1:{site.ports.kwok}"
+    command = (
+        cache.binary(components.KWOK),
+        f"--config={manifests.stages()}",
+        f"--kubeconfig={site.kubeconfig('kwok')}",
+        "--manage-all-nodes=false",
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+        "--node-lease-duration-seconds=40",
+        "--cidr=10.0.0.1/8",
+        "--node-ip=127.0.0.1",
+        f"--server-address={address}",
+    )
+    home = site.directory / "kwok"  # it merges a configuration that it finds at home
+    return Part("kwok", command, f"http://{address}/healthz", {"HOME": str(home)})
+
+
+def cluster_api(site: Site) -> Part:
+    health = f"127.0.0.1:{site.ports.capi_health}"
+    command = (
+        cache.binary(components.CLUSTER_API),
+        f"--webhook-port={site.ports.capi_webhooks}",
+        f"--webhook-cert-dir={site.files.serving}",
+        f"--health-addr={health}",
+        f"--diagnostics-address=127.0.0.1:{site.ports.capi_diagnostics}",
+        "--insecure-diagnostics",
+        *_CLIENT_RATE,
+        "--clustercache-client-qps=500",
+        "--clustercache-client-burst=1000",
+        "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",  # every CRD is new
+        f"--feature-gates=ReconcilerRateLimiting={str(site.choice.capi_rate_limiting).lower()}",
+    )
+    environment = {"KUBECONFIG": str(site.kubeconfig("capi"))}
+    return Part("capi-manager", command, f"http://{health}/readyz", environment)
+
+
+def infrastructure(site: Site) -> Part:
+    command = (sys.executable, "-m", "testbed.infrastructure", str(site.kubeconfig("infrastructure")))
+    return Part("infrastructure", command, environment=IMPORTABLE)
+
+
+def _serving(site: Site, port: int) -> tuple[str, ...]:
+    return (
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--tls-cert-file={site.files.serving / 'tls.crt'}",
+        f"--tls-private-key-file={site.files.serving / 'tls.key'}",
+    )
+
+
+def _as_user(site: Site, user: str) -> tuple[str, ...]:
+    flags = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
+    return (*(f"--{flag}={site.kubeconfig(user)}" for flag in flags), "--leader-elect=false")
