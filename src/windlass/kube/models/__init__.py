@@ -11,7 +11,23 @@ import msgspec
 
 from windlass import errors
 from windlass.kube import fields
-from windlass.kube.models import apps, batch, core, meta, pods, policy, scheduling, storage
+from windlass.kube.models import (
+    apps,
+    batch,
+    clusterapi,
+    configuration,
+    coordination,
+    core,
+    events,
+    meta,
+    pods,
+    policy,
+    resource,
+    scheduling,
+    services,
+    storage,
+    templates,
+)
 
 KINDS: dict[tuple[str, str], type[meta.Object]] = {
     ("v1", "Node"): core.Node,
@@ -32,6 +48,26 @@ KINDS: dict[tuple[str, str], type[meta.Object]] = {
     ("apps/v1", "Deployment"): apps.Deployment,
     ("batch/v1", "Job"): batch.Job,
     ("scheduling.k8s.io/v1", "PriorityClass"): scheduling.PriorityClass,
+    ("v1", "Service"): services.Service,
+    ("v1", "ConfigMap"): configuration.ConfigMap,
+    ("v1", "Secret"): configuration.Secret,
+    ("v1", "Event"): events.Event,
+    ("v1", "PodTemplate"): templates.PodTemplate,
+    ("coordination.k8s.io/v1", "Lease"): coordination.Lease,
+    ("resource.k8s.io/v1", "ResourceSlice"): resource.ResourceSlice,
+    ("resource.k8s.io/v1", "ResourceClaim"): resource.ResourceClaim,
+    ("resource.k8s.io/v1", "ResourceClaimTemplate"): resource.ResourceClaimTemplate,
+    ("resource.k8s.io/v1", "DeviceClass"): resource.DeviceClass,
+    ("cluster.x-k8s.io/v1beta2", "Cluster"): clusterapi.Cluster,
+    ("cluster.x-k8s.io/v1beta2", "MachineDeployment"): clusterapi.MachineDeployment,
+    ("cluster.x-k8s.io/v1beta2", "MachineSet"): clusterapi.MachineSet,
+    ("cluster.x-k8s.io/v1beta2", "Machine"): clusterapi.Machine,
+    ("cluster.x-k8s.io/v1beta2", "MachinePool"): clusterapi.MachinePool,
+    ("cluster.x-k8s.io/v1beta1", "Cluster"): clusterapi.Cluster,
+    ("cluster.x-k8s.io/v1beta1", "MachineDeployment"): clusterapi.MachineDeployment,
+    ("cluster.x-k8s.io/v1beta1", "MachineSet"): clusterapi.MachineSet,
+    ("cluster.x-k8s.io/v1beta1", "Machine"): clusterapi.Machine,
+    ("cluster.x-k8s.io/v1beta1", "MachinePool"): clusterapi.MachinePool,
 }
 """Every kind that can be read, by (apiVersion, kind)."""
 

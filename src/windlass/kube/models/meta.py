@@ -31,11 +31,13 @@ class ObjectMeta(Model, frozen=True):
     namespace: str | None = None
     uid: str | None = None
     resource_version: str | None = None
+    generation: int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     owner_references: list[OwnerReference] | None = None
+    finalizers: list[str] | None = None
 
     @property
     def key(self) -> str:

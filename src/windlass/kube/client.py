@@ -1,0 +1,244 @@
+"""The client: what the API can be asked for, with patience, manners and a word about what went wrong.
+
+Requests are made by `prepare`, which needs no I/O; here they are sent, within limits of rate and time, and tried again
+where that is safe. Reads give what the resource is read as: a model, or JSON. Writes take JSON.
+
+    node = await client.get(resources.NODES, "worker-1")                       # models.core.Node
+    raw = await client.get(resources.NODES.untyped(), "worker-1")              # dict, every field
+    await client.merge_patch(resources.NODES, "worker-1", {"spec": {"unschedulable": True}})
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import random
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any, TypeVar
+
+import msgspec
+
+from windlass import clock, verbosity
+from windlass.kube import errors, listing, prepare, retry, throttle, transport
+from windlass.kube.prepare import EVERYTHING, FORTHWITH, Body, Deletion, Selection
+from windlass.kube.resources import PODS, Resource, Unstructured, decoder
+
+T = TypeVar("T")
+
+_EVERY_CALL = verbosity.level(9)
+_ERRORS_FROM = 400
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a client behaves towards its server."""
+
+    user_agent: str = field(default_factory=lambda: f"windlass/{metadata.version('windlass')}")
+    """The part before the slash is the manager of fields that are written without naming one."""
+    writer: prepare.Writer = field(default_factory=lambda: prepare.Writer("windlass"))
+    """Owner, in managedFields, of what this client writes; and whether it writes for real."""
+    qps: float = 5.0
+    """Calls a second, in the long run. Zero is no limit."""
+    burst: int = 10
+    """Calls at once, after a quiet time."""
+    page_size: int = 500
+    """Objects asked for at once; a list of more is read in pages."""
+    timeout_s: float = 30.0
+    """Time for one call. A watch has its own."""
+    patience: retry.Policy = field(default_factory=retry.Policy)
+
+
+class Client:
+    """Talks to one API server."""
+
+    def __init__(
+        self,
+        server: transport.Transport,
+        time: clock.Clock,
+        settings: Settings | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.clock = time
+        self.settings = settings or Settings()
+        self.rng = rng or random.Random()
+        self._transport = server
+        self._throttle = throttle.Throttle(self.settings.qps, self.settings.burst, time)
+
+    # Reading
+
+    async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
+        return await self._read(resource, prepare.get(resource, name, namespace))
+
+    async def list(
+        self, resource: Resource[T], selection: Selection = EVERYTHING, *, resource_version: str = "", match: str = ""
+    ) -> listing.Listing[T]:
+        """All objects of a selection, at one resourceVersion.
+
+        Read in pages; if the server forgets that version before the last page, once more and in one piece.
+        """
+        found: listing.Listing[T] = listing.Listing()
+        try:
+            async for page in self.pages(resource, selection, resource_version=resource_version, match=match):
+                found.extend(page)
+        except errors.Gone:
+            if not found.resource_version:
+                raise
+            found = await self._page(resource, prepare.list_page(resource, selection))
+        return found
+
+    async def pages(
+        self, resource: Resource[T], selection: Selection = EVERYTHING, *, resource_version: str = "", match: str = ""
+    ) -> AsyncIterator[listing.Listing[T]]:
+        """The pages of a list as they come. `errors.Gone` if the server forgets the version that they are of."""
+        first = prepare.list_page(
+            resource, selection, limit=self.settings.page_size, resource_version=resource_version, match=match
+        )
+        page = await self._page(resource, first)
+        yield page
+        while page.continue_token:
+            following = prepare.list_page(
+                resource, selection, limit=self.settings.page_size, continue_token=page.continue_token
+            )
+            page = await self._page(resource, following)
+            yield page
+
+    # Writing
+
+    async def create(self, resource: Resource[T], body: Body, namespace: str = "") -> T:
+        return await self._read(resource, prepare.create(resource, body, namespace, writer=self.settings.writer))
+
+    async def update(self, resource: Resource[T], body: Body, *, subresource: str = "") -> T:
+        """Replace an object; with its resourceVersion in the body, `errors.Conflict` if someone was faster."""
+        request = prepare.update(resource, body, subresource=subresource, writer=self.settings.writer)
+        return await self._read(resource, request)
+
+    async def merge_patch(
+        self, resource: Resource[T], name: str, patch: Body, namespace: str = "", *, subresource: str = ""
+    ) -> T:
+        writer = self.settings.writer
+        request = prepare.merge_patch(resource, name, patch, namespace, subresource=subresource, writer=writer)
+        return await self._read(resource, request)
+
+    async def json_patch(
+        self, resource: Resource[T], name: str, patch: Sequence[Body], namespace: str = "", *, subresource: str = ""
+    ) -> T:
+        writer = self.settings.writer
+        request = prepare.json_patch(resource, name, patch, namespace, subresource=subresource, writer=writer)
+        return await self._read(resource, request)
+
+    async def apply(self, resource: Resource[T], body: Body, *, subresource: str = "", force: bool = False) -> T:
+        """Server-side apply. `errors.Conflict` if another manager owns a field and `force` is not asked for."""
+        writer = self.settings.writer
+        request = prepare.apply(resource, body, subresource=subresource, force=force, writer=writer)
+        return await self._read(resource, request)
+
+    async def delete(self, resource: Resource[Any], name: str, namespace: str = "", how: Deletion = FORTHWITH) -> None:
+        """Delete an object. It may live on for a while: finalizers, and the grace of a pod."""
+        await self.call(prepare.delete(resource, name, namespace, how, writer=self.settings.writer))
+
+    # Subresources
+
+    async def get_scale(self, resource: Resource[Any], name: str, namespace: str = "") -> Unstructured:
+        """The Scale of an object. At zero it says nothing: read `spec.get("replicas", 0)`."""
+        return _decode_json(await self.call(prepare.get(resource, name, namespace, "scale")))
+
+    async def scale(
+        self, resource: Resource[Any], name: str, replicas: int, namespace: str = "", *, resource_version: str = ""
+    ) -> Unstructured:
+        """Set the replicas through the scale subresource, if the object is still at that resourceVersion."""
+        writer = self.settings.writer
+        request = prepare.scale(resource, name, replicas, namespace, resource_version=resource_version, writer=writer)
+        return _decode_json(await self.call(request))
+
+    async def evict(self, name: str, namespace: str, how: Deletion = FORTHWITH) -> None:
+        """Ask for a pod to leave. `errors.TooManyRequests` with `is_disruption_budget` if a budget says no."""
+        await self.call(prepare.evict(PODS, name, namespace, how, writer=self.settings.writer))
+
+    # Sending
+
+    async def call(self, request: transport.Request) -> bytes:
+        """The body of the answer. Tried again where that is safe and may help; otherwise an error of `errors`."""
+        request = dataclasses.replace(request, timeout_s=self.settings.timeout_s)
+        failures = 0
+        while True:
+            await self._throttle.wait_turn()
+            try:
+                return await self.exchange(request)
+            except errors.KubeError as error:
+                failures += 1
+                wait_s = self.settings.patience.wait_s(request, error, failures, self.rng)
+                if wait_s is None:
+                    raise
+            await self.clock.sleep(wait_s)
+
+    async def open(self, request: transport.Request) -> transport.Response:
+        """The beginning of an answer that goes on, as a watch does; whoever asked closes it.
+
+        Tried once and not throttled, like `exchange`: for callers that go at a pace of their own.
+        """
+        async with in_time(request):
+            response = await self._send(request)
+            if response.status < _ERRORS_FROM:
+                return response
+            body = await _drain(response)
+        raise errors.from_answer(request.call, response.status, response.headers, body)
+
+    async def exchange(self, request: transport.Request) -> bytes:
+        """The body of the answer. Tried once and not throttled."""
+        async with in_time(request):
+            response = await self._send(request)
+            body = await _drain(response)
+        if response.status >= _ERRORS_FROM:
+            raise errors.from_answer(request.call, response.status, response.headers, body)
+        return body
+
+    async def _send(self, request: transport.Request) -> transport.Response:
+        request = dataclasses.replace(request, headers={"user-agent": self.settings.user_agent, **request.headers})
+        if not _log.isEnabledFor(_EVERY_CALL):
+            return await self._transport.send(request)
+        since_s = self.clock.monotonic_s()
+        outcome = "gave up"
+        try:
+            response = await self._transport.send(request)
+            outcome = str(response.status)
+        except errors.KubeError as error:
+            outcome = str(error)
+            raise
+        finally:
+            took_ms = 1000.0 * (self.clock.monotonic_s() - since_s)
+            _log.log(_EVERY_CALL, "%s: %s, %.0f ms", request.call, outcome, took_ms)
+        return response
+
+    async def _read(self, resource: Resource[T], request: transport.Request) -> T:
+        return resource.decode(await self.call(request))
+
+    async def _page(self, resource: Resource[T], request: transport.Request) -> listing.Listing[T]:
+        body = await self.call(request)
+        try:
+            return listing.decode_page(resource, body)
+        except msgspec.MsgspecError as error:
+            raise errors.InvalidAnswer(request.call, str(error)) from error
+
+
+@contextlib.asynccontextmanager
+async def in_time(request: transport.Request) -> AsyncIterator[None]:
+    """Whatever is done in here is done within the request's time, or `errors.CallTimedOut`."""
+    try:
+        async with asyncio.timeout(request.timeout_s):
+            yield
+    except TimeoutError as error:
+        raise errors.CallTimedOut(request.call, f"no answer within {request.timeout_s:g} s") from error
+
+
+async def _drain(response: transport.Response) -> bytes:
+    try:
+        return b"".join([chunk async for chunk in response.stream])
+    finally:
+        await response.stream.aclose()
+
+
+def _decode_json(body: bytes) -> Unstructured:
+    return decoder(Unstructured).decode(body)

@@ -1,0 +1,149 @@
+"""HTTP: the transport to real API servers, on aiohttp.
+
+TLS is verified against the cluster's own CA where one is given; leaving verification out takes a word said on
+purpose. Time limits of calls are the sender's; only connecting is limited here.
+"""
+
+import contextlib
+import socket
+import ssl
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from urllib import parse
+
+import aiohttp
+import yarl
+
+from windlass.kube import errors, transport
+
+_CONNECT_S = 10.0
+_READ_BUFFER_BYTES = 2**18
+_MOST_CONTEXTS = 4
+"""Certificates are replaced a few times a day; those before are of no use."""
+_KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
+"""A server that vanished without a word is noticed within a minute; a watch may be silent for longer than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How the server proves who it is."""
+
+    ca: bytes | None = None
+    """PEM; None trusts what the machine trusts."""
+    server_name: str | None = None
+    """The name in the certificate, where it is not the host's."""
+    verify: bool = True
+
+
+class Http:
+    """Carries requests to one server, over connections that it keeps."""
+
+    def __init__(self, server: str, tls: Tls | None = None, proxy: str | None = None) -> None:
+        self._server = server.rstrip("/")
+        self._tls = tls or Tls()
+        self._proxy = proxy
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[transport.Certificate | None, ssl.SSLContext] = {}
+
+    async def send(self, request: transport.Request) -> transport.Response:
+        try:
+            answer = await self._connect().request(
+                request.method,
+                yarl.URL(self._url(request), encoded=True),
+                headers=request.headers,
+                data=request.body or None,
+                ssl=self._context(request.certificate),
+                server_hostname=self._tls.server_name,
+                proxy=self._proxy,
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise errors.ConnectFailed(request.call, _explain(error)) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise errors.ConnectionLost(request.call, _explain(error)) from error
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        return transport.Response(answer.status, headers, _Body(request.call, answer))
+
+    async def aclose(self) -> None:
+        """Close all connections; calls under way fail."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _connect(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, socket_factory=_open_socket),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
+                read_bufsize=_READ_BUFFER_BYTES,
+                # Compressed lists save a network that is fast and cost a processor that is not.
+                headers={"accept-encoding": "identity"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    def _url(self, request: transport.Request) -> str:
+        query = parse.urlencode(request.query, quote_via=parse.quote)
+        return f"{self._server}{request.path}{'?' if query else ''}{query}"
+
+    def _context(self, certificate: transport.Certificate | None) -> ssl.SSLContext:
+        """Made once for each certificate; connections are shared among requests of one context."""
+        if certificate not in self._contexts:
+            if len(self._contexts) >= _MOST_CONTEXTS:
+                self._contexts.clear()
+            self._contexts[certificate] = make_context(self._tls, certificate)
+        return self._contexts[certificate]
+
+
+class _Body:
+    """The rest of an answer."""
+
+    def __init__(self, call: str, answer: aiohttp.ClientResponse) -> None:
+        self._call = call
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._answer.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, OSError) as error:
+            raise errors.ConnectionLost(self._call, _explain(error)) from error
+
+    async def aclose(self) -> None:
+        self._answer.close()
+
+
+def make_context(tls: Tls, certificate: transport.Certificate | None = None) -> ssl.SSLContext:
+    """TLS as told; ssl.SSLError if a certificate cannot be read."""
+    context = ssl.create_default_context(cadata=None if tls.ca is None else tls.ca.decode())
+    # Later Pythons refuse CAs without some extensions, which Kubernetes' own clients accept and installers make.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate is not None:
+        _load(context, certificate)
+    return context
+
+
+def _load(context: ssl.SSLContext, certificate: transport.Certificate) -> None:
+    """The ssl module reads certificates from files only: one that nobody else may read, gone at once."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(certificate.certificate + b"\n" + certificate.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+
+
+def _open_socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEPALIVE:
+        with contextlib.suppress(OSError):
+            opened.setsockopt(socket.IPPROTO_TCP, option, value)
+    return opened
+
+
+def _explain(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,101 @@
+"""Informers: a sink that holds what the server holds, kept so for as long as the informer runs.
+
+    nodes = store.Store[core.Node]()
+    informer = Informer(client, resources.NODES, nodes)
+    running = asyncio.create_task(informer.run())
+    await informer.wait_synced()
+
+What to ask for, and what answers mean, is the reflector's; here is only the sending and the waiting.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from windlass import errors
+from windlass.kube import client, prepare, reflector, transport
+from windlass.kube import errors as kube_errors
+from windlass.kube.resources import Resource
+
+T = TypeVar("T")
+
+
+class Informer(Generic[T]):
+    """Follows one resource of one server."""
+
+    def __init__(
+        self,
+        api: client.Client,
+        resource: Resource[T],
+        sink: reflector.Sink[T],
+        selection: prepare.Selection = prepare.EVERYTHING,
+        settings: reflector.Settings | None = None,
+    ) -> None:
+        self.resource = resource
+        self._client = api
+        self._reflector = reflector.Reflector(resource, sink, api.rng, selection, settings)
+        self._synced = asyncio.Event()
+
+    @property
+    def synced(self) -> bool:
+        """The sink held, at least once, all there was."""
+        return self._reflector.synced
+
+    @property
+    def counts(self) -> reflector.Counts:
+        return self._reflector.counts
+
+    @property
+    def malformed(self) -> Mapping[str, errors.InvalidObject]:
+        """Objects that exist and cannot be read, by key."""
+        return self._reflector.malformed
+
+    @property
+    def resource_version(self) -> str:
+        """How far the sink is."""
+        return self._reflector.resource_version
+
+    async def wait_synced(self) -> None:
+        await self._synced.wait()
+
+    async def run(self) -> None:
+        """Follow until cancelled. No failure of the server ends this."""
+        while True:
+            step = self._reflector.next_step()
+            # Also with nothing to wait for: a long list, page after page, must let others run.
+            await self._client.clock.sleep(step.wait_s)
+            since_s = self._client.clock.monotonic_s()
+            try:
+                if step.streams:
+                    await self._stream(step.request, since_s)
+                else:
+                    self._reflector.receive_page(step.request, await self._client.exchange(step.request))
+            except kube_errors.KubeError as error:
+                self._reflector.fail(error, self._client.clock.monotonic_s() - since_s)
+            self._note()
+
+    async def _stream(self, request: transport.Request, since_s: float) -> None:
+        response = await self._client.open(request)
+        try:
+            if await self._receive(request, response):
+                self._reflector.end_stream(self._client.clock.monotonic_s() - since_s)
+        finally:
+            await response.stream.aclose()
+
+    async def _receive(self, request: transport.Request, response: transport.Response) -> bool:
+        """Whether the server ended the stream; otherwise we have no use for it any more."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(request.timeout_s) as silence:
+                async for chunk in response.stream:
+                    silence.reschedule(loop.time() + request.timeout_s)
+                    if not self._reflector.receive(chunk):
+                        return False
+                    self._note()
+        except TimeoutError as error:
+            raise kube_errors.CallTimedOut(request.call, f"silent for {request.timeout_s:g} s") from error
+        return True
+
+    def _note(self) -> None:
+        if self._reflector.synced and not self._synced.is_set():
+            self._synced.set()

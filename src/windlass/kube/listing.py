@@ -1,0 +1,79 @@
+"""Lists: pages of objects, of which one that cannot be read spoils no other."""
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+
+from windlass import errors
+from windlass.kube.models.meta import Model
+from windlass.kube.resources import Resource, decoder
+
+T = TypeVar("T")
+
+
+class ListMeta(Model, frozen=True):
+    """Where a list stands, and how to go on with it."""
+
+    resource_version: str | None = None
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+_NO_META = ListMeta()
+
+
+class _Fast(msgspec.Struct, Generic[T], frozen=True):
+    metadata: ListMeta | None = None
+    items: list[T] | None = None
+
+
+class _Slow(msgspec.Struct, frozen=True):
+    metadata: ListMeta | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+@dataclass(slots=True)
+class Listing(Generic[T]):
+    """Objects of one resource as they were at `resource_version`."""
+
+    items: list[T] = field(default_factory=list)
+    resource_version: str = ""
+    malformed: list[errors.InvalidObject] = field(default_factory=list)
+    """Those that could not be read, by name; they are not among the items."""
+    continue_token: str = ""
+    """What to ask for the next page with; empty on the last."""
+
+    def extend(self, page: "Listing[T]") -> None:
+        """Go on with the next page."""
+        self.items += page.items
+        self.malformed += page.malformed
+        self.resource_version = page.resource_version or self.resource_version
+        self.continue_token = page.continue_token
+
+
+_SLOW = msgspec.json.Decoder(_Slow)
+
+
+def decode_page(resource: Resource[T], body: bytes) -> Listing[T]:
+    """One page. msgspec.MsgspecError only if it is no list at all."""
+    try:
+        page = decoder(_Fast[resource.model]).decode(body)  # type: ignore[name-defined]
+    except msgspec.ValidationError:
+        return _decode_one_by_one(resource, body)
+    metadata = page.metadata or _NO_META
+    items = page.items or []
+    if resource.is_untyped:
+        items = [resource.complete(item) for item in items]
+    return Listing(items, metadata.resource_version or "", [], metadata.continue_ or "")
+
+
+def _decode_one_by_one(resource: Resource[T], body: bytes) -> Listing[T]:
+    page = _SLOW.decode(body)
+    metadata = page.metadata or _NO_META
+    listing: Listing[T] = Listing([], metadata.resource_version or "", [], metadata.continue_ or "")
+    for raw in page.items or ():
+        try:
+            listing.items.append(resource.decode(raw))
+        except errors.InvalidObject as error:
+            listing.malformed.append(error)
+    return listing

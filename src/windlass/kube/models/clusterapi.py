@@ -1,0 +1,130 @@
+"""cluster.x-k8s.io: clusters and the machines they are made of, v1beta2 and v1beta1.
+
+One model serves both versions: what moved between them is read from either place. References say `apiGroup` in v1beta2
+and `apiVersion` in v1beta1; `Reference.group` is the same for both.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from windlass.kube.models import core, meta
+from windlass.kube.models.meta import Model, Object
+
+
+class Reference(Model, frozen=True):
+    api_group: str | None = None
+    api_version: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+
+    @property
+    def group(self) -> str:
+        if self.api_group is not None:
+            return self.api_group
+        group, slash, _ = (self.api_version or "").partition("/")
+        return group if slash else ""
+
+
+class ClusterSpec(Model, frozen=True):
+    paused: bool | None = None
+    infrastructure_ref: Reference | None = None
+    control_plane_ref: Reference | None = None
+
+
+class ClusterStatus(Model, frozen=True):
+    phase: str | None = None
+    conditions: list[meta.Condition] | None = None
+
+
+class Cluster(Object, frozen=True):
+    spec: ClusterSpec | None = None
+    status: ClusterStatus | None = None
+
+
+class MachineSpec(Model, frozen=True):
+    cluster_name: str | None = None
+    infrastructure_ref: Reference | None = None
+    version: str | None = None
+    provider_id: str | None = msgspec.field(default=None, name="providerID")
+    failure_domain: str | None = None
+    taints: list[core.Taint] | None = None
+
+
+class Failure(Model, frozen=True):
+    failure_reason: str | None = None
+    failure_message: str | None = None
+
+
+class Deprecated(Model, frozen=True):
+    v1beta1: Failure | None = None
+
+
+class MachineStatus(Model, frozen=True):
+    phase: str | None = None
+    node_ref: Reference | None = None
+    conditions: list[meta.Condition] | None = None
+    failure_reason: str | None = None
+    failure_message: str | None = None
+    deprecated: Deprecated | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """The message of a failure that no retry will mend, wherever this version keeps it."""
+        old = self.deprecated.v1beta1 if self.deprecated else None
+        return self.failure_message or (old.failure_message if old else None)
+
+
+class Machine(Object, frozen=True):
+    spec: MachineSpec | None = None
+    status: MachineStatus | None = None
+
+
+class MachineTemplate(Model, frozen=True):
+    metadata: meta.ObjectMeta | None = None
+    spec: MachineSpec | None = None
+
+
+class MachineGroupSpec(Model, frozen=True):
+    """What MachineDeployments, MachineSets and MachinePools say alike."""
+
+    cluster_name: str | None = None
+    replicas: int | None = None
+    selector: meta.LabelSelector | None = None
+    template: MachineTemplate | None = None
+
+
+class MachineGroupStatus(Model, frozen=True):
+    replicas: int | None = None
+    ready_replicas: int | None = None
+    available_replicas: int | None = None
+    up_to_date_replicas: int | None = None
+    observed_generation: int | None = None
+    phase: str | None = None
+    selector: str | None = None
+    conditions: list[meta.Condition] | None = None
+
+
+class MachineDeployment(Object, frozen=True):
+    spec: MachineGroupSpec | None = None
+    status: MachineGroupStatus | None = None
+
+
+class MachineSet(Object, frozen=True):
+    spec: MachineGroupSpec | None = None
+    status: MachineGroupStatus | None = None
+
+
+class MachinePoolSpec(MachineGroupSpec, frozen=True):
+    provider_id_list: list[str] | None = msgspec.field(default=None, name="providerIDList")
+
+
+class MachinePoolStatus(MachineGroupStatus, frozen=True):
+    node_refs: list[Reference] | None = None
+    infrastructure_machine_kind: str | None = None
+
+
+class MachinePool(Object, frozen=True):
+    spec: MachinePoolSpec | None = None
+    status: MachinePoolStatus | None = None

@@ -1,0 +1,308 @@
+"""The reflector: what to ask an API server for, so that a sink holds what the server holds. No I/O.
+
+        ┌────────── streaming list ──── not known here ───▶ pages ◀──┐ next page
+        │                 │                                   │ └────┘
+        │                 └── initial events end ──▶ watch ◀──┘ last page
+        └──────────────────── 410, or behind us ───────┘ └──┘ stream ended: go on from the last resourceVersion
+
+A list that breaks off begins anew, or, where it is read in pages, at the page that failed. Whatever happens, an object
+reaches the sink in the order of its versions, and each deletion is seen, at the latest by the next complete list.
+"""
+
+import enum
+import logging
+import random
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from windlass import errors
+from windlass.kube import errors as kube_errors
+from windlass.kube import listing, prepare, retry, watch
+from windlass.kube.models import meta
+from windlass.kube.resources import Resource
+from windlass.kube.transport import Request
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+_HEALTHY_S = 10.0
+"""A stream that lasted this long was no failure, even if nothing came."""
+
+_log = logging.getLogger(__name__)
+
+
+class Sink(Protocol[T_contra]):
+    """Who holds the objects. Called in order, from one task."""
+
+    def begin(self) -> None:
+        """A complete list follows. Called again before `end`, the list begins anew."""
+
+    def put(self, metadata: meta.ObjectMeta, found: T_contra) -> None:
+        """It exists, and this is its state: new, changed, or as it was. InvalidObject if it cannot be used."""
+
+    def remove(self, metadata: meta.ObjectMeta) -> None:
+        """It is gone, or can no longer be used. It may never have been put."""
+
+    def end(self) -> None:
+        """The list was complete: what was not put since `begin` is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a resource is followed."""
+
+    streaming: bool = True
+    """Ask for streaming lists first."""
+    page_size: int = 500
+    """Objects in a page, where lists are read in pages."""
+    watch_s: float = 300.0
+    """A watch ends after this long or up to twice as long, so that not all end at once."""
+    silence_s: float = 150.0
+    """A watch that says nothing for this long is given up: servers send a bookmark every minute."""
+    backoff: retry.Backoff = field(default_factory=lambda: retry.Backoff(0.5, 30.0))
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened so far."""
+
+    lists: int = 0
+    """Complete lists."""
+    relists: int = 0
+    """Lists that became necessary because the server forgot where we were."""
+    watches: int = 0
+    events: int = 0
+    bookmarks: int = 0
+    malformed: int = 0
+    failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do next: wait, then send."""
+
+    wait_s: float
+    request: Request
+    streams: bool
+    """The answer goes to `receive` as it comes, and not whole to `receive_page`."""
+
+
+class _Mode(enum.Enum):
+    STREAMING_LIST = enum.auto()
+    PAGES = enum.auto()
+    WATCH = enum.auto()
+
+
+class Reflector(Generic[T]):
+    """Follows one resource."""
+
+    def __init__(
+        self,
+        resource: Resource[T],
+        sink: Sink[T],
+        rng: random.Random,
+        selection: prepare.Selection = prepare.EVERYTHING,
+        settings: Settings | None = None,
+    ) -> None:
+        self.counts = Counts()
+        self.malformed: dict[str, errors.InvalidObject] = {}
+        """Objects that exist and cannot be read, by key."""
+        self.resource_version = ""
+        self.synced = False
+        """The sink held, at least once, all there was."""
+        self._resource = resource
+        self._selection = selection
+        self._settings = settings or Settings()
+        self._sink = sink
+        self._rng = rng
+        self._mode = _Mode.STREAMING_LIST if self._settings.streaming else _Mode.PAGES
+        self._streaming = self._settings.streaming
+        self._listing = False
+        self._continue_token = ""
+        self._failures = 0
+        self._wait_s = 0.0
+        self._decoder: watch.Decoder[T] | None = None
+
+    # What to do
+
+    def next_step(self) -> Step:
+        wait_s, self._wait_s = self._wait_s, 0.0
+        if self._mode is _Mode.PAGES:
+            return Step(wait_s, self._prepare_page(), streams=False)
+        request = self._prepare_watch()
+        self._decoder = watch.Decoder(self._resource, request.call)
+        self._listing = False
+        self.counts.watches += self._mode is _Mode.WATCH
+        return Step(wait_s, request, streams=True)
+
+    def _prepare_page(self) -> Request:
+        return prepare.list_page(
+            self._resource, self._selection, limit=self._settings.page_size, continue_token=self._continue_token
+        )
+
+    def _prepare_watch(self) -> Request:
+        lists = self._mode is _Mode.STREAMING_LIST
+        return prepare.watch(
+            self._resource,
+            self._selection,
+            resource_version="" if lists else self.resource_version,
+            timeout_s=int(self._settings.watch_s * (1.0 + self._rng.random())),
+            silence_s=self._settings.silence_s,
+            initial_events=lists,
+        )
+
+    # What came of it
+
+    def receive_page(self, request: Request, body: bytes) -> None:
+        """A page of a list."""
+        try:
+            page = listing.decode_page(self._resource, body)
+        except msgspec.MsgspecError as error:
+            raise kube_errors.InvalidAnswer(request.call, str(error)) from error
+        if not self._continue_token:
+            self._listing = False
+        self._begin()
+        for found in page.items:
+            self._put(self._resource.metadata(found), found)
+        for complaint in page.malformed:
+            self._report(complaint.name, complaint)
+        self._continue_token = page.continue_token
+        if not page.continue_token:
+            self._end(page.resource_version)
+
+    def receive(self, chunk: bytes) -> bool:
+        """Bytes of a stream. False: this stream is of no use any more."""
+        assert self._decoder is not None, "bytes of a stream that was not asked for"
+        return all(self._take(found) for found in self._decoder.feed(chunk))
+
+    def end_stream(self, lasted_s: float) -> None:
+        """The server ended the stream: a watch has its time, but a list that is cut short is a failure."""
+        if self._mode is _Mode.STREAMING_LIST or lasted_s < _HEALTHY_S:
+            self._back_off(0.0)
+
+    def fail(self, error: kube_errors.KubeError, lasted_s: float = 0.0) -> None:
+        """A request failed, or a stream broke after so long."""
+        self.counts.failures += 1
+        _log.info("%s: %s", self._resource.plural, error)
+        if self._mode is _Mode.STREAMING_LIST and _is_unknown(error):
+            self._read_pages()
+            return
+        if lasted_s >= _HEALTHY_S:
+            self._failures = 0
+        self._back_off(error.retry_after_s)
+        if _is_forgotten(error):
+            self._relist()
+
+    def _take(self, found: watch.Found[T]) -> bool:
+        if isinstance(found, watch.Failed):
+            self.fail(found.error)
+            return False
+        if self._mode is _Mode.WATCH:
+            self._failures = 0
+        else:
+            self._begin()
+        if isinstance(found, watch.Malformed):
+            self.counts.events += 1
+            self._advance(found.metadata)
+            if found.type == watch.DELETED:
+                self._remove(found.metadata)
+            else:
+                self._set_aside(found.metadata, found.error)
+            return True
+        metadata = self._resource.metadata(found.object)
+        self._advance(metadata)
+        if found.type == watch.BOOKMARK:
+            return self._mark(metadata)
+        self.counts.events += 1
+        if found.type == watch.DELETED:
+            self._remove(metadata)
+        else:
+            self._put(metadata, found.object)
+        return True
+
+    def _mark(self, metadata: meta.ObjectMeta) -> bool:
+        self.counts.bookmarks += 1
+        if self._mode is not _Mode.STREAMING_LIST:
+            return True
+        if (metadata.annotations or {}).get(watch.INITIAL_EVENTS_END) == "true":
+            self._end(metadata.resource_version or "")
+            return True
+        # A server that does not know streaming lists takes the request for a plain watch.
+        self._read_pages()
+        return False
+
+    # The sink
+
+    def _begin(self) -> None:
+        if not self._listing:
+            self._listing = True
+            self.malformed.clear()
+            self._sink.begin()
+
+    def _end(self, resource_version: str) -> None:
+        self._sink.end()
+        self._listing = False
+        self._failures = 0
+        self.counts.lists += 1
+        self.resource_version = resource_version
+        self.synced = True
+        self._mode = _Mode.WATCH
+        self._continue_token = ""
+
+    def _put(self, metadata: meta.ObjectMeta, found: T) -> None:
+        try:
+            self._sink.put(metadata, found)
+        except errors.InvalidObject as error:
+            self._set_aside(metadata, error)
+            return
+        if self.malformed:
+            self.malformed.pop(metadata.key, None)
+
+    def _remove(self, metadata: meta.ObjectMeta) -> None:
+        self.malformed.pop(metadata.key, None)
+        self._sink.remove(metadata)
+
+    def _set_aside(self, metadata: meta.ObjectMeta, error: errors.InvalidObject) -> None:
+        """An object that cannot be used is as good as gone: a list would leave it out, too."""
+        self._report(metadata.key or error.name, error)
+        if metadata.name:
+            self._sink.remove(metadata)
+
+    def _report(self, key: str, error: errors.InvalidObject) -> None:
+        self.counts.malformed += 1
+        self.malformed[key] = error
+        _log.warning("set aside: %s", error)
+
+    # Where we are
+
+    def _advance(self, metadata: meta.ObjectMeta) -> None:
+        if metadata.resource_version and self._mode is _Mode.WATCH:
+            self.resource_version = metadata.resource_version
+
+    def _relist(self) -> None:
+        if self._mode is _Mode.WATCH or self._continue_token:
+            self.counts.relists += 1
+        self._mode = _Mode.STREAMING_LIST if self._streaming else _Mode.PAGES
+        self._continue_token = ""
+
+    def _read_pages(self) -> None:
+        self._streaming = False
+        self._mode = _Mode.PAGES
+
+    def _back_off(self, asked_s: float) -> None:
+        self._failures += 1
+        self._wait_s = max(asked_s, self._settings.backoff.wait_s(self._failures, self._rng))
+
+
+def _is_forgotten(error: kube_errors.KubeError) -> bool:
+    """The server no longer knows, or does not know yet, what came after our resourceVersion."""
+    if isinstance(error, kube_errors.Gone):
+        return True
+    return isinstance(error, kube_errors.ServerTimeout) and error.is_resource_version_too_large
+
+
+def _is_unknown(error: kube_errors.KubeError) -> bool:
+    """The server does not know streaming lists."""
+    return isinstance(error, kube_errors.Invalid | kube_errors.BadRequest)

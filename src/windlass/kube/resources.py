@@ -1,0 +1,197 @@
+"""Resources: where objects of a kind live on the server, and what they are read as.
+
+A resource is read as a model of `windlass.kube.models`, which is narrow and checked, or as the JSON it is (`untyped`),
+which keeps every field and so is what writes are made from. Kinds that are not listed here are found by `discovery`.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+from urllib import parse
+
+import msgspec
+
+from windlass.kube import fields
+from windlass.kube.models import (
+    apps,
+    batch,
+    clusterapi,
+    configuration,
+    coordination,
+    core,
+    events,
+    meta,
+    pods,
+    policy,
+    resource,
+    scheduling,
+    services,
+    storage,
+    templates,
+)
+
+T = TypeVar("T")
+M = TypeVar("M", bound=meta.Object)
+
+Unstructured = dict[str, Any]
+"""An object as the JSON it is."""
+
+_SAFE = ":@!$&'()*+,;=~"
+"""What a path segment may hold as it is, besides letters and digits."""
+
+
+class _Identity(meta.Object, frozen=True):
+    """Of an object that cannot be read: who it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """A resource, read as `T`."""
+
+    api_version: str
+    """`v1`, `apps/v1`."""
+    plural: str
+    kind: str
+    namespaced: bool
+    model: type[T]
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The path of the collection, of an object or of a subresource; all namespaces' where none is named."""
+        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        within = ("namespaces", namespace) if namespace and self.namespaced else ()
+        segments = [segment for segment in (*within, self.plural, name, *subresource.split("/")) if segment]
+        return "/".join([root, *(parse.quote(segment, safe=_SAFE) for segment in segments)])
+
+    def untyped(self) -> "Resource[Unstructured]":
+        """The same resource, read as JSON."""
+        return Resource(self.api_version, self.plural, self.kind, self.namespaced, Unstructured)
+
+    def read_as(self, model: type[M]) -> "Resource[M]":
+        """The same resource, read as another model."""
+        return Resource(self.api_version, self.plural, self.kind, self.namespaced, model)
+
+    def at(self, api_version: str) -> "Resource[T]":
+        """The same resource in another version of its group, or in another group."""
+        return dataclasses.replace(self, api_version=api_version)
+
+    @property
+    def is_untyped(self) -> bool:
+        return cast(object, self.model) is Unstructured
+
+    def decode(self, raw: bytes | msgspec.Raw) -> T:
+        """One object. InvalidObject, with its name, if it cannot be read."""
+        try:
+            found = decoder(self.model).decode(raw)
+        except msgspec.MsgspecError as error:
+            raise fields.translate(error, raw).of(self.kind, self.identify(raw).key or "without a name") from error
+        return self.complete(found)
+
+    def complete(self, found: T) -> T:
+        """Of a list's item that is read as JSON: say what it is, for the items of typed lists do not."""
+        if isinstance(found, dict):
+            found.setdefault("apiVersion", self.api_version)
+            found.setdefault("kind", self.kind)
+        return found
+
+    def metadata(self, found: T) -> meta.ObjectMeta:
+        """The metadata of an object of this resource."""
+        if isinstance(found, meta.Object):
+            return found.meta
+        return read_meta(cast(Mapping[str, Any], found), self.kind)
+
+    def identify(self, raw: bytes | msgspec.Raw) -> meta.ObjectMeta:
+        """Who an object is that cannot be read, as well as it can be made out."""
+        try:
+            return decoder(_Identity).decode(raw).meta
+        except msgspec.MsgspecError:
+            return _make_out(raw)
+
+
+def read_meta(found: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta:
+    """The metadata of an object that is read as JSON. InvalidObject if it is unusable."""
+    try:
+        return msgspec.convert(found.get("metadata") or {}, meta.ObjectMeta)
+    except msgspec.ValidationError as error:
+        text = msgspec.json.encode(found)
+        raise fields.translate(error, text, "metadata").of(kind, _make_out(text).key or "without a name") from error
+
+
+def _make_out(raw: bytes | msgspec.Raw) -> meta.ObjectMeta:
+    """Name, uid and resourceVersion, each if it is text."""
+    try:
+        found = msgspec.json.decode(raw)["metadata"]
+    except (msgspec.MsgspecError, LookupError, TypeError):
+        return meta.NO_META
+    if not isinstance(found, dict):
+        return meta.NO_META
+    texts = {name: value for name, value in found.items() if isinstance(value, str)}
+    return meta.ObjectMeta(
+        name=texts.get("name"),
+        namespace=texts.get("namespace"),
+        uid=texts.get("uid"),
+        resource_version=texts.get("resourceVersion"),
+    )
+
+
+@functools.cache
+def _decoder(model: Hashable) -> Any:
+    return msgspec.json.Decoder(model)
+
+
+def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
+    """The decoder of a model, made once."""
+    return cast(msgspec.json.Decoder[T], _decoder(cast(Hashable, model)))
+
+
+NODES = Resource("v1", "nodes", "Node", False, core.Node)
+PODS = Resource("v1", "pods", "Pod", True, pods.Pod)
+"""Specs stay as they came: for sinks that share them. Whoever keeps pods as they are reads `DECODED_PODS`."""
+DECODED_PODS = PODS.read_as(pods.DecodedPod)
+NAMESPACES = Resource("v1", "namespaces", "Namespace", False, core.Namespace)
+PERSISTENT_VOLUMES = Resource("v1", "persistentvolumes", "PersistentVolume", False, core.PersistentVolume)
+PERSISTENT_VOLUME_CLAIMS = Resource(
+    "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, core.PersistentVolumeClaim
+)
+REPLICATION_CONTROLLERS = Resource(
+    "v1", "replicationcontrollers", "ReplicationController", True, core.ReplicationController
+)
+SERVICES = Resource("v1", "services", "Service", True, services.Service)
+CONFIG_MAPS = Resource("v1", "configmaps", "ConfigMap", True, configuration.ConfigMap)
+SECRETS = Resource("v1", "secrets", "Secret", True, configuration.Secret)
+EVENTS = Resource("v1", "events", "Event", True, events.Event)
+POD_TEMPLATES = Resource("v1", "podtemplates", "PodTemplate", True, templates.PodTemplate)
+DAEMON_SETS = Resource("apps/v1", "daemonsets", "DaemonSet", True, apps.DaemonSet)
+REPLICA_SETS = Resource("apps/v1", "replicasets", "ReplicaSet", True, apps.ReplicaSet)
+STATEFUL_SETS = Resource("apps/v1", "statefulsets", "StatefulSet", True, apps.StatefulSet)
+DEPLOYMENTS = Resource("apps/v1", "deployments", "Deployment", True, apps.Deployment)
+JOBS = Resource("batch/v1", "jobs", "Job", True, batch.Job)
+POD_DISRUPTION_BUDGETS = Resource(
+    "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", True, policy.PodDisruptionBudget
+)
+STORAGE_CLASSES = Resource("storage.k8s.io/v1", "storageclasses", "StorageClass", False, storage.StorageClass)
+CSI_NODES = Resource("storage.k8s.io/v1", "csinodes", "CSINode", False, storage.CSINode)
+CSI_DRIVERS = Resource("storage.k8s.io/v1", "csidrivers", "CSIDriver", False, storage.CSIDriver)
+CSI_STORAGE_CAPACITIES = Resource(
+    "storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", True, storage.CSIStorageCapacity
+)
+VOLUME_ATTACHMENTS = Resource(
+    "storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", False, storage.VolumeAttachment
+)
+PRIORITY_CLASSES = Resource("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", False, scheduling.PriorityClass)
+LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease", True, coordination.Lease)
+RESOURCE_SLICES = Resource("resource.k8s.io/v1", "resourceslices", "ResourceSlice", False, resource.ResourceSlice)
+RESOURCE_CLAIMS = Resource("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", True, resource.ResourceClaim)
+RESOURCE_CLAIM_TEMPLATES = Resource(
+    "resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", True, resource.ResourceClaimTemplate
+)
+DEVICE_CLASSES = Resource("resource.k8s.io/v1", "deviceclasses", "DeviceClass", False, resource.DeviceClass)
+
+CLUSTERS = Resource("cluster.x-k8s.io/v1beta2", "clusters", "Cluster", True, clusterapi.Cluster)
+MACHINE_DEPLOYMENTS = Resource(
+    "cluster.x-k8s.io/v1beta2", "machinedeployments", "MachineDeployment", True, clusterapi.MachineDeployment
+)
+MACHINE_SETS = Resource("cluster.x-k8s.io/v1beta2", "machinesets", "MachineSet", True, clusterapi.MachineSet)
+MACHINES = Resource("cluster.x-k8s.io/v1beta2", "machines", "Machine", True, clusterapi.Machine)
+MACHINE_POOLS = Resource("cluster.x-k8s.io/v1beta2", "machinepools", "MachinePool", True, clusterapi.MachinePool)

@@ -1,0 +1,130 @@
+"""The store: objects by name and by what else someone looks for them by; and who is told when they change."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from windlass.kube.models import meta
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class Handler(Protocol[T_contra]):
+    """Who wants to know. For each object: added, then modified any number of times, then deleted."""
+
+    def added(self, found: T_contra) -> None: ...
+
+    def modified(self, before: T_contra, found: T_contra) -> None: ...
+
+    def deleted(self, before: T_contra) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[T]):
+    uid: str | None
+    resource_version: str | None
+    found: T
+
+
+class Store(Generic[T]):
+    """A sink that keeps objects as they are read, indexed.
+
+    An index is a function from an object to the values that it is to be found under. Objects are keyed by
+    `namespace/name`, or the bare name of one without a namespace.
+    """
+
+    def __init__(
+        self,
+        indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
+        handlers: Sequence[Handler[T]] = (),
+    ) -> None:
+        self._entries: dict[str, _Entry[T]] = {}
+        self._makers = dict(indexes or {})
+        self._indexes: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._makers}
+        self._handlers = list(handlers)
+        self._unseen: set[str] | None = None
+
+    # Reading
+
+    def get(self, key: str) -> T | None:
+        entry = self._entries.get(key)
+        return None if entry is None else entry.found
+
+    def find(self, index: str, value: str) -> list[T]:
+        """Objects that an index has under a value, in the order they came."""
+        return [self._entries[key].found for key in self._indexes[index].get(value, ())]
+
+    def keys(self) -> list[str]:
+        return list(self._entries)
+
+    def __iter__(self) -> Iterator[T]:
+        return (entry.found for entry in list(self._entries.values()))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def add_handler(self, handler: Handler[T]) -> None:
+        """Tell someone, too, from now on; what is there already is added for them at once."""
+        self._handlers.append(handler)
+        for found in self:
+            handler.added(found)
+
+    # As a sink
+
+    def begin(self) -> None:
+        self._unseen = set(self._entries)
+
+    def put(self, metadata: meta.ObjectMeta, found: T) -> None:
+        key = metadata.key
+        if self._unseen is not None:
+            self._unseen.discard(key)
+        before = self._entries.get(key)
+        if before is not None and before.uid != metadata.uid:
+            self._drop(key)
+            before = None
+        if before is not None and before.resource_version == metadata.resource_version is not None:
+            return
+        self._keep(key, _Entry(metadata.uid, metadata.resource_version, found), before)
+
+    def remove(self, metadata: meta.ObjectMeta) -> None:
+        if self._unseen is not None:
+            self._unseen.discard(metadata.key)
+        if metadata.key in self._entries:
+            self._drop(metadata.key)
+
+    def end(self) -> None:
+        for key in sorted(self._unseen or ()):
+            self._drop(key)
+        self._unseen = None
+
+    def _keep(self, key: str, entry: _Entry[T], before: _Entry[T] | None) -> None:
+        if before is not None:
+            self._unindex(key, before.found)
+        self._entries[key] = entry
+        for name, make in self._makers.items():
+            for value in make(entry.found):
+                self._indexes[name].setdefault(value, {})[key] = None
+        for handler in self._handlers:
+            if before is None:
+                handler.added(entry.found)
+            else:
+                handler.modified(before.found, entry.found)
+
+    def _drop(self, key: str) -> None:
+        entry = self._entries.pop(key)
+        self._unindex(key, entry.found)
+        for handler in self._handlers:
+            handler.deleted(entry.found)
+
+    def _unindex(self, key: str, found: T) -> None:
+        for name, make in self._makers.items():
+            index = self._indexes[name]
+            for value in make(found):
+                keys = index.get(value, {})
+                keys.pop(key, None)
+                if not keys:
+                    index.pop(value, None)

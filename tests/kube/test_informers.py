@@ -1,0 +1,522 @@
+import asyncio
+import dataclasses
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.kube import little_server
+from tests.kube.little_server import Server, refusal
+from windlass import clock, errors
+from windlass.kube import auth, client, informers, reflector, resources, store, transport
+from windlass.kube import errors as kube_errors
+from windlass.kube.models import configuration, meta
+
+ConfigMap = configuration.ConfigMap
+
+
+class Log:
+    """A handler that writes down what it is told, and checks that it is told in order."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, str]] = []
+        self.state: dict[str, ConfigMap] = {}
+
+    def added(self, found: ConfigMap) -> None:
+        assert found.meta.key not in self.state, "added twice"
+        self._note("added", found)
+        self.state[found.meta.key] = found
+
+    def modified(self, before: ConfigMap, found: ConfigMap) -> None:
+        assert self.state[found.meta.key] == before
+        assert int(found.meta.resource_version or 0) > int(before.meta.resource_version or 0), "went back, or doubled"
+        self._note("modified", found)
+        self.state[found.meta.key] = found
+
+    def deleted(self, before: ConfigMap) -> None:
+        assert self.state.pop(before.meta.key) == before
+        self._note("deleted", before)
+
+    def _note(self, what: str, found: ConfigMap) -> None:
+        self.lines.append((what, found.meta.name or "", (found.data or {}).get("v", "")))
+
+
+@dataclasses.dataclass
+class Scene:
+    """A server, an informer that follows it, and what the informer's store and handler hold."""
+
+    clock: clock.Virtual
+    server: Server
+    store: store.Store[ConfigMap]
+    log: Log
+    informer: informers.Informer[ConfigMap]
+
+    def check(self) -> None:
+        """Nothing is lost and nothing doubled."""
+        expected = {f"ns/{name}": found for name, found in self.server.objects.items()}
+        held = {found.meta.key: found for found in self.store}
+        assert held.keys() == expected.keys()
+        for key, found in held.items():
+            assert found.meta.resource_version == expected[key]["metadata"]["resourceVersion"]
+            assert found.meta.uid == expected[key]["metadata"]["uid"]
+        assert self.log.state == held
+
+
+def play(
+    scenario: Callable[[Scene], Awaitable[None]],
+    *,
+    streaming: bool = True,
+    settings: reflector.Settings | None = None,
+    chunk_bytes: int = 1 << 20,
+    wrap: Callable[[Server], transport.Transport] = lambda server: server,
+    names: tuple[str, ...] = ("a", "b", "c"),
+) -> Scene:
+    """Run a scenario on a server that holds some objects, with an informer beside it."""
+    virtual = clock.Virtual(now_s=1_700_000_000.0)
+
+    async def main() -> Scene:
+        server = Server(streaming=streaming, chunk_bytes=chunk_bytes)
+        for name in names:
+            await server.put(name, data={"v": "0"})
+        api = client.Client(wrap(server), virtual, rng=random.Random(0))
+        log = Log()
+        held: store.Store[ConfigMap] = store.Store(handlers=[log])
+        informer = informers.Informer(api, resources.CONFIG_MAPS, held, settings=settings)
+        running = asyncio.create_task(informer.run())
+        scene = Scene(virtual, server, held, log, informer)
+        try:
+            await scenario(scene)
+        finally:
+            running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert not server._watches, "connections are left open"
+        return scene
+
+    return virtual.run(main())
+
+
+both_lists = pytest.mark.parametrize("streaming", [True, False])
+
+
+@both_lists
+def test_the_store_holds_what_the_server_holds_and_follows_it(streaming: bool) -> None:
+    async def scenario(scene: Scene) -> None:
+        assert not scene.informer.synced
+        await scene.informer.wait_synced()
+        scene.check()
+        await scene.server.put("d", data={"v": "1"})
+        await scene.server.put("a", data={"v": "2"})
+        await scene.server.delete("b")
+        await scene.clock.sleep(1)
+
+    scene = play(scenario, streaming=streaming)
+    scene.check()
+    assert scene.log.lines[3:] == [("added", "d", "1"), ("modified", "a", "2"), ("deleted", "b", "0")]
+    assert scene.informer.counts.lists == 1
+    assert scene.informer.counts.relists == 0
+    assert scene.informer.counts.events == (6 if streaming else 3)
+
+
+def test_a_long_list_is_read_in_pages_of_one_version() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        await scene.clock.sleep(1)
+
+    names = tuple(f"n{i:02}" for i in range(25))
+    scene = play(scenario, settings=reflector.Settings(streaming=False, page_size=10), names=names)
+    scene.check()
+    queries = [dict(request.query) for request in scene.server.requests]
+    assert [query.get("limit") for query in queries] == ["10", "10", "10", None]
+    assert "resourceVersion" not in queries[1]
+    assert queries[3]["resourceVersion"] == "35"
+    assert queries[3]["allowWatchBookmarks"] == "true"
+
+
+def test_a_server_that_does_not_know_streaming_lists_is_read_in_pages_without_waiting() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        assert scene.clock.monotonic_s() == 0.0
+        await scene.clock.sleep(1)
+
+    scene = play(scenario, streaming=False)
+    assert [dict(request.query).get("sendInitialEvents") for request in scene.server.requests] == ["true", None, None]
+
+
+def test_a_server_that_takes_a_streaming_list_for_a_plain_watch_is_found_out_by_its_bookmark() -> None:
+    def plain(request: transport.Request) -> transport.Response:
+        event = b'{"type":"ADDED","object":{"metadata":{"namespace":"ns","name":"gone","uid":"u"}}}\n'
+        mark = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"13"}}}\n'
+        return transport.Response(200, {}, little_server.Bytes(event + mark))
+
+    async def scenario(scene: Scene) -> None:
+        scene.server.faults.append(plain)
+        await scene.informer.wait_synced()
+
+    scene = play(scenario)
+    scene.check()
+
+
+@both_lists
+def test_a_watch_that_ends_is_resumed_where_it_was(streaming: bool) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        await scene.clock.sleep(60)
+        await scene.server.end_watches()
+        await scene.server.put("a", data={"v": "1"})
+        await scene.clock.sleep(1)
+
+    scene = play(scenario, streaming=streaming)
+    scene.check()
+    assert scene.informer.counts.lists == 1
+    assert dict(scene.server.requests[-1].query)["resourceVersion"] == "13"
+
+
+def test_a_bookmark_moves_the_place_to_resume_from() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        scene.server.version = 90
+        await scene.server.bookmark()
+        await scene.clock.sleep(30)
+        scene.server.forget()
+        await scene.server.end_watches()
+        await scene.clock.sleep(30)
+
+    scene = play(scenario)
+    assert scene.informer.resource_version == "90"
+    assert scene.informer.counts.relists == 0
+
+
+@both_lists
+def test_a_connection_reset_in_the_middle_of_an_event_loses_and_doubles_nothing(streaming: bool) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        await scene.server.put("a", data={"v": "1"})
+        await scene.server.put("b", data={"v": "2"})
+        await scene.server.cut_watches(after_bytes=230)
+        await scene.server.delete("c")
+        await scene.clock.sleep(10)
+
+    scene = play(scenario, streaming=streaming)
+    scene.check()
+    assert scene.log.lines[3:] == [("modified", "a", "1"), ("modified", "b", "2"), ("deleted", "c", "0")]
+    assert scene.informer.counts.lists == 1
+
+
+@both_lists
+@pytest.mark.parametrize("in_stream", [True, False])
+def test_a_forgotten_version_makes_a_new_list_that_finds_what_was_missed(streaming: bool, in_stream: bool) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        await scene.clock.sleep(30)
+        if in_stream:
+            await scene.server.say_error(410, "Expired")
+        else:
+            await scene.server.cut_watches()
+        await scene.server.delete("a")
+        await scene.server.put("b", data={"v": "1"})
+        await scene.server.put("new")
+        scene.server.forget()
+        await scene.clock.sleep(30)
+
+    scene = play(scenario, streaming=streaming)
+    scene.check()
+    assert scene.informer.counts.relists == 1
+    assert scene.informer.counts.lists == 2
+    assert sorted(scene.log.lines[3:]) == [("added", "new", ""), ("deleted", "a", "0"), ("modified", "b", "1")]
+
+
+def test_an_object_that_was_replaced_by_another_of_its_name_is_deleted_and_added() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        await scene.server.cut_watches()
+        await scene.server.delete("a")
+        await scene.server.put("a", data={"v": "other"})
+        scene.server.forget()
+        await scene.clock.sleep(30)
+
+    scene = play(scenario)
+    scene.check()
+    assert scene.log.lines[3:] == [("deleted", "a", "0"), ("added", "a", "other")]
+
+
+def test_pages_that_expire_under_way_begin_anew() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.server.faults.extend([lambda request: None, lambda request: scene.server.forget()])
+        await scene.informer.wait_synced()
+
+    names = tuple(f"n{i:02}" for i in range(25))
+    scene = play(scenario, settings=reflector.Settings(streaming=False, page_size=5), names=names)
+    scene.check()
+    assert scene.informer.counts.relists == 1
+
+
+def test_a_page_that_fails_is_asked_for_again_without_those_before_it() -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.server.faults.extend([lambda request: None, lambda request: refusal(500, "InternalError")])
+        await scene.informer.wait_synced()
+
+    names = tuple(f"n{i:02}" for i in range(25))
+    scene = play(scenario, settings=reflector.Settings(streaming=False, page_size=5), names=names)
+    scene.check()
+    assert [dict(request.query).get("limit") for request in scene.server.requests].count("5") == 6
+
+
+@both_lists
+def test_a_server_that_asks_for_patience_gets_it(streaming: bool) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.server.faults.append(lambda request: refusal(429, "TooManyRequests", retry_after="7"))
+        await scene.informer.wait_synced()
+        assert scene.clock.monotonic_s() == 7.0
+
+    play(scenario, streaming=streaming).check()
+
+
+def test_failures_in_a_row_are_waited_out_longer_and_longer() -> None:
+    async def scenario(scene: Scene) -> None:
+        for _ in range(6):
+            scene.server.faults.append(lambda request: refusal(500, "InternalError"))
+        await scene.informer.wait_synced()
+        total_s = 0.5 + 1 + 2 + 4 + 8 + 16
+        assert total_s / 2 <= scene.clock.monotonic_s() <= total_s
+
+    scene = play(scenario)
+    scene.check()
+    assert scene.informer.counts.failures == 6
+
+
+def test_a_server_that_was_killed_and_came_back_is_caught_up_with() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        scene.server.down = True
+        await scene.server.cut_watches()
+        await scene.server.put("a", data={"v": "1"})
+        await scene.server.delete("b")
+        await scene.clock.sleep(300)
+        scene.server.down = False
+        await scene.clock.sleep(60)
+
+    play(scenario).check()
+
+
+def test_a_server_that_was_set_back_to_an_earlier_state_is_listed_anew() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        before = dict(scene.server.objects)
+        for i in range(50):
+            await scene.server.put("late", data={"v": str(i)})
+        await scene.clock.sleep(1)
+        await scene.server.cut_watches()
+        scene.server.objects, scene.server.version = before, 13
+        scene.server._log.clear()
+        await scene.clock.sleep(60)
+
+    scene = play(scenario)
+    scene.check()
+    assert scene.informer.counts.relists == 1
+
+
+def test_a_watch_that_falls_silent_is_given_up_and_resumed() -> None:
+    def hang(request: transport.Request) -> transport.Response:
+        return transport.Response(200, {}, Silence())
+
+    class Silence:
+        async def __aiter__(self) -> Any:
+            await asyncio.Event().wait()
+            yield b""
+
+        async def aclose(self) -> None:
+            """Nothing is open."""
+
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        await scene.clock.sleep(20)
+        scene.server.faults.append(hang)
+        await scene.server.end_watches()
+        await scene.clock.sleep(20)
+        await scene.server.put("a", data={"v": "1"})
+        await scene.clock.sleep(140)
+        scene.check()
+
+    play(scenario)
+
+
+class Rotating:
+    """Credentials of which there are always newer ones."""
+
+    def __init__(self) -> None:
+        self.version = 1
+        self.rejected = 0
+
+    async def current(self) -> auth.Credential:
+        return auth.bearer(f"t{self.version}")
+
+    def reject(self, credential: auth.Credential) -> None:
+        self.rejected += 1
+        self.version += 1
+
+
+def test_an_expired_token_is_replaced_without_a_word() -> None:
+    credentials = Rotating()
+
+    def wrap(server: Server) -> transport.Transport:
+        server.token = "t1"
+        return auth.Authenticated(server, credentials)
+
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        scene.server.token = "t2"
+        await scene.clock.sleep(30)
+        await scene.server.end_watches()
+        await scene.server.put("a", data={"v": "1"})
+        await scene.clock.sleep(0)
+        await scene.clock.sleep(1)
+
+    scene = play(scenario, wrap=wrap)
+    scene.check()
+    assert credentials.rejected == 1
+    assert scene.informer.counts.failures == 0
+
+
+def test_jumps_of_the_wall_clock_are_not_noticed() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        for now_s in (0.0, 4e9, 1e9):
+            scene.clock.set_wall(now_s)
+            await scene.server.put("a", data={"v": str(now_s)})
+            await scene.clock.sleep(1)
+            scene.check()
+
+    scene = play(scenario)
+    assert scene.informer.counts.failures == 0
+    assert scene.informer.counts.watches == 0
+
+
+@both_lists
+def test_a_malformed_object_is_reported_by_name_and_the_rest_is_kept(streaming: bool) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.server.put("bad", data={"v": 7})
+        await scene.informer.wait_synced()
+        assert list(scene.informer.malformed) == ["ns/bad"]
+        assert sorted(found.meta.name or "" for found in scene.store) == ["a", "b", "c"]
+        assert "ConfigMap ns/bad: data" in str(scene.informer.malformed["ns/bad"])
+        await scene.server.put("a", data=3)
+        await scene.clock.sleep(1)
+        assert sorted(scene.informer.malformed) == ["ns/a", "ns/bad"]
+        assert "ns/a" not in scene.store
+        await scene.server.put("a", data={"v": "well again"})
+        await scene.server.delete("bad")
+        await scene.clock.sleep(1)
+        assert not scene.informer.malformed
+
+    scene = play(scenario, streaming=streaming)
+    scene.check()
+    assert scene.informer.counts.malformed == 2
+
+
+def test_an_object_that_the_sink_refuses_is_set_aside_like_a_malformed_one() -> None:
+    class Picky(store.Store[ConfigMap]):
+        def put(self, metadata: meta.ObjectMeta, found: ConfigMap) -> None:
+            if (found.data or {}).get("v") == "ugly":
+                raise errors.InvalidObject("ConfigMap", metadata.key, "data[v]", "ugly", "something nice")
+            super().put(metadata, found)
+
+    virtual = clock.Virtual()
+
+    async def main() -> None:
+        server = Server()
+        await server.put("a", data={"v": "nice"})
+        await server.put("b", data={"v": "ugly"})
+        held = Picky()
+        informer = informers.Informer(client.Client(server, virtual), resources.CONFIG_MAPS, held)
+        running = asyncio.create_task(informer.run())
+        await informer.wait_synced()
+        assert held.keys() == ["ns/a"]
+        await server.put("a", data={"v": "ugly"})
+        await server.put("b", data={"v": "nice"})
+        await virtual.sleep(1)
+        assert held.keys() == ["ns/b"]
+        assert list(informer.malformed) == ["ns/a"]
+        running.cancel()
+
+    virtual.run(main())
+
+
+changes = st.one_of(
+    st.tuples(st.just("put"), st.sampled_from("abcdef")),
+    st.tuples(st.just("put"), st.sampled_from("abcdef")),
+    st.tuples(st.just("delete"), st.sampled_from("abcdef")),
+    st.tuples(st.just("bad"), st.sampled_from("abcdef")),
+    st.tuples(st.just("sleep"), st.sampled_from([0.0, 0.1, 3.0, 60.0, 400.0])),
+    st.tuples(st.just("cut"), st.integers(0, 400)),
+    st.tuples(st.sampled_from(["forget", "bookmark", "end", "down", "up"]), st.none()),
+    st.tuples(st.just("error"), st.sampled_from([410, 500, 504])),
+    st.tuples(st.just("fault"), st.sampled_from(["429", "500", "401", "403", "reset", "refused", "garbage", "410"])),
+    st.tuples(st.just("wall"), st.floats(0, 4e9)),
+)
+
+
+def fault(kind: str) -> little_server.Fault:
+    def act(request: transport.Request) -> transport.Response:
+        if kind == "reset":
+            raise kube_errors.ConnectionLost(request.call, "reset")
+        if kind == "refused":
+            raise kube_errors.ConnectFailed(request.call, "refused")
+        if kind == "garbage":
+            return transport.Response(200, {}, little_server.Bytes(b"<html>\n"))
+        return refusal(int(kind), retry_after="3")
+
+    return act
+
+
+async def change(scene: Scene, what: str, argument: Any) -> None:
+    server = scene.server
+    if what == "put":
+        await server.put(argument, data={"v": str(server.version)})
+    elif what == "bad":
+        await server.put(argument, data=[])
+    elif what == "delete":
+        await server.delete(argument)
+    elif what == "sleep":
+        await scene.clock.sleep(argument)
+    elif what == "cut":
+        await server.cut_watches(argument)
+    elif what == "forget":
+        server.forget()
+    elif what == "bookmark":
+        await server.bookmark()
+    elif what == "end":
+        await server.end_watches()
+    elif what in ("down", "up"):
+        server.down = what == "down"
+        if server.down:
+            await server.cut_watches()
+    elif what == "error":
+        await server.say_error(argument)
+    elif what == "fault":
+        server.faults.append(fault(argument))
+    elif what == "wall":
+        scene.clock.set_wall(argument)
+
+
+@given(steps=st.lists(changes, max_size=40), streaming=st.booleans(), chunk_bytes=st.sampled_from([1, 7, 100, 1 << 20]))
+def test_whatever_happens_in_the_end_the_store_is_as_the_server(
+    steps: list[tuple[str, Any]], streaming: bool, chunk_bytes: int
+) -> None:
+    async def scenario(scene: Scene) -> None:
+        for what, argument in steps:
+            await change(scene, what, argument)
+        scene.server.down = False
+        scene.server.faults.clear()
+        await scene.clock.sleep(120)
+        bad = {name for name, found in scene.server.objects.items() if not isinstance(found.get("data"), dict)}
+        assert set(scene.informer.malformed) == {f"ns/{name}" for name in bad}
+        for name in bad:
+            del scene.server.objects[name]
+        scene.check()
+
+    settings = reflector.Settings(page_size=2)
+    play(scenario, streaming=streaming, chunk_bytes=chunk_bytes, settings=settings)
