@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 from tests.conformance import (
+    backoff,
     balancing,
     budgets,
+    cluster_state,
     drain,
     equivalence,
     estimator,
@@ -38,6 +40,8 @@ RUNNERS: dict[str, Runner] = {
     "equivalence": equivalence.run,
     "budget_tracker": budgets.run,
     "removal_simulation": removal.run,
+    "backoff": backoff.run,
+    "cluster_state": cluster_state.run,
 }
 
 

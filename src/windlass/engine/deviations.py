@@ -36,8 +36,9 @@ class Deviations:
     revert_only_missing_nodes: bool = True
     """A scale-up that timed out is taken back as far as its nodes do not exist. Off: all of it or, where that would
     touch instances, nothing."""
-    isolate_refused_size_fixes: bool = True
-    """A group whose wrong size cannot be fixed is left alone. Off: that ends the loop with an error, for all groups."""
+    isolate_size_fixes: bool = True
+    """A wrong size is fixed as far as the provider allows, and the loop goes on. Off: a fix ends the loop for all
+    groups, a refused one with an error."""
     recheck_unremovable_nodes: bool = True
     """A node that could not be removed is looked at again as soon as anything about it changed. Off: not for
     --unremovable-node-recheck-timeout, even if what stood in the way has left."""
@@ -54,7 +55,7 @@ NONE = Deviations(
     count_external_resizes_as_upcoming=False,
     only_ready_nodes_fulfil_requests=False,
     revert_only_missing_nodes=False,
-    isolate_refused_size_fixes=False,
+    isolate_size_fixes=False,
     recheck_unremovable_nodes=False,
 )
 """Cluster Autoscaler's behaviour."""

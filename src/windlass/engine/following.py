@@ -1,0 +1,175 @@
+"""Following a request to grow: have its nodes come, are they late, or will they never come?
+
+Looked at once per loop and group. What failed is told as a `Failure`, for which the group backs off: a request whose
+time is up, an instance that could not be created and, by `only_ready_nodes_fulfil_requests`, an instance that did not
+register or a node that did not become ready in time.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from windlass.engine import deviations, facts, requests
+from windlass.engine.readiness import Readiness
+from windlass.engine.requests import Ending, ScaleUp
+
+TIMEOUT = "timeout"
+NOT_READY = "notReady"
+OTHER = "Other"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Nodes that a group was to get and does not get."""
+
+    group: str
+    nodes: int
+    error: facts.InstanceError
+    requested_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the last loop knew of instances and nodes that failed, so that each counts once."""
+
+    uncreated: frozenset[str] = frozenset()
+    """Instances that could not be created, by provider id."""
+    stuck: frozenset[str] = frozenset()
+    """Instances that did not register, by provider id, and nodes that did not become ready, by name."""
+    absent: Mapping[str, int] = field(default_factory=dict)
+    """How many nodes of each group did not even exist, by the groups that were seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What became of a group's request."""
+
+    request: ScaleUp | None
+    """What is left of it."""
+    ending: Ending | None = None
+    failures: tuple[Failure, ...] = ()
+    overdue: int = 0
+    """Nodes that were asked for here and whose time is up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A group and its nodes at one moment, as far as following a request needs them."""
+
+    group: facts.NodeGroup
+    readiness: Readiness
+    created_s: Mapping[str, float]
+    """By node name."""
+    unregistered_since: Mapping[str, float]
+    """By provider id."""
+    max_node_provision_time_s: float
+    now_s: float
+
+    @property
+    def missing(self) -> int:
+        """Nodes that the group should have and does not have yet; negative if it has too many."""
+        return self.group.target_size - self.readiness.arrived
+
+    @property
+    def absent(self) -> int:
+        """Those of the missing that did not even register."""
+        return self.group.target_size - self.readiness.registered - len(self.readiness.long_unregistered)
+
+
+def follow(course: Course, request: ScaleUp | None, known: Known, chosen: deviations.Deviations) -> Progress:
+    """Bring the request up to date."""
+    ending, failures, overdue = None, list[Failure](), 0
+    if request is not None and chosen.only_ready_nodes_fulfil_requests:
+        request, failed = _give_up_stuck(course, request, known)
+        failures += failed
+    if request is not None:
+        ending = requests.end(request, course.missing, course.now_s)
+        if ending is Ending.TIMED_OUT:
+            failures.append(_time_out(course, request))
+            overdue = request.increase
+        if ending is not None:
+            request = None
+    if request is not None and course.missing > 0:
+        request, failed = _give_up_uncreated(course, request, known)
+        failures += failed
+    is_quiet = request is None and ending is None and not failures
+    if is_quiet and chosen.count_external_resizes_as_upcoming and _grew_outside(course, known):
+        request = requests.await_external(course.missing, course.now_s, course.max_node_provision_time_s)
+    return Progress(request, ending, tuple(failures), overdue)
+
+
+def find_uncreated(group: facts.NodeGroup) -> list[facts.Instance]:
+    """Instances of the group that could not be created, and never will be."""
+    return [instance for instance in group.instances if instance.state == "Creating" and instance.error is not None]
+
+
+def find_stuck(course: Course, request: ScaleUp) -> Iterator[tuple[str, str]]:
+    """(instance or node, error code) for what did not register, or did not become ready, since the group is growing."""
+    for provider_id in course.readiness.long_unregistered:
+        if course.unregistered_since[provider_id] >= request.began_s:
+            yield provider_id, TIMEOUT
+    for name in course.readiness.unready:
+        if course.created_s[name] >= request.began_s:
+            yield name, NOT_READY
+
+
+def _grew_outside(course: Course, known: Known) -> bool:
+    """Does the group lack more than before, though nothing was asked for here? A group seen for the first time may.
+
+    Nodes that registered and are not ready do not count after that: they may have been ready in between.
+    """
+    lacked = known.absent.get(course.group.id)
+    return course.missing > 0 if lacked is None else course.absent > lacked
+
+
+def _time_out(course: Course, request: ScaleUp) -> Failure:
+    took_s = course.now_s - request.requested_s
+    message = f"Scale-up timed out for node group {course.group.id} after {took_s:g}s"
+    error = facts.InstanceError(OTHER, TIMEOUT, message)
+    return Failure(course.group.id, request.increase + request.external, error, request.requested_s)
+
+
+def _give_up_stuck(course: Course, request: ScaleUp, known: Known) -> tuple[ScaleUp | None, list[Failure]]:
+    news = [(code, name) for name, code in find_stuck(course, request) if name not in known.stuck]
+    messages = {
+        TIMEOUT: "Instances did not register as nodes in time",
+        NOT_READY: "Nodes did not become ready in time",
+    }
+    by_error = {
+        facts.InstanceError(OTHER, code, messages[code]): sum(1 for found, _ in news if found == code)
+        for code in sorted({code for code, _ in news})
+    }
+    return _give_up(course, request, by_error)
+
+
+def _give_up_uncreated(course: Course, request: ScaleUp, known: Known) -> tuple[ScaleUp | None, list[Failure]]:
+    messages: dict[tuple[str, str], list[str]] = {}
+    counts: dict[tuple[str, str], int] = {}
+    for instance, error in _errors(find_uncreated(course.group)):
+        cause = (error.kind, error.code)
+        if error.message not in messages.setdefault(cause, []):
+            messages[cause].append(error.message)
+        counts[cause] = counts.get(cause, 0) + (instance.provider_id not in known.uncreated)
+    by_error = {
+        facts.InstanceError(*cause, ", ".join(sorted(messages[cause]))): count
+        for cause, count in sorted(counts.items())
+        if count > 0
+    }
+    return _give_up(course, request, by_error)
+
+
+def _errors(instances: Iterable[facts.Instance]) -> Iterator[tuple[facts.Instance, facts.InstanceError]]:
+    return ((instance, instance.error) for instance in instances if instance.error is not None)
+
+
+def _give_up(
+    course: Course, request: ScaleUp, by_error: Mapping[facts.InstanceError, int]
+) -> tuple[ScaleUp | None, list[Failure]]:
+    """Shorten the request by what failed, cause by cause, as long as anything of it is left."""
+    left: ScaleUp | None = request
+    failures = []
+    for error, nodes in by_error.items():
+        if left is None:
+            break
+        failures.append(Failure(course.group.id, nodes, error, left.requested_s))
+        left = requests.shorten(left, nodes)
+    return left, failures

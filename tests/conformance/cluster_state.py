@@ -1,0 +1,83 @@
+"""Group sizes: the acceptable range, the range after a resize, wrong sizes, and suspended nodes."""
+
+from collections.abc import Mapping
+
+from tests.conformance.outcome import Json, by_section
+from windlass.engine import facts, health, readiness, requests
+
+NOW_S = 1_000_000.0
+FIELDS = {
+    "Ready": "ready",
+    "Unready": "unready",
+    "NotStarted": "not_started",
+    "Suspended": "suspended",
+    "Deleted": "deleted",
+    "Unregistered": "unregistered",
+    "LongUnregistered": "long_unregistered",
+    "Registered": "ready",
+}
+"""`Registered` alone says nothing of the nodes' states."""
+
+
+def _readiness(counts: Mapping[str, int]) -> readiness.Readiness:
+    return readiness.Readiness(**{FIELDS[name]: tuple(map(str, range(count))) for name, count in counts.items()})
+
+
+def _range(found: health.Range) -> Json:
+    return {"min": found.min, "max": found.max, "target": found.target}
+
+
+def _under_way(increases: Mapping[str, int], shrinking: list[str]) -> requests.Requests:
+    under_way = requests.Requests()
+    for group, increase in increases.items():
+        under_way = requests.grow(under_way, group, increase, NOW_S, 60.0)
+    for number, group in enumerate(shrinking):
+        under_way = requests.shrink(under_way, group, f"n{number}", NOW_S)
+    return under_way
+
+
+def _acceptable_range(case: Json, constants: Json) -> Json:
+    found = {group: _readiness(counts) for group, counts in case["readiness"].items()}
+    under_way = _under_way(case["scale_up_requests"], case["scaled_down_groups"])
+    ranges = health.find_ranges(case["target_sizes"], found, under_way)
+    return {group: _range(each) for group, each in ranges.items()}
+
+
+def _range_after_resize(case: Json, constants: Json) -> Json:
+    targets, found = {"g": case["new_target"]}, {"g": _readiness(case["readiness"])}
+    increase = case["scale_up_increase"]
+    under_way = _under_way({} if increase is None else {"g": increase}, [])
+    upcoming = health.find_upcoming(targets, found, under_way.scale_ups, {}, NOW_S)
+    return {
+        "range": _range(health.find_ranges(targets, found, under_way)["g"]),
+        "upcoming": upcoming["g"].nodes if "g" in upcoming else 0,
+    }
+
+
+def _wrong_size(case: Json, constants: Json) -> Json:
+    ranges = {group: health.Range(**each) for group, each in case["ranges"].items()}
+    found = {group: _readiness(counts) for group, counts in case["registered"].items()}
+    before = {
+        group: health.WrongSize(each["current"], each["expected"], NOW_S + each["first_observed_s"])
+        for group, each in case["before"].items()
+    }
+    wrong = health.find_wrong_sizes(ranges, found, before, NOW_S)
+    return {
+        group: {"current": each.current, "expected": each.expected, "first_observed_s": each.since_s - NOW_S}
+        for group, each in wrong.items()
+    }
+
+
+def _suspended(case: Json, constants: Json) -> bool:
+    conditions = tuple(facts.Condition(each["type"], each["status"]) for each in case["conditions"])
+    return readiness.is_suspended(facts.Node("n", conditions=conditions))
+
+
+run = by_section(
+    {
+        "acceptable_range": _acceptable_range,
+        "range_after_resize": _range_after_resize,
+        "wrong_size": _wrong_size,
+        "suspended": _suspended,
+    }
+)
