@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench conformance fuzz requirements clean
+.PHONY: help run test testbed check format bench conformance fuzz requirements clean
 
 help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,7 +23,11 @@ run: $(READY) ## try it: which pending pods of an example cluster fit where, and
 	@$(BIN)/windlass fit examples/cluster.yaml
 
 test: check ## everything that must hold: lint, types, room contracts, tests, recorded verdicts
+	@$(BIN)/python -m testbed build --if-possible
 	@$(BIN)/python -m pytest -n auto
+
+testbed: $(READY) ## build the real control plane that tests run on, once per version (needs Go)
+	@$(BIN)/python -m testbed build
 
 check: $(READY) ## ruff, mypy --strict and the contracts between rooms
 	@$(BIN)/ruff check .
