@@ -1,0 +1,44 @@
+"""Recorded answers of kube-scheduler and Cluster Autoscaler: a sample always, all of them where they lie beside us.
+
+`tests.conformance.RUNNERS` says what can be judged; every file that has a runner is one test here.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.__main__ import FILTER_TOPICS, RUNNERS
+
+SAMPLE = Path(__file__).parent / "data" / "vectors"
+ALL = Path(__file__).parents[2] / "shared" / "vectors"
+
+
+def find_files(folder: Path) -> list[Path]:
+    """The files of a folder of vectors for which there is a runner."""
+    topics = [folder / "scheduler" / f"{topic}.jsonl.gz" for topic in FILTER_TOPICS]
+    tables = [folder / "tables" / f"{name}.json" for name in RUNNERS if name not in FILTER_TOPICS]
+    return [path for path in topics + tables if path.exists()]
+
+
+def check(path: Path) -> None:
+    outcomes = list(RUNNERS[path.name.split(".")[0]](path))
+    assert [f"{one.name}: {text}" for one in outcomes for text in one.differences] == []
+    assert sum(one.agreed for one in outcomes) == sum(one.total for one in outcomes) > 0
+
+
+@pytest.mark.parametrize("path", find_files(SAMPLE), ids=lambda path: path.name.split(".")[0])
+def test_the_sample_is_answered_as_recorded(path: Path) -> None:
+    check(path)
+
+
+def test_the_sample_holds_every_filter_topic_and_most_tables() -> None:
+    sampled = {path.name.split(".")[0] for path in find_files(SAMPLE)}
+    assert sampled >= {*FILTER_TOPICS, "drain_rules", "drain_chain", "estimator", "expanders", "similarity",
+                       "balancing", "quotas", "utilization", "equivalence", "removal_simulation",
+                       "budget_tracker"}  # fmt: skip
+
+
+@pytest.mark.skipif(not ALL.is_dir(), reason="NOT JUDGED: the recorded vectors are not at ../shared/vectors")
+@pytest.mark.parametrize("path", find_files(ALL) or [ALL], ids=lambda path: path.name.split(".")[0])
+def test_every_recorded_answer_is_given(path: Path) -> None:
+    check(path)
