@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import logging
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from windlass import clock, verbosity
-from windlass.kube import errors, listing, prepare, retry, throttle, transport
+from windlass.kube import errors, listing, prepare, retry, throttle, transport, watch
 from windlass.kube.prepare import EVERYTHING, FORTHWITH, Body, Deletion, Selection
 from windlass.kube.resources import PODS, Resource, Unstructured, decoder
 
@@ -105,6 +105,29 @@ class Client:
             page = await self._page(resource, following)
             yield page
 
+    async def watch(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        resource_version: str,
+        timeout_s: int = 300,
+    ) -> AsyncGenerator[watch.Event[T] | watch.Malformed, None]:
+        """Changes after a resourceVersion, as they come, until the server ends the stream.
+
+        `errors.Gone` if that version is forgotten. Whoever wants to follow a resource for good uses an informer.
+        """
+        request = prepare.watch(
+            resource, selection, resource_version=resource_version, timeout_s=timeout_s, silence_s=timeout_s + 30.0
+        )
+        decoder = watch.Decoder(resource, request.call)
+        async with contextlib.aclosing(self.stream(request)) as chunks:
+            async for chunk in chunks:
+                for found in decoder.feed(chunk):
+                    if isinstance(found, watch.Failed):
+                        raise found.error
+                    yield found
+
     # Writing
 
     async def create(self, resource: Resource[T], body: Body, namespace: str = "") -> T:
@@ -174,17 +197,25 @@ class Client:
                     raise
             await self.clock.sleep(wait_s)
 
-    async def open(self, request: transport.Request) -> transport.Response:
-        """The beginning of an answer that goes on, as a watch does; whoever asked closes it.
+    async def stream(self, request: transport.Request) -> AsyncGenerator[bytes, None]:
+        """The chunks of an answer that goes on, as a watch does; `errors.CallTimedOut` if it falls silent.
 
         Tried once and not throttled, like `exchange`: for callers that go at a pace of their own.
         """
         async with in_time(request):
             response = await self._send(request)
-            if response.status < _ERRORS_FROM:
-                return response
-            body = await _drain(response)
-        raise errors.from_answer(request.call, response.status, response.headers, body)
+            if response.status >= _ERRORS_FROM:
+                body = await _drain(response)
+                raise errors.from_answer(request.call, response.status, response.headers, body)
+        async with contextlib.aclosing(response.stream):
+            chunks = aiter(response.stream)
+            while True:
+                try:
+                    async with in_time(request):
+                        chunk = await anext(chunks)
+                except StopAsyncIteration:
+                    return
+                yield chunk
 
     async def exchange(self, request: transport.Request) -> bytes:
         """The body of the answer. Tried once and not throttled."""

@@ -9,6 +9,7 @@ What to ask for, and what answers mean, is the reflector's; here is only the sen
 """
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
@@ -75,26 +76,12 @@ class Informer(Generic[T]):
             self._note()
 
     async def _stream(self, request: transport.Request, since_s: float) -> None:
-        response = await self._client.open(request)
-        try:
-            if await self._receive(request, response):
-                self._reflector.end_stream(self._client.clock.monotonic_s() - since_s)
-        finally:
-            await response.stream.aclose()
-
-    async def _receive(self, request: transport.Request, response: transport.Response) -> bool:
-        """Whether the server ended the stream; otherwise we have no use for it any more."""
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(request.timeout_s) as silence:
-                async for chunk in response.stream:
-                    silence.reschedule(loop.time() + request.timeout_s)
-                    if not self._reflector.receive(chunk):
-                        return False
-                    self._note()
-        except TimeoutError as error:
-            raise kube_errors.CallTimedOut(request.call, f"silent for {request.timeout_s:g} s") from error
-        return True
+        async with contextlib.aclosing(self._client.stream(request)) as chunks:
+            async for chunk in chunks:
+                if not self._reflector.receive(chunk):
+                    return
+                self._note()
+        self._reflector.end_stream(self._client.clock.monotonic_s() - since_s)
 
     def _note(self) -> None:
         if self._reflector.synced and not self._synced.is_set():
