@@ -13,14 +13,19 @@ from tests.conformance import (
     balancing,
     budgets,
     cluster_state,
+    deletion_budgets,
     drain,
+    eligibility,
     equivalence,
     estimator,
     expanders,
+    planner,
     quotas,
     removal,
     scheduler,
     similarity,
+    taints,
+    unneeded,
     utilization,
 )
 from tests.conformance.outcome import Runner
@@ -42,6 +47,11 @@ RUNNERS: dict[str, Runner] = {
     "removal_simulation": removal.run,
     "backoff": backoff.run,
     "cluster_state": cluster_state.run,
+    "deletion_budgets": deletion_budgets.run,
+    "eligibility": eligibility.run,
+    "planner": planner.run,
+    "unneeded": unneeded.run,
+    "taints.json": taints.run,  # by its whole name: the scheduler's vectors have a topic of that name, too
 }
 
 
@@ -75,7 +85,7 @@ def main() -> int:
     agreed = total = 0
     for path in expand(arguments.paths):
         topic = path.name.split(".")[0]
-        runner = RUNNERS.get(topic)
+        runner = RUNNERS.get(path.name) or RUNNERS.get(topic)
         if runner is None:
             missing = count_cases(path)
             print(f"{topic:20} NO RUNNER: {missing} not judged")

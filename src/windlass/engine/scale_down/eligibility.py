@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.engine import facts, gpus, readiness, taints
+from windlass.engine import facts, readiness, taints
 from windlass.engine.scale_down import usage, utilization
 from windlass.engine.scale_down.kept import Kept
 from windlass.engine.scale_down.removal import Unremovable
@@ -80,7 +80,7 @@ def check(
     rechecks: Rechecks,
     settings: Settings,
     now_s: float,
-    gpu_label: str = gpus.CLUSTER_API_LABEL,
+    gpu_label: str,
 ) -> Eligibility:
     """Judge these candidates, each alone: what one is like changes nothing for the others."""
     reasons = _judge_without_pods(snapshot, names, group_of, rechecks, now_s)
