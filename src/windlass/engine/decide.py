@@ -1,0 +1,318 @@
+"""The decision: one loop of the autoscaler as one pure function.
+
+    what is seen ──▶ health and repairs ──▶ who needs help ──▶ scale up ──▶ who is not needed ──▶ scale down
+                       (may end the loop)     (in a fork with what is on its way)
+
+Same input, same answer: the time is an argument, ties are drawn from a generator seeded by settings and loop number.
+The snapshot is forked and left as it was found.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from windlass.engine import disruption, dtypes, facts, health, plan, readiness, repairs, requests, taints
+from windlass.engine.drain import by_kind, context
+from windlass.engine.memory import Durable, Memory, Volatile
+from windlass.engine.observation import Observation
+from windlass.engine.scale_down import cooldown, deletion_budgets, planning, soft_taints
+from windlass.engine.scale_down import scene as scenes
+from windlass.engine.scale_up import balancing, helping, pending, proposing, quotas, templates
+from windlass.engine.settings import Settings, for_group
+from windlass.engine.snapshot import Snapshot
+from windlass.engine.story import ScaleDownResult, ScaleDownStory, Story
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, what to remember, and why."""
+
+    plan: plan.Plan
+    memory: Memory
+    story: Story
+
+
+def decide(seen: Observation, memory: Memory, settings: Settings, now_s: float) -> Decision:
+    """One loop."""
+    return _Loop(seen, memory, settings, now_s).run()
+
+
+class _Loop:
+    """The steps of one loop, each reading what the ones before it found."""
+
+    def __init__(self, seen: Observation, memory: Memory, settings: Settings, now_s: float) -> None:
+        self._seen, self._memory, self._settings, self._now_s = seen, memory, settings, now_s
+        self._passing = taints.read_settings(settings.templates)
+        self._nodes = [self._passing.judge_starting(node) for node in seen.nodes]
+        self._group_of: Mapping[str, facts.NodeGroup] = seen.group_of_nodes()
+        self._rng = np.random.default_rng((settings.seed, memory.durable.loop))
+        self._plan: list[plan.Instruction] = []
+
+    def run(self) -> Decision:
+        self._clean_up_at_start()
+        found = health.assess(
+            self._nodes, self._seen.groups, self._group_of, self._memory.durable.health, self._settings, self._now_s
+        )
+        repaired = repairs.plan(self._seen.groups, found, self._settings, self._now_s)
+        self._repair(repaired)
+        made, remembered = self._find_templates()
+        durable = replace(self._memory.durable, loop=self._memory.durable.loop + 1, health=found.memory)
+        volatile = replace(self._memory.volatile, templates=remembered)
+        if repaired.stop is not None:
+            return self._end_early(found, repaired, durable, volatile)
+        groups = self._resized(repaired.sizes)
+        self._group_of = {name: groups[group.id] for name, group in self._group_of.items()}
+        with self._fork(made, repaired.upcoming) as upcoming:
+            candidates = proposing.Groups(tuple(groups.values()), made, self._find_unsafe(found), upcoming)
+            helped, durable = self._scale_up(candidates, durable)
+            shrunk, durable = self._scale_down(repaired.upcoming, helped, durable)
+        story = Story(found, repaired, (helped.proposal,), shrunk, self._find_upcoming(found, durable, helped))
+        return Decision(tuple(self._plan), Memory(durable, volatile), story)
+
+    # Before anything is decided
+
+    def _clean_up_at_start(self) -> None:
+        """A process that died may have left nodes marked for deletion: nobody deletes them now."""
+        if self._memory.durable.loop > 0:
+            return
+        for node in self._nodes:
+            if node.name in self._group_of and taints.has(node, taints.TO_BE_DELETED):
+                self._plan.append(plan.RemoveTaint(node.name, taints.TO_BE_DELETED))
+                if self._settings.drain.cordon_node_before_terminating:
+                    self._plan.append(plan.Cordon(node.name, cordoned=False))
+
+    def _repair(self, repaired: repairs.Repairs) -> None:
+        for revert in repaired.reverts:
+            self._plan.append(plan.ReduceTarget(revert.group, revert.by, "nodes did not come in time"))
+        for removal in repaired.unregistered:
+            self._plan.append(
+                plan.DeleteInstances(removal.group, removal.instances, "never registered", removal.is_forced)
+            )
+        for removal in repaired.uncreated:
+            self._plan.append(
+                plan.DeleteInstances(removal.group, removal.instances, "could not be created", removal.is_forced)
+            )
+        for fix in repaired.fixes:
+            self._plan.append(plan.ReduceTarget(fix.group, fix.by, "size was wrong for too long"))
+
+    def _find_templates(
+        self,
+    ) -> tuple[dict[str, templates.GroupTemplate], dict[str, templates.GroupTemplate]]:
+        snapshot = self._seen.snapshot
+        members = [
+            templates.Member(
+                node,
+                self._group_of[node.name].id,
+                tuple(snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[node.name])),
+            )
+            for node in self._nodes
+            if node.name in self._group_of
+        ]
+        made, remembered = templates.find_templates(
+            self._seen.groups,
+            members,
+            self._seen.daemon_sets,
+            self._memory.volatile.templates,
+            lambda node: taints.sanitize(node, self._passing),
+            self._settings.templates.force_ds,
+            self._now_s,
+        )
+        for template in made.values():
+            for pod in template.pods:
+                snapshot.shape_of(pod)  # inside the fork no selector may appear that nobody knew
+        return made, remembered
+
+    def _end_early(
+        self, found: health.Health, repaired: repairs.Repairs, durable: Durable, volatile: Volatile
+    ) -> Decision:
+        if repaired.stop is repairs.Stop.UNHEALTHY:
+            durable = replace(durable, scale_down=durable.scale_down.clear())
+        story = Story(
+            found,
+            repaired,
+            (proposing.Proposal(proposing.Result.NOT_TRIED),),
+            ScaleDownStory(ScaleDownResult.NOT_TRIED),
+            {group: one.nodes for group, one in repaired.upcoming.items()},
+        )
+        return Decision(tuple(self._plan), Memory(durable, volatile), story)
+
+    def _resized(self, sizes: repairs.Sizes) -> dict[str, facts.NodeGroup]:
+        return {group.id: replace(group, target_size=sizes[group.id].target) for group in self._seen.groups}
+
+    def _find_unsafe(self, found: health.Health) -> dict[str, proposing.Skip]:
+        return {
+            group: proposing.Skip.BACKOFF if each.verdict.is_healthy else proposing.Skip.NOT_READY
+            for group, each in found.groups.items()
+            if not each.may_grow
+        }
+
+    # The loop's fork
+
+    @contextmanager
+    def _fork(
+        self, made: Mapping[str, templates.GroupTemplate], upcoming: Mapping[str, health.Upcoming]
+    ) -> Iterator[dict[str, str]]:
+        """The snapshot as it will be: with nodes that are on their way, without pods that are worth no node."""
+        snapshot = self._seen.snapshot
+        cutoff = self._settings.pods.expendable_pods_priority_cutoff
+        snapshot.fork()
+        try:
+            helping.drop_expendable(snapshot, cutoff)
+            yield self._add_upcoming(snapshot, made, upcoming)
+        finally:
+            snapshot.revert()
+
+    def _add_upcoming(
+        self,
+        snapshot: Snapshot,
+        made: Mapping[str, templates.GroupTemplate],
+        upcoming: Mapping[str, health.Upcoming],
+    ) -> dict[str, str]:
+        """Nodes that are on their way stand in the snapshot as their template says; (group by name)."""
+        names: dict[str, str] = {}
+        for group, one in upcoming.items():
+            for name in one.not_started:
+                snapshot.retire(snapshot.nodes.rows[name])
+            if group not in made:
+                continue
+            fresh = [f"{made[group].node.name}-upcoming-{number}" for number in range(one.nodes)]
+            rows = np.array(snapshot.append(made[group].node, fresh))
+            for pod in made[group].pods:
+                snapshot.place_many(snapshot.shape_of(pod), rows, np.ones(len(rows), dtypes.RESOURCE))
+            names |= dict.fromkeys(fresh, group)
+        return names
+
+    # Scale-up
+
+    def _scale_up(self, groups: proposing.Groups, durable: Durable) -> tuple[helping.Helped, Durable]:
+        settings, snapshot = self._settings, self._seen.snapshot
+        waiting = pending.arrange(
+            snapshot, settings.pods.bypassed_scheduler_names, settings.pods.allowed_scheduler_names
+        )
+        helping.settle_nominated(snapshot, waiting.nominated, settings.pods.expendable_pods_priority_cutoff)
+        helpless = helping.find_helpless(snapshot, waiting, self._memory.volatile.pending, settings, self._now_s)
+        ready = sum(1 for node in self._nodes if readiness.judge(node).is_ready)
+        helped = helping.help_pods(self._seen, snapshot, helpless, groups, ready, settings, self._rng, self._now_s)
+        return helped, self._grow(helped.proposal.increases, durable)
+
+    def _grow(self, increases: Sequence[balancing.Increase], durable: Durable) -> Durable:
+        """Plan these increases, and remember that they were asked for."""
+        if not increases:
+            return durable
+        asked = durable.health.requests
+        activities = dict(durable.activities)
+        for increase in increases:
+            group = increase.group
+            self._plan.append(plan.Resize(group.id, group.size, increase.new_size, group.max_size))
+            options = next(one.options for one in self._seen.groups if one.id == group.id)
+            wait_s = for_group(self._settings, options).max_node_provision_time_s
+            asked = requests.grow(asked, group.id, increase.added, self._now_s, wait_s)
+            activities[group.id] = replace(activities.get(group.id, cooldown.Activity()), added_s=self._now_s)
+        return replace(
+            durable,
+            health=replace(durable.health, requests=asked),
+            activity=replace(durable.activity, added_s=self._now_s),
+            activities=activities,
+        )
+
+    def _find_upcoming(self, found: health.Health, durable: Durable, helped: helping.Helped) -> dict[str, int]:
+        grown = {increase.group.id: increase.new_size for increase in helped.proposal.increases}
+        sizes = {group.id: group.target_size for group in self._group_sizes()}
+        upcoming = health.find_upcoming(
+            {**sizes, **grown},
+            {group: each.readiness for group, each in found.groups.items()},
+            durable.health.requests.scale_ups,
+            durable.health.backoffs,
+            self._now_s,
+        )
+        return {group: one.nodes for group, one in upcoming.items()}
+
+    def _group_sizes(self) -> Sequence[facts.NodeGroup]:
+        return self._seen.groups
+
+    # Scale-down
+
+    def _scale_down(
+        self, upcoming: Mapping[str, health.Upcoming], helped: helping.Helped, durable: Durable
+    ) -> tuple[ScaleDownStory, Durable]:
+        settings = self._settings
+        if not settings.scale_down.scale_down_enabled:
+            return ScaleDownStory(ScaleDownResult.NOT_TRIED), durable
+        not_started = {name for one in upcoming.values() for name in one.not_started}
+        scene = self._set_scene([node for node in self._nodes if node.name not in not_started])
+        names = planning.find_candidates(scene, durable.scale_down, durable.activities, settings, self._now_s)
+        looked = planning.look(scene, names, durable.scale_down, settings, self._now_s)
+        durable = replace(durable, scale_down=looked.state)
+        story = ScaleDownStory(ScaleDownResult.IN_COOLDOWN, looked)
+        if not self._is_cooling(helped, durable):
+            story, durable = self._delete(scene, names, looked, durable)
+        marks = soft_taints.change_marks(
+            self._nodes, self._group_of, looked.state.since, settings.scale_down, self._now_s
+        )
+        going = {instruction.node for instruction in self._plan if isinstance(instruction, plan.Drain)}
+        self._plan += [change for change in marks.changes if change.node not in going]
+        return story, durable
+
+    def _set_scene(self, nodes: Sequence[facts.Node]) -> scenes.Scene:
+        budgets = disruption.Remaining(self._seen.budgets)
+        options = scenes.read_drain_options(self._settings.drain)
+        about = context.Context(self._now_s, options, self._seen.controllers, budgets)
+        return scenes.Scene(
+            self._seen.snapshot,
+            [node.name for node in nodes],
+            self._group_of,
+            by_kind.Judge(self._seen.snapshot.pods, about),
+            budgets,
+            self._memory.volatile.removal,
+        )
+
+    def _is_cooling(self, helped: helping.Helped, durable: Durable) -> bool:
+        if helped.wait_for_more:
+            return True
+        if self._settings.scale_down.scale_down_delay_type_local:
+            return False
+        return cooldown.ends_at_s(durable.activity, self._settings.scale_down) > self._now_s
+
+    def _delete(
+        self, scene: scenes.Scene, names: Sequence[str], looked: planning.Look, durable: Durable
+    ) -> tuple[ScaleDownStory, Durable]:
+        if not names:
+            return ScaleDownStory(ScaleDownResult.NO_CANDIDATES, looked), durable
+        choice = planning.choose(scene, looked, self._minimum(), self._settings, self._now_s)
+        started = deletion_budgets.crop(
+            [one.node_name for one in choice.empty],
+            [one.node_name for one in choice.drain],
+            self._group_of,
+            scene.count_registered(),
+            scene.in_progress,
+            self._settings,
+        )
+        going = [name for bucket in (*started.empty, *started.drain) for name in bucket.nodes]
+        if not going:
+            return ScaleDownStory(ScaleDownResult.NO_NODE_DELETED, looked, choice, started), durable
+        moves = {one.node_name: one.moves for one in (*choice.empty, *choice.drain)}
+        asked, activities = durable.health.requests, dict(durable.activities)
+        for name in going:
+            group = self._group_of[name].id
+            evict = tuple(scene.snapshot.pod(row).key for row in moves[name].move)
+            self._plan.append(plan.Drain(name, group, evict))
+            asked = requests.shrink(asked, group, name, self._now_s)
+            activities[group] = replace(activities.get(group, cooldown.Activity()), deleted_s=self._now_s)
+        durable = replace(
+            durable,
+            health=replace(durable.health, requests=asked),
+            activity=replace(durable.activity, deleted_s=self._now_s),
+            activities=activities,
+        )
+        return ScaleDownStory(ScaleDownResult.STARTED, looked, choice, started), durable
+
+    def _minimum(self) -> quotas.Tracker:
+        """What the cluster must keep at least."""
+        limits = self._settings.limits
+        smallest = {facts.CPU: limits.cores_total.min, facts.MEMORY: limits.memory_total_bytes.min}
+        smallest |= {bounds.gpu_type: bounds.min for bounds in limits.gpu_total}
+        quota = quotas.ClusterLimits(minimum=smallest).make_quota(quotas.Bound.MINIMUM)
+        own = {name: group.id for name, group in self._group_of.items()}
+        return quotas.track(quotas.Bound.MINIMUM, [quota], [(node, own.get(node.name)) for node in self._nodes])

@@ -1,0 +1,48 @@
+"""Memory: what one loop hands to the next.
+
+Durable: losing it would change decisions. It is what must be saved, so that a restart forgets no timer, request or
+backoff. Volatile: losing it costs time, or lets ties fall otherwise, never a decision.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windlass.engine import searching
+from windlass.engine.health import Memory as HealthMemory
+from windlass.engine.scale_down import cooldown, planning
+from windlass.engine.scale_up.templates import GroupTemplate
+
+VERSION = 1
+"""Of the durable part. A reader that finds another one upgrades it, or starts anew where it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """What must survive a restart."""
+
+    loop: int = 0
+    """How many loops were decided."""
+    health: HealthMemory = field(default_factory=HealthMemory)
+    activity: cooldown.Activity = field(default_factory=cooldown.Activity)
+    """Of the cluster as a whole."""
+    activities: Mapping[str, cooldown.Activity] = field(default_factory=dict)
+    """Of each group."""
+    scale_down: planning.State = field(default_factory=planning.State)
+
+
+@dataclass(frozen=True, slots=True)
+class Volatile:
+    """What may be lost."""
+
+    templates: Mapping[str, GroupTemplate] = field(default_factory=dict)
+    """What nodes of a group were like when it last had a good one."""
+    pending: searching.Search = field(default_factory=searching.Search)
+    removal: searching.Search = field(default_factory=searching.Search)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Everything that the next loop must know."""
+
+    durable: Durable = field(default_factory=Durable)
+    volatile: Volatile = field(default_factory=Volatile)

@@ -1,0 +1,100 @@
+"""The plan: what a decision wants done, as frozen instructions.
+
+Each is idempotent: carrying it out twice does no more than once. They are in the order in which they should be carried
+out; one that fails is a fact of the next observation, and does not keep the others from being tried.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Grow a group."""
+
+    group: str
+    from_size: int
+    to_size: int
+    max_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceTarget:
+    """Lower a group's target size without touching any instance: nodes that never came are not waited for any more."""
+
+    group: str
+    by: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteInstances:
+    """Delete instances that have no node: they never registered, or could not be created."""
+
+    group: str
+    provider_ids: tuple[str, ...]
+    why: str
+    force: bool = False
+    """Even below the group's minimum."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetTaint:
+    """Put a taint on a node; one with the same key and effect is replaced."""
+
+    node: str
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTaint:
+    """Take all taints with this key off a node."""
+
+    node: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """Let a node take no more pods, or take pods again."""
+
+    node: str
+    cordoned: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Empty a node and delete it: taint and cordon, evictions, then the machine. `advance` takes the steps."""
+
+    node: str
+    group: str
+    evict: tuple[str, ...] = ()
+    """Pods to be moved, as namespace/name."""
+    daemonset: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Evict a pod, with so much time to terminate."""
+
+    namespace: str
+    name: str
+    uid: str
+    grace_s: float | None
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteNode:
+    """Delete a node's machine through its group. The Node object goes with it, not by our hand."""
+
+    node: str
+    group: str
+
+
+Instruction: TypeAlias = (
+    Resize | ReduceTarget | DeleteInstances | SetTaint | RemoveTaint | Cordon | Drain | Evict | DeleteNode
+)
+Plan: TypeAlias = tuple[Instruction, ...]

@@ -1,0 +1,42 @@
+"""The story: what a loop saw and why it did what it did, as values. Text is made by whoever reads it."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windlass.engine import health, repairs
+from windlass.engine.scale_down import deletion_budgets, planning
+from windlass.engine.scale_up import proposing
+
+
+class ScaleDownResult(enum.StrEnum):
+    """What came of scaling down in a loop. The names are the peer's."""
+
+    NOT_TRIED = "NotTried"
+    IN_COOLDOWN = "InCooldown"
+    NO_CANDIDATES = "NoCandidates"
+    NO_NODE_DELETED = "NoNodeDeleted"
+    STARTED = "NodeDeleteStarted"
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDownStory:
+    """What scale-down found."""
+
+    result: ScaleDownResult
+    look: planning.Look | None = None
+    choice: planning.Choice | None = None
+    started: deletion_budgets.Started | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One loop."""
+
+    health: health.Health
+    repairs: repairs.Repairs
+    scale_ups: tuple[proposing.Proposal, ...]
+    """The first helps pods; others are further rounds, and the last may raise groups to their minimum."""
+    scale_down: ScaleDownStory
+    upcoming: Mapping[str, int] = field(default_factory=dict)
+    """Nodes asked for but not there yet when the loop ended, by group."""
