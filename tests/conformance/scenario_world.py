@@ -108,7 +108,7 @@ class World:
                     facts.Instance(
                         f"oracle://{ident}/{one['name']}",
                         one["state"],
-                        facts.InstanceError("OutOfResources", str(error)) if error else None,
+                        facts.InstanceError(error["class"], error["code"]) if error else None,
                     )
                 )
         template = copy.deepcopy(group["template"])

@@ -44,13 +44,15 @@ def judge_scenario(scenario: Json) -> Outcome:
     return Outcome(scenario["name"], agreed, len(scenario["steps"]), tuple(differences))
 
 
-COMPARED = ("scale_up", "scale_down", "backoff", "upcoming", "unhealthy_groups", "cluster_healthy")
+COMPARED = ("scale_up", "scale_up_more", "scale_down", "backoff", "upcoming", "unhealthy_groups", "cluster_healthy")
 
 
 def tell(decision: decide.Decision, seen: Observation, now_s: float) -> Json:
     """A decision in the recording's words."""
     story = decision.story
     told: Json = {"scale_up": tell_scale_up(story.scale_ups[0]), "scale_down": tell_scale_down(decision, seen)}
+    if story.scale_ups[1:]:
+        told["scale_up_more"] = [tell_scale_up(one) for one in story.scale_ups[1:]]
     backoffs = decision.memory.durable.health.backoffs
     waiting = {group: found for group in backoffs if (found := backoff.find(backoffs, group, now_s)) is not None}
     if waiting:

@@ -15,7 +15,7 @@ import numpy as np
 
 from windlass.engine import disruption, dtypes, facts, health, plan, readiness, repairs, requests, taints
 from windlass.engine.drain import by_kind, context
-from windlass.engine.memory import Durable, Memory, Volatile
+from windlass.engine.memory import DrainBegun, Durable, Memory, Volatile
 from windlass.engine.observation import Observation
 from windlass.engine.scale_down import cooldown, deletion_budgets, planning, soft_taints
 from windlass.engine.scale_down import scene as scenes
@@ -49,6 +49,11 @@ class _Loop:
         self._group_of: Mapping[str, facts.NodeGroup] = seen.group_of_nodes()
         self._rng = np.random.default_rng((settings.seed, memory.durable.loop))
         self._plan: list[plan.Instruction] = []
+        self._drains = {
+            node.name: memory.durable.drains[node.name]
+            for node in self._nodes
+            if node.name in memory.durable.drains and taints.has(node, taints.TO_BE_DELETED)
+        }
 
     def run(self) -> Decision:
         self._clean_up_at_start()
@@ -58,7 +63,9 @@ class _Loop:
         repaired = repairs.plan(self._seen.groups, found, self._settings, self._now_s)
         self._repair(repaired)
         made, remembered = self._find_templates()
-        durable = replace(self._memory.durable, loop=self._memory.durable.loop + 1, health=found.memory)
+        durable = replace(
+            self._memory.durable, loop=self._memory.durable.loop + 1, health=found.memory, drains=self._drains
+        )
         volatile = replace(self._memory.volatile, templates=remembered)
         if repaired.stop is not None:
             return self._end_early(found, repaired, durable, volatile)
@@ -67,8 +74,16 @@ class _Loop:
         with self._fork(made, repaired.upcoming) as upcoming:
             candidates = proposing.Groups(tuple(groups.values()), made, self._find_unsafe(found), upcoming)
             helped, durable = self._scale_up(candidates, durable)
+            groups = _grown(groups, helped.increases)
+            self._group_of = {name: groups[group.id] for name, group in self._group_of.items()}
             shrunk, durable = self._scale_down(repaired.upcoming, helped, durable)
-        story = Story(found, repaired, (helped.proposal,), shrunk, self._find_upcoming(found, durable, helped))
+            proposals = helped.proposals
+            if self._settings.scale_up.enforce_node_group_min_size:
+                raised, durable = self._raise_to_minimum(replace(candidates, all=tuple(groups.values())), durable)
+                groups = _grown(groups, raised.increases)
+                proposals = (*(proposals if helped.was_tried else ()), raised)
+        upcoming_then = self._find_upcoming(found, durable, groups)
+        story = Story(found, repaired, proposals, shrunk, upcoming_then)
         return Decision(tuple(self._plan), Memory(durable, volatile), story)
 
     # Before anything is decided
@@ -195,7 +210,12 @@ class _Loop:
         helpless = helping.find_helpless(snapshot, waiting, self._memory.volatile.pending, settings, self._now_s)
         ready = sum(1 for node in self._nodes if readiness.judge(node).is_ready)
         helped = helping.help_pods(self._seen, snapshot, helpless, groups, ready, settings, self._rng, self._now_s)
-        return helped, self._grow(helped.proposal.increases, durable)
+        return helped, self._grow(helped.increases, durable)
+
+    def _raise_to_minimum(self, groups: proposing.Groups, durable: Durable) -> tuple[proposing.Proposal, Durable]:
+        proposer = helping.make_proposer(self._seen, self._seen.snapshot, groups, self._settings, self._rng)
+        raised = proposer.raise_to_minimum(self._settings.deviations.enforce_min_respects_max_nodes_total)
+        return raised, self._grow(raised.increases, durable)
 
     def _grow(self, increases: Sequence[balancing.Increase], durable: Durable) -> Durable:
         """Plan these increases, and remember that they were asked for."""
@@ -217,20 +237,17 @@ class _Loop:
             activities=activities,
         )
 
-    def _find_upcoming(self, found: health.Health, durable: Durable, helped: helping.Helped) -> dict[str, int]:
-        grown = {increase.group.id: increase.new_size for increase in helped.proposal.increases}
-        sizes = {group.id: group.target_size for group in self._group_sizes()}
+    def _find_upcoming(
+        self, found: health.Health, durable: Durable, groups: Mapping[str, facts.NodeGroup]
+    ) -> dict[str, int]:
         upcoming = health.find_upcoming(
-            {**sizes, **grown},
+            {group.id: group.target_size for group in groups.values()},
             {group: each.readiness for group, each in found.groups.items()},
             durable.health.requests.scale_ups,
             durable.health.backoffs,
             self._now_s,
         )
         return {group: one.nodes for group, one in upcoming.items()}
-
-    def _group_sizes(self) -> Sequence[facts.NodeGroup]:
-        return self._seen.groups
 
     # Scale-down
 
@@ -266,6 +283,10 @@ class _Loop:
             by_kind.Judge(self._seen.snapshot.pods, about),
             budgets,
             self._memory.volatile.removal,
+            deletion_budgets.InProgress(
+                frozenset(name for name, drain in self._drains.items() if drain.is_empty),
+                frozenset(name for name, drain in self._drains.items() if not drain.is_empty),
+            ),
         )
 
     def _is_cooling(self, helped: helping.Helped, durable: Durable) -> bool:
@@ -294,10 +315,12 @@ class _Loop:
             return ScaleDownStory(ScaleDownResult.NO_NODE_DELETED, looked, choice, started), durable
         moves = {one.node_name: one.moves for one in (*choice.empty, *choice.drain)}
         asked, activities = durable.health.requests, dict(durable.activities)
+        drains = dict(durable.drains)
         for name in going:
             group = self._group_of[name].id
             evict = tuple(scene.snapshot.pod(row).key for row in moves[name].move)
             self._plan.append(plan.Drain(name, group, evict))
+            drains[name] = DrainBegun(group, self._now_s, not evict)
             asked = requests.shrink(asked, group, name, self._now_s)
             activities[group] = replace(activities.get(group, cooldown.Activity()), deleted_s=self._now_s)
         durable = replace(
@@ -305,6 +328,7 @@ class _Loop:
             health=replace(durable.health, requests=asked),
             activity=replace(durable.activity, deleted_s=self._now_s),
             activities=activities,
+            drains=drains,
         )
         return ScaleDownStory(ScaleDownResult.STARTED, looked, choice, started), durable
 
@@ -316,3 +340,11 @@ class _Loop:
         quota = quotas.ClusterLimits(minimum=smallest).make_quota(quotas.Bound.MINIMUM)
         own = {name: group.id for name, group in self._group_of.items()}
         return quotas.track(quotas.Bound.MINIMUM, [quota], [(node, own.get(node.name)) for node in self._nodes])
+
+
+def _grown(
+    groups: Mapping[str, facts.NodeGroup], increases: Sequence[balancing.Increase]
+) -> dict[str, facts.NodeGroup]:
+    """The groups as large as they will be."""
+    sizes = {increase.group.id: increase.new_size for increase in increases}
+    return {id: replace(group, target_size=sizes.get(id, group.target_size)) for id, group in groups.items()}

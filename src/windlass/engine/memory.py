@@ -9,11 +9,21 @@ from dataclasses import dataclass, field
 
 from windlass.engine import searching
 from windlass.engine.health import Memory as HealthMemory
-from windlass.engine.scale_down import cooldown, planning
+from windlass.engine.scale_down import cooldown, scene
 from windlass.engine.scale_up.templates import GroupTemplate
 
 VERSION = 1
 """Of the durable part. A reader that finds another one upgrades it, or starts anew where it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainBegun:
+    """A node that was marked to go."""
+
+    group: str
+    since_s: float
+    is_empty: bool
+    """It has no pods to be moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +37,9 @@ class Durable:
     """Of the cluster as a whole."""
     activities: Mapping[str, cooldown.Activity] = field(default_factory=dict)
     """Of each group."""
-    scale_down: planning.State = field(default_factory=planning.State)
+    scale_down: scene.State = field(default_factory=scene.State)
+    drains: Mapping[str, DrainBegun] = field(default_factory=dict)
+    """Nodes that are on their way out, by name."""
 
 
 @dataclass(frozen=True, slots=True)

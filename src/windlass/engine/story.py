@@ -36,7 +36,7 @@ class Story:
     health: health.Health
     repairs: repairs.Repairs
     scale_ups: tuple[proposing.Proposal, ...]
-    """The first helps pods; others are further rounds, and the last may raise groups to their minimum."""
+    """What was proposed, in order: for pods, perhaps in several rounds; then for groups below their minimum."""
     scale_down: ScaleDownStory
     upcoming: Mapping[str, int] = field(default_factory=dict)
     """Nodes asked for but not there yet when the loop ended, by group."""

@@ -4,25 +4,31 @@ The snapshot is the loop's fork: nodes that are on their way are in it, expendab
 already are bound to it there, so that whoever looks next sees them.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from windlass.engine import equivalence, facts, placing, pod_traits, searching
+from windlass.engine import dtypes, equivalence, facts, placing, pod_traits, searching
 from windlass.engine.expanders import chain
 from windlass.engine.observation import Observation
-from windlass.engine.scale_up import pending, proposing, quotas, similarity
+from windlass.engine.scale_up import balancing, pending, proposing, quotas, similarity
 from windlass.engine.settings import Settings
 from windlass.engine.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Helped:
-    """The proposal for this loop, and whether scale-down should hold still because more pods are likely to come."""
+    """What was proposed for pods, in order, and whether to hold still because more pods are likely to come."""
 
-    proposal: proposing.Proposal
+    proposals: tuple[proposing.Proposal, ...]
+    was_tried: bool = False
+    """Was there anyone to help, and nothing in the way of trying?"""
     wait_for_more: bool = False
+
+    @property
+    def increases(self) -> tuple[balancing.Increase, ...]:
+        return tuple(increase for proposal in self.proposals for increase in proposal.increases)
 
 
 def drop_expendable(snapshot: Snapshot, cutoff: int) -> None:
@@ -75,14 +81,58 @@ def help_pods(
     """What to do for the pods that nobody has room for."""
     limit = settings.limits.max_nodes_total
     if not helpless:
-        return Helped(proposing.Proposal(proposing.Result.NOT_NEEDED))
+        return Helped((proposing.Proposal(proposing.Result.NOT_NEEDED),))
     if limit > 0 and ready_nodes >= limit:
         remaining = tuple(alike_pods(snapshot, helpless, settings))
-        return Helped(proposing.Proposal(proposing.Result.LIMITED_BY_MAX_NODES_TOTAL, remaining=remaining))
+        return Helped((proposing.Proposal(proposing.Result.LIMITED_BY_MAX_NODES_TOTAL, remaining=remaining),))
     if not settings.pods.bypassed_scheduler_names and pending.are_all_new(helpless, now_s):
-        return Helped(proposing.Proposal(proposing.Result.IN_COOLDOWN), wait_for_more=True)
+        return Helped((proposing.Proposal(proposing.Result.IN_COOLDOWN),), wait_for_more=True)
+    if settings.scale_up.salvo_scale_up:
+        return Helped(tuple(_salvo(seen, snapshot, helpless, groups, settings, rng)), was_tried=True)
     proposer = make_proposer(seen, snapshot, groups, settings, rng)
-    return Helped(proposer.propose(alike_pods(snapshot, helpless, settings)))
+    return Helped((proposer.propose(alike_pods(snapshot, helpless, settings)),), was_tried=True)
+
+
+def _salvo(
+    seen: Observation,
+    snapshot: Snapshot,
+    helpless: Sequence[facts.Pod],
+    groups: proposing.Groups,
+    settings: Settings,
+    rng: np.random.Generator,
+) -> Iterator[proposing.Proposal]:
+    """Round after round: what one round asks for is there for the next, with the pods that it helps."""
+    left = list(helpless)
+    while True:
+        proposer = make_proposer(seen, snapshot, groups, settings, rng)
+        proposal = proposer.propose(alike_pods(snapshot, left, settings))
+        yield proposal
+        helped = {pod.uid or pod.key for pod in proposal.helped}
+        left = [pod for pod in left if (pod.uid or pod.key) not in helped]
+        if proposal.result is not proposing.Result.SUCCESSFUL or not helped or not left:
+            return
+        groups = _take_for_granted(snapshot, groups, proposal, settings)
+
+
+def _take_for_granted(
+    snapshot: Snapshot, groups: proposing.Groups, proposal: proposing.Proposal, settings: Settings
+) -> proposing.Groups:
+    """The groups as they will be; the snapshot with their new nodes, the helped pods on them."""
+    sizes = {increase.group.id: increase.new_size for increase in proposal.increases}
+    upcoming = dict(groups.upcoming)
+    first = snapshot.nodes.count
+    for increase in proposal.increases:
+        group, template = increase.group.id, groups.templates[increase.group.id]
+        names = [f"{template.node.name}-salvo-{first + number}" for number in range(increase.added)]
+        rows = np.array(snapshot.append(template.node, names))
+        for pod in template.pods:
+            snapshot.place_many(snapshot.shape_of(pod), rows, np.ones(len(rows), dtypes.RESOURCE))
+        upcoming |= dict.fromkeys(names, group)
+    pod_rows = [snapshot.pods.rows[pod.uid or pod.key] for pod in proposal.helped]
+    new_nodes = np.arange(snapshot.nodes.count) >= first
+    searching.find_places(placing.Placer(snapshot, settings.filters), pod_rows, searching.Search(), new_nodes)
+    grown = tuple(replace(group, target_size=sizes.get(group.id, group.target_size)) for group in groups.all)
+    return replace(groups, all=grown, upcoming=upcoming)
 
 
 def alike_pods(snapshot: Snapshot, pods: Sequence[facts.Pod], settings: Settings) -> list[proposing.Alike]:

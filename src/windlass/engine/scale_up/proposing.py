@@ -144,6 +144,29 @@ class Proposer:
             choice=choice,
         )
 
+    def raise_to_minimum(self, respect_total: bool) -> Proposal:
+        """Grow groups that are below their minimum.
+
+        The peer holds --max-nodes-total against the size of each group alone; `respect_total` against the cluster's.
+        """
+        increases: list[balancing.Increase] = []
+        for group in self._groups.all:
+            template = self._groups.templates.get(group.id)
+            lacking = group.min_size - group.target_size
+            if not group.exists or lacking <= 0 or group.id in self._groups.unsafe or template is None:
+                continue
+            if self._tracker.check(group.id, template.node, 1).exceeded:
+                continue
+            allowed = self._tracker.check(group.id, template.node, lacking).allowed
+            if self._bounds.max_nodes_total > 0:
+                counted = self._node_count + sum(one.added for one in increases) if respect_total else group.target_size
+                allowed = min(allowed, self._bounds.max_nodes_total - counted)
+            if allowed > 0:
+                sizes = balancing.Group(group.id, group.target_size, group.max_size)
+                increases.append(balancing.Increase(sizes, group.target_size + allowed))
+        result = Result.SUCCESSFUL if increases else Result.NOT_NEEDED
+        return Proposal(result, tuple(increases))
+
     def _sort_out_groups(self) -> tuple[list[facts.NodeGroup], dict[str, tuple[str, ...]]]:
         valid: list[facts.NodeGroup] = []
         skipped: dict[str, tuple[str, ...]] = {}
