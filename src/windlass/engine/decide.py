@@ -49,6 +49,8 @@ class _Loop:
         self._group_of: Mapping[str, facts.NodeGroup] = seen.group_of_nodes()
         self._rng = np.random.default_rng((settings.seed, memory.durable.loop))
         self._plan: list[plan.Instruction] = []
+        for search in (memory.volatile.pending, memory.volatile.removal):
+            search.in_turns = not settings.deviations.tight_packing
         self._drains = {
             node.name: memory.durable.drains[node.name]
             for node in self._nodes
@@ -174,6 +176,9 @@ class _Loop:
         cutoff = self._settings.pods.expendable_pods_priority_cutoff
         snapshot.fork()
         try:
+            for node in self._nodes:
+                if node is not snapshot.nodes.facts[snapshot.nodes.rows[node.name]]:
+                    snapshot.restate(snapshot.nodes.rows[node.name], node)
             helping.drop_expendable(snapshot, cutoff)
             yield self._add_upcoming(snapshot, made, upcoming)
         finally:
@@ -322,7 +327,8 @@ class _Loop:
             self._plan.append(plan.Drain(name, group, evict))
             drains[name] = DrainBegun(group, self._now_s, not evict)
             asked = requests.shrink(asked, group, name, self._now_s)
-            activities[group] = replace(activities.get(group, cooldown.Activity()), deleted_s=self._now_s)
+            deleted_s = self._now_s + self._settings.drain.node_delete_delay_after_taint_s
+            activities[group] = replace(activities.get(group, cooldown.Activity()), deleted_s=deleted_s)
         durable = replace(
             durable,
             health=replace(durable.health, requests=asked),

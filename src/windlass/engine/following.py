@@ -5,16 +5,18 @@ time is up, an instance that could not be created and, by `only_ready_nodes_fulf
 register or a node that did not become ready in time.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from windlass.engine import deviations, facts, requests
 from windlass.engine.readiness import Readiness
 from windlass.engine.requests import Ending, ScaleUp
 
+OTHER = "Other"
 TIMEOUT = "timeout"
 NOT_READY = "notReady"
-OTHER = "Other"
+UNREGISTERED = facts.InstanceError(OTHER, TIMEOUT, "Instances did not register as nodes in time")
+UNREADY = facts.InstanceError(OTHER, NOT_READY, "Nodes did not become ready in time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +99,13 @@ def follow(course: Course, request: ScaleUp | None, known: Known, chosen: deviat
     return Progress(request, ending, tuple(failures), overdue)
 
 
-def find_uncreated(group: facts.NodeGroup) -> list[facts.Instance]:
-    """Instances of the group that could not be created, and never will be."""
-    return [instance for instance in group.instances if instance.state == "Creating" and instance.error is not None]
+def find_uncreated(group: facts.NodeGroup) -> list[tuple[str, facts.InstanceError]]:
+    """Instances of the group that could not be created, and never will be, by provider id, and why."""
+    return [
+        (instance.provider_id, instance.error)
+        for instance in group.instances
+        if instance.state == "Creating" and instance.error is not None
+    ]
 
 
 def find_stuck(course: Course, request: ScaleUp) -> Iterator[tuple[str, str]]:
@@ -129,36 +135,24 @@ def _time_out(course: Course, request: ScaleUp) -> Failure:
 
 
 def _give_up_stuck(course: Course, request: ScaleUp, known: Known) -> tuple[ScaleUp | None, list[Failure]]:
-    news = [(code, name) for name, code in find_stuck(course, request) if name not in known.stuck]
-    messages = {
-        TIMEOUT: "Instances did not register as nodes in time",
-        NOT_READY: "Nodes did not become ready in time",
-    }
-    by_error = {
-        facts.InstanceError(OTHER, code, messages[code]): sum(1 for found, _ in news if found == code)
-        for code in sorted({code for code, _ in news})
-    }
+    codes = [code for name, code in find_stuck(course, request) if name not in known.stuck]
+    by_error = {error: codes.count(error.code) for error in (UNREGISTERED, UNREADY) if error.code in codes}
     return _give_up(course, request, by_error)
 
 
 def _give_up_uncreated(course: Course, request: ScaleUp, known: Known) -> tuple[ScaleUp | None, list[Failure]]:
-    messages: dict[tuple[str, str], list[str]] = {}
+    messages: dict[tuple[str, str], set[str]] = {}
     counts: dict[tuple[str, str], int] = {}
-    for instance, error in _errors(find_uncreated(course.group)):
+    for provider_id, error in find_uncreated(course.group):
         cause = (error.kind, error.code)
-        if error.message not in messages.setdefault(cause, []):
-            messages[cause].append(error.message)
-        counts[cause] = counts.get(cause, 0) + (instance.provider_id not in known.uncreated)
+        messages.setdefault(cause, set()).add(error.message)
+        counts[cause] = counts.get(cause, 0) + (provider_id not in known.uncreated)
     by_error = {
         facts.InstanceError(*cause, ", ".join(sorted(messages[cause]))): count
         for cause, count in sorted(counts.items())
         if count > 0
     }
     return _give_up(course, request, by_error)
-
-
-def _errors(instances: Iterable[facts.Instance]) -> Iterator[tuple[facts.Instance, facts.InstanceError]]:
-    return ((instance, instance.error) for instance in instances if instance.error is not None)
 
 
 def _give_up(

@@ -234,9 +234,9 @@ def _back_off(
 
 def _know(courses: Iterable[following.Course], total: Readiness) -> following.Known:
     courses = list(courses)
-    uncreated = (instance for course in courses for instance in following.find_uncreated(course.group))
+    uncreated = (provider_id for course in courses for provider_id, _ in following.find_uncreated(course.group))
     return following.Known(
-        frozenset(instance.provider_id for instance in uncreated),
+        frozenset(uncreated),
         frozenset((*total.long_unregistered, *total.unready)),
         {course.group.id: course.absent for course in courses},
     )

@@ -15,6 +15,7 @@ from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Require
 
 _FIRST_ROWS = 64
 _FIRST_RESOURCES = (facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE, facts.PODS)
+CPU_COLUMN, MEMORY_COLUMN = _FIRST_RESOURCES.index(facts.CPU), _FIRST_RESOURCES.index(facts.MEMORY)
 PODS_COLUMN = _FIRST_RESOURCES.index(facts.PODS)
 
 Column = TypeVar("Column", dtypes.Mask, dtypes.Ids, dtypes.Amounts)

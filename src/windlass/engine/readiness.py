@@ -10,12 +10,16 @@ Instances that are being deleted or could not be created are not expected to reg
 """
 
 import enum
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import chain
+from typing import NamedTuple
 
 from windlass.engine import facts, settings
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
+SIGNS_OF_TROUBLE = frozenset({"DiskPressure", "NetworkUnavailable"})
+"""Conditions that make a node unready where they are True. Others, as memory pressure, do not."""
 NOT_READY_TAINTS = frozenset(
     {
         "node.kubernetes.io/not-ready",
@@ -29,13 +33,15 @@ STARTUP_TAINT = "cluster-autoscaler.kubernetes.io/startup-taint"
 """Reason of a node that says it is ready but carries a startup taint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """Whether a node is ready, since when that is settled, and the reason that it gives if not."""
 
     is_ready: bool
     since_s: float = 0.0
     reason: str = ""
+
+
+UNKNOWN = Judgement(False)
 
 
 class State(enum.StrEnum):
@@ -87,19 +93,21 @@ def judge(node: facts.Node) -> Judgement:
     """What the node's conditions and taints say of it. Without a Ready condition it is not ready."""
     is_ready, is_known, since_s, reason = True, False, 0.0, ""
     for condition in node.conditions:
-        match condition.type:
-            case "Ready":
-                is_known = True
-                if condition.status in ("False", "Unknown"):
-                    is_ready, reason = False, condition.reason
-            case "DiskPressure" | "NetworkUnavailable":
-                is_ready = is_ready and condition.status != "True"
-            case _:
-                continue
-        since_s = max(since_s, condition.since_s)
+        if condition.type == "Ready":
+            is_known = True
+            if condition.status in ("False", "Unknown"):
+                is_ready, reason = False, condition.reason
+        elif condition.type in SIGNS_OF_TROUBLE:
+            is_ready = is_ready and condition.status != "True"
+        else:
+            continue
+        if condition.since_s > since_s:
+            since_s = condition.since_s
     if not is_known:
-        return Judgement(False)
-    return Judgement(is_ready and not any(taint.key in NOT_READY_TAINTS for taint in node.taints), since_s, reason)
+        return UNKNOWN
+    if is_ready and node.taints:
+        is_ready = not any(taint.key in NOT_READY_TAINTS for taint in node.taints)
+    return Judgement(is_ready, since_s, reason)
 
 
 def mark_unready(node: facts.Node, reason: str) -> facts.Node:
@@ -109,7 +117,10 @@ def mark_unready(node: facts.Node, reason: str) -> facts.Node:
 
 
 def is_suspended(node: facts.Node) -> bool:
-    return next((condition.status == "True" for condition in node.conditions if condition.type == "Suspended"), False)
+    for condition in node.conditions:
+        if condition.type == "Suspended":
+            return condition.status == "True"
+    return False
 
 
 def classify(node: facts.Node, has_instance: bool, max_node_startup_time_s: float, now_s: float) -> State:
@@ -151,20 +162,23 @@ def survey(
     """Sort nodes and unregistered instances by state. `group_of` is by node name; other nodes are in the total only."""
     instances = {instance.provider_id for group in groups for instance in group.instances}
     limits = {group.id: settings.for_group(chosen, group.options) for group in groups}
-    total = _Lists()
-    by_group: dict[str, _Lists] = {}
+    ungrouped, by_group = _Lists(chosen.groups), {group_id: _Lists(each) for group_id, each in limits.items()}
     for node in nodes:
         group = group_of.get(node.name)
-        startup_s = (chosen.groups if group is None else limits[group.id]).max_node_startup_time_s
-        state = classify(node, node.provider_id in instances, startup_s, now_s)
-        lists = (total,) if group is None else (total, by_group.setdefault(group.id, _Lists()))
-        for each in lists:
-            each.add_node(node, state)
+        lists = ungrouped if group is None else by_group[group.id]
+        state = classify(node, node.provider_id in instances, lists.max_node_startup_time_s, now_s)
+        lists.add_node(node, state)
     for group in groups:
         for provider_id, is_long in _find_unregistered(group, unregistered_since, limits[group.id], now_s):
-            total.add_instance(provider_id, is_long)
-            by_group.setdefault(group.id, _Lists()).add_instance(provider_id, is_long)
-    return Survey({group_id: lists.freeze() for group_id, lists in by_group.items()}, total.freeze())
+            by_group[group.id].add_instance(provider_id, is_long)
+    found = {group_id: lists.freeze() for group_id, lists in by_group.items()}
+    total = _add_up([*found.values(), ungrouped.freeze()])
+    return Survey({group_id: each for group_id, each in found.items() if each != NOBODY}, total)
+
+
+def _add_up(parts: Sequence[Readiness]) -> Readiness:
+    names = [field.name for field in fields(Readiness)]
+    return Readiness(**{name: tuple(chain.from_iterable(getattr(part, name) for part in parts)) for name in names})
 
 
 def _find_unregistered(
@@ -179,9 +193,10 @@ def _find_unregistered(
 class _Lists:
     """A Readiness in the making."""
 
-    __slots__ = ("_by_state", "_long_unregistered", "_resource_unready", "_unregistered")
+    __slots__ = ("_by_state", "_long_unregistered", "_resource_unready", "_unregistered", "max_node_startup_time_s")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: settings.GroupDefaults) -> None:
+        self.max_node_startup_time_s = limits.max_node_startup_time_s
         self._by_state: dict[State, list[str]] = {state: [] for state in State}
         self._unregistered: list[str] = []
         self._long_unregistered: list[str] = []
@@ -196,14 +211,13 @@ class _Lists:
         (self._long_unregistered if is_long else self._unregistered).append(provider_id)
 
     def freeze(self) -> Readiness:
-        found = self._by_state
         return Readiness(
-            tuple(found[State.READY]),
-            tuple(found[State.UNREADY]),
-            tuple(found[State.NOT_STARTED]),
-            tuple(found[State.SUSPENDED]),
-            tuple(found[State.DELETED]),
-            tuple(self._unregistered),
-            tuple(self._long_unregistered),
-            tuple(self._resource_unready),
+            ready=tuple(self._by_state[State.READY]),
+            unready=tuple(self._by_state[State.UNREADY]),
+            not_started=tuple(self._by_state[State.NOT_STARTED]),
+            suspended=tuple(self._by_state[State.SUSPENDED]),
+            deleted=tuple(self._by_state[State.DELETED]),
+            unregistered=tuple(self._unregistered),
+            long_unregistered=tuple(self._long_unregistered),
+            resource_unready=tuple(self._resource_unready),
         )

@@ -133,7 +133,7 @@ def _remove_uncreated(groups: Iterable[NodeGroup], sizes: Sizes, chosen: setting
     is_forced = chosen.health.force_delete_failed_nodes
     removals = []
     for group in groups:
-        doomed = [instance.provider_id for instance in following.find_uncreated(group)]
+        doomed = [provider_id for provider_id, _ in following.find_uncreated(group)]
         if doomed:
             going = _complete(group, doomed, chosen)
             removals.append(Removal(group.id, going, is_forced, group.min_size, sizes[group.id]))

@@ -1,17 +1,22 @@
 """Searching places for pods that exist: pending ones on nodes that are there, those of a node that should go elsewhere.
 
-Pods of higher priority first. Within a priority the peer takes pods in no particular order, so windlass takes pods of
-one shape together, in order of first appearance. Pods go back to where they were placed the last time if they still
-fit there (hints); all others go round-robin from the node after the last match.
+Pods of higher priority first. Within a priority the peer takes pods in the order of a map, which is none. So windlass
+takes pods of one shape together, large ones first, which finds places for more of them; or, to come out where the peer
+does on average, in turns (`Search.in_turns`). Pods go back to where they were placed the last time if they still fit
+there (hints); all others go round-robin from the node after the last match.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from windlass.engine import dtypes, placing, shapes
+from windlass.engine import dtypes, facts, placing, shapes
+from windlass.engine.nodes import CPU_COLUMN, MEMORY_COLUMN
 from windlass.engine.snapshot import Snapshot
+
+_TURNS = 8
+"""Into how many parts the pods of a shape are cut, at most."""
 
 
 @dataclass(slots=True)
@@ -35,6 +40,8 @@ class Search:
 
     pointer: int = -1
     hints: Hints = field(default_factory=Hints)
+    in_turns: bool = False
+    """Take pods of different shapes in turns instead of the large ones first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ def find_places(
     for groups in by_priority(snapshot, pod_rows):
         if search.hints:
             groups = _follow_hints(placer, groups, search, usable, found.placed)
-        for shape, rows in groups:
+        for shape, rows in in_turns(groups) if search.in_turns else by_size(snapshot, groups):
             placed = placer.place(shape, len(rows), search.pointer, usable)
             total = placed.total
             if total:
@@ -86,6 +93,38 @@ def by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[Alike]
         shape = snapshot.shapes[shape_id]
         groups.setdefault(shape.spec.priority or 0, []).append((shape, rows))
     return [groups[priority] for priority in sorted(groups, reverse=True)]
+
+
+def by_size(snapshot: Snapshot, groups: list[Alike]) -> list[Alike]:
+    """Shapes that need most of a node first."""
+    if len(groups) < 2:
+        return groups
+    size = _measure(snapshot)
+    return sorted(groups, key=lambda alike: -size(alike[0]))
+
+
+def in_turns(groups: list[Alike]) -> list[Alike]:
+    """Shapes in turns: each is cut into a few parts, and the parts are spread evenly over the whole."""
+    if len(groups) < 2:
+        return groups
+    parts: list[tuple[float, int, Alike]] = []
+    for number, (shape, rows) in enumerate(groups):
+        length = -(-len(rows) // _TURNS)
+        for start in range(0, len(rows), length):
+            part = rows[start : start + length]
+            parts.append(((start + len(part) / 2) / len(rows), number, (shape, part)))
+    return [alike for _, _, alike in sorted(parts, key=lambda part: part[:2])]
+
+
+def _measure(snapshot: Snapshot) -> Callable[[shapes.Shape], float]:
+    """How large pods of a shape are: their share of all cpu plus their share of all memory."""
+    cpu, memory = (max(int(snapshot.nodes.allocatable[column].sum()), 1) for column in (CPU_COLUMN, MEMORY_COLUMN))
+
+    def size(shape: shapes.Shape) -> float:
+        wanted = dict(shape.spec.requests)
+        return wanted.get(facts.CPU, 0) / cpu + wanted.get(facts.MEMORY, 0) / memory
+
+    return size
 
 
 def _bind(snapshot: Snapshot, rows: list[int], placed: placing.Placed, hints: Hints) -> None:

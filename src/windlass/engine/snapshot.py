@@ -306,6 +306,12 @@ class Snapshot:
         self._set_deleting(node_row, True)
         self._remember(self._set_deleting, node_row, False)
 
+    def restate(self, node_row: int, node: facts.Node) -> None:
+        """Take a node for another that filters cannot tell from it, as far as this what-if goes."""
+        before = self.nodes.facts[node_row]
+        self.nodes.facts[node_row] = node
+        self._remember(self.nodes.facts.__setitem__, node_row, before)
+
     def retire(self, node_row: int) -> None:
         """The node is gone, as far as this what-if goes."""
         self._set_alive(node_row, False)

@@ -62,7 +62,7 @@ def deletion_candidate(now_s: float) -> facts.Taint:
 
 
 def has(node: facts.Node, key: str) -> bool:
-    return any(taint.key == key for taint in node.taints)
+    return bool(node.taints) and any(taint.key == key for taint in node.taints)  # most nodes have none
 
 
 def marked_at_s(node: facts.Node, key: str) -> float | None:

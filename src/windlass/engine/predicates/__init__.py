@@ -157,8 +157,20 @@ def judge(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Judg
             refused_by[outside] = len(FILTERS) + 1
 
     def explain(row: int, number: int) -> Refusal:
-        if number > len(FILTERS):
-            return node_affinity.OUTSIDE
-        return FILTERS[number - 1].explain(snapshot, shape, row, config)
+        return explain_rows(snapshot, shape, [row], number, config)[0]
 
     return Judgement(np.flatnonzero(snapshot.nodes.alive), refused_by, everywhere, explain)
+
+
+def explain_rows(
+    snapshot: Snapshot, shape: shapes.Shape, rows: list[int], number: int, config: FilterConfig
+) -> list[Refusal]:
+    """Why the filter of this number in `Judgement.refused_by` refuses these rows; counted once where it counts."""
+    if number > len(FILTERS):
+        return [node_affinity.OUTSIDE] * len(rows)
+    rule = FILTERS[number - 1]
+    if rule.NAME == spread.NAME:
+        return spread.explain_rows(snapshot, shape, rows, config)
+    if rule.NAME == interpod.NAME:
+        return interpod.explain_rows(snapshot, shape, rows, config)
+    return [rule.explain(snapshot, shape, row, config) for row in rows]

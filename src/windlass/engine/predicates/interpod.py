@@ -91,7 +91,16 @@ def _in_occupied(snapshot: Snapshot, key: str, counts: dtypes.Counts) -> dtypes.
 
 
 def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
+    return explain_rows(snapshot, shape, [row], config)[0]
+
+
+def explain_rows(snapshot: Snapshot, shape: shapes.Shape, rows: list[int], config: FilterConfig) -> list[Refusal]:
+    """The first question answered no decides. Asked once for all rows."""
     near, away = affinity(snapshot, shape), anti_affinity(snapshot, shape)
+    return [_first_no(near, away, row) for row in rows]
+
+
+def _first_no(near: dtypes.Mask | None, away: dtypes.Mask | None, row: int) -> Refusal:
     if near is not None and not near[row]:
         return AFFINITY
     if away is not None and not away[row]:

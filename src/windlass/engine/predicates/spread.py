@@ -97,10 +97,19 @@ def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtype
 
 
 def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
-    """The first constraint that fails decides."""
-    for spreading in spreadings(snapshot, shape, config):
-        if spreading.domains[row] == dtypes.ABSENT:
+    return explain_rows(snapshot, shape, [row], config)[0]
+
+
+def explain_rows(snapshot: Snapshot, shape: shapes.Shape, rows: list[int], config: FilterConfig) -> list[Refusal]:
+    """The first constraint that fails decides. Counted once for all rows."""
+    checks = [(spreading.domains, spreading.open_domains()) for spreading in spreadings(snapshot, shape, config)]
+    return [_first_failing(checks, row) for row in rows]
+
+
+def _first_failing(checks: list[tuple[dtypes.Ids, dtypes.Mask]], row: int) -> Refusal:
+    for domains, is_open in checks:
+        if domains[row] == dtypes.ABSENT:
             return NO_LABEL
-        if not spreading.open_domains()[spreading.domains[row]]:
+        if not is_open[domains[row]]:
             return TOO_SKEWED
     raise AssertionError("asked to explain a node that the filter lets pass")

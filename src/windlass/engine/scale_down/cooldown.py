@@ -17,6 +17,7 @@ class Activity:
 
     added_s: float | None = None
     deleted_s: float | None = None
+    """In the cluster: when a removal was begun. In a group: when one was carried out, which is some seconds later."""
     failed_s: float | None = None
 
 

@@ -12,12 +12,12 @@ The first of these that holds keeps a node:
     used above the threshold; exactly at it is not above NotUnderutilized
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.engine import facts, readiness, taints
+from windlass.engine import dtypes, facts, readiness, taints
 from windlass.engine.scale_down import usage, utilization
 from windlass.engine.scale_down.kept import Kept
 from windlass.engine.scale_down.removal import Unremovable
@@ -92,21 +92,26 @@ def check(
     used = usage.measure(snapshot, rows, policies.ignore_daemonsets, ignore_mirrors, gpu_label, now_s)
     thresholds = np.where(used.gpu == usage.NO_GPU, policies.thresholds, policies.gpu_thresholds)
     found[left], limits[left] = used.utilizations.utilization, thresholds
-    above = used.utilizations.utilization > thresholds
-    keep_unready = not settings.scale_down.scale_down_unready_enabled
-    for place, i in enumerate(left):
-        if not used.utilizations.known[place]:
-            reasons[i] = Unremovable.UNEXPECTED_ERROR
-        elif keep_unready and not readiness.judge(snapshot.nodes.facts[rows[place]]).is_ready:
-            reasons[i] = Unremovable.SCALE_DOWN_UNREADY_DISABLED
-        elif above[place]:
-            reasons[i] = Unremovable.NOT_UNDERUTILIZED
-    told = {names[i]: place for place, i in enumerate(left) if reasons[i] in _TOLD}
+    for place in np.flatnonzero(used.utilizations.utilization > thresholds).tolist():
+        reasons[left[place]] = Unremovable.NOT_UNDERUTILIZED
+    told = {names[i]: place for place, i in enumerate(left)}
+    for place, reason in _find_untold(snapshot, rows, used, settings):
+        reasons[left[place]] = reason
+        del told[names[left[place]]]
     return Eligibility(names, reasons, found, limits, told, used, min(changes_at_s, used.changes_at_s))
 
 
-_TOLD = (None, Unremovable.NOT_UNDERUTILIZED)
-"""Where nothing else decided, the utilization did."""
+def _find_untold(
+    snapshot: Snapshot, rows: dtypes.Rows, used: usage.Usage, settings: Settings
+) -> Iterator[tuple[int, Unremovable]]:
+    """Nodes, by their place, about which something decides before their utilization does."""
+    for place in np.flatnonzero(~used.utilizations.known).tolist():
+        yield place, Unremovable.UNEXPECTED_ERROR
+    if settings.scale_down.scale_down_unready_enabled:
+        return
+    for place in np.flatnonzero(used.utilizations.known).tolist():
+        if not readiness.judge(snapshot.nodes.facts[rows[place]]).is_ready:
+            yield place, Unremovable.SCALE_DOWN_UNREADY_DISABLED
 
 
 def _judge_without_pods(
