@@ -1,0 +1,171 @@
+"""kubeconfig files, and what several of them come to.
+
+Merged as kubectl merges them: of each name, and of the current context, the first file that has one counts, whole; the
+same name in a later file adds nothing. Paths in a file are relative to that file. Files that do not exist are passed
+over, unless one was asked for by name.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from windlass import errors
+from windlass.kube import manifests
+
+
+class _Part(msgspec.Struct, frozen=True, rename="kebab"):
+    """A part of a file. Fields that nobody here reads are passed over."""
+
+
+class Cluster(_Part, frozen=True):
+    """Where a server is, and how it proves that it is the one."""
+
+    server: str = ""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority: str = ""
+    certificate_authority_data: bytes | None = None
+    proxy_url: str = ""
+
+
+class EnvVar(_Part, frozen=True):
+    """A variable for a plugin's environment."""
+
+    name: str
+    value: str = ""
+
+
+class Exec(_Part, frozen=True, rename="camel"):
+    """A command that prints credentials."""
+
+    command: str = ""
+    args: list[str] | None = None
+    env: list[EnvVar] | None = None
+    api_version: str = ""
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+
+class User(_Part, frozen=True):
+    """How we prove who we are."""
+
+    client_certificate: str = ""
+    client_certificate_data: bytes | None = None
+    client_key: str = ""
+    client_key_data: bytes | None = None
+    token: str = ""
+    token_file: str = msgspec.field(default="", name="tokenFile")
+    username: str = ""
+    password: str = ""
+    exec: Exec | None = None
+    auth_provider: dict[str, Any] | None = None
+    as_: str = msgspec.field(default="", name="as")
+    as_uid: str = ""
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
+
+
+class Context(_Part, frozen=True):
+    """A user of a cluster, in a namespace."""
+
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(_Part, frozen=True):
+    name: str = ""
+    cluster: Cluster | None = None
+
+
+class _NamedUser(_Part, frozen=True):
+    name: str = ""
+    user: User | None = None
+
+
+class _NamedContext(_Part, frozen=True):
+    name: str = ""
+    context: Context | None = None
+
+
+class _File(_Part, frozen=True):
+    current_context: str = ""
+    clusters: list[_NamedCluster] | None = None
+    users: list[_NamedUser] | None = None
+    contexts: list[_NamedContext] | None = None
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class From(Generic[T]):
+    """An entry, and the file it is from."""
+
+    found: T
+    file: Path
+
+    def resolve(self, path: str) -> Path:
+        return self.file.parent / path
+
+
+@dataclass(slots=True)
+class Kubeconfig:
+    """What all files come to."""
+
+    files: list[Path] = field(default_factory=list)
+    current_context: str = ""
+    clusters: dict[str, From[Cluster]] = field(default_factory=dict)
+    users: dict[str, From[User]] = field(default_factory=dict)
+    contexts: dict[str, From[Context]] = field(default_factory=dict)
+
+
+def find_files(explicit: str, environment: Mapping[str, str], home: Path) -> list[Path]:
+    """The files that count: the one asked for, those that KUBECONFIG lists, or the one in the home directory."""
+    if explicit:
+        if not Path(explicit).exists():
+            raise errors.InvalidInput(f"kubeconfig {explicit}: no such file")
+        return [Path(explicit)]
+    listed = environment.get("KUBECONFIG", "")
+    paths = [Path(part) for part in listed.split(os.pathsep) if part] if listed else [home / ".kube" / "config"]
+    return [path for path in dict.fromkeys(paths) if path.exists()]
+
+
+def load(files: Iterable[Path]) -> Kubeconfig:
+    """Read and merge. InvalidInput if a file cannot be read."""
+    merged = Kubeconfig()
+    for path in files:
+        file = _read(path)
+        merged.files.append(path)
+        merged.current_context = merged.current_context or file.current_context
+        _merge(merged.clusters, ((each.name, each.cluster or Cluster()) for each in file.clusters or ()), path)
+        _merge(merged.users, ((each.name, each.user or User()) for each in file.users or ()), path)
+        _merge(merged.contexts, ((each.name, each.context or Context()) for each in file.contexts or ()), path)
+    return merged
+
+
+def _merge(into: dict[str, From[T]], entries: Iterable[tuple[str, T]], path: Path) -> None:
+    before = set(into)
+    own: set[str] = set()
+    for name, found in entries:
+        if name in own:
+            raise errors.InvalidInput(f"kubeconfig {path}: {name!r} is there twice")
+        own.add(name)
+        if name not in before:
+            into[name] = From(found, path)
+
+
+def _read(path: Path) -> _File:
+    where = f"kubeconfig {path}"
+    try:
+        documents = list(manifests.read(path.read_bytes(), where))
+        return msgspec.convert(documents[0], _File) if documents else _File()
+    except OSError as error:
+        raise errors.InvalidInput(f"{where}: {error.strerror}") from error
+    except msgspec.ValidationError as error:
+        raise errors.InvalidInput(f"{where}: {error}") from error
