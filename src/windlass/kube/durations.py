@@ -17,8 +17,10 @@ _UNITS_NS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_PART = re.compile(r"(?=\.?\d)(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _MAX_NS = 2**63 - 1
+_FRACTION_DIGITS = 18
+"""Of a fraction Go reads as many digits as an int64 is sure to hold, and then some if they happen to fit."""
 
 ACCEPTED = "a duration such as 90s, 1h30m or 500ms"
 
@@ -28,18 +30,24 @@ def parse(text: str) -> float:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if digits == "0":
         return 0.0
-    total = Fraction(0)
+    total_ns = 0
     position = 0
     while position < len(digits):
         part = _PART.match(digits, position)
         if part is None:
             break
-        total += Fraction(part[1]) * _UNITS_NS[part[2]]
+        total_ns += int(part[1] or 0) * _UNITS_NS[part[3]] + _fraction_ns(part[2] or "", _UNITS_NS[part[3]])
         position = part.end()
-    if not digits or position != len(digits) or total > _MAX_NS:
+    negative = text.startswith("-")
+    if not digits or position != len(digits) or total_ns > _MAX_NS + negative:
         raise ValueError(f"{text!r} is not {ACCEPTED}")
-    nanoseconds = int(total)
-    return (-nanoseconds if text.startswith("-") else nanoseconds) / 10**9
+    return (-total_ns if negative else total_ns) / 10**9
+
+
+def _fraction_ns(digits: str, unit_ns: int) -> int:
+    """What follows the point, cut off to whole nanoseconds. Go goes through a float here, and so do we."""
+    kept = digits[: _FRACTION_DIGITS + (int(digits[: _FRACTION_DIGITS + 1] or 0) <= _MAX_NS)]
+    return int(int(kept or 0) * (unit_ns / 10.0 ** len(kept)))
 
 
 def spell(seconds: float) -> str:
