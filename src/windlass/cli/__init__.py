@@ -1,9 +1,38 @@
 """The command line: one file per command.
 
 Lives here: reading arguments and files, printing. Never here: a decision, or knowledge of how one is made.
+
+A command's module imports what the command needs when it is run, so that `windlass --help` answers at once.
 """
 
+import importlib.metadata
+import sys
+from collections.abc import Sequence
 
-def main() -> None:
-    """The `windlass` command."""
-    raise SystemExit("windlass: no command yet")
+import cyclopts
+
+from windlass import errors
+from windlass.cli.fit import fit
+
+UNUSABLE = 2
+"""Exit code for input that cannot be used, flags and files alike."""
+
+app = cyclopts.App(
+    name="windlass",
+    help="A node autoscaler for Kubernetes that can say why.",
+    version=lambda: f"windlass {importlib.metadata.version('windlass')}",
+)
+app.command(fit)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the `windlass` command and exit; `arguments` are those of the process unless told."""
+    try:
+        app(arguments)
+    except errors.WindlassError as error:
+        print(f"windlass: {error}", file=sys.stderr)
+        sys.exit(UNUSABLE)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain once more when it flushes at exit.
+        sys.stdout = None
+        sys.exit(0)

@@ -1,13 +1,17 @@
 """A cluster from its objects, of any kind and in any order: what `kubectl get -o json` prints, or a YAML file holds."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from windlass import errors
 from windlass.autoscaler.observe import nodes, pods, storage, workloads
 from windlass.engine import facts
 from windlass.kube import models
+from windlass.kube.models import meta
 
 
 @dataclass(slots=True)
@@ -27,6 +31,8 @@ class Cluster:
     budgets: list[facts.PodDisruptionBudget] = field(default_factory=list)
     controllers: list[facts.Controller] = field(default_factory=list)
     set_aside: list[errors.InvalidObject] = field(default_factory=list)
+    passed_over: Counter[str] = field(default_factory=Counter, compare=False)
+    """How many objects there were of kinds that nobody reads, by `apiVersion kind`."""
 
 
 READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Any]]] = {
@@ -68,5 +74,20 @@ def _take(cluster: Cluster, raw: models.Raw, known: models.Header | None) -> Non
         elif found := READERS.get((header.api_version or "", header.kind or "")):
             place, reader = found
             getattr(cluster, place).append(reader(models.decode(text, header)))
+        elif header.api_version and header.kind:
+            cluster.passed_over[f"{header.api_version} {header.kind}"] += 1
+        elif header.kind != "List":
+            raise _complain(text, header)
     except errors.InvalidObject as error:
         cluster.set_aside.append(error)
+
+
+def _complain(text: models.Json, header: models.Header) -> errors.InvalidObject:
+    """About an object that does not say what it is."""
+    try:
+        name = msgspec.json.decode(text, type=meta.Object).meta.key
+    except msgspec.MsgspecError:
+        name = ""
+    field_name, found = ("apiVersion", header.api_version) if header.kind else ("kind", header.kind)
+    accepted = "what the object is: v1 and Pod, say"
+    return errors.InvalidObject(header.kind or "object", name or "without a name", field_name, found, accepted)

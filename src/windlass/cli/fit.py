@@ -1,0 +1,104 @@
+"""`windlass fit`: where would each pending pod fit?"""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from windlass import errors
+
+if TYPE_CHECKING:
+    from windlass.cli import findings
+
+_File = Annotated[str, Parameter(name="FILE", allow_leading_hyphen=True)]
+"""A hyphen alone is standard input."""
+
+_WIDTH = 100
+"""Columns where the output is no terminal."""
+
+
+def fit(
+    first: _File,
+    /,
+    *more: _File,
+    output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
+    explain: str | None = None,
+    verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=(), show_default=False)] = False,
+    check: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    scheduler_config_file: Path | None = None,
+) -> int:
+    """Say for each pending pod on which nodes it fits, or why on none.
+
+    Reads what kubectl prints, from files or from standard input:
+
+    kubectl get nodes,pods,ns,pv,pvc,sc -A -o json | windlass fit -
+
+    Where volumes matter, add csinodes,csidrivers,csistoragecapacities,volumeattachments.
+
+    Every pending pod is judged alone against what is there, as kube-scheduler looks at one pod: pods that fit may
+    still compete for the same room. Pods of one owner that no filter can tell apart are one line.
+
+    Exit code: 0 if the input could be read, 2 if not. With --check, 1 if a pod fits nowhere or an object could not
+    be read.
+
+    Parameters
+    ----------
+    first
+        JSON or YAML: lists, single objects, several documents, JSON lines. `-` is standard input.
+    more
+        More of the same; all files together are one cluster.
+    output
+        `table` for people, `json` for programs.
+    explain
+        Judge this pod alone (`namespace/name`, or just `name`), node by node.
+    verbose
+        Judge every pod node by node.
+    check
+        Exit with 1 unless every pod fits somewhere and every object could be read.
+    scheduler_config_file
+        A KubeSchedulerConfiguration with one profile: filters that it disables, and arguments that it gives them,
+        are honoured.
+    """
+    # Not before they are needed: `windlass fit --help` should not wait for NumPy.
+    from windlass.autoscaler import scheduler_config
+    from windlass.autoscaler.observe import cluster
+    from windlass.cli import holds, input, report
+
+    for source in (first, *more):
+        if source.startswith("-") and source != input.STANDARD_INPUT:
+            raise errors.InvalidInput(f"fit: no such option: {source}; see windlass fit --help")
+    profile = scheduler_config.load(scheduler_config_file) if scheduler_config_file else scheduler_config.DEFAULT
+    objects = input.read([first, *more])
+    seen = cluster.read(objects)
+    if not (seen.nodes or seen.pods or seen.set_aside):
+        raise errors.InvalidInput(f"{', '.join((first, *more))}: found no Node and no Pod, expected {input.OBJECTS}")
+    found = report.make(seen, holds.find(objects), profile, explain, verbose=verbose)
+    _print(found, output, each=verbose or explain is not None)
+    is_sure = all(finding.fits for finding in found.pending) and not found.set_aside
+    return 1 if check and not is_sure else 0
+
+
+def _print(found: "findings.Report", output: str, *, each: bool) -> None:
+    """The report on standard output, what was set aside on standard error."""
+    from windlass.cli import style, table
+
+    width = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
+    if output == "json":
+        print(_encode(found))
+    elif each:
+        for finding in found.pending:
+            print(*table.explain(finding, style.of_stream(sys.stdout), width), "", sep="\n")
+    else:
+        print(*table.lines(found, style.of_stream(sys.stdout), width), sep="\n")
+    sys.stdout.flush()  # so that both streams come in order where they go to the same place
+    told = list(table.set_aside(found, style.of_stream(sys.stderr)))
+    if told:
+        print("", *told, sep="\n", file=sys.stderr)
+
+
+def _encode(found: "findings.Report") -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(found, enc_hook=str), indent=2).decode()
