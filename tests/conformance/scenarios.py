@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tests.conformance.outcome import Json, Outcome, read_lines
@@ -31,6 +32,8 @@ def judge_scenario(scenario: Json) -> Outcome:
         seen = world.move_on(step)
         now_s = EPOCH_S + step["at_s"]
         decision = decide.decide(seen, remembered, settings, now_s)
+        if refused := _refuse(decision, world):
+            decision = decide.decide(replace(seen, refused=refused), remembered, settings, now_s)
         remembered = decision.memory
         expected, found = _prune(step.get("expect", {}), step), _prune(tell(decision, seen, now_s), step)
         wrong = [key for key in sorted({*expected, *found}) if expected.get(key) != found.get(key)]
@@ -42,6 +45,14 @@ def judge_scenario(scenario: Json) -> Outcome:
         else:
             agreed += 1
     return Outcome(scenario["name"], agreed, len(scenario["steps"]), tuple(differences))
+
+
+def _refuse(decision: decide.Decision, world: World) -> dict[str, facts.InstanceError]:
+    """What the recorded provider refuses of a plan: it raises groups one after another, up to the first refusal."""
+    for one in decision.plan:
+        if isinstance(one, plan.Resize) and world.groups[one.group].get("fault") == "api_error":
+            return {one.group: facts.InstanceError("Other", "cloudProviderError")}
+    return {}
 
 
 COMPARED = ("scale_up", "scale_up_more", "scale_down", "backoff", "upcoming", "unhealthy_groups", "cluster_healthy")
@@ -59,9 +70,8 @@ def tell(decision: decide.Decision, seen: Observation, now_s: float) -> Json:
         told["backoff"] = {group: found.error.code for group, found in waiting.items()}
     if story.upcoming:
         told["upcoming"] = dict(story.upcoming)
-    unhealthy = sorted(group for group, found in story.health.groups.items() if not found.verdict.is_healthy)
-    if unhealthy:
-        told["unhealthy_groups"] = unhealthy
+    if story.unhealthy:
+        told["unhealthy_groups"] = list(story.unhealthy)
     if not story.health.verdict.is_healthy:
         told["cluster_healthy"] = False
     return told
@@ -69,6 +79,8 @@ def tell(decision: decide.Decision, seen: Observation, now_s: float) -> Json:
 
 def tell_scale_up(proposal: proposing.Proposal) -> Json:
     told: Json = {"result": str(proposal.result)}
+    if proposal.result is proposing.Result.ERROR:
+        told["error"] = "cloudProviderError"
     if proposal.increases:
         told["groups"] = sorted(
             (

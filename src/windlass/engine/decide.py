@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from windlass.engine import disruption, dtypes, facts, health, plan, readiness, repairs, requests, taints
+from windlass.engine import backoff, disruption, dtypes, facts, health, plan, readiness, repairs, requests, taints
 from windlass.engine.drain import by_kind, context
 from windlass.engine.memory import DrainBegun, Durable, Memory, Volatile
 from windlass.engine.observation import Observation
@@ -49,8 +49,9 @@ class _Loop:
         self._group_of: Mapping[str, facts.NodeGroup] = seen.group_of_nodes()
         self._rng = np.random.default_rng((settings.seed, memory.durable.loop))
         self._plan: list[plan.Instruction] = []
-        for search in (memory.volatile.pending, memory.volatile.removal):
-            search.in_turns = not settings.deviations.tight_packing
+        scatter = None if settings.deviations.tight_packing else self._rng
+        self._pending = memory.volatile.pending.go_on(scatter)
+        self._removal = memory.volatile.removal.go_on(scatter)
         self._drains = {
             node.name: memory.durable.drains[node.name]
             for node in self._nodes
@@ -68,13 +69,17 @@ class _Loop:
         durable = replace(
             self._memory.durable, loop=self._memory.durable.loop + 1, health=found.memory, drains=self._drains
         )
-        volatile = replace(self._memory.volatile, templates=remembered)
+        volatile = Volatile(remembered, self._pending, self._removal)
         if repaired.stop is not None:
             return self._end_early(found, repaired, durable, volatile)
         groups = self._resized(repaired.sizes)
         self._group_of = {name: groups[group.id] for name, group in self._group_of.items()}
         with self._fork(made, repaired.upcoming) as upcoming:
-            candidates = proposing.Groups(tuple(groups.values()), made, self._find_unsafe(found), upcoming)
+            verdicts = (
+                self._judge_groups(found, groups, found.memory.requests) if repaired.uncreated else _verdicts(found)
+            )
+            unsafe = self._find_unsafe(found, verdicts)
+            candidates = proposing.Groups(tuple(groups.values()), made, unsafe, upcoming)
             helped, durable = self._scale_up(candidates, durable)
             groups = _grown(groups, helped.increases)
             self._group_of = {name: groups[group.id] for name, group in self._group_of.items()}
@@ -84,8 +89,20 @@ class _Loop:
                 raised, durable = self._raise_to_minimum(replace(candidates, all=tuple(groups.values())), durable)
                 groups = _grown(groups, raised.increases)
                 proposals = (*(proposals if helped.was_tried else ()), raised)
-        upcoming_then = self._find_upcoming(found, durable, groups)
-        story = Story(found, repaired, proposals, shrunk, upcoming_then)
+        if repaired.uncreated or any(isinstance(one, plan.Resize | plan.Drain) for one in self._plan):
+            verdicts = self._judge_groups(found, groups, durable.health.requests)
+        else:
+            groups = {
+                group.id: group for group in self._seen.groups
+            }  # the peer looks at sizes again only after changes
+        story = Story(
+            found,
+            repaired,
+            proposals,
+            shrunk,
+            self._find_upcoming(found, durable, groups),
+            _unhealthy(verdicts),
+        )
         return Decision(tuple(self._plan), Memory(durable, volatile), story)
 
     # Before anything is decided
@@ -152,18 +169,30 @@ class _Loop:
             (proposing.Proposal(proposing.Result.NOT_TRIED),),
             ScaleDownStory(ScaleDownResult.NOT_TRIED),
             {group: one.nodes for group, one in repaired.upcoming.items()},
+            _unhealthy(_verdicts(found)),
         )
         return Decision(tuple(self._plan), Memory(durable, volatile), story)
 
     def _resized(self, sizes: repairs.Sizes) -> dict[str, facts.NodeGroup]:
         return {group.id: replace(group, target_size=sizes[group.id].target) for group in self._seen.groups}
 
-    def _find_unsafe(self, found: health.Health) -> dict[str, proposing.Skip]:
-        return {
-            group: proposing.Skip.BACKOFF if each.verdict.is_healthy else proposing.Skip.NOT_READY
-            for group, each in found.groups.items()
-            if not each.may_grow
-        }
+    def _judge_groups(
+        self, found: health.Health, groups: Mapping[str, facts.NodeGroup], under_way: requests.Requests
+    ) -> dict[str, health.Verdict]:
+        """The groups judged again, with the sizes that they will have."""
+        seen = {group: each.readiness for group, each in found.groups.items() if each.readiness is not None}
+        ranges = health.find_ranges({group.id: group.target_size for group in groups.values()}, seen, under_way)
+        limits = self._settings.health
+        return {group: health.judge_group(seen.get(group), ranges[group], limits) for group in groups}
+
+    def _find_unsafe(self, found: health.Health, verdicts: Mapping[str, health.Verdict]) -> dict[str, proposing.Skip]:
+        unsafe: dict[str, proposing.Skip] = {}
+        for group, each in found.groups.items():
+            if not verdicts[group].is_healthy:
+                unsafe[group] = proposing.Skip.NOT_READY
+            elif each.backoff is not None:
+                unsafe[group] = proposing.Skip.BACKOFF
+        return unsafe
 
     # The loop's fork
 
@@ -212,15 +241,44 @@ class _Loop:
             snapshot, settings.pods.bypassed_scheduler_names, settings.pods.allowed_scheduler_names
         )
         helping.settle_nominated(snapshot, waiting.nominated, settings.pods.expendable_pods_priority_cutoff)
-        helpless = helping.find_helpless(snapshot, waiting, self._memory.volatile.pending, settings, self._now_s)
+        helpless = helping.find_helpless(snapshot, waiting, self._pending, settings, self._now_s)
         ready = sum(1 for node in self._nodes if readiness.judge(node).is_ready)
         helped = helping.help_pods(self._seen, snapshot, helpless, groups, ready, settings, self._rng, self._now_s)
-        return helped, self._grow(helped.increases, durable)
+        proposals, durable = self._carry_out(helped.proposals, durable)
+        return replace(helped, proposals=proposals), durable
 
     def _raise_to_minimum(self, groups: proposing.Groups, durable: Durable) -> tuple[proposing.Proposal, Durable]:
         proposer = helping.make_proposer(self._seen, self._seen.snapshot, groups, self._settings, self._rng)
         raised = proposer.raise_to_minimum(self._settings.deviations.enforce_min_respects_max_nodes_total)
-        return raised, self._grow(raised.increases, durable)
+        (raised,), durable = self._carry_out((raised,), durable)
+        return raised, durable
+
+    def _carry_out(
+        self, proposals: tuple[proposing.Proposal, ...], durable: Durable
+    ) -> tuple[tuple[proposing.Proposal, ...], Durable]:
+        """Plan what is proposed. A refusal that is known ends it, and the group that refused backs off.
+
+        Groups are raised one after another up to the first that refuses; with --parallel-scale-up all are tried.
+        """
+        refused = self._seen.refused
+        for number, proposal in enumerate(proposals):
+            ids = [increase.group.id for increase in proposal.increases]
+            first = next((place for place, group in enumerate(ids) if group in refused), None)
+            if first is None:
+                durable = self._grow(proposal.increases, durable)
+                continue
+            parallel = self._settings.scale_up.parallel_scale_up
+            failed = {group for group in ids if group in refused} if parallel else set(ids[first:])
+            came_out = proposing.fail(proposal, failed)
+            before = durable.activity
+            durable = replace(self._grow(came_out.increases, durable), activity=before)
+            backoffs = durable.health.backoffs
+            for group in ids if parallel else ids[first : first + 1]:
+                if group in refused:
+                    backoffs = backoff.fail(backoffs, group, refused[group], self._now_s, self._settings.health)
+            durable = replace(durable, health=replace(durable.health, backoffs=backoffs))
+            return (*proposals[:number], came_out), durable
+        return proposals, durable
 
     def _grow(self, increases: Sequence[balancing.Increase], durable: Durable) -> Durable:
         """Plan these increases, and remember that they were asked for."""
@@ -287,7 +345,7 @@ class _Loop:
             self._group_of,
             by_kind.Judge(self._seen.snapshot.pods, about),
             budgets,
-            self._memory.volatile.removal,
+            self._removal,
             deletion_budgets.InProgress(
                 frozenset(name for name, drain in self._drains.items() if drain.is_empty),
                 frozenset(name for name, drain in self._drains.items() if not drain.is_empty),
@@ -354,3 +412,11 @@ def _grown(
     """The groups as large as they will be."""
     sizes = {increase.group.id: increase.new_size for increase in increases}
     return {id: replace(group, target_size=sizes.get(id, group.target_size)) for id, group in groups.items()}
+
+
+def _verdicts(found: health.Health) -> dict[str, health.Verdict]:
+    return {group: each.verdict for group, each in found.groups.items()}
+
+
+def _unhealthy(verdicts: Mapping[str, health.Verdict]) -> tuple[str, ...]:
+    return tuple(sorted(group for group, verdict in verdicts.items() if not verdict.is_healthy))

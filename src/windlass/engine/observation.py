@@ -1,7 +1,7 @@
 """An observation: everything a decision may look at, as it was at one moment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from windlass.engine import facts
 from windlass.engine.drain.context import ControllerKey
@@ -23,6 +23,9 @@ class Observation:
     controllers: Mapping[ControllerKey, facts.Controller] | None = None
     priorities: tuple[priority.Rule, ...] = ()
     """The priority expander's rules, where the user has any."""
+    refused: Mapping[str, facts.InstanceError] = field(default_factory=dict)
+    """Groups that could not be raised when this very observation was decided on before: why. Whoever carries out a plan
+    and meets a refusal decides again with it, so that it is known like any other fact."""
 
     @property
     def nodes(self) -> list[facts.Node]:

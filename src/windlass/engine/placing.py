@@ -118,6 +118,22 @@ class Placer:
             return fill_levels(rows, run.room[rows], count)
         return run.place_round_robin(count, pointer)
 
+    def scatter(self, shape: shapes.Shape, count: int, rng: np.random.Generator, usable: dtypes.Mask) -> Placed:
+        """The same, but every pod starts at a random node and takes the first from there on that it fits on.
+
+        So does the peer, because its list of nodes begins somewhere else after every pod that was placed.
+        """
+        if holds_disks(shape):
+            return self.place(shape, count, int(rng.integers(len(usable))), usable)
+        run = Run(self.snapshot, shape, usable, self.config)
+        if run.is_closed_form:
+            return fill_scattered(np.arange(len(usable)), np.where(run.mask, run.room, 0), count, rng)
+        taken: list[int] = []
+        while len(taken) < count and (row := run.next(int(rng.integers(len(usable))))) is not None:
+            run.add(row)
+            taken.append(row)
+        return one_by_one(taken)
+
     def _find_plain(self, shape: shapes.Shape) -> "_Plain | None":
         self._forget_if_changed()
         if shape.id not in self._plain:

@@ -2,8 +2,8 @@
 
 Pods of higher priority first. Within a priority the peer takes pods in the order of a map, which is none. So windlass
 takes pods of one shape together, large ones first, which finds places for more of them; or, to come out where the peer
-does on average, in turns (`Search.in_turns`). Pods go back to where they were placed the last time if they still fit
-there (hints); all others go round-robin from the node after the last match.
+does on average, in turns and each from a random node on (`Search.scatter`). Pods go back to where they were placed the
+last time if they still fit there (hints); all others go round-robin from the node after the last match.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,8 +40,12 @@ class Search:
 
     pointer: int = -1
     hints: Hints = field(default_factory=Hints)
-    in_turns: bool = False
-    """Take pods of different shapes in turns instead of the large ones first."""
+    scatter: np.random.Generator | None = None
+    """Search as the peer does: pods of different shapes in turns, each from a random node on. Packs less tightly."""
+
+    def go_on(self, scatter: np.random.Generator | None) -> "Search":
+        """A search that goes on where this one stands, and leaves it as it is."""
+        return Search(self.pointer, Hints(dict(self.hints.current), dict(self.hints.old)), scatter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,11 @@ def find_places(
     for groups in by_priority(snapshot, pod_rows):
         if search.hints:
             groups = _follow_hints(placer, groups, search, usable, found.placed)
-        for shape, rows in in_turns(groups) if search.in_turns else by_size(snapshot, groups):
-            placed = placer.place(shape, len(rows), search.pointer, usable)
+        for shape, rows in in_turns(groups) if search.scatter else by_size(snapshot, groups):
+            if search.scatter is None:
+                placed = placer.place(shape, len(rows), search.pointer, usable)
+            else:
+                placed = placer.scatter(shape, len(rows), search.scatter, usable)
             total = placed.total
             if total:
                 search.pointer = placed.last

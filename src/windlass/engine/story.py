@@ -40,3 +40,5 @@ class Story:
     scale_down: ScaleDownStory
     upcoming: Mapping[str, int] = field(default_factory=dict)
     """Nodes asked for but not there yet when the loop ended, by group."""
+    unhealthy: tuple[str, ...] = ()
+    """Groups that lack too many nodes, as known when the loop ended."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from windlass.engine import facts, pod_traits
+from windlass.engine import dtypes, facts, pod_traits
 from windlass.engine.drain import context, rules
 from windlass.engine.drain.outcome import Action
 from windlass.engine.scale_down import kinds
@@ -60,11 +60,10 @@ def _occupies(pod: facts.Pod, about: context.Context) -> int:
 
 def sort(names: Sequence[str], snapshot: Snapshot, occupancy: Occupancy, unneeded_before: Collection[str]) -> list[str]:
     """Empty nodes, then those that only wait, then others; within each, those unneeded before come first."""
-    rows = snapshot.nodes.rows
-    levels = occupancy.tolist()
-    return sorted(
-        names, key=lambda name: (levels[rows[name]] if name in rows else OCCUPIED, name not in unneeded_before)
-    )
+    rows = [snapshot.nodes.rows.get(name, dtypes.ABSENT) for name in names]
+    levels = np.append(occupancy, OCCUPIED)[rows]  # the last stands for nodes that are not there
+    new = np.array([name not in unneeded_before for name in names], bool)
+    return [names[i] for i in np.lexsort((new, levels)).tolist()]
 
 
 # ── How many ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,8 +5,8 @@ limits and quotas cut it; similar groups share it. What could not be helped, and
 """
 
 import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -82,6 +82,8 @@ class Proposal:
     awaiting: tuple[facts.Pod, ...] = ()
     """Pods that another group could help in a later loop."""
     skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    considered: tuple[Alike, ...] = ()
+    """All pods that were to be helped."""
     choice: chain.Choice[Option] | None = None
 
 
@@ -141,6 +143,7 @@ class Proposer:
             remaining=_refused(pending),
             awaiting=tuple(pod for one in pending if one.accepted and best.group in one.rejected for pod in one.pods),
             skipped=skipped,
+            considered=tuple(pending),
             choice=choice,
         )
 
@@ -309,6 +312,22 @@ class Proposer:
                 self._tracker.consume(increase.group.id, node, allowed)
                 capped.append(balancing.Increase(increase.group, increase.group.size + allowed))
         return capped
+
+
+def fail(proposal: Proposal, failed: Collection[str]) -> Proposal:
+    """The proposal as it comes out if these groups cannot be raised: pods that only they would help remain."""
+    disappointed = []
+    for alike in proposal.considered:
+        if alike.accepted and set(alike.accepted) <= set(failed):
+            reasons = {**alike.rejected, **dict.fromkeys(alike.accepted, (EXECUTION_FAILED,))}
+            disappointed.append(replace(alike, rejected=reasons, accepted=[]))
+    return replace(
+        proposal,
+        result=Result.ERROR,
+        increases=tuple(one for one in proposal.increases if one.group.id not in failed),
+        remaining=(*proposal.remaining, *disappointed),
+        awaiting=(),
+    )
 
 
 def _refused(pending: Sequence[Alike]) -> tuple[Alike, ...]:
