@@ -65,8 +65,8 @@ class Part(Protocol):
 class Anything:
     """A value that is passed on as it is."""
 
-    def __init__(self) -> None:
-        self.type = model.ATOMIC
+    def __init__(self, type_: model.Type = model.ATOMIC) -> None:
+        self.type = type_
 
     def read(self, value: Any, unknown: list[str]) -> Any:
         return value

@@ -1,0 +1,123 @@
+"""One request on its way through the server: what it addresses, and what it asks for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import yaml
+
+from windlass.apiserver import status
+from windlass.apiserver.registry import Resource
+from windlass.apiserver.types.model import Json
+from windlass.apiserver.watch import Render, Watch
+
+_LONGEST_MANAGER = 128
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(slots=True)
+class Answer:
+    """What goes back: bytes, or a watch that goes on producing them."""
+
+    status: int
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    watch: Watch | None = None
+
+
+@dataclass(slots=True)
+class Call:
+    """A request on a resource."""
+
+    method: str
+    resource: Resource
+    namespace: str
+    name: str
+    subresource: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    now_s: float
+    now: str
+    """The same, as objects spell it."""
+    warnings: list[str] = field(default_factory=list)
+    render: Render | None = None
+    """How a watch shows objects, where the client does not choose."""
+
+    @property
+    def is_dry_run(self) -> bool:
+        asked = self.query.get("dryRun", "")
+        if asked and asked != "All":
+            raise status.invalid_kind("", "", "", [status.unsupported("dryRun", [asked], ["All"])])
+        return bool(asked)
+
+    @property
+    def field_validation(self) -> str:
+        asked = self.query.get("fieldValidation", "")
+        if asked not in _VALIDATIONS:
+            errors = [status.unsupported("fieldValidation", asked, _VALIDATIONS)]
+            raise status.invalid_kind(self._options, "meta.k8s.io", "", errors)
+        return asked or "Warn"
+
+    @property
+    def _options(self) -> str:
+        return {"POST": "CreateOptions", "PUT": "UpdateOptions"}.get(self.method, "PatchOptions")
+
+    @property
+    def manager(self) -> str:
+        """Who writes: as the request says, or else as its user agent says."""
+        asked = self.query.get("fieldManager", "")
+        if len(asked) > _LONGEST_MANAGER:
+            errors = [status.too_long("fieldManager", _LONGEST_MANAGER)]
+            raise status.invalid_kind(self._options, "meta.k8s.io", "", errors)
+        if asked:
+            return asked
+        agent = self.headers.get("user-agent", "").split("/")[0]
+        return "".join(letter for letter in agent if letter.isprintable())[:_LONGEST_MANAGER]
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "").partition(";")[0].strip()
+
+    def read_body(self) -> Any:
+        """The body as JSON or YAML."""
+        return read_document(self.body, self.content_type)
+
+    def read_object(self) -> Json:
+        obj = self.read_body()
+        if not isinstance(obj, dict):
+            kind = self.resource.kind
+            raise status.bad_request(f"the object provided is unrecognized (must be of type {kind}): no object")
+        return obj
+
+    def warn(self, message: str) -> None:
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+
+def read_document(body: bytes, content_type: str) -> Any:
+    """JSON, or YAML where the client says so."""
+    if content_type in ("", "application/json") or body[:1] == b"{":
+        try:
+            return _decode(body)
+        except msgspec.DecodeError as error:
+            raise status.bad_request(f"the object provided is unrecognized: {error}") from None
+    if content_type in ("application/yaml", "application/apply-patch+yaml"):
+        try:
+            return yaml.load(body, Loader=_YAML)
+        except yaml.YAMLError as error:
+            raise status.bad_request(f"error decoding YAML: {error}") from None
+    raise status.unsupported_media_type(("application/json", "application/yaml"))
+
+
+class _YAML(yaml.CSafeLoader):
+    """Safe, and without dates: Kubernetes reads an unquoted time as a string."""
+
+
+_YAML.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
+    for letter, found in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}

@@ -1,0 +1,224 @@
+"""The status of disruption budgets: how many pods there should be, are, and may be disrupted."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+
+from windlass import selectors
+from windlass.apiserver import budgets, storage, times
+from windlass.apiserver.controllers import acting
+from windlass.apiserver.core import Core
+from windlass.apiserver.kinds import pods
+from windlass.apiserver.registry import Resource
+from windlass.apiserver.storage import Stored
+from windlass.apiserver.types.model import Json
+
+_DELETION_TIMEOUT_S = 120.0
+"""A pod whose eviction was granted counts as gone for so long, even if nobody deletes it."""
+
+Controller = tuple[str, str, str, str]
+"""apiVersion, kind, name and uid of a pod's controller."""
+
+
+class _NoController(Exception):
+    """The pods' expected number cannot be told."""
+
+
+@dataclass(slots=True)
+class _Tracked:
+    """One budget and the pods that it is about."""
+
+    selector: selectors.LabelSelector | None
+    members: dict[str, tuple[str, bool, Controller | None]] = field(default_factory=dict)
+    """By pod key: name, healthy, controller."""
+    controllers: Counter[Controller] = field(default_factory=Counter)
+
+    def put(self, stored: Stored) -> bool:
+        """Take a pod in, or out; does that change anything?"""
+        before = self.members.pop(stored.key, None)
+        if before is not None and before[2] is not None:
+            self.controllers[before[2]] -= 1
+        if self.selector is None or not self.selector.matches(stored.labels):
+            return before is not None
+        pod = stored.decode()
+        controller = _controller_of(pod)
+        now = (stored.name, not stored.is_deleting and pods.is_ready(pod), controller)
+        self.members[stored.key] = now
+        if controller is not None:
+            self.controllers[controller] += 1
+        return now != before
+
+    def drop(self, key: str) -> bool:
+        before = self.members.pop(key, None)
+        if before is not None and before[2] is not None:
+            self.controllers[before[2]] -= 1
+        return before is not None
+
+
+class Disruption:
+    """Keeps budgets' status current."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._resource = core.resource("policy", "poddisruptionbudgets")
+        self._budgets = core.table(self._resource)
+        self._pods = core.table(core.resource("", "pods"))
+        self._tracked: dict[str, dict[str, _Tracked]] = {}
+        """By namespace, by key."""
+        self._recheck_at_s = math.inf
+
+    def react(self, event: storage.Event) -> None:
+        if event.table is self._budgets:
+            self._react_to_budget(event)
+            return
+        tracked = self._tracked.get(event.now.namespace)
+        if not tracked:
+            return
+        if event.table is self._pods:
+            is_gone = event.type == storage.DELETED
+            for key, one in list(tracked.items()):
+                if one.drop(event.now.key) if is_gone else one.put(event.now):
+                    self._sync(key, one)
+        elif self._is_scalable(event.table):
+            for key, one in list(tracked.items()):
+                self._sync(key, one)
+
+    def recheck(self, now_s: float) -> None:
+        """Pods that should have gone and did not count again."""
+        if now_s >= self._recheck_at_s:
+            self._recheck_at_s = math.inf
+            for tracked in list(self._tracked.values()):
+                for key, one in list(tracked.items()):
+                    self._sync(key, one)
+
+    def _is_scalable(self, table: storage.Table) -> bool:
+        resource = self._core.registry.find_table(table)
+        return resource is not None and resource.scale is not None
+
+    def _react_to_budget(self, event: storage.Event) -> None:
+        now, namespace = event.now, event.now.namespace
+        if event.type == storage.DELETED:
+            tracked = self._tracked.get(namespace, {})
+            tracked.pop(now.key, None)
+            if not tracked:
+                self._tracked.pop(namespace, None)
+            return
+        budget = now.decode()
+        if event.before is not None:
+            before = event.before.decode()
+            if before["metadata"].get("generation") == budget["metadata"].get("generation"):
+                return
+        one = _Tracked(budgets.read_selector(budget))
+        for stored in self._pods.within(namespace):
+            one.put(stored)
+        self._tracked.setdefault(namespace, {})[now.key] = one
+        self._sync(now.key, one)
+
+    # ── Status ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _sync(self, key: str, one: _Tracked) -> None:
+        stored = self._budgets.objects.get(key)
+        if stored is None:
+            return
+        budget = stored.decode()
+        now_s = self._core.clock.now_s()
+        try:
+            self._compute(budget, one, now_s)
+        except _NoController as error:
+            budget["status"]["disruptionsAllowed"] = 0
+            budgets.set_condition(budget, times.spell(now_s), str(error))
+        if budget["status"] != stored.decode()["status"]:
+            written = budget["status"]
+            acting.update(self._core, self._resource, stored, lambda live: live | {"status": written}, "status")
+
+    def _compute(self, budget: Json, one: _Tracked, now_s: float) -> None:
+        expected, desired = self._expect(budget["spec"], one)
+        disrupted = self._still_disrupted(budget["status"], one, now_s)
+        healthy = sum(1 for name, is_healthy, _ in one.members.values() if is_healthy and name not in disrupted)
+        allowed = max(healthy - desired, 0) if expected > 0 else 0
+        before = budget["status"]
+        budget["status"] = {
+            "currentHealthy": healthy,
+            "desiredHealthy": desired,
+            "disruptionsAllowed": allowed,
+            "expectedPods": expected,
+            "observedGeneration": budget["metadata"].get("generation", 0),
+            "conditions": list(before.get("conditions") or ()),
+        }
+        if disrupted:
+            budget["status"]["disruptedPods"] = disrupted
+        budgets.set_condition(budget, times.spell(now_s))
+
+    def _still_disrupted(self, known: Json, one: _Tracked, now_s: float) -> dict[str, str]:
+        """Pods whose eviction was granted and that are still there, for as long as that may last."""
+        granted = known.get("disruptedPods") or {}
+        if not granted:
+            return {}
+        present = {name for name, is_healthy, _ in one.members.values() if is_healthy}
+        still = {}
+        for name, since in granted.items():
+            until_s = times.read(since) + _DELETION_TIMEOUT_S
+            if name in present and until_s > now_s:
+                still[name] = since
+                self._recheck_at_s = min(self._recheck_at_s, until_s)
+        return still
+
+    def _expect(self, spec: Json, one: _Tracked) -> tuple[int, int]:
+        """How many pods there should be, and how many of them healthy."""
+        if (most := spec.get("maxUnavailable")) is not None:
+            expected = self._count_expected(one)
+            return expected, max(expected - _scaled(most, expected), 0)
+        least = spec.get("minAvailable")
+        if isinstance(least, int):
+            return len(one.members), least
+        if least is None:
+            return 0, 0
+        expected = self._count_expected(one)
+        return expected, _scaled(least, expected)
+
+    def _count_expected(self, one: _Tracked) -> int:
+        """The replicas that the pods' controllers want. Pods without a controller do not count."""
+        scales: dict[str, int] = {}
+        for key, (name, _, controller) in one.members.items():
+            if controller is None:
+                continue
+            found = self._find_scale(controller, key.split("/")[0])
+            if found is None:
+                raise _NoController(f'found no controllers for pod "{name}"')
+            scales[found[0]] = found[1]
+        return sum(scales.values())
+
+    def _find_scale(self, controller: Controller, namespace: str) -> tuple[str, int] | None:
+        """A controller's uid and its replicas; a ReplicaSet of a Deployment counts as the Deployment."""
+        api_version, kind, name, uid = controller
+        resource = self._core.registry.find_kind(api_version, kind)
+        if resource is None:
+            raise _NoController(f'no matches for kind "{kind}" in version "{api_version}"')
+        if resource.scale is None:
+            said = f"{resource.plural}.{resource.group}".rstrip(".")
+            raise _NoController(f"{said} does not implement the scale subresource")
+        stored = self._core.find(resource, namespace, name)
+        if stored is None or stored.uid != uid:
+            return None
+        obj = stored.decode()
+        owner = _controller_of(obj)
+        if resource.key == ("apps", "replicasets") and owner is not None and owner[1] == "Deployment":
+            return self._find_scale(owner, namespace)
+        return uid, _replicas(resource, obj)
+
+
+def _replicas(resource: Resource, obj: Json) -> int:
+    assert resource.scale is not None
+    return int(storage.lookup(obj, *resource.scale.replicas) or 0)
+
+
+def _controller_of(obj: Json) -> Controller | None:
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return owner["apiVersion"], owner["kind"], owner["name"], owner["uid"]
+    return None
+
+
+def _scaled(limit: int | str, total: int) -> int:
+    """A limit as a number of pods; percentages are rounded up."""
+    return limit if isinstance(limit, int) else -(-int(limit.removesuffix("%")) * total // 100)

@@ -1,0 +1,83 @@
+"""From a document to an object of a kind: known fields only, in normal form, with defaults."""
+
+from windlass.apiserver import status
+from windlass.apiserver.call import Call
+from windlass.apiserver.kinds import custom
+from windlass.apiserver.schema import metadata
+from windlass.apiserver.types import normalise
+from windlass.apiserver.types.model import Json
+
+
+def read(call: Call, document: Json) -> Json:
+    """The object that a request's body spells, as an object of the request's resource, defaulted."""
+    _check_kind(call, document)
+    try:
+        obj, unknown = _normalise(call, document)
+    except normalise.Mismatch as mismatch:
+        raise status.bad_request(f"{_refer(call)}: {mismatch}") from None
+    except ValueError as error:
+        raise status.bad_request(f"{_refer(call)}: {error}") from None
+    if unknown:
+        _report(call, unknown)
+    call.resource.strategy.default(obj)
+    return obj
+
+
+def _refer(call: Call) -> str:
+    kind = call.resource.kind
+    return f'{kind} in version "{call.resource.version}" cannot be handled as a {kind}'
+
+
+def _check_kind(call: Call, document: Json) -> None:
+    resource = call.resource
+    said = document.get("apiVersion") or resource.api_version
+    if said != resource.api_version:
+        message = f"the API version in the data ({said}) does not match the expected API version"
+        raise status.bad_request(f"{message} ({resource.api_version})")
+    kind = document.get("kind") or resource.kind
+    if kind != resource.kind:
+        version = resource.version
+        raise status.bad_request(f'{kind} in version "{version}" cannot be handled as a {resource.kind}')
+
+
+def _normalise(call: Call, document: Json) -> tuple[Json, list[str]]:
+    resource = call.resource
+    strategy = resource.strategy
+    named = {"kind": resource.kind, "apiVersion": resource.api_version}
+    if isinstance(strategy, custom.Custom):
+        obj = {**document, **named}
+        obj.setdefault("metadata", {})
+        return obj, strategy.coerce(obj)
+    found: list[str] = []
+    obj = strategy.struct.read(document, found) | named
+    return obj, normalise.find_unknown(document, strategy.struct.type) if found else []
+
+
+def complete(call: Call, obj: Json) -> Json:
+    """An object that an apply put together, in normal form and with defaults."""
+    strategy = call.resource.strategy
+    if isinstance(strategy, custom.Custom):
+        metadata.coerce(obj, strategy.schema)
+    else:
+        named = {"kind": call.resource.kind, "apiVersion": call.resource.api_version}
+        try:
+            obj = strategy.struct.read(obj, []) | named
+        except ValueError as error:
+            raise status.unclassified(f"failed to convert new object: {error}") from None
+    strategy.default(obj)
+    return obj
+
+
+def _report(call: Call, unknown: list[str]) -> None:
+    """Unknown fields are dropped with a warning, or refused, or dropped in silence: as the client wants it."""
+    complaints = [f'unknown field "{path}"' for path in unknown]
+    match call.field_validation:
+        case "Strict":
+            said = ", ".join(complaints)
+            if call.method == "PATCH":
+                error = status.wrong("patch", "", f"strict decoding error: {said}")
+                raise status.invalid_kind("", "", "", [error])
+            raise status.bad_request(f"{_refer(call)}: strict decoding error: {said}")
+        case "Warn":
+            for complaint in complaints:
+                call.warn(complaint)

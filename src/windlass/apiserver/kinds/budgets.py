@@ -1,0 +1,52 @@
+"""PodDisruptionBudgets: one of two limits, as a number or a percentage."""
+
+import re
+from typing import Any
+
+from windlass.apiserver import status
+from windlass.apiserver.kinds.strategy import Errors, Strategy
+from windlass.apiserver.types.model import Json
+
+_PERCENT = re.compile(r"[0-9]+%")
+_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+
+
+class Budgets(Strategy):
+    """PodDisruptionBudgets."""
+
+    counts_generations = True
+    needs_version_to_update = True
+
+    def validate(self, obj: Json) -> Errors:
+        spec = obj["spec"]
+        errors: Errors = []
+        if "minAvailable" in spec and "maxUnavailable" in spec:
+            errors.append(status.wrong("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+        for name in ("minAvailable", "maxUnavailable"):
+            if name in spec:
+                errors += _validate_limit(spec[name], f"spec.{name}")
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        if policy is not None and policy not in _POLICIES:
+            errors.append(status.unsupported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES))
+        return errors
+
+    def validate_status(self, new: Json, old: Json) -> Errors:
+        return [
+            status.wrong(f"status.{name}", new["status"][name], "must be greater than or equal to 0")
+            for name in _COUNTS
+            if new["status"].get(name, 0) < 0
+        ]
+
+
+def _validate_limit(value: Any, at: str) -> Errors:
+    if isinstance(value, int):
+        said = "must be greater than or equal to 0"
+        return [status.wrong(at, value, said)] if value < 0 else []
+    if not _PERCENT.fullmatch(value):
+        said = (
+            "a valid percent string must be a numeric string followed by an ending '%' "
+            "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+        )
+        return [status.wrong(at, value, said)]
+    return [status.wrong(at, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []

@@ -1,0 +1,166 @@
+"""Custom kinds: everything that a schema says, and nothing that a controller would."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from windlass.apiserver import columns, jsonpath, registry, status
+from windlass.apiserver.kinds.strategy import Errors, Strategy
+from windlass.apiserver.schema import defaulting, listtypes, metadata, pruning, shapes, validation
+from windlass.apiserver.storage import lookup
+from windlass.apiserver.types import builtin
+from windlass.apiserver.types.model import Json
+
+_MOST_REPLICAS = 2**31 - 1
+
+
+class Custom(Strategy):
+    """One version of a custom kind."""
+
+    needs_version_to_update = True
+
+    def __init__(self, schema: shapes.Schema, *, has_status: bool, scale: registry.ScalePaths | None) -> None:
+        super().__init__(builtin.find("core", "ConfigMap"))
+        self.schema = schema
+        self.has_status = has_status
+        self._scale = scale
+
+    def default(self, obj: Json) -> None:
+        defaulting.default(obj, self.schema)
+
+    def coerce(self, obj: Json) -> list[str]:
+        """Drop what the schema does not know, in place; paths of what was dropped."""
+        unknown = metadata.coerce(obj, self.schema)
+        unknown += pruning.prune(obj, self.schema)
+        pruning.drop_nulls(obj, self.schema)
+        return unknown
+
+    def prepare_create(self, obj: Json) -> None:
+        if self.has_status:
+            obj.pop("status", None)
+        obj["metadata"]["generation"] = 1
+
+    def prepare_update(self, new: Json, old: Json) -> None:
+        if self.has_status:
+            new.pop("status", None)
+            if "status" in old:
+                new["status"] = old["status"]
+        if _beside_metadata(new) != _beside_metadata(old):
+            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def prepare_status(self, new: Json, old: Json) -> None:
+        written, managed = new.pop("status", None), new["metadata"].get("managedFields")
+        asked = new["metadata"].get("resourceVersion")
+        new.clear()
+        new |= {name: value for name, value in old.items() if name not in ("status", "metadata")}
+        new["metadata"] = dict(old["metadata"])
+        if asked is not None:
+            new["metadata"]["resourceVersion"] = asked
+        if managed is not None:
+            new["metadata"]["managedFields"] = managed
+        if written is not None:
+            new["status"] = written
+
+    def validate(self, obj: Json) -> Errors:
+        errors = validation.validate(obj, self.schema)
+        if self._scale is not None:
+            errors += _validate_count(obj, self._scale.replicas)
+            errors += _validate_count(obj, self._scale.status_replicas)
+        errors += metadata.validate(obj, self.schema)
+        return errors + listtypes.validate(obj, self.schema)
+
+    def validate_status(self, new: Json, old: Json) -> Errors:
+        errors: Errors = []
+        if "status" in new:
+            schema = pruning.field_schema(self.schema, "status") or {}
+            for error in validation.validate(new["status"], schema):
+                at = f"status.{error.field}" if error.field else "status"
+                errors.append(status.FieldError(error.type, at, error.value, error.detail))
+        if self._scale is not None:
+            errors += _validate_count(new, self._scale.status_replicas)
+        return errors + listtypes.validate(new, self.schema)
+
+
+def _beside_metadata(obj: Json) -> Json:
+    return {name: value for name, value in obj.items() if name != "metadata"}
+
+
+def _validate_count(obj: Json, path: tuple[str, ...]) -> Errors:
+    count = lookup(obj, *path)
+    at = "." + ".".join(path)
+    if count is None:
+        return []
+    if not isinstance(count, int):
+        return [
+            status.wrong(at, 0, f"{at} accessor error: {count} is of the type {type(count).__name__}, expected int64")
+        ]
+    if count < 0:
+        return [status.wrong(at, count, "should be a non-negative integer")]
+    return (
+        [status.wrong(at, count, f"should be less than or equal to {_MOST_REPLICAS}")] if count > _MOST_REPLICAS else []
+    )
+
+
+def make_resource(definition: Json) -> registry.Resource:
+    """The resource that a definition defines: its one served version."""
+    spec = definition["spec"]
+    called = spec["names"]
+    version = next(found for found in spec["versions"] if found.get("served"))
+    schema = version["schema"]["openAPIV3Schema"]
+    subresources = version.get("subresources") or {}
+    scale = _read_scale(subresources.get("scale"))
+    strategy = Custom(schema, has_status="status" in subresources, scale=scale)
+    is_namespaced = spec["scope"] == "Namespaced"
+    selectable = {path.lstrip("."): path for path in _selectable_paths(version)}
+    return registry.Resource(
+        spec["group"],
+        version["name"],
+        called["plural"],
+        called["kind"],
+        is_namespaced,
+        shapes.of_object(schema),
+        strategy,
+        {"apiVersion": f"{spec['group']}/{version['name']}", "kind": called["kind"]},
+        singular=called["singular"],
+        short_names=tuple(called.get("shortNames") or ()),
+        categories=tuple(called.get("categories") or ()),
+        list_kind=called["listKind"],
+        is_custom=True,
+        has_status="status" in subresources,
+        scale=scale,
+        extract=_make_extract(selectable) if selectable else None,
+        selectable=("metadata.name", *(("metadata.namespace",) if is_namespaced else ()), *selectable),
+        columns=_read_columns(version.get("additionalPrinterColumns")),
+        uid=definition["metadata"].get("uid", ""),
+    )
+
+
+def _read_scale(spec: Json | None) -> registry.ScalePaths | None:
+    if spec is None:
+        return None
+
+    def split(path: str | None) -> tuple[str, ...]:
+        return tuple(path.lstrip(".").split(".")) if path else ()
+
+    return registry.ScalePaths(
+        split(spec["specReplicasPath"]), split(spec["statusReplicasPath"]), split(spec.get("labelSelectorPath"))
+    )
+
+
+def _selectable_paths(version: Json) -> list[str]:
+    return [field["jsonPath"] for field in version.get("selectableFields") or ()]
+
+
+def _make_extract(paths: Mapping[str, str]) -> Any:
+    finders = {name: jsonpath.compile_path(path) for name, path in paths.items()}
+
+    def extract(obj: Json) -> dict[str, str]:
+        found = {name: find(obj) if find else [] for name, find in finders.items()}
+        return {name: str(values[0]) if values and values[0] is not None else "" for name, values in found.items()}
+
+    return extract
+
+
+def _read_columns(specs: list[Json] | None) -> tuple[columns.Column, ...]:
+    if specs is None:
+        return (columns.NAME, columns.AGE)
+    return (columns.NAME, *(columns.custom(spec) for spec in specs))

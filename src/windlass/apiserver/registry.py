@@ -1,0 +1,172 @@
+"""The registry: which resources are served, under which names, and what makes each of them what it is."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.apiserver import builtins, storage
+from windlass.apiserver.apply import fieldset, manager
+from windlass.apiserver.columns import Column
+from windlass.apiserver.kinds.strategy import Strategy
+from windlass.apiserver.types import model
+from windlass.apiserver.types.model import Json
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a kind keeps what its /scale shows."""
+
+    replicas: tuple[str, ...] = ("spec", "replicas")
+    status_replicas: tuple[str, ...] = ("status", "replicas")
+    selector: tuple[str, ...] = ()
+    """Where a selector is kept as a string; empty: from `spec.selector`, if `derives_selector`."""
+    derives_selector: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resource:
+    """One served resource."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    is_namespaced: bool
+    type: model.Type
+    strategy: Strategy
+    zero: Json
+    """An object of this kind before anything is said about it."""
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    list_kind: str = ""
+    is_custom: bool = False
+    has_status: bool = False
+    scale: ScalePaths | None = None
+    returns_deleted: bool = False
+    """Is a deletion answered with the object, rather than with a Status?"""
+    extract: storage.Extract | None = None
+    selectable: tuple[str, ...] = ("metadata.name",)
+    """Fields that field selectors may name."""
+    columns: tuple[Column, ...] = ()
+    uid: str = ""
+    """Of the CRD that defines it."""
+    managers: dict[str, manager.FieldManager] = field(default_factory=dict)
+    """By subresource: who tracks ownership."""
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.group, self.plural
+
+    @property
+    def prefix(self) -> bytes:
+        """How the bytes of every stored object begin."""
+        return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        served = [*(("status",) if self.has_status else ()), *(("scale",) if self.scale else ())]
+        if self.key == ("", "pods"):
+            served += ["binding", "eviction"]
+        return (*served, "finalize") if self.key == ("", "namespaces") else tuple(served)
+
+    def field_manager(self, subresource: str = "") -> manager.FieldManager:
+        found = self.managers.get(subresource)
+        if found is None:
+            found = manager.FieldManager(
+                self.type, self.api_version, subresource, self._ignored(subresource), self.zero
+            )
+            self.managers[subresource] = found
+        return found
+
+    def _ignored(self, subresource: str) -> fieldset.Fields:
+        if subresource == "status":
+            ignored: fieldset.Fields = {"f:spec": {}}
+            if self.is_custom:
+                ignored["f:metadata"] = {}
+            elif self.kind == "Pod":
+                ignored["f:metadata"] = {"f:deletionTimestamp": {}, "f:ownerReferences": {}}
+            return ignored
+        return {"f:status": {}} if self.has_status else {}
+
+
+class Registry:
+    """Resources by group, version and plural; built-in ones first, in their order, then custom ones."""
+
+    def __init__(self) -> None:
+        self._resources: dict[tuple[str, str, str], Resource] = {}
+        self._by_key: dict[tuple[str, str], Resource] = {}
+        for spec in builtins.KINDS:
+            self.add(_make(spec))
+
+    def add(self, resource: Resource) -> None:
+        self._resources[resource.group, resource.version, resource.plural] = resource
+        self._by_key.setdefault(resource.key, resource)
+
+    def remove(self, resource: Resource) -> None:
+        self._resources.pop((resource.group, resource.version, resource.plural), None)
+        self._by_key.pop(resource.key, None)
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        return self._resources.get((group, version, plural))
+
+    def find_kind(self, api_version: str, kind: str) -> Resource | None:
+        """A resource by what objects and references say of themselves."""
+        for resource in self._resources.values():
+            if resource.kind == kind and resource.api_version == api_version:
+                return resource
+        return None
+
+    def find_group_resource(self, group: str, plural: str) -> Resource | None:
+        """The served version of a resource."""
+        return self._by_key.get((group, plural))
+
+    def find_table(self, table: storage.Table) -> Resource | None:
+        """The resource whose objects a table holds."""
+        return self._by_key.get(table.resource)
+
+    def __iter__(self) -> Iterator[Resource]:
+        return iter(self._resources.values())
+
+    def versions(self) -> Mapping[tuple[str, str], list[Resource]]:
+        """Resources by group and version, in order."""
+        grouped: dict[tuple[str, str], list[Resource]] = {}
+        for resource in self:
+            grouped.setdefault((resource.group, resource.version), []).append(resource)
+        return grouped
+
+
+def _make(spec: builtins.Kind) -> Resource:
+    struct = spec.find_struct()
+    strategy = spec.strategy(struct)
+    singular = spec.kind.lower()
+    fields: dict[str, Any] = {}
+    if spec.selectable is not None:
+        fields = {"extract": spec.selectable.extract, "selectable": spec.selectable.names}
+    elif spec.is_namespaced:
+        fields = {"selectable": ("metadata.name", "metadata.namespace")}
+    return Resource(
+        spec.group,
+        spec.version,
+        spec.plural,
+        spec.kind,
+        spec.is_namespaced,
+        struct.type,
+        strategy,
+        {**struct.zero(), "apiVersion": f"{spec.group}/{spec.version}".lstrip("/"), "kind": spec.kind},
+        singular=singular,
+        short_names=spec.short_names,
+        categories=spec.categories,
+        list_kind=f"{spec.kind}List",
+        has_status=spec.has_status,
+        scale=ScalePaths(derives_selector=True) if spec.has_scale else None,
+        returns_deleted=spec.returns_deleted,
+        columns=spec.columns,
+        **fields,
+    )

@@ -1,0 +1,224 @@
+"""DELETE: at once, after a grace period, or once the finalizers are gone."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from windlass.apiserver import admission, meta, rendering, selecting, status, storage, times
+from windlass.apiserver.call import Answer, Call
+from windlass.apiserver.core import Core
+from windlass.apiserver.types.model import Json
+
+_POLICIES = ("Foreground", "Background", "Orphan")
+_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a definition until no object of its kind is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to delete."""
+
+    grace_s: int | None = None
+    policy: str = ""
+    orphans: bool | None = None
+    """The old way to say policy: Orphan or Background."""
+    uid: str = ""
+    version: str = ""
+    is_dry_run: bool = False
+
+
+def read_options(call: Call) -> Options:
+    """From the body, or else from the query."""
+    said: Json = call.read_body() if call.body else _from_query(call)
+    return parse_options(said or {})
+
+
+def _from_query(call: Call) -> Json:
+    said: Json = {}
+    if grace := call.query.get("gracePeriodSeconds"):
+        said["gracePeriodSeconds"] = int(grace)
+    if policy := call.query.get("propagationPolicy"):
+        said["propagationPolicy"] = policy
+    if orphans := call.query.get("orphanDependents"):
+        said["orphanDependents"] = orphans == "true"
+    if asked := call.query.get("dryRun"):
+        said["dryRun"] = [asked]
+    return said
+
+
+def parse_options(said: Json) -> Options:
+    """Options as a DeleteOptions object spells them. Refused if they contradict each other."""
+    policy, orphans = said.get("propagationPolicy") or "", said.get("orphanDependents")
+    errors = []
+    if policy and orphans is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(status.wrong("propagationPolicy", policy, why))
+    if policy and policy not in _POLICIES:
+        errors.append(status.unsupported("propagationPolicy", policy, (*_POLICIES, "nil")))
+    dry_run = said.get("dryRun") or []
+    if any(asked != "All" for asked in dry_run):
+        errors.append(status.unsupported("dryRun", dry_run, ("All",)))
+    if errors:
+        raise status.invalid_kind("DeleteOptions", "meta.k8s.io", "", errors)
+    preconditions: Json = said.get("preconditions") or {}
+    grace_s = said.get("gracePeriodSeconds")
+    return Options(
+        grace_s if grace_s is None or grace_s >= 0 else 1,
+        policy,
+        orphans,
+        preconditions.get("uid") or "",
+        preconditions.get("resourceVersion") or "",
+        bool(dry_run),
+    )
+
+
+def delete(core: Core, call: Call) -> Answer:
+    admission.check_deletion(call)
+    options = read_options(call)
+    stored = core.find(call.resource, call.namespace, call.name)
+    if stored is None:
+        raise status.not_found(call.resource, call.name)
+    raw, is_gone = delete_stored(core, call, stored, options)
+    if call.resource.returns_deleted or not is_gone:
+        return rendering.answer_object(core, call, 200, raw)
+    resource = call.resource
+    details = {"name": stored.name, "group": resource.group, "kind": resource.plural, "uid": stored.uid}
+    return rendering.answer_json(200, status.success(**{key: value for key, value in details.items() if value}))
+
+
+def delete_collection(core: Core, call: Call) -> Answer:
+    """Delete all objects that a list would show."""
+    options = read_options(call)
+    labels = selecting.read_labels(call.query.get("labelSelector", ""))
+    fields = selecting.read_fields(call.query.get("fieldSelector", ""), call.resource.selectable)
+    accepts = selecting.make_filter("", labels, fields)
+    chosen = [s for s in core.table(call.resource).within(call.namespace) if accepts is None or accepts(s)]
+    for stored in chosen:
+        one = replace(call, namespace=stored.namespace, name=stored.name)
+        delete_stored(core, one, stored, options)
+    table = core.table(call.resource)
+    head = rendering.list_head(call.resource, core.store.version)
+    return Answer(200, storage.join_list(head, [table.item(stored) for stored in chosen]))
+
+
+def check_preconditions(call: Call, stored: storage.Stored, options: Options) -> None:
+    called = f"{call.resource.kind}.{call.resource.group}" if call.resource.group else call.resource.kind
+    if options.uid and options.uid != stored.uid:
+        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid})"
+        why += ". The object might have been deleted and then recreated"
+        raise status.conflict(call.resource, stored.name, why, called)
+    if options.version and options.version != str(stored.version):
+        why = f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion "
+        why += f"in record ({stored.version}). The object might have been modified"
+        raise status.conflict(call.resource, stored.name, why, called)
+
+
+def delete_stored(core: Core, call: Call, stored: storage.Stored, options: Options) -> tuple[bytes, bool]:
+    """Delete an object as far as that goes now: its bytes, and whether it is gone."""
+    check_preconditions(call, stored, options)
+    if call.resource.key == ("", "namespaces"):
+        return _delete_namespace(core, call, stored, options)
+    obj = stored.decode()
+    strategy = call.resource.strategy
+    grace_s = strategy.grace_s(obj, options.grace_s)
+    is_graceful, is_pending, left_s = _begin(obj, grace_s, options, call)
+    if is_pending:
+        return stored.raw, False
+    _set_finalizers(obj["metadata"], options, call)
+    has_finalizers = bool(obj["metadata"].get("finalizers"))
+    if not is_graceful and not has_finalizers:
+        return _remove(core, call, stored, options)
+    if not is_graceful:
+        _mark(obj["metadata"], call)
+    table = core.table(call.resource)
+    if options.is_dry_run:
+        return table.encode(obj, stored.version), not (has_finalizers or left_s)
+    marked = core.store.write(table, stored.key, obj)
+    if has_finalizers or left_s:
+        return marked.raw, False
+    return _remove(core, call, marked, options)
+
+
+def _remove(core: Core, call: Call, stored: storage.Stored, options: Options) -> tuple[bytes, bool]:
+    if not options.is_dry_run:
+        core.store.delete(core.table(call.resource), stored.key)
+    return stored.raw, True
+
+
+def _begin(obj: Json, grace_s: int | None, options: Options, call: Call) -> tuple[bool, bool, int]:
+    """Begin a graceful deletion, or shorten one: (graceful, nothing to do, seconds left)."""
+    metadata = obj["metadata"]
+    if grace_s is None:
+        return False, False, 0
+    if "deletionTimestamp" not in metadata:
+        metadata["deletionTimestamp"] = times.spell(call.now_s + grace_s)
+        metadata["deletionGracePeriodSeconds"] = grace_s
+        _count(metadata)
+        return True, False, grace_s
+    before_s = metadata.get("deletionGracePeriodSeconds") or 0
+    if not before_s:
+        return False, False, 0
+    if options.grace_s is None or options.grace_s >= before_s:
+        return False, True, before_s
+    end_s = times.read(metadata["deletionTimestamp"]) - before_s + options.grace_s
+    left_s = options.grace_s
+    if end_s < call.now_s:
+        end_s, left_s = call.now_s, min(left_s, 1)
+    metadata["deletionTimestamp"] = times.spell(end_s)
+    metadata["deletionGracePeriodSeconds"] = left_s
+    return True, False, left_s
+
+
+def _mark(metadata: Json, call: Call) -> None:
+    """Only finalizers hold the object back."""
+    if "deletionTimestamp" not in metadata:
+        _count(metadata)
+        metadata["deletionTimestamp"] = call.now
+    elif times.read(metadata["deletionTimestamp"]) > call.now_s:
+        metadata["deletionTimestamp"] = call.now
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def _count(metadata: Json) -> None:
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+
+
+def _set_finalizers(metadata: Json, options: Options, call: Call) -> None:
+    """What the garbage collector has to do first stands in the finalizers."""
+    if call.resource.key == ("", "events"):
+        return
+    before = metadata.get("finalizers") or []
+    wanted = _wanted_finalizer(before, options)
+    after = [name for name in before if name not in (meta.ORPHAN, meta.FOREGROUND)]
+    after += [wanted] if wanted else []
+    if call.resource.key == ("apiextensions.k8s.io", "customresourcedefinitions") and _CLEANUP not in after:
+        after.append(_CLEANUP)
+    if set(after) != set(before):
+        if after:
+            metadata["finalizers"] = after
+        else:
+            metadata.pop("finalizers", None)
+
+
+def _wanted_finalizer(before: list[str], options: Options) -> str:
+    if options.orphans is not None:
+        return meta.ORPHAN if options.orphans else ""
+    if options.policy:
+        return {"Orphan": meta.ORPHAN, "Foreground": meta.FOREGROUND}.get(options.policy, "")
+    return next((name for name in before if name in (meta.ORPHAN, meta.FOREGROUND)), "")
+
+
+def _delete_namespace(core: Core, call: Call, stored: storage.Stored, options: Options) -> tuple[bytes, bool]:
+    """A namespace terminates first; it goes when its own finalizers are gone."""
+    obj: Any = stored.decode()
+    if "deletionTimestamp" not in obj["metadata"]:
+        obj["metadata"]["deletionTimestamp"] = call.now
+        obj["status"]["phase"] = "Terminating"
+        _set_finalizers(obj["metadata"], options, call)
+        table = core.table(call.resource)
+        if options.is_dry_run:
+            return table.encode(obj, stored.version), False
+        return core.store.write(table, stored.key, obj).raw, False
+    if obj["spec"].get("finalizers") or obj["metadata"].get("finalizers"):
+        return stored.raw, False
+    return _remove(core, call, stored, options)

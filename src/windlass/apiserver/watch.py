@@ -1,0 +1,124 @@
+"""Watches: bytes collect in an order that follows the writes; an adapter takes them when its client can read.
+
+A watch that is not read falls behind until it is ended, as the real server does it; its client then comes again with
+the last version it saw, or lists anew.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from windlass.apiserver import selecting, status, storage
+from windlass.apiserver.types.model import Json
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+Render = Callable[[str, storage.Stored], bytes]
+"""An event's line where the client wants another form than the plain object."""
+
+
+def _do_nothing() -> None:
+    """Nobody waits yet."""
+
+
+class Watch:
+    """One client's view of a table from now on."""
+
+    def __init__(
+        self,
+        table: storage.Table,
+        accepts: selecting.Filter | None,
+        *,
+        most_unread: int,
+        zero: Json,
+        render: Render | None = None,
+    ) -> None:
+        self._table = table
+        self._accepts = accepts
+        self._render = render
+        self._zero = zero
+        """What a bookmark's object looks like but for its version."""
+        self._most_unread = most_unread
+        self._lines: deque[bytes] = deque()
+        self.is_ended = False
+        self.timeout_s = 0.0
+        """The client's wish; zero leaves it to the adapter."""
+        self.sends_bookmarks = False
+        self.notify: Callable[[], None] = _do_nothing
+        """Called when there is something to take, or the end has come."""
+
+    def start(self) -> None:
+        self._table.watchers.append(self._offer)
+
+    def stop(self) -> None:
+        """Nothing more is collected. What was, can still be taken."""
+        if not self.is_ended:
+            self.is_ended = True
+            if self._offer in self._table.watchers:
+                self._table.watchers.remove(self._offer)
+            self.notify()
+
+    def take(self) -> bytes:
+        """Everything collected since the last call; empty if there is nothing."""
+        lines = self._lines
+        if not lines:
+            return b""
+        taken = lines[0] if len(lines) == 1 else b"".join(lines)
+        lines.clear()
+        return taken
+
+    def replay(self, events: list[storage.Event]) -> None:
+        """Events of the past that the client has not seen."""
+        for event in events:
+            self._offer(event)
+
+    def introduce(self, objects: list[storage.Stored]) -> None:
+        """Objects that are there already, as if they were added now."""
+        self._lines.extend(self._render_line(storage.ADDED, stored) for stored in objects)
+
+    def refuse(self, refused: status.Refused) -> None:
+        """The client's version cannot be served: say so and end."""
+        self._lines.append(storage.make_line("ERROR", storage.encode(refused.body())))
+        self.stop()
+
+    def bookmark(self, version: int, *, ends_initial_events: bool = False) -> None:
+        """Tell the client that it has seen everything up to a version."""
+        if self.is_ended:
+            return
+        metadata: Json = {**self._zero.get("metadata", {}), "resourceVersion": str(version)}
+        if ends_initial_events:
+            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+        self._push(storage.make_line("BOOKMARK", storage.encode({**self._zero, "metadata": metadata})))
+
+    def _offer(self, event: storage.Event) -> None:
+        accepts = self._accepts
+        if accepts is None:
+            type_, stored = event.type, event.now
+        else:
+            is_now = event.type != storage.DELETED and accepts(event.now)
+            was_before = event.before is not None and accepts(event.before)
+            if not is_now and not was_before:
+                return
+            type_, stored = self._translate(event, is_now, was_before)
+        line = event.line(type_, stored) if self._render is None else self._render(type_, stored)
+        self._push(line)
+
+    def _translate(self, event: storage.Event, is_now: bool, was_before: bool) -> tuple[str, storage.Stored]:
+        """What a write means to someone who sees only what a selector selects."""
+        if is_now:
+            return (storage.MODIFIED if was_before else storage.ADDED), event.now
+        if event.type == storage.DELETED or event.before is None:
+            return storage.DELETED, event.now
+        last = event.before
+        return storage.DELETED, last.successor(event.version, self._table.reversioned(last.raw, event.version))
+
+    def _render_line(self, type_: str, stored: storage.Stored) -> bytes:
+        return storage.make_line(type_, stored.raw) if self._render is None else self._render(type_, stored)
+
+    def _push(self, line: bytes) -> None:
+        lines = self._lines
+        lines.append(line)
+        if len(lines) == 1:
+            self.notify()
+        elif len(lines) > self._most_unread:
+            lines.clear()
+            self.stop()
