@@ -1,0 +1,86 @@
+"""Discovery: which resources a server has.
+
+For kinds that are not known beforehand, such as infrastructure machine templates, and for versions that differ from
+server to server.
+"""
+
+from typing import Any
+
+import msgspec
+
+from windlass.kube import client, errors
+from windlass.kube.models.meta import Model
+from windlass.kube.resources import Resource, Unstructured, decoder
+from windlass.kube.transport import Request
+
+_JSON = {"accept": "application/json"}
+
+
+class ApiResource(Model, frozen=True):
+    """A resource, or a subresource (`nodes/status`), of one version of a group."""
+
+    name: str
+    kind: str
+    namespaced: bool = False
+    verbs: list[str] | None = None
+
+
+class _ResourceList(Model, frozen=True):
+    resources: list[ApiResource] | None = None
+
+
+class _Version(Model, frozen=True):
+    group_version: str
+    version: str
+
+
+class _Group(Model, frozen=True):
+    name: str
+    versions: list[_Version] | None = None
+    preferred_version: _Version | None = None
+
+
+class _GroupList(Model, frozen=True):
+    groups: list[_Group] | None = None
+
+
+async def list_resources(api: client.Client, api_version: str) -> list[ApiResource]:
+    """What a version of a group has; nothing if the server does not have that version."""
+    path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+    found = await _get(api, path, _ResourceList)
+    return [] if found is None else found.resources or []
+
+
+async def find(api: client.Client, api_version: str, kind: str) -> Resource[Unstructured] | None:
+    """The resource of a kind; None if the server does not have it."""
+    for resource in await list_resources(api, api_version):
+        if resource.kind == kind and "/" not in resource.name:
+            return Resource(api_version, resource.name, kind, resource.namespaced, Unstructured)
+    return None
+
+
+async def has(api: client.Client, resource: Resource[Any], subresource: str = "") -> bool:
+    """Whether the server has a resource, or a subresource of it."""
+    name = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    return any(found.name == name for found in await list_resources(api, resource.api_version))
+
+
+async def list_versions(api: client.Client, group: str) -> list[str]:
+    """The apiVersions of a group that the server has, the preferred one first; none if it has no such group."""
+    groups = await _get(api, "/apis", _GroupList)
+    for found in (groups.groups if groups else None) or ():
+        if found.name == group:
+            preferred = found.preferred_version.group_version if found.preferred_version else ""
+            names = [version.group_version for version in found.versions or ()]
+            return sorted(names, key=lambda name: name != preferred)
+    return []
+
+
+async def _get(api: client.Client, path: str, model: type[client.T]) -> client.T | None:
+    request = Request("GET", path, headers=_JSON)
+    try:
+        return decoder(model).decode(await api.call(request))
+    except errors.NotFound:
+        return None
+    except msgspec.MsgspecError as error:
+        raise errors.InvalidAnswer(request.call, str(error)) from error

@@ -1,0 +1,192 @@
+"""Events: what happened to an object, written where people look (`kubectl describe`).
+
+The same reason about the same object is written once in five minutes. What happens meanwhile is counted, and the count
+is told with the next one that is written. Events are for people: one that cannot be written is logged and let go.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from windlass import clock
+from windlass.kube import client, errors, times
+from windlass.kube.resources import EVENTS
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+_REMEMBERED = 8192
+_QUEUED = 1000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The object that something happened to."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+    def reference(self) -> dict[str, str]:
+        fields = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+        }
+        return {name: value for name, value in fields.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Something that happened. `type` is Normal or Warning, `reason` a word in CamelCase, `message` a sentence."""
+
+    about: About
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Record:
+    """An event on the server, and how often it has happened."""
+
+    name: str
+    first_s: float
+    count: int = 0
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """An event to be created, or, where it is there already, its new count."""
+
+    occurrence: Occurrence
+    name: str
+    first_s: float
+    last_s: float
+    count: int
+    exists: bool
+
+    @property
+    def namespace(self) -> str:
+        """That of the object; events about what has none live in `default`."""
+        return self.occurrence.about.namespace or "default"
+
+    def patch(self) -> dict[str, Any]:
+        return {"count": self.count, "lastTimestamp": times.spell(self.last_s)}
+
+    def body(self, component: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "involvedObject": self.occurrence.about.reference(),
+            "type": self.occurrence.type,
+            "reason": self.occurrence.reason,
+            "message": self.occurrence.message,
+            "source": {"component": component},
+            "reportingComponent": component,
+            "reportingInstance": "",
+            "firstTimestamp": times.spell(self.first_s),
+            **self.patch(),
+        }
+
+
+class Correlator:
+    """Decides what is written. No I/O."""
+
+    def __init__(self, window_s: float = 300.0) -> None:
+        self._window_s = window_s
+        self._records: OrderedDict[Occurrence, _Record] = OrderedDict()
+        self._quiet_until_s: OrderedDict[tuple[About, str], float] = OrderedDict()
+        self._made = 0
+
+    def note(self, occurrence: Occurrence, now_s: float, monotonic_s: float) -> Write | None:
+        """Count an occurrence. What to write of it, if now is the time to."""
+        record = self._remember(occurrence, now_s)
+        record.count += 1
+        topic = (occurrence.about, occurrence.reason)
+        if monotonic_s < self._quiet_until_s.get(topic, monotonic_s):
+            return None
+        self._quiet_until_s[topic] = monotonic_s + self._window_s
+        _bound(self._quiet_until_s, topic)
+        exists, record.written = record.written, True
+        return Write(occurrence, record.name, record.first_s, now_s, record.count, exists)
+
+    def begin_anew(self, write: Write) -> Write:
+        """The event is no longer on the server: what to create in its stead."""
+        self._records.pop(write.occurrence, None)
+        record = self._remember(write.occurrence, write.last_s)
+        record.count, record.written = 1, True
+        return Write(write.occurrence, record.name, record.first_s, write.last_s, 1, exists=False)
+
+    def _remember(self, occurrence: Occurrence, now_s: float) -> _Record:
+        record = self._records.get(occurrence)
+        if record is None:
+            self._made += 1
+            record = _Record(f"{occurrence.about.name}.{int(now_s * 1e9) + self._made:x}", now_s)
+            self._records[occurrence] = record
+        _bound(self._records, occurrence)
+        return record
+
+
+class Recorder:
+    """Writes events, in the background and in order. `window_s` of zero writes every occurrence."""
+
+    def __init__(self, api: client.Client, component: str, *, window_s: float = 300.0) -> None:
+        self._client = api
+        self._component = component
+        self._correlator = Correlator(window_s)
+        self._queue: asyncio.Queue[Write] = asyncio.Queue(_QUEUED)
+        self.dropped = 0
+        """Events that were never written: the server refused them, or too many came at once."""
+
+    def record(self, about: About, type_: str, reason: str, message: str) -> None:
+        """Note an occurrence. Never waits, never fails."""
+        time: clock.Clock = self._client.clock
+        write = self._correlator.note(Occurrence(about, type_, reason, message), time.now_s(), time.monotonic_s())
+        if write is None:
+            return
+        try:
+            self._queue.put_nowait(write)
+        except asyncio.QueueFull:
+            self.dropped += 1
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            write = await self._queue.get()
+            try:
+                await self._write(write)
+            except errors.KubeError as error:
+                self.dropped += 1
+                _log.warning("event %s of %s: %s", write.occurrence.reason, write.occurrence.about.name, error)
+            finally:
+                self._queue.task_done()
+
+    async def wait_written(self) -> None:
+        """Until everything that was recorded has been written or given up."""
+        await self._queue.join()
+
+    async def _write(self, write: Write) -> None:
+        if write.exists:
+            try:
+                await self._client.merge_patch(EVENTS, write.name, write.patch(), write.namespace)
+                return
+            except errors.NotFound:
+                write = self._correlator.begin_anew(write)
+        await self._client.create(EVENTS, write.body(self._component))
+
+
+def _bound(remembered: OrderedDict[Any, Any], key: object) -> None:
+    """The key was used last; the one that was not used for longest goes if there are too many."""
+    remembered.move_to_end(key)
+    if len(remembered) > _REMEMBERED:
+        remembered.popitem(last=False)
