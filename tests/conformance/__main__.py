@@ -6,6 +6,7 @@ Exit code 0 only when N = M.
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conformance import (
@@ -22,18 +23,29 @@ from tests.conformance import (
     planner,
     quotas,
     removal,
+    scenarios,
     scheduler,
     similarity,
     taints,
     unneeded,
     utilization,
 )
-from tests.conformance.outcome import Runner
+from tests.conformance.outcome import Outcome, Runner, read_lines, read_sections
 
-FILTER_TOPICS = ("resources", "taints", "nodeaffinity", "ports", "spread", "interpod", "volumes", "names", "mixed")
+
+def run_mixed(path: Path) -> Iterator[Outcome]:
+    """The scheduler's and the autoscaler's vectors both have a topic of this name: the cases tell whose it is."""
+    first = next(read_lines(path), {})
+    return scenarios.run(path) if "steps" in first else scheduler.run(path)
+
+
+FILTER_TOPICS = ("resources", "taints", "nodeaffinity", "ports", "spread", "interpod", "volumes", "names")
 
 RUNNERS: dict[str, Runner] = {
     **dict.fromkeys(FILTER_TOPICS, scheduler.run),
+    "scale_up": scenarios.run,
+    "scale_down": scenarios.run,
+    "mixed": run_mixed,
     "estimator": estimator.run,
     "expanders": expanders.run,
     "similarity": similarity.run,
@@ -70,8 +82,6 @@ def expand(paths: list[Path]) -> list[Path]:
 
 def count_cases(path: Path) -> int:
     """How many answers a file without a runner holds, so that it is not passed over in silence."""
-    from tests.conformance.outcome import read_lines, read_sections
-
     if path.name.endswith(".json"):
         return sum(1 for _ in read_sections(path))
     return sum(len(nodes) for case in read_lines(path) for nodes in case.get("verdicts", {"": [0]}).values())

@@ -60,13 +60,13 @@ class World:
         for name in env.get("nodes_removed", ()):
             self.nodes.pop(name, None)
         for key, allowed in env.get("pdb_allowed", {}).items():
-            self.objects["PodDisruptionBudget", *key.split("/")]["status"]["disruptionsAllowed"] = allowed  # type: ignore[index]
+            self.objects["PodDisruptionBudget", *key.split("/")]["status"]["disruptionsAllowed"] = allowed
         for one in step.get("apply", ()):
             self._put(one)
         for one in step.get("delete", ()):
             self.objects.pop((one["kind"], one["namespace"], one["name"]), None)
         for one in env.get("pods_bound", ()):
-            pod = self.objects.get(("Pod", *one["pod"].split("/")))  # type: ignore[arg-type]
+            pod = self.objects.get(("Pod", *one["pod"].split("/")))
             if pod is not None:
                 pod["spec"]["nodeName"] = one["node"]
                 pod["status"] = {"phase": "Running"}

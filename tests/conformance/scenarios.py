@@ -1,5 +1,7 @@
 """Whole loops of the real Cluster Autoscaler, step by step: what it did, marked and gave as reasons."""
 
+import copy
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,8 +11,9 @@ from pathlib import Path
 from tests.conformance.outcome import Json, Outcome, read_lines
 from tests.conformance.scenario_world import EPOCH_S, World
 from windlass.autoscaler import flags
-from windlass.engine import backoff, decide, facts, memory, plan
+from windlass.engine import backoff, decide, facts, memory, plan, taints
 from windlass.engine.observation import Observation
+from windlass.engine.scale_down.kept import Kept
 from windlass.engine.scale_up import proposing
 
 _NUMBER = re.compile(r"-\d+(-r\d+)?$")
@@ -35,15 +38,16 @@ def judge_scenario(scenario: Json) -> Outcome:
         if refused := _refuse(decision, world):
             decision = decide.decide(replace(seen, refused=refused), remembered, settings, now_s)
         remembered = decision.memory
-        expected, found = _prune(step.get("expect", {}), step), _prune(tell(decision, seen, now_s), step)
-        wrong = [key for key in sorted({*expected, *found}) if expected.get(key) != found.get(key)]
-        wrong = [key for key in wrong if key in COMPARED]
-        if wrong and "expect" in step:
-            differences += [
-                f"step {number}: {key}: expected {expected.get(key)!r}, found {found.get(key)!r}" for key in wrong
-            ]
+        told = tell(decision, world, seen, now_s)
+        if "expect" in step:
+            expected, found = _prune(step["expect"], step), _prune(told, step)
         else:
-            agreed += 1
+            expected, found = step["expect_counts"], count(told)
+        wrong = [key for key in sorted({*expected, *found}) if expected.get(key) != found.get(key)]
+        differences += [
+            f"step {number}: {key}: expected {expected.get(key)!r}, found {found.get(key)!r}" for key in wrong
+        ]
+        agreed += not wrong
     return Outcome(scenario["name"], agreed, len(scenario["steps"]), tuple(differences))
 
 
@@ -55,26 +59,97 @@ def _refuse(decision: decide.Decision, world: World) -> dict[str, facts.Instance
     return {}
 
 
-COMPARED = ("scale_up", "scale_up_more", "scale_down", "backoff", "upcoming", "unhealthy_groups", "cluster_healthy")
-
-
-def tell(decision: decide.Decision, seen: Observation, now_s: float) -> Json:
+def tell(decision: decide.Decision, world: World, seen: Observation, now_s: float) -> Json:
     """A decision in the recording's words."""
     story = decision.story
     told: Json = {"scale_up": tell_scale_up(story.scale_ups[0]), "scale_down": tell_scale_down(decision, seen)}
-    if story.scale_ups[1:]:
-        told["scale_up_more"] = [tell_scale_up(one) for one in story.scale_ups[1:]]
     backoffs = decision.memory.durable.health.backoffs
     waiting = {group: found for group in backoffs if (found := backoff.find(backoffs, group, now_s)) is not None}
-    if waiting:
-        told["backoff"] = {group: found.error.code for group, found in waiting.items()}
-    if story.upcoming:
-        told["upcoming"] = dict(story.upcoming)
-    if story.unhealthy:
-        told["unhealthy_groups"] = list(story.unhealthy)
+    optional: Json = {
+        "scale_up_more": [tell_scale_up(one) for one in story.scale_ups[1:]],
+        "backoff": {group: found.error.code for group, found in waiting.items()},
+        "upcoming": dict(story.upcoming),
+        "unhealthy_groups": list(story.unhealthy),
+        "events": tell_events(decision),
+        **tell_marks(decision, world),
+    }
+    told |= {key: value for key, value in optional.items() if value}
+    told["target_sizes"] = tell_sizes(decision, seen)
     if not story.health.verdict.is_healthy:
         told["cluster_healthy"] = False
     return told
+
+
+def tell_sizes(decision: decide.Decision, seen: Observation) -> dict[str, int]:
+    """Sizes after the loop: what the repairs led to, and what was raised. Nodes that drain are still there."""
+    sizes = {group: size.target for group, size in decision.story.repairs.sizes.items()}
+    for one in decision.plan:
+        if isinstance(one, plan.Resize):
+            sizes[one.group] = one.to_size
+    return sizes
+
+
+def tell_marks(decision: decide.Decision, world: World) -> Json:
+    """Marks on nodes after the loop."""
+    keys = {"to_be_deleted": taints.TO_BE_DELETED, "deletion_candidate": taints.DELETION_CANDIDATE}
+    marks = {
+        mark: {
+            name
+            for name, node in world.nodes.items()
+            if any(taint["key"] == key for taint in node["spec"].get("taints", ()))
+        }
+        for mark, key in keys.items()
+    }
+    marks["cordoned"] = {name for name, node in world.nodes.items() if node["spec"].get("unschedulable")}
+    for one in decision.plan:
+        match one:
+            case plan.SetTaint(node, key):
+                marks[next(mark for mark, known in keys.items() if known == key)].add(node)
+            case plan.RemoveTaint(node, key):
+                marks[next(mark for mark, known in keys.items() if known == key)].discard(node)
+            case plan.Cordon(node, cordoned):
+                (marks["cordoned"].add if cordoned else marks["cordoned"].discard)(node)
+            case plan.Drain(node):
+                marks["to_be_deleted"].add(node)
+                marks["cordoned"].add(node)
+    return {mark: sorted(nodes) for mark, nodes in marks.items()}
+
+
+def tell_events(decision: decide.Decision) -> Json:
+    """Events that pods and nodes get. A round that raises something tells nobody that it was not for them."""
+    helped: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    for proposal in decision.story.scale_ups:
+        if proposal.result is proposing.Result.SUCCESSFUL:
+            helped.update(_count(proposal.helped))
+        elif proposal.result is not proposing.Result.ERROR:
+            left.update(_count(pod for alike in proposal.remaining for pod in alike.pods))
+    cleaned = [
+        one.node for one in decision.plan if isinstance(one, plan.RemoveTaint) and one.key == taints.TO_BE_DELETED
+    ]
+    events: Json = {
+        "Pod/TriggeredScaleUp": dict(helped),
+        "Pod/NotTriggerScaleUp": dict(left),
+        "Node/ScaleDown": sorted(one.node for one in decision.plan if isinstance(one, plan.Drain)),
+        "Node/ClusterAutoscalerCleanup": sorted(cleaned),
+    }
+    return {key: value for key, value in events.items() if value}
+
+
+def count(told: Json) -> Json:
+    """What is recorded of a step in which the real one's runs differed in which nodes, but not in how many."""
+    up, down = told["scale_up"], told["scale_down"]
+    deleting = Counter(one["group"] for one in down.get("deleting", ()))
+    counted: Json = {
+        "target_sizes": told["target_sizes"],
+        "scale_up": {key: up[key] for key in ("result", "groups") if key in up},
+        "scale_down": {
+            "result": down["result"],
+            "unneeded_count": len(down.get("unneeded", ())),
+            "deleting_per_group": dict(deleting),
+        },
+    }
+    return counted
 
 
 def tell_scale_up(proposal: proposing.Proposal) -> Json:
@@ -125,7 +200,13 @@ def tell_scale_down(decision: decide.Decision, seen: Observation) -> Json:
         told["unneeded"] = [{"node": name, "since_s": since[name] - EPOCH_S} for name in sorted(since)]
     kept = [*(story.look.kept if story.look else ()), *(story.choice.kept if story.choice else ())]
     if kept:
-        told["unremovable"] = sorted(({"node": one.node_name, "reason": str(one.reason)} for one in kept), key=str)
+        told["unremovable"] = [_tell_kept(one, seen) for one in kept]
+    if story.look is not None and story.look.eligibility.measured:
+        told["utilization"] = {
+            name: found.utilization
+            for name in story.look.eligibility.measured
+            if (found := story.look.eligibility.utilization_of(name)) is not None
+        }
     drains = [one for one in decision.plan if isinstance(one, plan.Drain)]
     if drains:
         told["deleting"] = sorted(
@@ -134,33 +215,60 @@ def tell_scale_down(decision: decide.Decision, seen: Observation) -> Json:
     return told
 
 
+def _tell_kept(one: Kept, seen: Observation) -> Json:
+    told: Json = {"node": one.node_name, "reason": str(one.reason)}
+    blocking = one.removal.moves.blocking if one.removal else None
+    if blocking is not None:
+        told["blocking_pod"] = seen.snapshot.pod(blocking.pod).key
+        told["blocking_reason"] = str(blocking.outcome.reason)
+    return told
+
+
 def _prune(told: Json, step: Json) -> Json:
-    """Without what differed between runs of the real one, and without what is not compared."""
-    left = {key: dict(value) if isinstance(value, dict) else value for key, value in told.items()}
+    """Without what differed between runs of the real one, in an order of our own, and without what is no decision:
+    which pods of a class triggered the scale-up, what became of earlier deletions, how used a deleted node was.
+    """
+    left = copy.deepcopy(told)
     for path in step.get("unstable", ()):
-        part, _, key = path.partition(".")
-        if isinstance(left.get(part), dict):
-            left[part].pop(key.split("[")[0], None)
+        _drop(left, path)
     up, down = left.get("scale_up", {}), left.get("scale_down", {})
-    up.pop("pods_triggered_names", None)
-    if "groups" in up:
-        up["groups"] = sorted(up["groups"], key=lambda group: str(group["id"]))
-    if "pods_remain" in up:
-        up["pods_remain"] = sorted(up["pods_remain"], key=lambda one: str(one["pod"]))
-    down.pop("utilization", None)
+    for one in (up, *left.get("scale_up_more", ())):
+        one.pop("pods_triggered_names", None)
+        _sort(one, "groups", "id")
+        _sort(one, "pods_remain", "pod")
     down.pop("finished_deletions", None)
-    if "unremovable" in down:
-        down["unremovable"] = sorted(
-            ({"node": one["node"], "reason": one["reason"]} for one in down["unremovable"]), key=str
-        )
-    if "deleting" in down:
-        down["deleting"] = sorted(
-            ({"node": one["node"], "group": one["group"], "evict": sorted(one["evict"])} for one in down["deleting"]),
-            key=str,
-        )
-    if "unneeded" in down:
-        down["unneeded"] = sorted(down["unneeded"], key=lambda one: str(one["node"]))
+    if "utilization" in down:
+        down["utilization"] = {name: math.floor(value * 1e6 + 0.5) for name, value in down["utilization"].items()}
+    for one in down.get("deleting", ()):
+        one.pop("utilization", None)
+        one["evict"] = sorted(one.get("evict", ()))
+    for key in ("unremovable", "deleting", "unneeded"):
+        _sort(down, key, "node")
+    for key in ("to_be_deleted", "deletion_candidate", "cordoned"):
+        if key in left:
+            left[key] = sorted(left[key])
     return left
+
+
+def _drop(told: Json, path: str) -> None:
+    """Take off what a path names: `scale_down.utilization`, `scale_down.unremovable[].blocking_pod`."""
+    part, _, key = path.partition(".")
+    within = told.get(part, {})
+    listed, _, inner = key.partition("[].")
+    if inner:
+        for one in within.get(listed, ()):
+            one.pop(inner, None)
+            if inner == "blocking_pod":
+                one.pop("blocking_reason", None)  # what stands with an unstable pod is not recorded either
+    else:
+        within.pop(listed, None)
+        if not within:
+            told.pop(part, None)
+
+
+def _sort(told: Json, key: str, by: str) -> None:
+    if key in told:
+        told[key] = sorted(told[key], key=lambda one: str(one[by]))
 
 
 def _count(pods: Iterable[facts.Pod]) -> dict[str, int]:
