@@ -22,7 +22,7 @@ app = cyclopts.App(
     help="A node autoscaler for Kubernetes that can say why.",
     version=lambda: f"windlass {importlib.metadata.version('windlass')}",
 )
-app.command(fit)
+app.command(fit, usage="Usage: windlass fit [OPTIONS] FILE...")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

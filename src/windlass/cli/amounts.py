@@ -21,7 +21,7 @@ def shorten(resource: str, amount: int, *, up: bool = False) -> str:
     exact = spell(resource, amount)
     if len(exact) <= _SHORT or not _is_bytes(resource) or amount < 0:
         return exact
-    unit = 1 << 10 * ((amount.bit_length() - 4) // 10)  # three or four digits are left
+    unit = 1 << 10 * ((amount.bit_length() - 7) // 10)  # two to five digits are left
     return spell(resource, -(-amount // unit) * unit if up else amount // unit * unit)
 
 

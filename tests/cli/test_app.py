@@ -1,0 +1,68 @@
+"""The command as a whole: help, version, and how it starts."""
+
+import subprocess
+import sys
+
+from tests.cli.run import DATA, EXAMPLE, ROOT, windlass
+
+
+def test_without_arguments_the_commands_are_listed() -> None:
+    outcome = windlass()
+
+    assert outcome.code == 0
+    assert "windlass COMMAND" in outcome.out
+    assert "Say for each pending pod on which nodes it fits" in outcome.out
+
+
+def test_help_says_that_pods_are_judged_alone() -> None:
+    outcome = windlass("fit", "--help")
+
+    assert outcome.code == 0
+    assert "Every pending pod is judged alone" in outcome.out
+    for option in ("--output", "-o", "--explain", "--verbose", "-v", "--check", "--scheduler-config-file"):
+        assert option in outcome.out
+
+
+def test_the_version_is_told() -> None:
+    outcome = windlass("--version")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("windlass 0.")
+
+
+def test_what_is_no_command_and_no_option_is_refused() -> None:
+    assert windlass("fitt").code == 2
+    assert windlass("fit").code == 2
+    assert windlass("fit", EXAMPLE, "-o", "xml").code == 2
+    assert windlass("fit", "--nonsense", EXAMPLE).err == (
+        "windlass: fit: no such option: --nonsense; see windlass fit --help\n"
+    )
+
+
+def test_help_does_not_wait_for_the_engine() -> None:
+    code = "import sys, windlass.cli; sys.exit(any(name in sys.modules for name in ('numpy', 'msgspec', 'yaml')))"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_it_runs_as_a_program() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "windlass.cli", "fit", "examples/cluster.yaml"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == 0
+    assert run.stdout == (DATA / "cluster.txt").read_text()
+    assert run.stderr == (DATA / "cluster.err.txt").read_text()
+
+
+def test_whoever_reads_the_output_may_stop_at_any_time() -> None:
+    command = f"{sys.executable} -m windlass.cli fit examples/cluster.yaml -v | head -1"
+    run = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert run.stdout.startswith("shop/web-5d8-2 and 1 more")
+    assert "Traceback" not in run.stderr
+    assert "BrokenPipe" not in run.stderr

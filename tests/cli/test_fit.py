@@ -1,0 +1,319 @@
+"""What is said of pending pods."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli import objects
+from tests.cli.run import windlass
+from windlass.cli import style, table
+from windlass.cli.findings import Finding, Report
+
+
+def judge(*found: objects.Json, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    outcome = windlass("fit", "-", "-o", "json", *options, stdin=json.dumps(found).encode())
+    assert outcome.code == 0, outcome.err
+    pending: list[dict[str, Any]] = json.loads(outcome.out)["pending"]
+    return pending
+
+
+def show(*found: objects.Json, options: tuple[str, ...] = ()) -> str:
+    return windlass("fit", "-", *options, stdin=json.dumps(found).encode()).out
+
+
+def keep_away(app: str) -> Any:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+# Which pods
+
+
+def test_only_pods_that_wait_are_judged() -> None:
+    done = {**objects.pod("done"), "status": {"phase": "Succeeded"}}
+    found = judge(objects.node("n"), objects.pod("bound", nodeName="n"), done, objects.pod("waits"))
+
+    assert [one["pod"] for one in found] == ["ns/waits"]
+
+
+def test_pods_of_one_owner_are_one_line_unless_filters_can_tell_them_apart() -> None:
+    pods = [objects.pod(f"web-{i}", owner="web") for i in range(3)]
+    found = judge(
+        objects.node("n"), *pods, objects.pod("web-3", cpu="2", owner="web"), objects.pod("a"), objects.pod("b")
+    )
+
+    assert [(one["pod"], one["count"], one["owner"]) for one in found] == [
+        ("ns/web-0", 3, "ReplicaSet/web"),
+        ("ns/web-3", 1, "ReplicaSet/web"),
+        ("ns/a", 1, None),
+        ("ns/b", 1, None),
+    ]
+    assert found[0]["pods"] == ["ns/web-0", "ns/web-1", "ns/web-2"]
+    assert "ns/web-0 and 2 more" in show(objects.node("n"), *pods)
+
+
+def test_each_pod_is_judged_as_if_it_were_alone() -> None:
+    found = judge(objects.node("n", cpu="1"), *(objects.pod(f"p{i}", owner="o") for i in range(5)))
+
+    assert found[0]["fits"] == ["n"]
+
+
+def test_what_else_holds_a_pod_back_is_noted_and_it_is_judged_all_the_same() -> None:
+    gated = objects.pod("gated", schedulingGates=[{"name": "a.com/x"}, {"name": "b.com/y"}])
+    foreign = objects.pod("foreign", schedulerName="volcano")
+    device = objects.pod("device", resourceClaims=[{"name": "gpu", "resourceClaimName": "g"}])
+    going = objects.pod("going")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    promised = {**objects.pod("promised"), "status": {"nominatedNodeName": "n"}}
+    found = judge(objects.node("n"), gated, foreign, device, going, promised)
+
+    assert [one["notes"] for one in found] == [
+        ["not scheduled while it has the gate a.com/x, b.com/y"],
+        ["it is for the scheduler volcano, judged here as by default-scheduler"],
+        ["devices are not judged yet: its claim gpu"],
+        ["it is being deleted, and no longer scheduled"],
+        ["it is nominated to n, where pods make way for it"],
+    ]
+    assert all(one["fits"] == ["n"] for one in found)
+
+
+# Why not
+
+
+def test_reasons_are_counted_in_the_schedulers_words() -> None:
+    nodes = [objects.node("a", cpu="1"), objects.node("b", cpu="2"), objects.node("c", unschedulable=True)]
+    tainted = objects.node("d", taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
+    (one,) = judge(*nodes, tainted, objects.pod("p", cpu="3"))
+
+    assert one["message"] == (
+        "0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 2 Insufficient cpu."
+    )
+    assert [(reason["count"], reason["reason"], reason["rule"]) for reason in one["reasons"]] == [
+        (2, "Insufficient cpu", "NodeResourcesFit"),
+        (1, "node(s) had untolerated taint(s)", "TaintToleration"),
+        (1, "node(s) were unschedulable", "NodeUnschedulable"),
+    ]
+
+
+def test_the_node_that_came_closest_is_told() -> None:
+    busy = objects.pod("busy", cpu="1500m", nodeName="b")
+    (one,) = judge(objects.node("a", cpu="2"), objects.node("b"), busy, objects.pod("p", cpu="3"))
+    (reason,) = one["reasons"]
+
+    assert reason["closest"] == {"resource": "cpu", "requested": "3", "free": "2500m", "capacity": "4", "node": "b"}
+    assert reason["detail"] == "needs 3, most free 2500m on b"
+    assert reason["nodes"] == ["a", "b"]
+
+
+def test_a_node_without_room_for_one_more_pod_says_so() -> None:
+    full = {**objects.node("n"), "status": {"allocatable": {"cpu": "4", "pods": "1"}}}
+    (one,) = judge(full, objects.pod("there", nodeName="n"), objects.pod("p"))
+
+    assert [(reason["reason"], reason["detail"]) for reason in one["reasons"]] == [("Too many pods", "1 of 1 on n")]
+
+
+def clue(*found: objects.Json) -> str:
+    """What is told besides the one reason for which no node will do."""
+    (one,) = judge(*found)
+    (reason,) = one["reasons"]
+    detail: str = reason["detail"]
+    return detail
+
+
+def test_the_taint_is_named() -> None:
+    def taint(key: str) -> list[Any]:
+        tolerated = {"key": "tolerated", "effect": "NoSchedule"}
+        return [{"key": "soft", "effect": "PreferNoSchedule"}, tolerated, {"key": key, "effect": "NoExecute"}]
+
+    pod = objects.pod("p", tolerations=[{"key": "tolerated", "operator": "Exists"}])
+
+    assert (
+        clue(*(objects.node(f"n{i}", taints=taint("x")) for i in range(5)), pod)
+        == "x:NoExecute (n0, n1, n2 and 2 more)"
+    )
+    assert (
+        clue(objects.node("a", taints=taint("x")), objects.node("b", taints=taint("y")), pod)
+        == "x:NoExecute, y:NoExecute"
+    )
+
+
+def test_the_label_that_no_node_has_is_named() -> None:
+    assert clue(objects.node("n-a"), objects.pod("p", nodeSelector={"zone": "b"})) == "no node has zone=b"
+    (one,) = judge(objects.node("n-a"), objects.pod("p", nodeSelector={"zone": "b"}), options=("-v",))
+    assert one["verdicts"][0]["details"] == ["it has zone=a, not b"]
+    (one,) = judge(objects.node("n-a"), objects.pod("p", nodeSelector={"disk": "ssd"}), options=("-v",))
+    assert one["verdicts"][0]["details"] == ["it has no disk, not ssd"]
+
+
+def test_the_pod_that_is_in_the_way_is_named() -> None:
+    shy = objects.pod("shy", labels={"app": "shy"}, affinity=keep_away("web"))
+    web = objects.pod("web", labels={"app": "web"})
+
+    assert clue(objects.node("n"), {**web, "spec": {**web["spec"], "nodeName": "n"}}, shy) == "ns/web is on n"
+    assert clue(objects.node("n"), {**shy, "spec": {**shy["spec"], "nodeName": "n"}}, web) == "ns/shy is on n"
+
+
+def test_the_pod_that_holds_the_port_is_named() -> None:
+    def serve(name: str, **spec: Any) -> objects.Json:
+        return objects.pod(name, **spec) | {
+            "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 8080}]}], **spec}
+        }
+
+    assert clue(objects.node("n"), serve("old", nodeName="n"), serve("new")) == "ns/old holds 8080/TCP"
+
+
+def test_the_skew_is_counted() -> None:
+    spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    constraint = {**spread, "labelSelector": {"matchLabels": {"app": "x"}}}
+    there = objects.pod("there", labels={"app": "x"}, nodeName="n-a")
+    pod = objects.pod("p", labels={"app": "x"}, topologySpreadConstraints=[constraint])
+    one = judge(objects.node("n-a"), objects.node("n-b", unschedulable=True), there, pod)[0]
+
+    assert [reason["detail"] for reason in one["reasons"]] == ["zone a has 1, the emptiest has 0", "n-b"]
+
+
+def test_a_refusal_before_any_node_is_looked_at_is_not_counted() -> None:
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}
+    (one,) = judge(objects.node("a"), objects.node("b"), objects.pod("p", volumes=[volume]))
+
+    assert one["message"] == '0/2 nodes are available: persistentvolumeclaim "missing" not found.'
+    assert '       persistentvolumeclaim "missing" not found\n' in show(
+        objects.node("a"), objects.pod("p", volumes=[volume])
+    )
+
+
+def test_without_nodes_the_scheduler_says_so() -> None:
+    assert judge(objects.pod("p"))[0]["message"] == "no nodes available to schedule pods"
+    assert "no nodes available to schedule pods" in show(objects.pod("p"))
+
+
+# Node by node
+
+
+def test_one_pod_is_explained_node_by_node() -> None:
+    cluster = [objects.node("a", cpu="1"), objects.node("b"), objects.pod("p", cpu="2"), objects.pod("q")]
+    (one,) = judge(*cluster, options=("--explain", "ns/p"))
+
+    assert one["verdicts"] == [
+        {
+            "node": "a",
+            "fits": False,
+            "rule": "NodeResourcesFit",
+            "code": "UnschedulableAndUnresolvable",
+            "reasons": ["Insufficient cpu"],
+            "details": ["needs 2, 1 of 1 free"],
+        },
+        {"node": "b", "fits": True, "rule": "", "code": "", "reasons": [], "details": []},
+    ]
+    assert judge(*cluster, options=("--explain", "p")) == [one]
+    assert [len(each["verdicts"]) for each in judge(*cluster, options=("-v",))] == [2, 2]
+    assert [len(each["verdicts"]) for each in judge(*cluster)] == [0, 0]
+
+
+def test_of_several_alike_the_one_that_was_asked_for_is_explained() -> None:
+    pods = [objects.pod(f"web-{i}", owner="web") for i in range(3)]
+    (one,) = judge(objects.node("n"), *pods, options=("--explain", "web-1"))
+
+    assert (one["pod"], one["count"]) == ("ns/web-1", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("nobody", "--explain nobody: no such pod among those that could be read"),
+        ("bound", "--explain bound: expected a pod that is pending, but it is on n"),
+        ("twin", "--explain twin: found ns/twin, other/twin, expected one; name its namespace"),
+    ],
+)
+def test_a_pod_that_cannot_be_explained_is_refused(name: str, complaint: str) -> None:
+    twin = objects.pod("twin")
+    other = {**twin, "metadata": {"name": "twin", "namespace": "other"}}
+    text = json.dumps([objects.node("n"), objects.pod("bound", nodeName="n"), twin, other]).encode()
+    outcome = windlass("fit", "-", "--explain", name, stdin=text)
+
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"windlass: {complaint}\n")
+
+
+# Exit codes and options
+
+
+def test_a_check_fails_only_when_it_is_asked_for() -> None:
+    good = json.dumps([objects.node("n"), objects.pod("p")]).encode()
+    bad = json.dumps([objects.node("n"), objects.pod("p", cpu="9")]).encode()
+
+    assert windlass("fit", "-", stdin=bad).code == 0
+    assert windlass("fit", "-", "--check", stdin=bad).code == 1
+    assert windlass("fit", "-", "--check", stdin=good).code == 0
+
+
+def test_the_scheduler_configuration_is_honoured(tmp_path: Path) -> None:
+    path = tmp_path / "profile.yaml"
+    path.write_text("""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: batch, plugins: {filter: {disabled: [{name: NodeResourcesFit}]}}}]
+""")
+    options = ("--scheduler-config-file", str(path))
+    big = objects.pod("big", cpu="9", schedulerName="batch")
+
+    assert judge(objects.node("n"), big)[0]["fits"] == []
+    assert judge(objects.node("n"), big, options=options)[0]["fits"] == ["n"]
+    assert judge(objects.node("n"), big, options=options)[0]["notes"] == []
+    path.write_text("kind: KubeSchedulerConfiguration\n")
+    outcome = windlass("fit", "-", *options, stdin=json.dumps([objects.node("n")]).encode())
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == f"windlass: {path}: apiVersion: found None, expected kubescheduler.config.k8s.io/v1\n"
+
+
+# The table
+
+
+@pytest.mark.parametrize(
+    ("sizes", "conclusion"),
+    [
+        ((), "No pod is pending."),
+        (("1",), "The pending pod fits."),
+        (("9",), "The pending pod fits nowhere."),
+        (("1", "1"), "Each of the 2 pending pods fits somewhere."),
+        (("9", "9"), "None of the 2 pending pods fits anywhere."),
+        (("1", "9", "9"), "1 of 3 pending pods fits, 2 fit nowhere."),
+        (("1", "1", "9"), "2 of 3 pending pods fit, 1 fits nowhere."),
+    ],
+)
+def test_the_last_line_sums_up(sizes: tuple[str, ...], conclusion: str) -> None:
+    pods = [objects.pod(f"p{i}", cpu=cpu) for i, cpu in enumerate(sizes)]
+
+    assert show(objects.node("n"), *pods).splitlines()[-1] == conclusion
+
+
+def test_many_nodes_are_counted_and_the_first_few_named() -> None:
+    assert "6/6    ns/p  n0, n1, n2, n3 and 2 more" in show(
+        *(objects.node(f"n{i}") for i in range(6)), objects.pod("p")
+    )
+
+
+def test_colour_changes_nothing_but_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = Finding("ns/p", 1, ("ns/p",), None, {"cpu": "1"}, ("a note",), ("n",), 1, "", (), ())
+    report = Report(1, 0, (finding,), ())
+    plain = "\n".join(table.lines(report, style.Style(), 100))
+    coloured = "\n".join(table.lines(report, style.Style(colour=True), 100))
+
+    assert "\033[" in coloured
+    assert "\033[" not in plain
+    for code in ("0", "1", "2", "31;1", "32;1", "33"):
+        coloured = coloured.replace(f"\033[{code}m", "")
+    assert coloured == plain
+
+
+def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert style.of_stream(Terminal()).colour  # type: ignore[arg-type]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not style.of_stream(Terminal()).colour  # type: ignore[arg-type]
