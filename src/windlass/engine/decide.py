@@ -135,18 +135,11 @@ class _Loop:
         self,
     ) -> tuple[dict[str, templates.GroupTemplate], dict[str, templates.GroupTemplate]]:
         snapshot = self._seen.snapshot
-        members = [
-            templates.Member(
-                node,
-                self._group_of[node.name].id,
-                tuple(snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[node.name])),
-            )
-            for node in self._nodes
-            if node.name in self._group_of
-        ]
         made, remembered = templates.find_templates(
             self._seen.groups,
-            members,
+            self._nodes,
+            self._group_of,
+            lambda name: [snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[name])],
             self._seen.daemon_sets,
             self._memory.volatile.templates,
             lambda node: taints.sanitize(node, self._passing),

@@ -35,29 +35,30 @@ class GroupTemplate:
     pods: tuple[facts.Pod, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A node that exists, its group and its pods."""
-
-    node: facts.Node
-    group: str
-    pods: tuple[facts.Pod, ...]
-
-
 def find_templates(
     groups: Sequence[facts.NodeGroup],
-    members: Sequence[Member],
+    nodes: Sequence[facts.Node],
+    group_of: Mapping[str, facts.NodeGroup],
+    pods_on: Callable[[str], Sequence[facts.Pod]],
     daemon_sets: Sequence[facts.DaemonSet],
     remembered: Mapping[str, GroupTemplate],
     sanitize: Sanitize,
     force_daemon_sets: bool,
     now_s: float,
 ) -> tuple[dict[str, GroupTemplate], dict[str, GroupTemplate]]:
-    """(template by group, what to remember): groups about which nothing is known have none."""
+    """(template by group, what to remember): groups about which nothing is known have none.
+
+    `group_of` and `pods_on` go by node name; the latter is asked of few nodes.
+    """
     found: dict[str, GroupTemplate] = {}
-    for member in members:
-        if member.group not in found and is_good_example(member.node, now_s):
-            found[member.group] = _from_member(member, daemon_sets, sanitize, force_daemon_sets)
+    own = [(node, group_of[node.name].id) for node in nodes if node.name in group_of]
+
+    def learn(node: facts.Node, group: str) -> None:
+        found[group] = _from_example(node, group, pods_on(node.name), daemon_sets, sanitize, force_daemon_sets)
+
+    for node, id in own:
+        if id not in found and is_good_example(node, now_s):
+            learn(node, id)
     ids = {group.id for group in groups}
     remember = {**remembered, **found}
     for group in groups:
@@ -66,11 +67,11 @@ def find_templates(
         if group.id in remembered:
             found[group.id] = remembered[group.id]
         elif group.template is not None:
-            node = _label_as_before(_name(sanitize(group.template), group.id))
-            found[group.id] = GroupTemplate(node, _missing_daemons(node, daemon_sets, frozenset(), force=True))
-    for member in members:
-        if member.group not in found:
-            found[member.group] = _from_member(member, daemon_sets, sanitize, force_daemon_sets)
+            made = _label_as_before(_name(sanitize(group.template), group.id))
+            found[group.id] = GroupTemplate(made, _missing_daemons(made, daemon_sets, frozenset(), force=True))
+    for node, id in own:
+        if id not in found:
+            learn(node, id)
     return found, {group: template for group, template in remember.items() if group in ids}
 
 
@@ -86,11 +87,16 @@ def is_good_example(node: facts.Node, now_s: float) -> bool:
     )
 
 
-def _from_member(
-    member: Member, daemon_sets: Sequence[facts.DaemonSet], sanitize: Sanitize, force: bool
+def _from_example(
+    example: facts.Node,
+    group: str,
+    pods: Iterable[facts.Pod],
+    daemon_sets: Sequence[facts.DaemonSet],
+    sanitize: Sanitize,
+    force: bool,
 ) -> GroupTemplate:
-    node = _name(sanitize(member.node), member.group)
-    staying = [pod for pod in member.pods if not pod.is_terminating]
+    node = _name(sanitize(example), group)
+    staying = [pod for pod in pods if not pod.is_terminating]
     kept = tuple(pod for pod in staying if pod_traits.is_mirror(pod) or pod_traits.is_daemonset(pod))
     running = frozenset(pod.owner.uid for pod in staying if pod.owner is not None and pod.owner.kind == "DaemonSet")
     return GroupTemplate(node, kept + _missing_daemons(node, daemon_sets, running, force))
