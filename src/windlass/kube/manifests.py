@@ -20,14 +20,19 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The one written in C is ten times as fast; it is there unless PyYAML was built without."""
 
 _TAG = "tag:yaml.org,2002:"
+_EXPONENT = "(?:[eE][-+]?[0-9]+)?"
 _PLAIN: tuple[tuple[str, str, str], ...] = (
     ("bool", "yYnNtTfFoO", r"[yYnN]|yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF"),
     ("null", "~nN\0", r"~|null|Null|NULL|"),
-    ("int", "-+0123456789", r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)"),
+    (
+        "int",
+        "-+0123456789",
+        r"[-+]?(?:0b_*[01][01_]*|0o_*[0-7][0-7_]*|0x_*[0-9a-fA-F][0-9a-fA-F_]*|0[0-7_]*|[1-9][0-9_]*)",
+    ),
     (
         "float",
         "-+.0123456789",
-        r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.nan",
+        rf"[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?){_EXPONENT}|[-+]?\.(?:inf|Inf|INF)|\.nan",
     ),
     ("merge", "<", r"<<"),
 )
