@@ -107,10 +107,21 @@ def read_document(body: bytes, content_type: str) -> Any:
             raise status.bad_request(f"the object provided is unrecognized: {error}") from None
     if content_type in ("application/yaml", "application/apply-patch+yaml"):
         try:
-            return yaml.load(body, Loader=_YAML)
+            return _with_text_keys(yaml.load(body, Loader=_YAML))
         except yaml.YAMLError as error:
             raise status.bad_request(f"error decoding YAML: {error}") from None
     raise status.unsupported_media_type(("application/json", "application/yaml"))
+
+
+def _with_text_keys(value: Any) -> Any:
+    """YAML has keys of any kind, JSON has text: `on: x` is a key `true`."""
+    if isinstance(value, dict):
+        return {_key(key): _with_text_keys(item) for key, item in value.items()}
+    return [_with_text_keys(item) for item in value] if isinstance(value, list) else value
+
+
+def _key(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
 
 
 class _YAML(yaml.CSafeLoader):

@@ -51,7 +51,7 @@ def _apply(root: Any, operation: Json) -> Any:
         case "remove":
             return _remove(root, path)
         case "replace":
-            _get(root, path)
+            # Of maps, the real server replaces what is not there as well.
             return _replace(root, path, _value(operation))
         case "move":
             source = _split(operation.get("from", ""))
@@ -130,8 +130,10 @@ def _replace(root: Any, path: list[str], value: Any) -> Any:
     parent, step = _get(root, path[:-1]), path[-1]
     if isinstance(parent, list):
         parent[_index(parent, step, len(parent) - 1)] = value
-    else:
+    elif isinstance(parent, dict):
         parent[step] = value
+    else:
+        raise CannotApply(f"nothing can be replaced in {'/'.join(path[:-1])}")
     return root
 
 

@@ -91,6 +91,9 @@ class Watch:
 
     def _offer(self, event: storage.Event) -> None:
         accepts = self._accepts
+        if accepts is None and self._render is None:
+            self._push(event.line(event.type, event.now))
+            return
         if accepts is None:
             type_, stored = event.type, event.now
         else:

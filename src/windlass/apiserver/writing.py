@@ -62,7 +62,8 @@ def track_update(call: Call, new: Json, live: Json | None) -> None:
         found = read_managers(new, live)
     before = live if live is not None else call.resource.zero
     try:
-        set_managers(new, keeper.update(without_managers(before), new, found, call.manager, call.now))
+        bare = without_managers(before) if live is not None else before
+        set_managers(new, keeper.update(bare, new, found, call.manager, call.now))
     except (compare.Untyped, ValueError):
         set_managers(new, {})
 

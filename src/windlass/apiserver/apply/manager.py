@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from windlass.apiserver.apply import check, compare, fieldset, managers, merge, prune
 from windlass.apiserver.types import model
 
@@ -9,6 +11,8 @@ Fields = fieldset.Fields
 Managers = managers.Managers
 
 MOST_UPDATERS = 10
+_MOST_REMEMBERED = 4096
+_encode = msgspec.json.Encoder().encode
 BEFORE_FIRST_APPLY = "before-first-apply"
 _ANCIENT = "ancient-changes"
 
@@ -54,6 +58,8 @@ class FieldManager:
     """What this endpoint cannot change, whatever is sent: never owned through it."""
     zero: model.Json = field(default_factory=dict)
     """The object before it exists."""
+    _remembered: dict[tuple[str, bytes], compare.Difference] = field(default_factory=dict)
+    """What the parts of objects created lately own: objects made from one template share most of theirs."""
 
     def update(self, live: model.Json, new: model.Json, owners: Managers, manager: str, now: str) -> Managers:
         """The managers after someone has written `new` over `live`. Neither carries managedFields.
@@ -65,7 +71,10 @@ class FieldManager:
         return _cap(self._take(live, new, owners, manager, now))
 
     def _take(self, live: model.Json, new: model.Json, owners: Managers, manager: str, now: str) -> Managers:
-        changed = compare.compare(live, new, self.type).without(self.ignored)
+        if live is self.zero:
+            changed = self._compare_with_nothing(new)
+        else:
+            changed = compare.compare(live, new, self.type).without(self.ignored)
         written = fieldset.union(changed.modified, changed.added)
         left = self._yield_to(owners, written, changed.removed)
         mine = fieldset.difference(fieldset.subtract_trees(written, self.ignored), _NEVER_OWNED)
@@ -75,6 +84,31 @@ class FieldManager:
             fields = fieldset.union(before.fields, mine) if before else mine
             left[identity] = managers.Entry(fields, self.api_version, now)
         return left
+
+    def _compare_with_nothing(self, new: model.Json) -> compare.Difference:
+        """What a new object has that no object has, part by part."""
+        found = compare.Difference()
+        for name, value in new.items():
+            if f"f:{name}" in self.ignored:
+                continue
+            part = self._recall(name, value) if name != "metadata" else self._compare_part(name, value)
+            found.removed |= part.removed
+            found.modified |= part.modified
+            found.added |= part.added
+        return found
+
+    def _recall(self, name: str, value: object) -> compare.Difference:
+        key = (name, _encode(value))
+        part = self._remembered.get(key)
+        if part is None:
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered.clear()
+            part = self._remembered[key] = self._compare_part(name, value)
+        return part
+
+    def _compare_part(self, name: str, value: object) -> compare.Difference:
+        before = {name: self.zero[name]} if name in self.zero else {}
+        return compare.compare(before, {name: value}, self.type).without(self.ignored)
 
     def _yield_to(self, owners: Managers, written: Fields, removed: Fields) -> Managers:
         """The other managers without what was written over or removed. Those of unknown versions go."""
