@@ -62,15 +62,15 @@ def _refuse(decision: decide.Decision, world: World) -> dict[str, facts.Instance
 def tell(decision: decide.Decision, world: World, seen: Observation, now_s: float) -> Json:
     """A decision in the recording's words."""
     story = decision.story
-    told: Json = {"scale_up": tell_scale_up(story.scale_ups[0]), "scale_down": tell_scale_down(decision, seen)}
+    told: Json = {"scale_up": tell_scale_up(story.scale_ups[0], seen), "scale_down": tell_scale_down(decision, seen)}
     backoffs = decision.memory.durable.health.backoffs
     waiting = {group: found for group in backoffs if (found := backoff.find(backoffs, group, now_s)) is not None}
     optional: Json = {
-        "scale_up_more": [tell_scale_up(one) for one in story.scale_ups[1:]],
+        "scale_up_more": [tell_scale_up(one, seen) for one in story.scale_ups[1:]],
         "backoff": {group: found.error.code for group, found in waiting.items()},
         "upcoming": dict(story.upcoming),
         "unhealthy_groups": list(story.unhealthy),
-        "events": tell_events(decision),
+        "events": tell_events(decision, seen),
         **tell_marks(decision, world),
     }
     told |= {key: value for key, value in optional.items() if value}
@@ -115,15 +115,15 @@ def tell_marks(decision: decide.Decision, world: World) -> Json:
     return {mark: sorted(nodes) for mark, nodes in marks.items()}
 
 
-def tell_events(decision: decide.Decision) -> Json:
+def tell_events(decision: decide.Decision, seen: Observation) -> Json:
     """Events that pods and nodes get. A round that raises something tells nobody that it was not for them."""
     helped: Counter[str] = Counter()
     left: Counter[str] = Counter()
     for proposal in decision.story.scale_ups:
         if proposal.result is proposing.Result.SUCCESSFUL:
-            helped.update(_count(proposal.helped))
+            helped.update(_count(proposal.helped, seen))
         elif proposal.result is not proposing.Result.ERROR:
-            left.update(_count(pod for alike in proposal.remaining for pod in alike.pods))
+            left.update(_count((row for alike in proposal.remaining for row in alike.rows), seen))
     cleaned = [
         one.node for one in decision.plan if isinstance(one, plan.RemoveTaint) and one.key == taints.TO_BE_DELETED
     ]
@@ -152,7 +152,7 @@ def count(told: Json) -> Json:
     return counted
 
 
-def tell_scale_up(proposal: proposing.Proposal) -> Json:
+def tell_scale_up(proposal: proposing.Proposal, seen: Observation) -> Json:
     told: Json = {"result": str(proposal.result)}
     if proposal.result is proposing.Result.ERROR:
         told["error"] = "cloudProviderError"
@@ -165,9 +165,9 @@ def tell_scale_up(proposal: proposing.Proposal) -> Json:
             key=lambda group: str(group["id"]),
         )
     if proposal.helped:
-        told["pods_triggered"] = _count(proposal.helped)
+        told["pods_triggered"] = _count(proposal.helped, seen)
     if proposal.awaiting:
-        told["pods_await"] = _count(proposal.awaiting)
+        told["pods_await"] = _count(proposal.awaiting, seen)
     if proposal.remaining:
         told["pods_remain"] = _tell_remaining(proposal)
     return told
@@ -176,7 +176,7 @@ def tell_scale_up(proposal: proposing.Proposal) -> Json:
 def _tell_remaining(proposal: proposing.Proposal) -> list[Json]:
     counted: Counter[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]] = Counter()
     for alike in proposal.remaining:
-        counted[_class_of(alike.pods[0].key), tuple(sorted(alike.rejected.items()))] += len(alike.pods)
+        counted[_class_of(alike.pod.key), tuple(sorted(alike.rejected.items()))] += len(alike.rows)
     skipped = {group: list(reasons) for group, reasons in proposal.skipped.items()}
     return sorted(
         (
@@ -271,8 +271,8 @@ def _sort(told: Json, key: str, by: str) -> None:
         told[key] = sorted(told[key], key=lambda one: str(one[by]))
 
 
-def _count(pods: Iterable[facts.Pod]) -> dict[str, int]:
-    return dict(Counter(_class_of(pod.key) for pod in pods))
+def _count(rows: Iterable[int], seen: Observation) -> dict[str, int]:
+    return dict(Counter(_class_of(seen.snapshot.pods.key(row)) for row in rows))
 
 
 def _class_of(key: str) -> str:

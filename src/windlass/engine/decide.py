@@ -374,7 +374,7 @@ class _Loop:
         drains = dict(durable.drains)
         for name in going:
             group = self._group_of[name].id
-            evict = tuple(scene.snapshot.pod(row).key for row in moves[name].move)
+            evict = tuple(map(scene.snapshot.pods.key, moves[name].move))
             self._plan.append(plan.Drain(name, group, evict))
             drains[name] = DrainBegun(group, self._now_s, not evict)
             asked = requests.shrink(asked, group, name, self._now_s)

@@ -13,9 +13,10 @@ How far likeness goes is a setting:
 """
 
 import enum
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from windlass.engine import facts, pod_traits
+from windlass.engine.snapshot import Snapshot
 
 MAX_GROUPS_PER_CONTROLLER = 10
 
@@ -34,6 +35,21 @@ def partition(pods: Iterable[facts.Pod], grouping: Grouping = Grouping.BY_CONTRO
     if grouping is Grouping.BY_LIKENESS:
         return _by_likeness(pods)
     return _by_controller(pods)
+
+
+def partition_rows(snapshot: Snapshot, rows: Sequence[int], grouping: Grouping) -> list[list[int]]:
+    """The same partition of a snapshot's pods, by their rows: pods of one kind with equal labels are alike."""
+    table = snapshot.pods
+    kinds = table.kind_ids[list(rows)].tolist()
+    labels = table.labels
+    if grouping is Grouping.BY_LIKENESS:
+        known: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+        for row, kind in zip(rows, kinds, strict=True):
+            known.setdefault((kind, labels[row]), []).append(row)
+        return list(known.values())
+    position = {table.uids[row] or table.key(row): row for row in rows}
+    pods = [snapshot.pod(row) for row in rows]
+    return [[position[pod.uid or pod.key] for pod in group] for group in _by_controller(pods)]
 
 
 def _by_controller(pods: Iterable[facts.Pod]) -> tuple[Group, ...]:

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from windlass.engine import dtypes, facts, interning
 
@@ -94,6 +95,15 @@ class PodTable:
         self.labels[row] = ()
         self._shape_ids[row] = self._node_rows[row] = dtypes.ABSENT
         self._dead.append(row)
+
+    @property
+    def created_s(self) -> npt.NDArray[np.float64]:
+        """float64 (n_rows): when the pod was created."""
+        return self._created_s[: len(self.names)]
+
+    def key(self, row: int) -> str:
+        """The pod's namespace/name."""
+        return f"{self.kind(row).namespace}/{self.names[row]}"
 
     def kind(self, row: int) -> Kind:
         return self.kinds[self._kind_ids[row]]

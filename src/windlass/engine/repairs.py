@@ -12,7 +12,7 @@ repairs lead to are part of the answer, because the rest of the loop goes by the
 """
 
 import enum
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from windlass.engine import following, health, settings
@@ -93,7 +93,7 @@ def plan(groups: Collection[NodeGroup], found: Health, chosen: settings.Settings
     sizes = _remove(sizes, unregistered)
     if not found.verdict.is_healthy:
         return Repairs(tuple(reverts), tuple(unregistered), (), (), sizes, {}, Stop.UNHEALTHY)
-    uncreated = _remove_uncreated(groups, sizes, chosen)
+    uncreated = _remove_uncreated(_without(groups, unregistered), sizes, chosen)
     sizes = _remove(sizes, uncreated)
     fixes = _fix(groups, found, sizes, chosen, now_s)
     sizes = _lower(sizes, fixes)
@@ -138,6 +138,16 @@ def _remove_uncreated(groups: Iterable[NodeGroup], sizes: Sizes, chosen: setting
             going = _complete(group, doomed, chosen)
             removals.append(Removal(group.id, going, is_forced, group.min_size, sizes[group.id]))
     return removals
+
+
+def _without(groups: Iterable[NodeGroup], removals: Iterable[Removal]) -> Iterator[NodeGroup]:
+    """The groups as they are when these instances are gone."""
+    gone = {removal.group: frozenset(removal.instances) for removal in removals if removal.is_possible}
+    for group in groups:
+        if group.id in gone:
+            left = (each for each in group.instances if each.provider_id not in gone[group.id])
+            group = replace(group, instances=tuple(left))
+        yield group
 
 
 def _complete(group: NodeGroup, doomed: Sequence[str], chosen: settings.Settings) -> tuple[str, ...]:

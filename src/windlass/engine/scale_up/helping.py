@@ -4,7 +4,7 @@ The snapshot is the loop's fork: nodes that are on their way are in it, expendab
 already are bound to it there, so that whoever looks next sees them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from windlass.engine import dtypes, equivalence, facts, placing, pod_traits, searching
 from windlass.engine.expanders import chain
 from windlass.engine.observation import Observation
+from windlass.engine.pods import Kind
 from windlass.engine.scale_up import balancing, pending, proposing, quotas, similarity
 from windlass.engine.settings import Settings
 from windlass.engine.snapshot import Snapshot
@@ -52,26 +53,38 @@ def settle_nominated(snapshot: Snapshot, rows: Sequence[int], cutoff: int) -> No
 
 def find_helpless(
     snapshot: Snapshot, waiting: pending.Waiting, search: searching.Search, settings: Settings, now_s: float
-) -> list[facts.Pod]:
-    """Pods that no node has room for, and that a new node could help now."""
-    cutoff = settings.pods.expendable_pods_priority_cutoff
-    rows = [
-        row
-        for row in (*waiting.unschedulable, *waiting.unprocessed)
-        if not pending.is_expendable(snapshot.shape_of_row(row).spec, cutoff)
-    ]
+) -> list[int]:
+    """Rows of the pods that no node has room for, and that a new node could help now."""
+    rows = [*waiting.unschedulable, *waiting.unprocessed]
+    worthy = _judge_shapes(
+        snapshot, rows, lambda spec: not pending.is_expendable(spec, settings.pods.expendable_pods_priority_cutoff)
+    )
     placer = placing.Placer(snapshot, settings.filters)
-    found = searching.find_places(placer, rows, search, snapshot.nodes.alive.copy())
+    found = searching.find_places(placer, worthy, search, snapshot.nodes.alive.copy())
     search.hints.drop_old()
-    helpless = [snapshot.pod(row) for row in sorted(found.failed)]
-    delay_s = settings.pods.new_pod_scale_up_delay_s
-    return [pod for pod in helpless if not pod_traits.is_daemonset(pod) and pending.is_old_enough(pod, delay_s, now_s)]
+    table = snapshot.pods
+    daemons = {kind: _is_daemonset(table.kinds[kind]) for kind in set(table.kind_ids[found.failed].tolist())}
+    helpless = [row for row in sorted(found.failed) if not daemons[int(table.kind_ids[row])]]
+    return pending.find_old_enough(snapshot, helpless, settings.pods.new_pod_scale_up_delay_s, now_s)
+
+
+def _judge_shapes(snapshot: Snapshot, rows: Sequence[int], judge: Callable[[facts.PodSpec], bool]) -> list[int]:
+    """The rows whose specs pass; each spec is judged once."""
+    shape_ids = snapshot.pods.shape_ids[list(rows)].tolist()
+    passed = {number: judge(snapshot.shapes[number].spec) for number in set(shape_ids)}
+    return [row for row, number in zip(rows, shape_ids, strict=True) if passed[number]]
+
+
+def _is_daemonset(kind: Kind) -> bool:
+    return (kind.owner is not None and kind.owner.kind == "DaemonSet") or (
+        dict(kind.annotations).get(pod_traits.DAEMONSET_POD) == "true"
+    )
 
 
 def help_pods(
     seen: Observation,
     snapshot: Snapshot,
-    helpless: Sequence[facts.Pod],
+    helpless: Sequence[int],
     groups: proposing.Groups,
     ready_nodes: int,
     settings: Settings,
@@ -85,7 +98,7 @@ def help_pods(
     if limit > 0 and ready_nodes >= limit:
         remaining = tuple(alike_pods(snapshot, helpless, settings))
         return Helped((proposing.Proposal(proposing.Result.LIMITED_BY_MAX_NODES_TOTAL, remaining=remaining),))
-    if not settings.pods.bypassed_scheduler_names and pending.are_all_new(helpless, now_s):
+    if not settings.pods.bypassed_scheduler_names and pending.are_all_new(snapshot, helpless, now_s):
         return Helped((proposing.Proposal(proposing.Result.IN_COOLDOWN),), wait_for_more=True)
     if settings.scale_up.salvo_scale_up:
         return Helped(tuple(_salvo(seen, snapshot, helpless, groups, settings, rng)), was_tried=True)
@@ -96,7 +109,7 @@ def help_pods(
 def _salvo(
     seen: Observation,
     snapshot: Snapshot,
-    helpless: Sequence[facts.Pod],
+    helpless: Sequence[int],
     groups: proposing.Groups,
     settings: Settings,
     rng: np.random.Generator,
@@ -107,8 +120,8 @@ def _salvo(
         proposer = make_proposer(seen, snapshot, groups, settings, rng)
         proposal = proposer.propose(alike_pods(snapshot, left, settings))
         yield proposal
-        helped = {pod.uid or pod.key for pod in proposal.helped}
-        left = [pod for pod in left if (pod.uid or pod.key) not in helped]
+        helped = set(proposal.helped)
+        left = [row for row in left if row not in helped]
         if proposal.result is not proposing.Result.SUCCESSFUL or not helped or not left:
             return
         groups = _take_for_granted(snapshot, groups, proposal, settings)
@@ -128,17 +141,19 @@ def _take_for_granted(
         for pod in template.pods:
             snapshot.place_many(snapshot.shape_of(pod), rows, np.ones(len(rows), dtypes.RESOURCE))
         upcoming |= dict.fromkeys(names, group)
-    pod_rows = [snapshot.pods.rows[pod.uid or pod.key] for pod in proposal.helped]
     new_nodes = np.arange(snapshot.nodes.count) >= first
-    searching.find_places(placing.Placer(snapshot, settings.filters), pod_rows, searching.Search(), new_nodes)
+    searching.find_places(placing.Placer(snapshot, settings.filters), proposal.helped, searching.Search(), new_nodes)
     grown = tuple(replace(group, target_size=sizes.get(group.id, group.target_size)) for group in groups.all)
     return replace(groups, all=grown, upcoming=upcoming)
 
 
-def alike_pods(snapshot: Snapshot, pods: Sequence[facts.Pod], settings: Settings) -> list[proposing.Alike]:
+def alike_pods(snapshot: Snapshot, rows: Sequence[int], settings: Settings) -> list[proposing.Alike]:
     by_likeness = settings.deviations.group_pods_by_likeness
     grouping = equivalence.Grouping.BY_LIKENESS if by_likeness else equivalence.Grouping.BY_CONTROLLER
-    return [proposing.Alike(snapshot.shape_of(group[0]), group) for group in equivalence.partition(pods, grouping)]
+    return [
+        proposing.Alike(snapshot.shape_of_row(group[0]), tuple(group), snapshot.pod(group[0]))
+        for group in equivalence.partition_rows(snapshot, rows, grouping)
+    ]
 
 
 def make_proposer(

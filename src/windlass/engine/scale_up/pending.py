@@ -4,8 +4,10 @@ A pod asks for help if the scheduler said that it fits nowhere (or has not looke
 autoscaler go ahead of it), nobody is being preempted for it, it is worth a node, and it is not too young.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from windlass.engine import facts, gpus
 from windlass.engine.snapshot import Snapshot
@@ -32,9 +34,11 @@ def arrange(snapshot: Snapshot, bypassed: Collection[str], allowed: Collection[s
     unschedulable: list[int] = []
     unprocessed: list[int] = []
     nominated: list[int] = []
-    for row in snapshot.waiting():
-        kind = snapshot.pods.kind(row)
-        deleted_s, unschedulable_since_s = snapshot.pods.times.get(row, (None, None))
+    table = snapshot.pods
+    rows = snapshot.waiting()
+    for row, kind_id in zip(rows, table.kind_ids[rows].tolist(), strict=True):
+        kind = table.kinds[kind_id]
+        deleted_s, unschedulable_since_s = table.times.get(row, (None, None))
         if (allowed and kind.scheduler not in allowed) or deleted_s is not None:
             continue
         if kind.nominated_node:
@@ -51,23 +55,26 @@ def is_expendable(spec: facts.PodSpec, cutoff: int) -> bool:
     return spec.priority is not None and spec.priority < cutoff
 
 
-def is_old_enough(pod: facts.Pod, delay_s: float, now_s: float) -> bool:
-    """Has the pod waited longer than the delay, or than its own, where that is longer?"""
-    if pod.scale_up_delay_s is not None:
-        delay_s = max(delay_s, pod.scale_up_delay_s)
-    return now_s - pod.created_s > delay_s
+def find_old_enough(snapshot: Snapshot, rows: Sequence[int], delay_s: float, now_s: float) -> list[int]:
+    """Pods that have waited longer than the delay, or than their own, where that is longer."""
+    kinds = [snapshot.pods.kind(row).scale_up_delay_s for row in rows]
+    delays = np.array([delay_s if own is None else max(delay_s, own) for own in kinds])
+    old = now_s - snapshot.pods.created_s[list(rows)] > delays
+    return [row for row, is_old in zip(rows, old.tolist(), strict=True) if is_old]
 
 
-def are_all_new(pods: Sequence[facts.Pod], now_s: float) -> bool:
+def are_all_new(snapshot: Snapshot, rows: Sequence[int], now_s: float) -> bool:
     """Are these pods so new that more are likely to come?"""
-    if _oldest(pods, now_s) + YOUNG_S > now_s:
+    created_s = snapshot.pods.created_s[list(rows)]
+    if min(float(created_s.min()), now_s) + YOUNG_S > now_s:
         return True
-    with_gpu = [pod for pod in pods if _asks_for_gpu(pod.spec)]
-    return bool(with_gpu) and _oldest(with_gpu, now_s) + YOUNG_WITH_GPU_S > now_s
+    asks = {shape_id: _asks_for_gpu(snapshot.shapes[shape_id].spec) for shape_id in _shape_ids(snapshot, rows)}
+    with_gpu = np.array([asks[shape_id] for shape_id in snapshot.pods.shape_ids[list(rows)].tolist()])
+    return bool(with_gpu.any()) and float(created_s[with_gpu].min()) + YOUNG_WITH_GPU_S > now_s
 
 
-def _oldest(pods: Iterable[facts.Pod], now_s: float) -> float:
-    return min((pod.created_s for pod in pods), default=now_s)
+def _shape_ids(snapshot: Snapshot, rows: Sequence[int]) -> set[int]:
+    return set(snapshot.pods.shape_ids[list(rows)].tolist())
 
 
 def _asks_for_gpu(spec: facts.PodSpec) -> bool:

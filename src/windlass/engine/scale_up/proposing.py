@@ -8,8 +8,6 @@ import enum
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from windlass.engine import facts, predicates, shapes
 from windlass.engine.estimator import binpacking, limits
 from windlass.engine.expanders import chain
@@ -63,7 +61,10 @@ class Alike:
     """Pending pods that are treated alike, and what the groups say of them."""
 
     shape: shapes.Shape
-    pods: tuple[facts.Pod, ...]
+    rows: tuple[int, ...]
+    """Of the snapshot."""
+    pod: facts.Pod
+    """One of them."""
     rejected: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Reasons by group."""
     accepted: list[str] = field(default_factory=list)
@@ -76,11 +77,12 @@ class Proposal:
 
     result: Result
     increases: tuple[balancing.Increase, ...] = ()
-    helped: tuple[facts.Pod, ...] = ()
+    helped: tuple[int, ...] = ()
+    """Rows of the pods that get a place."""
     remaining: tuple[Alike, ...] = ()
     """Pods that no group accepts."""
-    awaiting: tuple[facts.Pod, ...] = ()
-    """Pods that another group could help in a later loop."""
+    awaiting: tuple[int, ...] = ()
+    """Rows of pods that another group could help in a later loop."""
     skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     considered: tuple[Alike, ...] = ()
     """All pods that were to be helped."""
@@ -141,7 +143,7 @@ class Proposer:
             tuple(increases),
             helped=_pods_of(best, pending),
             remaining=_refused(pending),
-            awaiting=tuple(pod for one in pending if one.accepted and best.group in one.rejected for pod in one.pods),
+            awaiting=tuple(row for one in pending if one.accepted and best.group in one.rejected for row in one.rows),
             skipped=skipped,
             considered=tuple(pending),
             choice=choice,
@@ -237,7 +239,7 @@ class Proposer:
         template = self._groups.templates[group.id]
         similar = self._find_similar(group, schedulable)
         pod_groups = [
-            binpacking.PodGroup(self._pending[position].shape, len(self._pending[position].pods))
+            binpacking.PodGroup(self._pending[position].shape, len(self._pending[position].rows))
             for position in positions
         ]
         estimate = binpacking.estimate(
@@ -250,7 +252,7 @@ class Proposer:
             scatter=self._situation.rng if self._bounds.scatter else None,
         )
         helped = tuple(
-            Helped(self._pending[position].pods[0], count)
+            Helped(self._pending[position].pod, count)
             for position, count in zip(positions, estimate.placed, strict=True)
             if count
         )
@@ -341,12 +343,7 @@ def _reject_everywhere(pending: Sequence[Alike], groups: Mapping[str, object], r
         one.accepted.clear()
 
 
-def _pods_of(best: Option, pending: Sequence[Alike]) -> tuple[facts.Pod, ...]:
-    """The pods that the option helps: of each group of pods alike the first ones."""
-    by_first = {id(one.pods[0]): one for one in pending}
-    return tuple(pod for helped in best.pods for pod in by_first[id(helped.pod)].pods[: helped.count])
-
-
-def seeded(loop: int, seed: int = 0) -> np.random.Generator:
-    """The generator of one loop: the same loop of the same settings draws the same numbers."""
-    return np.random.default_rng((seed, loop))
+def _pods_of(best: Option, pending: Sequence[Alike]) -> tuple[int, ...]:
+    """Rows of the pods that the option helps: of each group of pods alike the first ones."""
+    by_pod = {id(one.pod): one for one in pending}
+    return tuple(row for helped in best.pods for row in by_pod[id(helped.pod)].rows[: helped.count])
