@@ -1,12 +1,13 @@
 """Clusters for the tests of health: groups with nodes in chosen states, and instances without nodes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from windlass.engine import facts, health, repairs, settings
+from windlass.engine import facts, health, repairs, requests, settings
 
 NOW_S = 100_000.0
 LONG_AGO_S = NOW_S - 86_400.0
+PROVISION_S = settings.GroupDefaults().max_node_provision_time_s
 PEER = settings.Settings.cluster_autoscaler()
 WINDLASS = settings.Settings()
 STOCKOUT = facts.InstanceError("OutOfResources", "STOCKOUT", "no machines left")
@@ -75,6 +76,12 @@ class Cluster:
         self.members = [member for member in self.members if member.name not in gone] + list(members)
         self.group_of = {name: other for name, other in self.group_of.items() if name not in gone}
         self.group_of |= {member.name: made for member in members}
+        return self
+
+    def asks(self, group: str, by: int, at_s: float) -> "Cluster":
+        """Remember that the group was raised; `has` raises it."""
+        grown = requests.grow(self.memory.requests, group, by, at_s, PROVISION_S)
+        self.memory = replace(self.memory, requests=grown)
         return self
 
     def look(self, now_s: float = NOW_S) -> tuple[health.Health, repairs.Repairs]:
