@@ -157,3 +157,10 @@ def test_both_presets_are_complete() -> None:
         if field != "quiet_window_max_s":
             assert getattr(deviations.WINDLASS, field)
             assert not getattr(deviations.NONE, field)
+
+
+def test_every_deviation_is_explained() -> None:
+    explained = (Path(__file__).parents[2] / "docs" / "deviations.md").read_text()
+    for flag in flags.FLAGS.values():
+        if flag.group == "deviations":
+            assert f"`--{flag.name}" in explained
