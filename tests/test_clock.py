@@ -92,3 +92,33 @@ def test_the_real_clock_goes_on() -> None:
     before, after = asyncio.run(scenario())
     assert after >= before
     assert real.now_s() > 1.7e9
+
+
+def test_what_is_done_in_time_counts_and_what_is_not_is_cancelled() -> None:
+    virtual = clock.Virtual()
+    ended: list[float] = []
+
+    async def act(seconds: float) -> str:
+        try:
+            await virtual.sleep(seconds)
+            return "done"
+        finally:
+            ended.append(virtual.monotonic_s())
+
+    async def scenario() -> None:
+        assert await clock.within(virtual, 10.0, act(4.0)) == "done"
+        with pytest.raises(TimeoutError):
+            await clock.within(virtual, 10.0, act(40.0))
+
+    virtual.run(scenario())
+    assert ended == [4.0, 14.0]
+
+
+def test_a_failure_in_time_is_raised() -> None:
+    virtual = clock.Virtual()
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        virtual.run(clock.within(virtual, 1.0, fail()))

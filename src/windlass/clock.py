@@ -77,6 +77,21 @@ class Virtual:
         self._elapsed_s += seconds
 
 
+async def within(time: Clock, seconds: float, act: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives, if it does so in time by this clock; otherwise it is cancelled, and TimeoutError."""
+    acting = asyncio.ensure_future(act)
+    waiting = asyncio.ensure_future(time.sleep(seconds))
+    try:
+        await asyncio.wait((acting, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if not acting.done():
+            raise TimeoutError(f"not done within {seconds:g} s")
+        return acting.result()
+    finally:
+        for task in (acting, waiting):
+            task.cancel()
+        await asyncio.gather(acting, waiting, return_exceptions=True)
+
+
 class _Loop(asyncio.SelectorEventLoop):
     """An event loop whose time is a virtual clock's."""
 

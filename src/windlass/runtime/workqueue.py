@@ -1,0 +1,154 @@
+"""The work queue: keys that need attention.
+
+A key that is added twice is handled once. A key that is added while it is being handled is handled again afterwards,
+and never by two at once. A key whose handling failed comes back after a while, and after a longer one each time.
+"""
+
+import asyncio
+import heapq
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from windlass import clock
+from windlass.kube import throttle
+
+K = TypeVar("K", bound=Hashable)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How fast failures come back."""
+
+    first_s: float = 0.005
+    """The wait after a key's first failure; it doubles with each one after."""
+    limit_s: float = 1000.0
+    qps: float = 10.0
+    """Failures of all keys together that come back each second, in the long run."""
+    burst: int = 100
+
+
+class WorkQueue(Generic[K]):
+    """Keys, in the order they were added."""
+
+    def __init__(self, time: clock.Clock, settings: Settings | None = None) -> None:
+        self._clock = time
+        self._settings = settings or Settings()
+        self._throttle = throttle.Throttle(self._settings.qps, self._settings.burst, time)
+        self._ready: deque[K] = deque()
+        self._wanted: set[K] = set()
+        """Keys that are ready, or will be as soon as their handling ends."""
+        self._handled: set[K] = set()
+        self._later: list[tuple[float, int, K]] = []
+        self._due_s: dict[K, float] = {}
+        self._failures: dict[K, int] = {}
+        self._added = 0
+        self._changed = asyncio.Event()
+
+    def add(self, key: K) -> None:
+        """It needs attention now."""
+        if key in self._wanted:
+            return
+        self._wanted.add(key)
+        if key not in self._handled:
+            self._ready.append(key)
+            self._changed.set()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """It needs attention in a while; if that was said before, the earlier of the two times counts."""
+        if seconds <= 0.0:
+            self.add(key)
+            return
+        due_s = self._clock.monotonic_s() + seconds
+        if due_s < self._due_s.get(key, due_s + 1.0):
+            self._added += 1
+            self._due_s[key] = due_s
+            heapq.heappush(self._later, (due_s, self._added, key))
+            self._changed.set()
+
+    def retry(self, key: K) -> float:
+        """Its handling failed: it comes back after a while, which is returned in seconds."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        own_s = min(self._settings.first_s * 2.0 ** min(failures - 1, 62), self._settings.limit_s)
+        wait_s = max(own_s, self._throttle.reserve())
+        self.add_after(key, wait_s)
+        return wait_s
+
+    def forget(self, key: K) -> None:
+        """Its handling succeeded: failures start to count anew."""
+        self._failures.pop(key, None)
+
+    async def get(self) -> K:
+        """The next key, as soon as there is one. Whoever got it says `done` when done with it."""
+        while True:
+            self._move_due()
+            if self._ready:
+                key = self._ready.popleft()
+                self._wanted.discard(key)
+                self._handled.add(key)
+                return key
+            self._changed.clear()
+            await self._wait()
+
+    def done(self, key: K) -> None:
+        self._handled.discard(key)
+        if key in self._wanted:
+            self._ready.append(key)
+            self._changed.set()
+
+    def __len__(self) -> int:
+        """Keys that are ready to be handled."""
+        self._move_due()
+        return len(self._ready)
+
+    def failures(self, key: K) -> int:
+        """How often its handling failed in a row."""
+        return self._failures.get(key, 0)
+
+    def _move_due(self) -> None:
+        now_s = self._clock.monotonic_s()
+        while self._later and self._later[0][0] <= now_s:
+            due_s, _, key = heapq.heappop(self._later)
+            if self._due_s.get(key) == due_s:
+                del self._due_s[key]
+                self.add(key)
+
+    async def _wait(self) -> None:
+        if not self._later:
+            await self._changed.wait()
+            return
+        try:
+            await clock.within(self._clock, self._later[0][0] - self._clock.monotonic_s(), self._changed.wait())
+        except TimeoutError:
+            return
+
+
+async def work(queue: WorkQueue[K], handle: Callable[[K], Awaitable[float | None]], workers: int = 1) -> None:
+    """Handle keys until cancelled.
+
+    A handler returns None, or the seconds after which to look at the key again. One that fails is logged and called
+    again later.
+    """
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workers):
+            group.create_task(_work(queue, handle))
+
+
+async def _work(queue: WorkQueue[K], handle: Callable[[K], Awaitable[float | None]]) -> None:
+    while True:
+        key = await queue.get()
+        try:
+            again_s = await handle(key)
+        except Exception:
+            wait_s = queue.retry(key)
+            _log.exception("%s: failed %d times, again in %.3g s", key, queue.failures(key), wait_s)
+        else:
+            queue.forget(key)
+            if again_s is not None:
+                queue.add_after(key, again_s)
+        finally:
+            queue.done(key)
