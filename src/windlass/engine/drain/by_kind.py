@@ -6,7 +6,7 @@ budget rule, which comes last, is asked pod by pod, and the few pods that are te
 together and judged one by one. The outcomes are those of `rules.judge`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from windlass.engine import disruption, facts, pod_traits
@@ -42,28 +42,36 @@ class Judge:
         self._terminating = {row for row, (deleted_s, _) in table.times.items() if deleted_s is not None}
         self._kinds: dict[int, _Shared] = {}
         self._budgets: dict[int, disruption.Positions] = {}
-        self._only_budgets: dict[int, disruption.Positions] = {}
+        self._ordinary: dict[int, disruption.Positions | None] = {}
 
-    def pods_to_move(self, rows: Iterable[int]) -> rules.Moves[int]:
+    def pods_to_move(self, rows: Sequence[int]) -> rules.Moves[int]:
         """What becomes of the pods in these rows, in their order, up to the first that blocks."""
         exhausted: dict[disruption.Positions, Outcome | None] = {}  # nothing is spent while one node is looked at
-
-        def opinion(row: int) -> Outcome | None:
-            positions = self._only_budgets.get(row)
+        move: list[int] = []
+        for row in rows:
+            positions = self._ordinary.get(row) if row in self._ordinary else self._learn(row)
             if positions is None:
-                return self._judge_first(row)
-            if positions not in exhausted:
-                exhausted[positions] = budget.judge(positions, self._context) if positions else None
-            return exhausted[positions]
+                break  # something else than a budget may have a say: the rules decide, from the first pod on
+            if positions and positions not in exhausted:
+                exhausted[positions] = budget.judge(positions, self._context)
+            if positions and exhausted[positions] is not None:
+                break
+            move.append(row)
+        else:
+            return rules.Moves(tuple(move))
+        return rules.sort_out(rows, self.judge, self.is_daemonset)
 
-        return rules.sort_out(rows, opinion, self.is_daemonset)
-
-    def _judge_first(self, row: int) -> Outcome | None:
-        """Judge a row, and remember if only budgets can ever have an opinion on it."""
+    def _learn(self, row: int) -> disruption.Positions | None:
+        """The budgets of an ordinary pod: one on which nothing but its budgets can ever have an opinion."""
         shared = self._share(row)
-        if shared.outcome is None and shared.namespace != system.NAMESPACE and row not in self._terminating:
-            self._only_budgets[row] = self.budgets(row)
-        return self.judge(row)
+        is_ordinary = (
+            shared.outcome is None
+            and not shared.is_daemonset
+            and shared.namespace != system.NAMESPACE
+            and row not in self._terminating
+        )
+        self._ordinary[row] = self.budgets(row) if is_ordinary else None
+        return self._ordinary[row]
 
     def judge(self, row: int) -> Outcome | None:
         """The first opinion on the pod in a row. None where no rule has one: the pod may go."""
