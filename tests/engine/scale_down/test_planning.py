@@ -48,7 +48,12 @@ def reasons(kept: Sequence[Kept]) -> dict[str, str]:
 
 def choose(where: Scene, waited_s: float = UNNEEDED_S + 1, settings: Settings = PEER) -> planning.Choice:
     """What may go if all that is unneeded now has been for so long."""
-    found = look(where, settings=settings)
+    return choose_among(where, look(where, settings=settings), waited_s, settings)
+
+
+def choose_among(
+    where: Scene, found: planning.Look, waited_s: float = UNNEEDED_S + 1, settings: Settings = PEER
+) -> planning.Choice:
     before = replace(found.state, since=dict.fromkeys(found.state.since, NOW_S - waited_s))
     return planning.choose(where, replace(found, state=before), NO_MINIMUM, settings, NOW_S)
 
@@ -312,16 +317,16 @@ def test_no_plan_undercuts_a_minimum_or_splits_a_whole_group(found: Nodes, lowes
 @given(some_nodes, minima)
 def test_every_candidate_gets_exactly_one_answer(found: Nodes, lowest: tuple[int, ...]) -> None:
     where = build(found, lowest)
-    seen, choice = look(where), choose(where)
+    seen = look(where)
+    choice = choose_among(where, seen)
     candidates = planning.find_candidates(where, State(), {}, PEER, NOW_S)
     answered = [*reasons(seen.kept), *reasons(choice.kept), *names(choice.empty), *names(choice.drain)]
     assert sorted(answered) == sorted(candidates)
 
 
 @given(some_nodes, minima)
-def test_planning_twice_gives_the_same(found: Nodes, lowest: tuple[int, ...]) -> None:
-    where = build(found, lowest)
-    assert decide(where) == decide(where) == decide(build(found, lowest))
+def test_the_same_scene_gives_the_same_plan(found: Nodes, lowest: tuple[int, ...]) -> None:
+    assert decide(build(found, lowest)) == decide(build(found, lowest))
 
 
 @given(some_nodes, minima)
