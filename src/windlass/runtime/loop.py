@@ -24,6 +24,8 @@ class Loop:
         self.turns = 0
         self.failures = 0
         """In a row, up to now."""
+        self.first_at_s: float | None = None
+        """When the first turn began, monotonic; None before."""
         self.begun_at_s: float | None = None
         """When the last turn began, monotonic."""
         self.succeeded_at_s: float | None = None
@@ -42,6 +44,7 @@ class Loop:
         while True:
             self._woken.clear()
             self.begun_at_s = self._clock.monotonic_s()
+            self.first_at_s = self.begun_at_s if self.first_at_s is None else self.first_at_s
             await self._take_turn()
             rest_s = self.begun_at_s + self._period_s - self._clock.monotonic_s()
             if rest_s > 0.0 and not self._woken.is_set():

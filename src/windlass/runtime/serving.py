@@ -1,0 +1,65 @@
+"""Serving: health and metrics over HTTP, for the kubelet and for Prometheus."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import prometheus_client
+from aiohttp import web
+
+from windlass import errors
+from windlass.runtime import health
+
+LIVE_PATHS = ("/healthz", "/livez", "/health-check")
+"""`/health-check` is where Cluster Autoscaler answers."""
+READY_PATH = "/readyz"
+METRICS_PATH = "/metrics"
+
+
+def make_app(state: health.Health, registry: prometheus_client.CollectorRegistry) -> web.Application:
+    app = web.Application()
+
+    async def answer_live(_: web.Request) -> web.Response:
+        return _answer(state.complaints(ready=False))
+
+    async def answer_ready(_: web.Request) -> web.Response:
+        return _answer(state.complaints(ready=True))
+
+    async def answer_metrics(_: web.Request) -> web.Response:
+        # Thousands of series take a while to write down: not in the way of a lease that is to be renewed.
+        text = await asyncio.to_thread(prometheus_client.generate_latest, registry)
+        return web.Response(body=text, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
+
+    app.router.add_get(READY_PATH, answer_ready)
+    app.router.add_get(METRICS_PATH, answer_metrics)
+    for path in LIVE_PATHS:
+        app.router.add_get(path, answer_live)
+    return app
+
+
+@contextlib.asynccontextmanager
+async def serve(address: str, app: web.Application) -> AsyncIterator[int]:
+    """Serve at `host:port` (`:8085` is every interface), and give the port."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit():
+        raise errors.InvalidInput(f"address: found {address!r}, expected host:port, such as :8085")
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await _listen(runner, host.strip("[]") or None, int(port), address)
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, host: str | None, port: int, address: str) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        raise errors.InvalidInput(f"address {address}: {error.strerror}") from error
+
+
+def _answer(complaints: dict[str, str]) -> web.Response:
+    if not complaints:
+        return web.Response(text="ok")
+    return web.Response(status=500, text="".join(f"{name}: {why}\n" for name, why in complaints.items()))

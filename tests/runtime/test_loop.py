@@ -1,0 +1,125 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from windlass import clock
+from windlass.runtime import health, loop
+
+
+def play(scenario: Callable[[clock.Virtual], Awaitable[None]]) -> None:
+    virtual = clock.Virtual()
+
+    async def main() -> None:
+        await scenario(virtual)
+
+    virtual.run(main())
+
+
+def test_turns_begin_a_period_apart_and_never_overlap() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        begun: list[float] = []
+        lasts = iter([1.0, 25.0, 0.0, 0.0])
+
+        async def turn() -> None:
+            begun.append(time.monotonic_s())
+            await time.sleep(next(lasts))
+
+        running = asyncio.create_task(loop.Loop("test", turn, 10.0, time).run())
+        await time.sleep(50)
+        running.cancel()
+        assert begun == [0.0, 10.0, 35.0, 45.0]
+
+    play(scenario)
+
+
+def test_a_loop_that_is_woken_turns_at_once_and_then_as_before() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        begun: list[float] = []
+
+        async def turn() -> None:
+            begun.append(time.monotonic_s())
+            await time.sleep(1)
+
+        turning = loop.Loop("test", turn, 10.0, time)
+        running = asyncio.create_task(turning.run())
+        await time.sleep(3)
+        turning.wake()
+        turning.wake()
+        await time.sleep(10.5)
+        turning.wake()
+        await time.sleep(6)
+        running.cancel()
+        assert begun == [0.0, 3.0, 13.0, 14.0]
+
+    play(scenario)
+
+
+def test_a_turn_that_fails_is_counted_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        async def turn() -> None:
+            if turning.turns < 3:
+                raise ZeroDivisionError
+
+        turning = loop.Loop("test", turn, 10.0, time)
+        running = asyncio.create_task(turning.run())
+        await time.sleep(15)
+        assert (turning.turns, turning.failures, turning.succeeded_at_s) == (2, 2, None)
+        await time.sleep(10)
+        assert (turning.turns, turning.failures, turning.succeeded_at_s) == (3, 0, 20.0)
+        running.cancel()
+
+    play(scenario)
+    assert "test: turn 2 failed, 2 in a row" in caplog.text
+
+
+def test_a_loop_is_well_while_it_turns_and_succeeds() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        fails = False
+        lasts_s = 0.0
+
+        async def turn() -> None:
+            await time.sleep(lasts_s)
+            if fails:
+                raise ZeroDivisionError
+
+        turning = loop.Loop("scan", turn, 10.0, time)
+        activity = health.Activity(turning, time, max_inactivity_s=600, max_failing_s=900)
+        await time.sleep(5000)
+        assert activity() == "", "a loop that never began is not at fault"
+        running = asyncio.create_task(turning.run())
+        await time.sleep(2000)
+        assert activity() == ""
+        fails = True
+        await time.sleep(880)
+        assert activity() == ""
+        await time.sleep(40)
+        assert activity().startswith("scan: no success for 9")
+        fails = False
+        await time.sleep(20)
+        assert activity() == ""
+        lasts_s = 1e9
+        await time.sleep(580)
+        assert activity() == ""
+        await time.sleep(40)
+        assert activity().startswith("scan: no activity for 6")
+        running.cancel()
+
+    play(scenario)
+
+
+def test_the_first_success_may_take_longer() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        async def turn() -> None:
+            await time.sleep(700)
+
+        turning = loop.Loop("scan", turn, 10.0, time)
+        activity = health.Activity(turning, time, max_inactivity_s=100, max_failing_s=100, max_startup_s=800)
+        running = asyncio.create_task(turning.run())
+        await time.sleep(690)
+        assert activity() == ""
+        await time.sleep(120)
+        assert activity() == "scan: no activity for 110 s"
+        running.cancel()
+
+    play(scenario)
