@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from testbed import api, cache, clusterapi, components, health, keeper, parts, pki, ports, processes, site
+from testbed import api, cache, clusterapi, components, health, keeper, manifests, parts, pki, ports, processes, site
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ def up(directory: Path, choice: site.Choice) -> Bed:
     (directory / "log").mkdir(exist_ok=True)
     bed = Bed(site.Site(directory.resolve(), ports.choose(), choice))
     pki.make(bed.site.files, directory / "kubeconfig", bed.site.server)
+    bed.site.stages.parent.mkdir()
+    manifests.write_stages(bed.site.stages)
     try:
         bed.bring_up()
     except BaseException:

@@ -34,5 +34,5 @@ def add_cluster(server: api.Api, kubeconfig: Path, name: str = "work", namespace
 
 
 def has_condition(body: api.Object, kind: str, status: str = "True") -> bool:
-    conditions = body.get("status", {}).get("conditions", ())
+    conditions = body.get("status", {}).get("conditions") or ()  # null in a CRD that is new
     return any(condition["type"] == kind and condition["status"] == status for condition in conditions)

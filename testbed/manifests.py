@@ -14,6 +14,7 @@ from testbed import cache, components
 
 Object = dict[str, Any]
 
+SILENT = "fake.infrastructure/silent"
 _STAGES = "stages.yaml"
 _DEFINITIONS = "definitions.json"
 _WEBHOOKS = "webhooks.json"
@@ -35,8 +36,18 @@ def save_cluster_api(source: Path, place: Path) -> None:
     (place / _WEBHOOKS).write_text(json.dumps(list(_documents(config / "webhook/manifests.yaml"))))
 
 
-def stages() -> Path:
-    return cache.place(components.KWOK) / _STAGES
+def write_stages(path: Path) -> None:
+    """KWOK's stages, except for nodes that carry the annotation SILENT: those it leaves as they are.
+
+    Taking away the annotation that makes KWOK manage a node is no way to say that: it takes over no node that did
+    not have it from the beginning.
+    """
+    stages = list(_documents(cache.place(components.KWOK) / _STAGES))
+    for stage in stages:
+        if stage["spec"]["resourceRef"]["kind"] == "Node":
+            heard = {"key": f'.metadata.annotations["{SILENT}"]', "operator": "DoesNotExist"}
+            stage["spec"]["selector"]["matchExpressions"].append(heard)
+    path.write_text(yaml.safe_dump_all(stages))
 
 
 def definitions(url: str, ca_bundle: str) -> list[Object]:

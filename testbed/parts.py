@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed import cache, components, manifests
+from testbed import cache, components
 from testbed.site import Site
 
 _ROOT = str(Path(__file__).resolve().parent.parent)
@@ -120,7 +120,7 @@ def kwok(site: Site) -> Part:
     address = f"127.0.0.1:{site.ports.kwok}"
     command = (
         cache.binary(components.KWOK),
-        f"--config={manifests.stages()}",
+        f"--config={site.stages}",
         f"--kubeconfig={site.kubeconfig('kwok')}",
         "--manage-all-nodes=false",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",

@@ -51,6 +51,11 @@ class Site:
     def webhooks(self) -> str:
         return f"https://127.0.0.1:{self.ports.capi_webhooks}"
 
+    @property
+    def stages(self) -> Path:
+        """What KWOK's nodes and pods go through."""
+        return self.directory / "kwok" / "stages.yaml"
+
     def kubeconfig(self, user: str) -> Path:
         return self.directory / "kubeconfig" / user
 

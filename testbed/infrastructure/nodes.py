@@ -1,4 +1,4 @@
-"""The Node of a machine. KWOK keeps it Ready while it carries KWOK's annotation; without, nobody does."""
+"""The Node of a machine. KWOK makes it Ready and keeps it so, unless it is annotated as silent: then nobody does."""
 
 import time
 
@@ -8,8 +8,10 @@ from testbed.infrastructure.world import Object, World
 SYSTEM = {"architecture": "amd64", "operatingSystem": "linux"}
 _SMALL = {"cpu": "4", "memory": "16Gi", "pods": "110"}
 _KWOK = {"kwok.x-k8s.io/node": "fake"}
+_SILENT = "fake.infrastructure/silent"
+"""KWOK's stages look for it, see `manifests.write_stages`."""
 _VERSION = "v1.36.3"
-_SILENT = {
+_UNKNOWN = {
     "type": "Ready",
     "status": "Unknown",
     "reason": "NodeStatusUnknown",
@@ -42,7 +44,7 @@ async def register(world: World, machine: Object, provider_id: str, *, is_heard:
         "metadata": {
             "name": name,
             "labels": {**labels, **spec.get("labels", {})},
-            "annotations": _KWOK if is_heard else {},
+            "annotations": _KWOK if is_heard else {**_KWOK, _SILENT: "yes"},
         },
         "spec": {"providerID": provider_id, "taints": spec.get("taints", [])},
         "status": {
@@ -72,23 +74,24 @@ def is_ready(node: Object) -> bool:
 
 
 def is_heard(node: Object) -> bool:
-    """KWOK looks after it."""
-    annotations: dict[str, str] = node["metadata"].get("annotations", {})
-    return _KWOK.items() <= annotations.items()
+    return _SILENT not in node["metadata"].get("annotations", {})
 
 
 async def be_heard(node: Object, world: World) -> None:
     """KWOK takes it over and makes it Ready."""
-    await _annotate(world, node, dict(_KWOK))
+    await _annotate(world, node, {_SILENT: None})
 
 
 async def fall_silent(node: Object, world: World) -> None:
-    """No more news of it, as the node controller says after its grace period. KWOK may still get a word in."""
-    await _annotate(world, node, dict.fromkeys(_KWOK))
+    """No more news of it, which the node controller would notice after its grace period: here it is said at once.
+
+    KWOK may have been about to say that it is Ready: look again.
+    """
+    await _annotate(world, node, {_SILENT: "yes"})
     if not is_ready(node):
         return
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    change = {"status": {"conditions": [{**_SILENT, "lastHeartbeatTime": now, "lastTransitionTime": now}]}}
+    change = {"status": {"conditions": [{**_UNKNOWN, "lastHeartbeatTime": now, "lastTransitionTime": now}]}}
     await world.api.call("PATCH", f"/api/v1/nodes/{node['metadata']['name']}/status", change, api.STRATEGIC)
 
 

@@ -77,10 +77,15 @@ def test_a_pod_is_scheduled_on_to_a_node_with_room_and_runs(control_plane: Bed) 
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Bed]:
+    """A bed of one's own; that it is gone afterwards is asserted here, once the last test is done with it."""
     if reason := fixtures.why_not():
         pytest.skip(reason)
     with testbed.running() as bed:
         yield bed
+        started = processes.recorded(bed.site.directory)
+    assert {process.name for process in started} == {"etcd", "kube-apiserver", "kube-controller-manager"}
+    assert not any(process.is_alive() for process in started)
+    assert not bed.site.directory.exists()
 
 
 def test_a_killed_api_server_comes_back_with_all_it_knew(own: Bed) -> None:
@@ -104,13 +109,3 @@ def test_after_a_compaction_and_a_restart_an_old_version_is_gone(own: Bed) -> No
     with pytest.raises(api.Refused) as refused:
         server.get(f"/api/v1/nodes?resourceVersion={old}&resourceVersionMatch=Exact")
     assert refused.value.code == 410
-
-
-def test_a_bed_of_ones_own_is_gone_afterwards() -> None:
-    if reason := fixtures.why_not():
-        pytest.skip(reason)
-    with testbed.running() as bed:
-        started = processes.recorded(bed.site.directory)
-        assert [process.name for process in started] == ["etcd", "kube-apiserver", "kube-controller-manager"]
-    assert not any(process.is_alive() for process in started)
-    assert not bed.site.directory.exists()
