@@ -96,5 +96,5 @@ def test_a_pod_that_was_replaced_by_another_of_its_name_is_not_both() -> None:
 def test_what_cannot_be_read_is_refused_by_name() -> None:
     scene = Scene()
 
-    with pytest.raises(errors.InvalidObject, match="Node n: status.allocatable"):
+    with pytest.raises(errors.InvalidObject, match=r"Node n: status\.allocatable"):
         scene.put(node("n", cpu="lots"))
