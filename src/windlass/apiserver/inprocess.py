@@ -7,6 +7,9 @@ from windlass import clock
 from windlass.apiserver import server, watch
 from windlass.kube import transport
 
+_LAST_BOOKMARK_S = 2.0
+"""Before its end a watch tells its client once more how far it has seen."""
+
 
 class InProcess:
     """Carries requests to an embedded server."""
@@ -66,9 +69,9 @@ async def follow(served: server.Server, watched: watch.Watch, clock_: clock.Cloc
 async def _keep_time(served: server.Server, watched: watch.Watch, clock_: clock.Clock) -> None:
     settings = served.settings
     end_s = clock_.monotonic_s() + (watched.timeout_s or settings.longest_watch_s)
-    while (left_s := end_s - clock_.monotonic_s()) > 0:
-        wait_s = min(left_s, settings.bookmark_every_s) if watched.sends_bookmarks else left_s
-        await clock_.sleep(wait_s)
-        if wait_s < left_s:
-            served.bookmark(watched)
+    last_s = end_s - _LAST_BOOKMARK_S
+    while watched.sends_bookmarks and (left_s := last_s - clock_.monotonic_s()) > 0:
+        await clock_.sleep(min(left_s, settings.bookmark_every_s))
+        served.bookmark(watched)
+    await clock_.sleep(max(end_s - clock_.monotonic_s(), 0.0))
     watched.stop()

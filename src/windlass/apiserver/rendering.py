@@ -58,7 +58,7 @@ def answer_object(core: Core, call: Call, code: int, raw: bytes) -> Answer:
 def list_head(resource: Resource, version: int, next_page: str = "", remaining: int | None = None) -> Json:
     """Kind and metadata of a list."""
     metadata: Json = {"resourceVersion": str(version)}
-    if next_page:
+    if next_page or resource.is_custom:
         metadata["continue"] = next_page
     if remaining is not None:
         metadata["remainingItemCount"] = remaining

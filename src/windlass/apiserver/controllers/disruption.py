@@ -1,7 +1,6 @@
 """The status of disruption budgets: how many pods there should be, are, and may be disrupted."""
 
 import math
-from collections import Counter
 from dataclasses import dataclass, field
 
 from windlass import selectors
@@ -29,30 +28,23 @@ class _Tracked:
     """One budget and the pods that it is about."""
 
     selector: selectors.LabelSelector | None
+    asks_controllers: bool
+    """Does the budget depend on how many pods their controllers want?"""
     members: dict[str, tuple[str, bool, Controller | None]] = field(default_factory=dict)
     """By pod key: name, healthy, controller."""
-    controllers: Counter[Controller] = field(default_factory=Counter)
 
     def put(self, stored: Stored) -> bool:
         """Take a pod in, or out; does that change anything?"""
         before = self.members.pop(stored.key, None)
-        if before is not None and before[2] is not None:
-            self.controllers[before[2]] -= 1
         if self.selector is None or not self.selector.matches(stored.labels):
             return before is not None
         pod = stored.decode()
-        controller = _controller_of(pod)
-        now = (stored.name, not stored.is_deleting and pods.is_ready(pod), controller)
+        now = (stored.name, not stored.is_deleting and pods.is_ready(pod), _controller_of(pod))
         self.members[stored.key] = now
-        if controller is not None:
-            self.controllers[controller] += 1
         return now != before
 
     def drop(self, key: str) -> bool:
-        before = self.members.pop(key, None)
-        if before is not None and before[2] is not None:
-            self.controllers[before[2]] -= 1
-        return before is not None
+        return self.members.pop(key, None) is not None
 
 
 class Disruption:
@@ -77,11 +69,10 @@ class Disruption:
         if event.table is self._pods:
             is_gone = event.type == storage.DELETED
             for key, one in list(tracked.items()):
-                if one.drop(event.now.key) if is_gone else one.put(event.now):
+                is_changed = one.drop(event.now.key) if is_gone else one.put(event.now)
+                # What controllers want is looked up with every change of a pod, and only then: as in the real one.
+                if is_changed or (one.asks_controllers and event.now.key in one.members):
                     self._sync(key, one)
-        elif self._is_scalable(event.table):
-            for key, one in list(tracked.items()):
-                self._sync(key, one)
 
     def recheck(self, now_s: float) -> None:
         """Pods that should have gone and did not count again."""
@@ -90,10 +81,6 @@ class Disruption:
             for tracked in list(self._tracked.values()):
                 for key, one in list(tracked.items()):
                     self._sync(key, one)
-
-    def _is_scalable(self, table: storage.Table) -> bool:
-        resource = self._core.registry.find_table(table)
-        return resource is not None and resource.scale is not None
 
     def _react_to_budget(self, event: storage.Event) -> None:
         now, namespace = event.now, event.now.namespace
@@ -108,7 +95,9 @@ class Disruption:
             before = event.before.decode()
             if before["metadata"].get("generation") == budget["metadata"].get("generation"):
                 return
-        one = _Tracked(budgets.read_selector(budget))
+        spec = budget["spec"]
+        asks = "maxUnavailable" in spec or isinstance(spec.get("minAvailable"), str)
+        one = _Tracked(budgets.read_selector(budget), asks)
         for stored in self._pods.within(namespace):
             one.put(stored)
         self._tracked.setdefault(namespace, {})[now.key] = one
@@ -179,9 +168,11 @@ class Disruption:
     def _count_expected(self, one: _Tracked) -> int:
         """The replicas that the pods' controllers want. Pods without a controller do not count."""
         scales: dict[str, int] = {}
+        asked: set[Controller] = set()
         for key, (name, _, controller) in one.members.items():
-            if controller is None:
+            if controller is None or controller in asked:
                 continue
+            asked.add(controller)
             found = self._find_scale(controller, key.split("/")[0])
             if found is None:
                 raise _NoController(f'found no controllers for pod "{name}"')

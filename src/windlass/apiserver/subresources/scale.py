@@ -53,14 +53,7 @@ def update(core: Core, call: Call) -> Answer:
 
 
 def _read_patch(call: Call) -> Any:
-    if call.content_type != patching.APPLY:
-        return patching.read_patch(call)
-    if call.resource.is_custom:
-        named = f"{call.namespace}/{call.name}; {API_VERSION}, Kind=Scale"
-        raise status.unclassified(
-            f"failed to convert new object ({named}): applying to the scale of a custom resource is not supported"
-        )
-    return call.read_object()
+    return call.read_object() if call.content_type == patching.APPLY else patching.read_patch(call)
 
 
 def _change(call: Call, parent: Json, document: Any) -> Json:
@@ -98,6 +91,11 @@ def _apply(call: Call, live: Json, applied: Json, owners: managers.Managers) -> 
         raise writing.refuse_conflict(conflict) from None
     except ValueError as error:
         raise status.unclassified(f"failed to create typed patch object: {error}") from None
+    if scale is not None and call.resource.is_custom:
+        # A change cannot be applied to the scale of a custom object; becoming a co-owner can.
+        named = f"/{(applied.get('metadata') or {}).get('name', '')}; {API_VERSION}, Kind=Scale"
+        why = f"request to convert CR to an invalid group/version: {API_VERSION}"
+        raise status.unclassified(f"failed to convert new object ({named}) to proper version: {why}")
     return _read(call, scale if scale is not None else live), owners
 
 

@@ -132,7 +132,8 @@ def delete_stored(core: Core, call: Call, stored: storage.Stored, options: Optio
     table = core.table(call.resource)
     if options.is_dry_run:
         return table.encode(obj, stored.version), not (has_finalizers or left_s)
-    marked = core.store.write(table, stored.key, obj)
+    is_marked = stored.is_deleting and obj == stored.decode()
+    marked = stored if is_marked else core.store.write(table, stored.key, obj)
     if has_finalizers or left_s:
         return marked.raw, False
     return _remove(core, call, marked, options)

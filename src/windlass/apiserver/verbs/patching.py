@@ -130,7 +130,7 @@ def _merge(call: Call, live: Json, applied: Json) -> Json:
     try:
         merged, owners = keeper.apply(bare, applied, owners, call.manager, call.now, force=is_forced)
     except check.Untyped as error:
-        raise status.unclassified(f"failed to create typed patch object ({_refer(call)}): {error}") from None
+        raise status.unclassified(f"failed to create typed patch object ({_refer(call, applied)}): {error}") from None
     except manager.Conflict as conflict:
         raise writing.refuse_conflict(conflict) from None
     except ValueError as error:
@@ -145,6 +145,7 @@ def _merge(call: Call, live: Json, applied: Json) -> Json:
     return merged
 
 
-def _refer(call: Call) -> str:
-    resource = call.resource
-    return f"{call.namespace}/{call.name}; {resource.group}/{resource.version}, Kind={resource.kind}"
+def _refer(call: Call, applied: Json) -> str:
+    resource, metadata = call.resource, applied.get("metadata") or {}
+    named = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    return f"{named}; {resource.group}/{resource.version}, Kind={resource.kind}"
