@@ -161,7 +161,7 @@ async def test_the_ownership_of_a_posted_pod_is_that_of_the_real_server(api: Api
     pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
     reply = (await api.acting_as("me").create(PODS, pod)).expect(201)
     spec = _entry(reply, "me", "Update")["fieldsV1"]["f:spec"]
-    container = {
+    container: Json = {
         ".": {},
         "f:image": {},
         "f:imagePullPolicy": {},

@@ -8,7 +8,7 @@ from tests.contracts import objects
 from tests.contracts.api import APPLY, DEPLOYMENTS, JSON_PATCH, MERGE, Api, Json, Kind, Reply
 
 GADGETS = objects.GADGETS
-REPLICAS = {"f:spec": {"f:replicas": {}}}
+REPLICAS: Json = {"f:spec": {"f:replicas": {}}}
 
 
 def _owners(reply: Reply) -> list[Json]:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.contracts import objects
-from tests.contracts.api import CONFIG_MAPS, PODS, Api
+from tests.contracts.api import CONFIG_MAPS, PODS, Api, Json
 
 GADGETS = objects.GADGETS
 
@@ -68,7 +68,7 @@ async def test_initial_events_need_a_match(api: Api) -> None:
 
 async def test_a_bookmark_comes_before_the_end(api: Api) -> None:
     version = (await api.list(GADGETS)).version
-    query = {"resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": 4}
+    query: Json = {"resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": 4}
     async with api.watch(GADGETS, **query) as events:
         bookmark = await events.next(10)
         while bookmark["object"]["metadata"].get("annotations"):
