@@ -77,6 +77,11 @@ class Holdings:
             del self._rows[thing]
         self.touched.add(row)
 
+    def clear(self, row: int) -> None:
+        """The node is cut off, whatever pods held on it."""
+        for thing, count in list(self._things.get(row, {}).items()):
+            self.add(thing, row, -count)
+
     def rows(self, thing: Thing) -> Collection[int]:
         """The nodes on which pods hold it."""
         return self._rows.get(thing, {}).keys()

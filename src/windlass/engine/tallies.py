@@ -179,6 +179,8 @@ class TallyTable:
     def clear_rows(self, rows: slice) -> None:
         """Nodes that were appended and are cut off again leave nothing behind."""
         self._counts[:, rows] = 0
+        for row in range(rows.start, rows.stop):
+            self.held.clear(row)
 
     def forget_namespaces(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         """Namespace labels changed: every matching tally must be judged anew, so they are dropped until asked for."""
