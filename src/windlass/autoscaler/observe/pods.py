@@ -20,6 +20,7 @@ from windlass.kube.models import meta, pods
 _TOKEN_VOLUME = b'"kube-api-access-'
 Value = TypeVar("Value")
 
+DECISIVE_ANNOTATIONS = ("cluster-autoscaler.kubernetes.io/", "kubernetes.io/config.", "autoscaling.x-k8s.io/")
 SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 _NO_STATUS = pods.PodStatus()
 
@@ -69,7 +70,7 @@ class Reader:
             name=metadata.name or "",
             uid=metadata.uid or "",
             labels=metadata.labels or facts.NOTHING,
-            annotations=metadata.annotations or facts.NOTHING,
+            annotations=_read_annotations(metadata.annotations),
             owner=_read_owner(metadata),
             spec=self._spec_of(pod, template, node_name, pending),
             digest=f"{template.digest}@{node_name}" if pending and node_name else template.digest,
@@ -180,6 +181,16 @@ def _read_owner(metadata: meta.ObjectMeta) -> facts.Owner | None:
     if owner is None:
         return None
     return facts.Owner(owner.api_version or "", owner.kind or "", owner.name or "", owner.uid or "")
+
+
+def _read_annotations(annotations: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Those that a decision can depend on. Others may differ from pod to pod (a network plugin's addresses, say), and
+    would keep pods of one template from sharing anything.
+    """
+    if not annotations:
+        return facts.NOTHING
+    kept = {key: value for key, value in annotations.items() if key.startswith(DECISIVE_ANNOTATIONS)}
+    return kept or facts.NOTHING
 
 
 def _scale_up_delay(annotations: Mapping[str, str] | None) -> float | None:
