@@ -35,7 +35,7 @@ def test_identity_times_and_owner() -> None:
         metadata={
             "uid": "u",
             "labels": {"a": "b"},
-            "annotations": {"c": "d"},
+            "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "network/address": "10.0.0.7"},
             "ownerReferences": owners,
             "creationTimestamp": "1970-01-01T00:01:00Z",
             "deletionTimestamp": "1970-01-01T00:02:00Z",
@@ -44,7 +44,8 @@ def test_identity_times_and_owner() -> None:
     )
 
     assert seen.key == "ns/p"
-    assert (seen.uid, seen.labels, seen.annotations) == ("u", {"a": "b"}, {"c": "d"})
+    assert (seen.uid, seen.labels) == ("u", {"a": "b"})
+    assert seen.annotations == {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
     assert seen.owner == facts.Owner("apps/v1", "ReplicaSet", "r", "u1")
     assert (seen.created_s, seen.deleted_s, seen.grace_s) == (60.0, 120.0, 30.0)
     assert (seen.scheduler, seen.restart_policy, seen.phase, seen.nominated_node) == ("mine", "Never", "Running", "n2")
