@@ -73,9 +73,9 @@ class Bed:
 
 
 def load(directory: Path) -> Bed | None:
-    """The test bed that is up in a directory, if there is one."""
+    """The test bed that is up in a directory, if there is one. One whose processes are all gone is not."""
     found = site.load(directory.resolve())
-    return None if found is None else Bed(found)
+    return Bed(found) if found is not None and processes.alive(directory) else None
 
 
 def up(directory: Path, choice: site.Choice) -> Bed:

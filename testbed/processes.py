@@ -16,6 +16,8 @@ from pathlib import Path
 _RECORD = "processes.jsonl"
 _ENDING_S = 10.0
 _LAST_WORDS = 20
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""On Linux, moments are counted from the boot that this names."""
 
 Command = Sequence[str]
 
@@ -110,15 +112,14 @@ def _began(pid: int) -> str | None:
     child = _children.get(pid)
     if child is not None and child.poll() is not None:
         return None
-    stat = Path(f"/proc/{pid}/stat")
-    if not Path("/proc/self/stat").exists():
+    if not _BOOT.exists():
         asked = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
         return asked.stdout.strip() or None
     try:
-        state, *fields = stat.read_text().rpartition(")")[2].split()
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if state in "ZX" else fields[18]
+    return None if state in "ZX" else f"{fields[18]} after {_BOOT.read_text().strip()}"
 
 
 def resident_mb(process: Process) -> float:

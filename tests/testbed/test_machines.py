@@ -137,8 +137,8 @@ def test_a_slow_cloud_gives_no_instance_until_it_is_told_to_hurry(group: Group) 
 def test_an_instance_that_boots_slowly_has_an_id_and_no_node(group: Group) -> None:
     group.tell(boot_seconds="3600")
     group.scale(1)
-    machine = api.wait_for("an instance", group.machines, lambda seen: seen and "providerID" in seen[0]["spec"])[0]
-    assert machine["status"]["phase"] == "Provisioned"
+    (machine,) = api.wait_for("an instance", group.machines, lambda seen: [*map(_phase, seen)] == ["Provisioned"])
+    assert machine["spec"]["providerID"] == f"fake:///{group.namespace}/{machine['metadata']['name']}"
     assert group.nodes() == []
     group.tell(boot_seconds=None)
     group.wait_available(1)
@@ -194,9 +194,12 @@ def test_a_lost_instance_takes_its_node_along_and_its_machine_stays(group: Group
     group.tell_machine(lost, lose="gone")
     api.wait_for("its Node is gone", lambda: group.server.find(f"/api/v1/nodes/{lost}"), lambda found: found is None)
     api.wait_for("one is available", group.status, lambda seen: seen.get("availableReplicas") == 1)
-    machines = {machine["metadata"]["name"]: machine for machine in group.machines()}
-    assert set(machines) == {lost, kept}
-    assert _reason(machines[lost]) == "InstanceTerminated"
+
+    def reasons() -> dict[str, str]:
+        return {machine["metadata"]["name"]: _reason(machine) for machine in group.machines()}
+
+    told = {lost: "InstanceTerminated", kept: "Provisioned"}
+    api.wait_for("the Machine says what became of it", reasons, lambda seen: seen == told)
     group.tell_machine(lost, lose=None)
     group.server.delete(f"{_MACHINES.format(group.namespace)}/{lost}")
     group.wait_available(2)
@@ -245,7 +248,36 @@ def test_a_machine_pool_has_as_many_nodes_as_replicas(control_plane: Bed, namesp
     api.wait_for("all is gone", lambda: group.nodes() or server.find(group.path), lambda seen: not seen)
 
 
+def test_pods_that_wait_for_room_run_once_the_group_has_grown(group: Group) -> None:
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    pods = {"containers": [container], "nodeSelector": {"node.cluster.x-k8s.io/group": group.name}}
+    labels = {"app": "wants-room"}
+    spec = {
+        "replicas": 6,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pods},
+    }
+    deployment = objects.made("apps/v1", "Deployment", "wants-room", group.namespace, spec)
+    path = f"{api.path_of(deployment)}/wants-room"
+    group.scale(1)
+    group.server.add(deployment)
+
+    def running() -> int:
+        found: int = group.server.get(path).get("status", {}).get("readyReplicas", 0)
+        return found
+
+    api.wait_for("four of six run on four cores", running, lambda seen: seen == 4)
+    group.scale(2)
+    api.wait_for("all six run on two nodes", running, lambda seen: seen == 6)
+    group.server.delete(path)
+
+
 def _reason(machine: api.Object) -> str:
     """Why the infrastructure of a Machine is, or is not, ready."""
     reason: str = _condition(machine, "InfrastructureReady").get("reason", "")
     return reason
+
+
+def _phase(machine: api.Object) -> str:
+    phase: str = machine.get("status", {}).get("phase", "")
+    return phase
