@@ -98,12 +98,20 @@ def help_pods(
     if limit > 0 and ready_nodes >= limit:
         remaining = tuple(alike_pods(snapshot, helpless, settings))
         return Helped((proposing.Proposal(proposing.Result.LIMITED_BY_MAX_NODES_TOTAL, remaining=remaining),))
-    if not settings.pods.bypassed_scheduler_names and pending.are_all_new(snapshot, helpless, now_s):
+    if not settings.pods.bypassed_scheduler_names and _should_wait(snapshot, helpless, settings, now_s):
         return Helped((proposing.Proposal(proposing.Result.IN_COOLDOWN),), wait_for_more=True)
-    if settings.scale_up.salvo_scale_up:
+    if settings.scale_up.salvo_scale_up or settings.deviations.joint_scale_up:
         return Helped(tuple(_salvo(seen, snapshot, helpless, groups, settings, rng)), was_tried=True)
     proposer = make_proposer(seen, snapshot, groups, settings, rng)
     return Helped((proposer.propose(alike_pods(snapshot, helpless, settings)),), was_tried=True)
+
+
+def _should_wait(snapshot: Snapshot, rows: Sequence[int], settings: Settings, now_s: float) -> bool:
+    """Are more pods likely to come, so that one scale-up could serve them all?"""
+    chosen = settings.deviations
+    if chosen.quiet_window_s > 0:
+        return pending.are_still_coming(snapshot, rows, chosen.quiet_window_s, chosen.quiet_window_max_s, now_s)
+    return pending.are_all_new(snapshot, rows, now_s)
 
 
 def _salvo(

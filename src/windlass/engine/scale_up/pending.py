@@ -63,6 +63,12 @@ def find_old_enough(snapshot: Snapshot, rows: Sequence[int], delay_s: float, now
     return [row for row, is_old in zip(rows, old.tolist(), strict=True) if is_old]
 
 
+def are_still_coming(snapshot: Snapshot, rows: Sequence[int], quiet_s: float, at_most_s: float, now_s: float) -> bool:
+    """Has one of these come so lately that others may follow, and none waited so long that it must be helped now?"""
+    created_s = snapshot.pods.created_s[list(rows)]
+    return now_s - float(created_s.max()) < quiet_s and now_s - float(created_s.min()) < at_most_s
+
+
 def are_all_new(snapshot: Snapshot, rows: Sequence[int], now_s: float) -> bool:
     """Are these pods so new that more are likely to come?"""
     created_s = snapshot.pods.created_s[list(rows)]
