@@ -1,0 +1,382 @@
+"""Client and informers against a real kube-apiserver, where there is one, and against the embedded one, always."""
+
+import asyncio
+import contextlib
+import random
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from testbed import bed, fixtures, sharing
+from tests.kube.faulty import Faulty
+from tests.kube.test_informers import Log
+from windlass import clock
+from windlass.apiserver import inprocess, server
+from windlass.kube import (
+    access,
+    auth,
+    client,
+    discovery,
+    errors,
+    events,
+    informers,
+    managed_fields,
+    reflector,
+    resources,
+    retry,
+    store,
+    transport,
+    watch,
+)
+from windlass.kube.models import configuration
+from windlass.kube.prepare import Deletion, Selection, Writer
+from windlass.runtime.leader_election import Election
+from windlass.runtime.leader_election import Settings as ElectionSettings
+
+CONFIG_MAPS = resources.CONFIG_MAPS
+PATIENCE_S = 60.0
+HASTY = retry.Backoff(0.02, 0.2)
+
+
+@contextlib.asynccontextmanager
+async def connect(kubeconfig: Path | None) -> AsyncIterator[transport.Transport]:
+    if kubeconfig is None:
+        real = clock.Real()
+        yield inprocess.InProcess(server.Server(real), real)
+        return
+    async with access.find(clock.Real(), str(kubeconfig)).connect() as carrier:
+        yield carrier
+
+
+def client_of(carrier: transport.Transport, **settings: object) -> client.Client:
+    return client.Client(carrier, clock.Real(), client.Settings(qps=0, **settings), random.Random(7))  # type: ignore[arg-type]
+
+
+@pytest_asyncio.fixture(params=["embedded", "real"])
+async def carrier(request: pytest.FixtureRequest) -> AsyncIterator[transport.Transport]:
+    kubeconfig = request.getfixturevalue("real_api_server") if request.param == "real" else None
+    async with connect(kubeconfig) as found:
+        yield found
+
+
+@pytest_asyncio.fixture
+async def namespace(carrier: transport.Transport) -> str:
+    return await make_namespace(client_of(carrier))
+
+
+async def make_namespace(api: client.Client) -> str:
+    name = f"kube-{secrets.token_hex(4)}"
+    await api.create(resources.NAMESPACES, {"metadata": {"name": name}})
+    return name
+
+
+def config_map(name: str, namespace: str, value: str = "") -> dict[str, object]:
+    return {"metadata": {"name": name, "namespace": namespace}, "data": {"v": value}}
+
+
+async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await check():
+            await asyncio.sleep(0.02)
+
+
+# Verbs
+
+
+async def test_an_object_is_created_read_changed_and_deleted(carrier: transport.Transport, namespace: str) -> None:
+    api = client_of(carrier)
+    made = await api.create(CONFIG_MAPS, config_map("a", namespace, "1"))
+    assert made.data == {"v": "1"}
+    with pytest.raises(errors.AlreadyExists):
+        await api.create(CONFIG_MAPS, config_map("a", namespace))
+    raw = await api.get(CONFIG_MAPS.untyped(), "a", namespace)
+    assert raw["kind"] == "ConfigMap"
+    changed = await api.merge_patch(CONFIG_MAPS, "a", {"data": {"w": "2"}}, namespace)
+    assert changed.data == {"v": "1", "w": "2"}
+    with pytest.raises(errors.Conflict):
+        await api.update(CONFIG_MAPS, raw)
+    await api.json_patch(CONFIG_MAPS, "a", [{"op": "remove", "path": "/data/v"}], namespace)
+    with pytest.raises(errors.Invalid):
+        await api.json_patch(CONFIG_MAPS, "a", [{"op": "test", "path": "/data/w", "value": "9"}], namespace)
+    with pytest.raises(errors.Conflict):
+        await api.delete(CONFIG_MAPS, "a", namespace, Deletion(uid="another"))
+    await api.delete(CONFIG_MAPS, "a", namespace, Deletion(uid=made.meta.uid or ""))
+    with pytest.raises(errors.NotFound):
+        await api.get(CONFIG_MAPS, "a", namespace)
+
+
+async def test_a_dry_client_leaves_no_trace(carrier: transport.Transport, namespace: str) -> None:
+    dry = client_of(carrier, writer=Writer("me", dry_run=True))
+    await dry.create(CONFIG_MAPS, config_map("a", namespace))
+
+    with pytest.raises(errors.NotFound):
+        await dry.get(CONFIG_MAPS, "a", namespace)
+
+
+async def test_apply_owns_what_it_says_and_conflicts_are_told(carrier: transport.Transport, namespace: str) -> None:
+    one = client_of(carrier, writer=Writer("one"))
+    two = client_of(carrier, writer=Writer("two"))
+    await one.apply(CONFIG_MAPS, config_map("a", namespace, "1"))
+    with pytest.raises(errors.Conflict) as caught:
+        await two.apply(CONFIG_MAPS, config_map("a", namespace, "2"))
+    assert managed_fields.conflicts(caught.value) == [
+        managed_fields.Conflict(".data.v", managed_fields.Owner("one", "Apply"))
+    ]
+    await two.apply(CONFIG_MAPS, config_map("a", namespace, "2"), force=True)
+    raw = await one.get(CONFIG_MAPS.untyped(), "a", namespace)
+    assert [owner.manager for owner in managed_fields.owners(raw, ("data", "v"))] == ["two"]
+
+
+async def test_a_list_is_selected_and_read_in_pages(carrier: transport.Transport, namespace: str) -> None:
+    api = client_of(carrier, page_size=2)
+    for i in range(5):
+        labelled = config_map(f"n{i}", namespace)
+        labelled["metadata"] = {"name": f"n{i}", "namespace": namespace, "labels": {"odd": str(i % 2)}}
+        await api.create(CONFIG_MAPS, labelled)
+
+    found = await api.list(CONFIG_MAPS, Selection(namespace, "odd"))
+    assert [each.meta.name for each in found.items] == ["n0", "n1", "n2", "n3", "n4"]
+    assert len((await api.list(CONFIG_MAPS.untyped(), Selection(namespace, "odd=1"))).items) == 2
+    one = await api.list(CONFIG_MAPS, Selection(namespace, fields="metadata.name=n3"))
+    assert [each.meta.name for each in one.items] == ["n3"]
+
+
+async def test_a_watch_goes_on_from_a_list(carrier: transport.Transport, namespace: str) -> None:
+    api = client_of(carrier)
+    version = (await api.list(CONFIG_MAPS, Selection(namespace))).resource_version
+    await api.create(CONFIG_MAPS, config_map("a", namespace))
+    await api.delete(CONFIG_MAPS, "a", namespace)
+
+    changes = api.watch(CONFIG_MAPS, Selection(namespace, fields="metadata.name=a"), resource_version=version)
+    async with contextlib.aclosing(changes), asyncio.timeout(PATIENCE_S):
+        seen = [(await anext(changes)).type for _ in range(2)]
+    assert seen == [watch.ADDED, watch.DELETED]
+
+
+async def test_kinds_and_versions_are_discovered(carrier: transport.Transport) -> None:
+    api = client_of(carrier)
+
+    assert await discovery.find(api, "v1", "ConfigMap") == CONFIG_MAPS.untyped()
+    assert await discovery.find(api, "apps/v1", "Deployment") == resources.DEPLOYMENTS.untyped()
+    assert await discovery.find(api, "v1", "Nonsense") is None
+    assert await discovery.find(api, "nowhere.io/v1", "Nonsense") is None
+    assert await discovery.has(api, resources.DEPLOYMENTS, "scale")
+    assert (await discovery.list_versions(api, "apps"))[0] == "apps/v1"
+
+
+async def test_events_are_taken_as_they_are_written(carrier: transport.Transport, namespace: str) -> None:
+    api = client_of(carrier)
+    recorder = events.Recorder(api, "windlass", window_s=0.0)
+    writing = asyncio.create_task(recorder.run())
+    for _ in range(3):
+        recorder.record(events.About("v1", "ConfigMap", "a", namespace), events.WARNING, "Odd", "something is odd")
+    await recorder.wait_written()
+    writing.cancel()
+
+    (found,) = (await api.list(resources.EVENTS, Selection(namespace, fields="reason=Odd"))).items
+    assert (found.count, found.message, found.type) == (3, "something is odd", "Warning")
+    assert recorder.dropped == 0
+
+
+# Informers
+
+
+class Followed:
+    """An informer of a namespace's config maps, behind a transport that gets in the way."""
+
+    def __init__(self, carrier: transport.Transport, namespace: str, **settings: object) -> None:
+        self.way = Faulty(carrier, random.Random(11))
+        self.store: store.Store[configuration.ConfigMap] = store.Store(handlers=[Log()])
+        self.informer = informers.Informer(
+            client_of(self.way),
+            CONFIG_MAPS,
+            self.store,
+            Selection(namespace),
+            reflector.Settings(backoff=HASTY, page_size=10, **settings),  # type: ignore[arg-type]
+        )
+        self.api = client_of(carrier)
+        self._namespace = namespace
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.informer.run())
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self.informer.wait_synced()
+            yield
+            assert not task.done()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def is_current(self) -> bool:
+        """The store holds what the server holds."""
+        listed = await self.api.list(CONFIG_MAPS, Selection(self._namespace))
+        return {each.meta.key: each for each in listed.items} == {each.meta.key: each for each in self.store}
+
+
+async def churn(api: client.Client, namespace: str, changes: int, pause_s: float = 0.0) -> None:
+    rng = random.Random(5)
+    for i in range(changes):
+        name = f"n{rng.randrange(30)}"
+        try:
+            if rng.random() < 0.3:
+                await api.delete(CONFIG_MAPS, name, namespace)
+            else:
+                await api.apply(CONFIG_MAPS, config_map(name, namespace, str(i)), force=True)
+        except errors.NotFound:
+            continue
+        if pause_s:
+            await asyncio.sleep(pause_s)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_an_informer_survives_all_mischief(carrier: transport.Transport, namespace: str, streaming: bool) -> None:
+    api = client_of(carrier)
+    await churn(api, namespace, 40)
+    followed = Followed(carrier, namespace, streaming=streaming)
+    followed.way.mischief = 0.2
+    async with followed.running():
+        for _ in range(6):
+            await churn(api, namespace, 40, pause_s=0.001)
+            followed.way.cut()
+        followed.way.mischief = 0.0
+        await eventually(followed.is_current)
+    assert followed.way.harmed > 5
+
+
+@pytest.fixture(scope="module")
+def own_bed() -> object:
+    """A control plane of our own: it is going to be killed."""
+    if reason := fixtures.why_not():
+        pytest.skip(reason)
+    with sharing.running() as found:
+        yield found
+
+
+async def test_an_informer_survives_the_server_being_killed_and_its_history_forgotten(own_bed: bed.Bed) -> None:
+    async with connect(own_bed.kubeconfig) as carrier:
+        api = client_of(carrier)
+        namespace = await make_namespace(api)
+        await churn(api, namespace, 40)
+        followed = Followed(carrier, namespace)
+        async with followed.running():
+            await eventually(followed.is_current)
+            followed.way.down = True
+            followed.way.cut()
+            await churn(api, namespace, 60)
+            own_bed.compact()
+            await asyncio.to_thread(own_bed.kill, "kube-apiserver")
+            await asyncio.sleep(0.5)
+            await asyncio.to_thread(own_bed.start, "kube-apiserver")
+            followed.way.down = False
+            await eventually(followed.is_current)
+            assert followed.informer.counts.relists == 1
+            await asyncio.to_thread(own_bed.kill, "kube-apiserver")
+            await asyncio.to_thread(own_bed.start, "kube-apiserver")
+            await churn(api, namespace, 20)
+            await eventually(followed.is_current)
+
+
+class Counting(auth.Files):
+    """Counts how often the server refused."""
+
+    rejected = 0
+
+    def reject(self, credential: auth.Credential) -> None:
+        self.rejected += 1
+        super().reject(credential)
+
+
+async def test_an_informer_survives_its_token_being_replaced(own_bed: bed.Bed, tmp_path: Path) -> None:
+    """The token of a service account that is deleted and made anew is no longer good."""
+    found = access.find(clock.Real(), str(own_bed.kubeconfig))
+    file = tmp_path / "token"
+    credentials = Counting(clock.Real(), token=file)
+    limited = access.Access(found.server, found.tls, credentials)
+    async with found.connect() as carrier, limited.connect() as signed:
+        api = client_of(carrier)
+        namespace = await make_namespace(api)
+        await grant(api, namespace)
+        first = await issue_token(api, namespace)
+        file.write_text(first)
+        followed = Followed(signed, namespace)
+        followed.api = api
+        async with followed.running():
+            file.write_text(await issue_token(api, namespace))
+            await wait_until_refused(found, first, namespace)
+            followed.way.cut()
+            await churn(api, namespace, 30)
+            await eventually(followed.is_current)
+    assert credentials.rejected == 1
+
+
+async def wait_until_refused(found: access.Access, token: str, namespace: str) -> None:
+    """For some seconds the server remembers that a token was good."""
+    stale = access.Access(found.server, found.tls, auth.Fixed(auth.bearer(token)))
+    async with stale.connect() as signed:
+
+        async def is_refused() -> bool:
+            try:
+                await client_of(signed).list(CONFIG_MAPS, Selection(namespace))
+            except errors.Unauthorized:
+                return True
+            return False
+
+        await eventually(is_refused)
+
+
+SERVICE_ACCOUNTS = resources.Resource("v1", "serviceaccounts", "ServiceAccount", True, resources.Unstructured)
+
+
+async def grant(api: client.Client, namespace: str) -> None:
+    """Let the service account read config maps."""
+    group = "rbac.authorization.k8s.io"
+    roles = resources.Resource(f"{group}/v1", "roles", "Role", True, resources.Unstructured)
+    bindings = resources.Resource(f"{group}/v1", "rolebindings", "RoleBinding", True, resources.Unstructured)
+    metadata = {"name": "reader", "namespace": namespace}
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}
+    await api.create(SERVICE_ACCOUNTS, {"metadata": metadata})
+    await api.create(roles, {"metadata": metadata, "rules": [rule]})
+    subject = {"kind": "ServiceAccount", **metadata}
+    reference = {"apiGroup": group, "kind": "Role", "name": "reader"}
+    await api.create(bindings, {"metadata": metadata, "subjects": [subject], "roleRef": reference})
+
+
+async def issue_token(api: client.Client, namespace: str) -> str:
+    """A new token of the service account, which is made anew, so that the tokens before it expire."""
+    await api.delete(SERVICE_ACCOUNTS, "reader", namespace)
+    await api.create(SERVICE_ACCOUNTS, {"metadata": {"name": "reader", "namespace": namespace}})
+    path = SERVICE_ACCOUNTS.path(namespace, "reader", "token")
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": None}}
+    request = transport.Request(
+        "POST", path, headers={"content-type": "application/json"}, body=msgspec.json.encode(body)
+    )
+    token: str = msgspec.json.decode(await api.call(request))["status"]["token"]
+    return token
+
+
+async def test_one_leads_at_a_time(carrier: transport.Transport, namespace: str) -> None:
+    limits = ElectionSettings(lease_s=3, renew_deadline_s=2.0, retry_s=0.1)
+    elections = [Election(client_of(carrier), namespace, "lease", f"c{i}", limits) for i in range(3)]
+    led: list[str] = []
+
+    async def stand(election: Election) -> None:
+        async def lead() -> None:
+            assert [each.is_leader for each in elections].count(True) == 1
+            led.append(election.holder)
+            await asyncio.sleep(0.3)
+
+        await election.run(lead)
+
+    async with asyncio.timeout(PATIENCE_S):
+        await asyncio.gather(*(stand(election) for election in elections))
+    assert sorted(led) == ["c0", "c1", "c2"]
+    lease = await client_of(carrier).get(resources.LEASES, "lease", namespace)
+    assert lease.spec is not None
+    assert not lease.spec.holder_identity
+    assert lease.spec.lease_transitions == 2
