@@ -20,6 +20,8 @@ from windlass.engine.snapshot import Snapshot
 
 _FEW, _PROBES = 4, 4
 _FIRST_WINDOW = 64
+_PLENTY = np.int64(np.iinfo(dtypes.COUNT).max)
+"""Room where nothing is checked: more pods than there are, and yet sums of it do not overflow."""
 _ONES = np.ones(_FEW, dtypes.RESOURCE)
 
 
@@ -81,12 +83,12 @@ def capacity(
     """Int64 (n_rows): how many pods of the shape each of these nodes has room for, by resources alone."""
     checked = fit.checked(snapshot, shape, config)
     here = [(snapshot.nodes.free[column][rows], amount) for column, amount in checked]
-    fits = np.ones(len(here[0][0]), bool)
+    fits = np.ones(len(snapshot.nodes.alive[rows]), bool)
     for free, amount in here:
         fits &= free >= amount
     # Dividing is the costly part: only where at least one fits.
     some = np.flatnonzero(fits)
-    most = np.full(len(some), np.iinfo(dtypes.RESOURCE).max)
+    most = np.full(len(some), _PLENTY)
     for free, amount in here:
         np.minimum(most, free[some] // amount, out=most)
     room = np.zeros(len(fits), dtypes.RESOURCE)
@@ -171,7 +173,7 @@ class _Plain:
                 return Placed(np.array(taken), _ONES[:count], count, taken[-1])
         window = max(_FIRST_WINDOW, 2 * count)
         while window < total:
-            start = (pointer + 1) % total
+            start = pointer + 1 if pointer + 1 < total else 0
             if start + window <= total:
                 found = np.flatnonzero(self._fits(slice(start, start + window), usable))
                 if len(found) >= count:
@@ -324,7 +326,7 @@ class Run:
     @property
     def is_closed_form(self) -> bool:
         """Nothing but its node's room changes when a pod is placed."""
-        return not (self._closing or self._gathering or any(b.found.matches_itself for b in self._balances))
+        return not (self._closing or self._gathering or any(b.found.counts_itself for b in self._balances))
 
     def is_skewed(self, row: int) -> bool:
         """Is topology spread the first filter that keeps the next pod off this node, and the label not missing?"""
@@ -445,7 +447,7 @@ class _Balance:
     def add(self, row: int) -> int:
         """Count one more pod; say what that changed."""
         found = self.found
-        if not found.matches_itself or not found.included[row]:
+        if not found.counts_itself or not found.included[row]:
             return _UNCHANGED
         domain = found.domains[row]
         before = int(found.per_domain[domain])

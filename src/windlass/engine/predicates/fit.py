@@ -24,6 +24,8 @@ def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtype
 
 def checked(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> list[tuple[int, int]]:
     """(column, amount) of everything requested that this profile looks at."""
+    if NAME in config.disabled:
+        return []
     pairs = snapshot.requests(shape)
     if config.ignored_resources or config.ignored_resource_groups:
         pairs = [pair for pair in pairs if not _is_ignored(snapshot.nodes.resources[pair[0]], config)]

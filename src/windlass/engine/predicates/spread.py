@@ -35,6 +35,8 @@ class Spreading:
     per_domain: dtypes.Amounts
     exists: dtypes.Mask
     matches_itself: bool
+    counts_itself: bool
+    """One more pod of this shape is one more that counts: not with an empty selector, nor if it is terminating."""
 
     @property
     def emptiest(self) -> int:
@@ -82,7 +84,8 @@ def _count(
         counts = snapshot.counts(tally)[included]
         per_domain = np.bincount(where, weights=counts, minlength=size).astype(dtypes.RESOURCE)
     matches_itself = constraint.selector is not None and constraint.selector.matches(shape.profile.label_map)
-    return Spreading(constraint, domains, included, per_domain, exists, matches_itself)
+    counts_itself = tally is not None and tally.matches(shape.profile, snapshot.tallies.namespaces)
+    return Spreading(constraint, domains, included, per_domain, exists, matches_itself, counts_itself)
 
 
 def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
