@@ -15,6 +15,7 @@ import numpy as np
 
 from windlass.engine import backoff, disruption, dtypes, facts, health, plan, readiness, repairs, requests, taints
 from windlass.engine.drain import by_kind, context
+from windlass.engine.draining import marking
 from windlass.engine.memory import DrainBegun, Durable, Memory, Volatile
 from windlass.engine.observation import Observation
 from windlass.engine.scale_down import cooldown, deletion_budgets, planning, soft_taints
@@ -52,10 +53,11 @@ class _Loop:
         scatter = None if settings.deviations.tight_packing else self._rng
         self._pending = memory.volatile.pending.go_on(scatter)
         self._removal = memory.volatile.removal.go_on(scatter)
+        drains = memory.durable.drains
         self._drains = {
-            node.name: memory.durable.drains[node.name]
+            node.name: drains[node.name]
             for node in self._nodes
-            if node.name in memory.durable.drains and taints.has(node, taints.TO_BE_DELETED)
+            if node.name in drains and marking.is_in_progress(drains[node.name], node, now_s)
         }
 
     def run(self) -> Decision:
@@ -66,9 +68,7 @@ class _Loop:
         repaired = repairs.plan(self._seen.groups, found, self._settings, self._now_s)
         self._repair(repaired)
         made, remembered = self._find_templates()
-        durable = replace(
-            self._memory.durable, loop=self._memory.durable.loop + 1, health=found.memory, drains=self._drains
-        )
+        durable = replace(self._memory.durable, loop=self._memory.durable.loop + 1, health=found.memory)
         volatile = Volatile(remembered, self._pending, self._removal)
         if repaired.stop is not None:
             return self._end_early(found, repaired, durable, volatile)
@@ -371,12 +371,14 @@ class _Loop:
             return ScaleDownStory(ScaleDownResult.NO_NODE_DELETED, looked, choice, started), durable
         moves = {one.node_name: one.moves for one in (*choice.empty, *choice.drain)}
         asked, activities = durable.health.requests, dict(durable.activities)
-        drains = dict(durable.drains)
+        drains, places_of = dict(durable.drains), self._removal.hints.old
         for name in going:
             group = self._group_of[name].id
             evict = tuple(map(scene.snapshot.pods.key, moves[name].move))
             self._plan.append(plan.Drain(name, group, evict))
-            drains[name] = DrainBegun(group, self._now_s, not evict)
+            uids = [scene.snapshot.pods.uids[row] for row in moves[name].move]
+            places = {uid: places_of[uid] for uid in uids if uid in places_of}
+            drains[name] = DrainBegun(group, self._now_s, not evict, places)
             asked = requests.shrink(asked, group, name, self._now_s)
             deleted_s = self._now_s + self._settings.drain.node_delete_delay_after_taint_s
             activities[group] = replace(activities.get(group, cooldown.Activity()), deleted_s=deleted_s)

@@ -42,6 +42,20 @@ class Deviations:
     recheck_unremovable_nodes: bool = True
     """A node that could not be removed is looked at again as soon as anything about it changed. Off: not for
     --unremovable-node-recheck-timeout, even if what stood in the way has left."""
+    recheck_places_before_draining: bool = True
+    """Before the first pod of a node is evicted, all must still have a place elsewhere, and none may ask to be let
+    finish. Off: they only must still be allowed to leave."""
+    count_stuck_pods_as_gone: bool = True
+    """Pods that outlive their grace period and 30 s do not keep their node from being deleted. Off: the drain fails,
+    and the node is deleted later, since they do not keep an empty node."""
+    keep_cordons: bool = True
+    """A node that was cordoned before its removal began stays so if that fails. Off: it is uncordoned."""
+    pause_after_failed_drains: bool = True
+    """Scale-down pauses for --scale-down-delay-after-failure after any failed removal, in the cluster or the group.
+    Off: in the cluster only if nodes could not be marked, in the group only if the provider refused."""
+    clear_abandoned_marks: bool = True
+    """A node that was marked for deletion more than five minutes ago, and of which nobody knows, is given back. Off:
+    only in the first loop after a start without memory."""
 
 
 WINDLASS = Deviations()
@@ -57,5 +71,10 @@ NONE = Deviations(
     revert_only_missing_nodes=False,
     isolate_size_fixes=False,
     recheck_unremovable_nodes=False,
+    recheck_places_before_draining=False,
+    count_stuck_pods_as_gone=False,
+    keep_cordons=False,
+    pause_after_failed_drains=False,
+    clear_abandoned_marks=False,
 )
 """Cluster Autoscaler's behaviour."""

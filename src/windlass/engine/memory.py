@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass.engine import searching
+from windlass.engine.draining.progress import Progress
 from windlass.engine.health import Memory as HealthMemory
 from windlass.engine.scale_down import cooldown, scene
 from windlass.engine.scale_up.templates import GroupTemplate
@@ -24,6 +25,10 @@ class DrainBegun:
     since_s: float
     is_empty: bool
     """It has no pods to be moved."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """Where its pods found a place when it was chosen: node name by pod uid."""
+    progress: Progress = field(default_factory=Progress)
+    """What `advance` has brought about since."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.engine import facts
+from windlass.engine import facts, plan
 from windlass.engine.drain.context import ControllerKey
 from windlass.engine.expanders import priority
 from windlass.engine.snapshot import Snapshot
@@ -26,6 +26,9 @@ class Observation:
     refused: Mapping[str, facts.InstanceError] = field(default_factory=dict)
     """Groups that could not be raised when this very observation was decided on before: why. Whoever carries out a plan
     and meets a refusal decides again with it, so that it is known like any other fact."""
+    failed: Mapping[plan.Instruction, str] = field(default_factory=dict)
+    """Instructions carried out since the last observation that were refused, and what was said. Evicting a pod that is
+    gone is no failure; nor is it one that a budget stands in the way for now, but it is told here like any other."""
 
     @property
     def nodes(self) -> list[facts.Node]:

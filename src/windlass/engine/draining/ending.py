@@ -1,0 +1,51 @@
+"""Ends, and what only time or others can bring about: the node is gone, is being deleted, or lost its mark.
+
+A node that the provider agreed to delete is waited for. If it is still there after five minutes, and the provider does
+not say that it is busy with it, nothing will come of it.
+"""
+
+from collections.abc import Sequence
+
+from windlass.engine import facts, requests
+from windlass.engine.draining.case import Case, Situation, find_open
+from windlass.engine.draining.progress import Why
+from windlass.engine.draining.story import Phase
+
+
+def find_ends(cases: Sequence[Case], situation: Situation) -> None:
+    """Settle the cases whose end has come or is no longer ours to bring about."""
+    for case in cases:
+        if case.node is None or _is_another(case, case.node):
+            case.end(Phase.GONE)
+    for case, node in find_open(cases):
+        if case.progress.deleting_s is not None:
+            _await_deletion(case, node, case.progress.deleting_s, situation)
+        elif case.progress.marked_s is not None and not case.has_mark:
+            case.fail(Why.MARK_REMOVED)
+
+
+def _is_another(case: Case, node: facts.Node) -> bool:
+    """Has a new node come under the name of one that is gone?"""
+    uid = case.progress.uid
+    if uid and node.uid:
+        return uid != node.uid
+    return case.progress.deleting_s is not None and not case.has_mark
+
+
+def _await_deletion(case: Case, node: facts.Node, deleting_s: float, situation: Situation) -> None:
+    until_s = deleting_s + requests.MAX_NODE_DELETION_S
+    said = situation.refused_deletions.get(case.name)
+    if said is not None:
+        case.fail(Why.DELETION_REFUSED, said)
+    elif situation.now_s < until_s:
+        case.wait(Phase.DELETING, until_s)
+    elif is_being_deleted(node, situation.groups.get(case.begun.group)):
+        case.wait(Phase.DELETING)
+    else:
+        case.fail(Why.DELETION_TIMED_OUT)
+
+
+def is_being_deleted(node: facts.Node, group: facts.NodeGroup | None) -> bool:
+    """Does the provider say that it is deleting the node's machine?"""
+    instances = () if group is None else group.instances
+    return any(one.provider_id == node.provider_id and one.state == "Deleting" for one in instances)

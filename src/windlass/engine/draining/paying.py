@@ -1,0 +1,45 @@
+"""Paying: nobody is asked to leave against a disruption budget.
+
+What budgets leave is shared by all drains. Evictions that were asked for, and of which nothing can be seen yet, have
+been paid: otherwise the last disruption that a budget allows would be spent twice.
+"""
+
+from windlass.engine import disruption, facts
+from windlass.engine.draining.case import Case, Situation
+from windlass.engine.draining.progress import Evicting
+from windlass.engine.pods import identity
+
+RETRY_S = 10.0
+"""When an eviction that had no effect is asked for again."""
+
+
+def is_under_way(pod: facts.Pod, evicting: Evicting, situation: Situation) -> bool:
+    """Was its eviction asked for so lately that the answer may not be seen yet?"""
+    uid = identity(pod)
+    if pod.is_terminating or uid not in evicting.tried or uid in situation.refused_evictions:
+        return False
+    return situation.now_s < evicting.tried[uid] + RETRY_S
+
+
+class Purse:
+    """What budgets leave in one call."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._situation = situation
+        self._left = disruption.Remaining(situation.seen.budgets)
+
+    def pay_for_what_is_under_way(self, case: Case) -> None:
+        evicting = case.progress.evicting
+        if case.node is None or evicting is None or not evicting.tried:
+            return
+        snapshot = self._situation.seen.snapshot
+        pods = [snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[case.name])]
+        self._left.remove(pod for pod in pods if is_under_way(pod, evicting, self._situation))
+
+    def pay(self, pod: facts.Pod) -> bool:
+        """May this pod go, too? If so, it has been paid for."""
+        budgets = self._left.matching(pod.namespace, pod.labels)
+        if self._left.exhausted(budgets) is not None:
+            return False
+        self._left.spend([budgets])
+        return True

@@ -1,0 +1,95 @@
+"""Progress: what must be remembered of a node on its way out, beside what the cluster shows of it.
+
+Every field is a time at which something was first true, or was last asked for. They only ever move forward.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class Why(enum.StrEnum):
+    """Why a drain failed."""
+
+    MARK_REFUSED = "MarkRefused"
+    """The taint or the cordon could not be set."""
+    MARK_NOT_SEEN = "MarkNotSeen"
+    """The taint was set, or so it seemed, and does not appear."""
+    BATCH_FAILED = "BatchFailed"
+    """Another node that was to be marked together with it could not be."""
+    MARK_REMOVED = "MarkRemoved"
+    """Someone else took the taint off."""
+    BLOCKED_BY_POD = "BlockedByPod"
+    """When checked again, a pod must not leave. The names of this one and the next are those of `Unremovable`."""
+    NO_PLACE_TO_MOVE_PODS = "NoPlaceToMovePods"
+    NOT_EMPTY = "NotEmpty"
+    """Chosen because it was empty, it has pods now."""
+    EVICTION_REFUSED = "EvictionRefused"
+    """For too long."""
+    PODS_STAYED = "PodsStayed"
+    """Evicted pods are still there after their grace period."""
+    GROUP_FAILED = "GroupFailed"
+    """Its group goes as a whole, and another node of it could not go."""
+    MIN_SIZE_REACHED = "MinSizeReached"
+    GROUP_MISSING = "GroupMissing"
+    """Nobody knows its group any more."""
+    DELETION_REFUSED = "DeletionRefused"
+    """By the provider."""
+    DELETION_TIMED_OUT = "DeletionTimedOut"
+    """The provider agreed and did nothing."""
+    ABANDONED = "Abandoned"
+    """It was found marked, and nobody remembers why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What ended a drain that should have ended in a deletion."""
+
+    why: Why
+    at_s: float
+    details: tuple[str, ...] = ()
+    """The pods or nodes concerned, or what the one who refused said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evicting:
+    """Where the evictions of a node stand. It begins when the node has been checked again."""
+
+    began_s: float
+    known: frozenset[str] = frozenset()
+    """Pods that must have left before the node goes, by uid: those that were there when it was checked, and those that
+    came later and may leave, too."""
+    stage: int = 0
+    """Which rule of --drain-priority-config has its turn. Pods of rules before it go, too."""
+    since_s: float = 0.0
+    """When the turn began."""
+    accepted_s: float | None = None
+    """When all pods of the turn were on their way out for the first time."""
+    tried: Mapping[str, float] = field(default_factory=dict)
+    """When the eviction of a pod was last asked for, by uid."""
+    left_behind: frozenset[str] = frozenset()
+    """Pods that did not end in time and are not waited for any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a node has come."""
+
+    uid: str = ""
+    """Of the node: another one may come under its name."""
+    was_cordoned: bool = False
+    """By someone else, before it was marked."""
+    asked_s: float | None = None
+    """When the mark was last asked for."""
+    marked_s: float | None = None
+    """When all nodes of its batch were first seen marked."""
+    evicting: Evicting | None = None
+    emptied_s: float | None = None
+    """When there were first no pods left to wait for."""
+    ready_s: float | None = None
+    """When nothing was first in the way of its deletion but others of its group."""
+    deleting_s: float | None = None
+    """When its deletion was asked for."""
+    failure: Failure | None = None
+    undone_s: float | None = None
+    """When its marks were last asked to be removed."""
