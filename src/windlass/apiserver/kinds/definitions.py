@@ -85,7 +85,7 @@ class Definitions(Strategy):
         for i, version in enumerate(versions):
             if not (version.get("schema") or {}).get("openAPIV3Schema"):
                 at = f"spec.versions[{i}].schema.openAPIV3Schema"
-                errors.append(status.required(at, "schemas are required"))
+                errors.append(status.required(at))
         return errors + _refuse_beyond(spec)
 
 
