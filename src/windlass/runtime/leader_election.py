@@ -125,6 +125,10 @@ class Candidate:
         self._seen_at_s = begun_s
         self._leads_until_s = begun_s + self._settings.renew_deadline_s if self.holder == self.identity else None
 
+    def step_down(self) -> None:
+        """We no longer lead, whatever the server has: before the lease is given up, not after."""
+        self._leads_until_s = None
+
     def _with(self, spec: dict[str, Any]) -> Unstructured:
         if self._lease is None:
             return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": self._where, "spec": spec}
@@ -244,6 +248,7 @@ class Election:
     async def _release(self) -> None:
         if not self._leads():
             return
+        self._candidate.step_down()
         with contextlib.suppress(kube_errors.KubeError, TimeoutError):
             await clock.within(self._clock, _RELEASE_S, self._write(self._candidate.compose_release))
 
