@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.contracts import objects
-from tests.contracts.api import DEFINITIONS, DEPLOYMENTS, POLICIES, STRATEGIC, Api, Json, Kind, Reply
+from tests.contracts.api import CONFIG_MAPS, DEFINITIONS, DEPLOYMENTS, POLICIES, STRATEGIC, Api, Json, Kind, Reply
 
 GADGETS = objects.GADGETS
 LEFT = "left to a real kube-apiserver"
@@ -128,8 +128,8 @@ async def test_a_subresource_is_absent_on_main_requests(api: Api) -> None:
 
 def _with_rules(name: str, *rules: Json, **more: Any) -> Json:
     """A definition with CEL rules on its spec."""
-    spec = {"type": "object", "properties": {"min": {"type": "integer"}, "max": {"type": "integer"}}}
-    schema = {"type": "object", "properties": {"spec": {**spec, "x-kubernetes-validations": list(rules), **more}}}
+    limits: Json = {"type": "object", "properties": {"min": {"type": "integer"}, "max": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"spec": {**limits, "x-kubernetes-validations": list(rules), **more}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"plural": name, "kind": name.capitalize()}
     spec = {"group": objects.GROUP, "scope": "Namespaced", "names": names, "versions": [version]}
@@ -210,18 +210,101 @@ async def test_roles(api: Api) -> None:
         assert reply.expect(404).message == f"the server could not find the requested resource (RBAC: {LEFT})"
 
 
-async def test_a_second_version(api: Api) -> None:
-    plural = f"v{api.namespace.split('-')[0]}"
+def _two_versions(api: Api, letter: str) -> tuple[Json, Kind, Kind]:
+    """A definition of a kind with a scale in two versions that are alike."""
+    plural = letter + api.namespace.split("-")[0]
+    replicas = {"type": "object", "properties": {"replicas": {"type": "integer"}, "size": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"spec": replicas, "status": replicas}}
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    version = {"served": True, "schema": {"openAPIV3Schema": schema}, "subresources": {"scale": scale}}
     definition = _with_rules(plural)
-    del definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"]
-    [version] = definition["spec"]["versions"]
-    definition["spec"]["versions"].append(version | {"name": "v2", "storage": False})
-    reply = await api.create(DEFINITIONS, definition)
+    definition["spec"]["versions"] = [
+        version | {"name": "v1", "storage": True},
+        version | {"name": "v2", "storage": False},
+    ]
+    one, two = (Kind(objects.GROUP, name, plural, plural.capitalize()) for name in ("v1", "v2"))
+    return definition, one, two
+
+
+async def _refuses_versions(api: Api, definition: Json) -> bool:
     if api.is_real:
-        reply.expect(201)
-        return
+        (await api.create(DEFINITIONS, definition)).expect(201)
+        return False
     said = f"spec.versions: Forbidden: this server serves one version of a kind, not v1, v2: conversion is {LEFT}"
-    assert said in reply.expect(422).message
+    assert said in (await api.create(DEFINITIONS, definition)).expect(422).message
+    return True
+
+
+async def test_a_scale_through_two_versions_leaves_the_entry_of_the_last(api: Api) -> None:
+    definition, one, two = _two_versions(api, "v")
+    if await _refuses_versions(api, definition):
+        return
+    await _served(api, one.plural)
+    (await api.apply(one, objects.gadget("x", replicas=1, size=1), "a")).expect(201)
+    for kind, replicas in ((one, 2), (two, 3)):
+        (await api.acting_as("scaler").scale(kind, "x", replicas)).expect(200)
+    found = await api.get(one, "x")
+    [entry] = [entry for entry in found.managed if entry["manager"] == "scaler"]
+    assert entry["apiVersion"] == two.api_version
+
+
+async def test_a_policy_of_one_version_catches_the_other(api: Api) -> None:
+    definition, one, two = _two_versions(api, "e")
+    if await _refuses_versions(api, definition):
+        return
+    await _served(api, one.plural)
+    (await api.create(one, objects.gadget("x", replicas=1))).expect(201)
+    policy = _policy(api, api.name("policy"), one.plural)
+    policy["spec"]["matchConstraints"]["resourceRules"][0]["resources"].append(f"{one.plural}/scale")
+    await _enforce(api, policy)
+    await _refused(api, lambda: api.create(two, objects.gadget("y"), dryRun="All"))
+    (await api.scale(two, "x", 3)).expect(422)
+
+
+async def test_a_kinds_name_in_a_policy_never_matches(api: Api) -> None:
+    policy = _policy(api, api.name("policy"), "Gadget")
+    if await _refuses_policies(api, policy):
+        return
+    await _enforce(api, policy)
+    other = _policy(api, api.name("policy"))
+    other["spec"]["matchConstraints"]["resourceRules"][0]["operations"] = ["UPDATE"]
+    await _enforce(api, other)
+    (await api.create(GADGETS, objects.gadget("x"))).expect(201)
+    # By the time that the later policy is enforced, the earlier one would be.
+    await _refused(api, lambda: api.merge(GADGETS, "x", {"spec": {"size": 2}}, dryRun="All"))
+    (await api.create(GADGETS, objects.gadget("y"))).expect(201)
+
+
+async def test_a_request_is_judged_once_for_each_parameter(api: Api) -> None:
+    validation = {"expression": "object.spec.size <= int(params.data.most)", "message": "too large"}
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    policy = _policy(api, api.name("policy"), paramKind=kind, validations=[validation])
+    if await _refuses_policies(api, policy):
+        return
+    name = policy["metadata"]["name"]
+    (await api.create(POLICIES, policy)).expect(201)
+    chosen = {"matchLabels": {"limits": api.namespace}}
+    for action in ("Allow", "Deny"):
+        reference = {"selector": chosen, "parameterNotFoundAction": action, "namespace": api.namespace}
+        spec = {"policyName": name, "validationActions": ["Deny"], "paramRef": reference}
+        made = (await api.create(BINDINGS, {"metadata": {"name": f"{name}-{action.lower()}"}, "spec": spec})).expect(
+            201
+        )
+        if action == "Allow":
+            # none at all lets everything pass
+            await asyncio.sleep(2)
+            (await api.create(GADGETS, objects.gadget("free", size=9))).expect(201)
+            for i, most in enumerate((5, 7)):
+                limits = objects.config_map(f"limits-{i}", most=str(most))
+                limits["metadata"]["labels"] = {"limits": api.namespace}
+                (await api.create(CONFIG_MAPS, limits)).expect(201)
+            await _refused(api, lambda: api.create(GADGETS, objects.gadget("x", size=6), dryRun="All"))
+            (await api.create(GADGETS, objects.gadget("small", size=4))).expect(201)
+            (await api.delete(BINDINGS, made.metadata["name"])).expect(200)
+            await api.call("DELETE", api.path(CONFIG_MAPS), query={"labelSelector": f"limits={api.namespace}"})
+        else:
+            # none at all refuses everything
+            await _refused(api, lambda: api.create(GADGETS, objects.gadget("y", size=1), dryRun="All"))
 
 
 async def test_conversion_by_webhook(api: Api) -> None:
