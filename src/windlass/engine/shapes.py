@@ -75,8 +75,10 @@ class ShapeTable:
         """Label keys that this spec's selectors can see and that no shape holds yet."""
         if spec in self._specs:
             return set()
-        self._specs.add(spec)
-        return selector_keys(spec) - self.visible
+        unseen = selector_keys(spec) - self.visible
+        if not unseen:
+            self._specs.add(spec)
+        return unseen
 
 
 def selector_keys(spec: PodSpec) -> set[str]:

@@ -223,7 +223,7 @@ class Snapshot:
 
     def _unplace_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
         self._imagined.pop()
-        if rows.min() < self._doomed:
+        if rows.min(initial=_NEVER) < self._doomed:
             self._count_many(shape, rows, -counts)
 
     def bind(self, pod_row: int, node_row: int) -> None:
@@ -290,6 +290,8 @@ class Snapshot:
         """Append nodes like the template, one per name. Only inside a fork."""
         if not self._forks:
             raise RuntimeError("nodes are appended inside a fork only; a node that exists is added")
+        if taken := self.nodes.rows.keys() & names:
+            raise ValueError(f"nodes are appended under names of their own: {sorted(taken)} exist already")
         count = self.nodes.count
         rows = self.nodes.add_copies(template, names)
         self._make_room()

@@ -120,6 +120,7 @@ class TallyTable:
         self._of_shape: dict[int, tuple[int, dtypes.Rows, dtypes.Counts]] = {}
         self._repelling: dict[int, tuple[int, list[tuple[facts.PodAffinityTerm, int]]]] = {}
         self._next = 0
+        self._unused: list[int] = []
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -187,6 +188,7 @@ class TallyTable:
         self.namespaces = dict(namespaces)
         for tally, key in self._matching:
             self._counts[tally] = 0
+            self._unused.append(tally)
             del self._rows[key]
         self._matching.clear()
         self._by_profile.clear()
@@ -250,6 +252,9 @@ class TallyTable:
         return rows
 
     def _new_row(self, key: Matching | Carried) -> int:
+        if self._unused:
+            tally = self._rows[key] = self._unused.pop()
+            return tally
         tally = self._rows[key] = self._next
         self._next += 1
         if tally >= len(self._counts):

@@ -250,7 +250,7 @@ class Packing:
         granted = self._limiter.grant(wanted) if wanted > 0 else 0
         if granted:
             known = self._snapshot.nodes.count
-            names = [f"estimate-{number}" for number in range(known - self._first, known - self._first + granted)]
+            names = [f"estimate-{row}" for row in range(known, known + granted)]
             rows = np.array(self._snapshot.append(self._template.node, names))
             for shape in self._template.pods:
                 self._snapshot.place_many(shape, rows, np.ones(granted, dtypes.RESOURCE))
