@@ -41,16 +41,20 @@ TAINTS = some(
 
 
 @st.composite
-def node(draw: st.DrawFn, name: str) -> Json:
-    """A node of this name, with odd labels, taints and sizes."""
+def node(draw: st.DrawFn, name: str, roomy: bool = False) -> Json:
+    """A node of this name, with odd labels, taints and sizes; a roomy one takes most pods."""
     chosen = {HOST: draw(pick(name, name, name, None, "n0")), ZONE: draw(pick("z0", "z1", "z2", None)),
-              RACK: draw(pick("r0", "r1", None)), "size": draw(pick("4", "10", "4.5", "large", None))}  # fmt: skip
-    allocatable = {"cpu": draw(pick("0", "1", "1500m", "4")), "memory": draw(pick("1Gi", "1500M", "64Mi")),
-                   "pods": draw(pick("110", "110", "3", "1", "0")), "example.com/gpu": draw(pick("2", "0", None)),
-                   "ephemeral-storage": draw(pick("10Gi", None)),
-                   "hugepages-2Mi": draw(pick("4Mi", None, None))}  # fmt: skip
-    spec: Json = {"taints": draw(TAINTS)} if draw(pick(True, False)) else {}
-    if draw(pick(True, False, False, False, False)):
+              RACK: draw(pick("r0", "r1", None)), "size": draw(pick(None, "4", "10", "4.5", "large"))}  # fmt: skip
+    if roomy:
+        allocatable = {"cpu": draw(pick("4", "2")), "memory": "8Gi", "pods": draw(pick("110", "4", "2")),
+                       "example.com/gpu": "2", "ephemeral-storage": "10Gi", "hugepages-2Mi": "8Mi"}  # fmt: skip
+    else:
+        allocatable = {"cpu": draw(pick("4", "1500m", "1", "0")), "memory": draw(pick("8Gi", "1500M", "64Mi")),
+                       "pods": draw(pick("110", "110", "3", "1", "0")), "example.com/gpu": draw(pick(None, "2", "0")),
+                       "ephemeral-storage": draw(pick(None, "10Gi")),
+                       "hugepages-2Mi": draw(pick(None, None, "4Mi"))}  # fmt: skip
+    spec: Json = {"taints": draw(TAINTS)} if draw(pick(False, False, not roomy, True)) else {}
+    if draw(pick(*[False] * (9 if roomy else 4), True)):
         spec["unschedulable"] = True
     return {"apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "uid": f"uid-{name}", "labels": _given(chosen)}, "spec": spec,
@@ -117,9 +121,9 @@ TOLERATION = st.one_of(
 
 AMOUNTS = st.builds(
     lambda **amounts: _given(amounts),
-    cpu=pick("100m", "500m", "1", "0", None), memory=pick("32Mi", "512Mi", None), **{
-        "example.com/gpu": pick("1", None, None, None), "ephemeral-storage": pick("1Gi", None, None),
-        "hugepages-2Mi": pick("2Mi", None, None, None, None), "example.com/unheard-of": pick("1", *[None] * 12)},
+    cpu=pick(None, "100m", "500m", "1", "0"), memory=pick(None, "32Mi", "512Mi"), **{
+        "example.com/gpu": pick(None, None, None, "1"), "ephemeral-storage": pick(None, None, "1Gi"),
+        "hugepages-2Mi": pick(*[None] * 4, "2Mi"), "example.com/unheard-of": pick(*[None] * 12, "1")},
 )  # fmt: skip
 
 PORT = st.builds(
@@ -147,8 +151,18 @@ POD_TERM = st.builds(
     st.one_of(st.none(), st.none(), NAMESPACE_SELECTOR),
 )  # fmt: skip
 
+DISK: st.SearchStrategy[Json] = st.builds(
+    lambda number, disk, read_only: {
+        "name": f"v{number}",
+        "gcePersistentDisk": {"pdName": disk, "readOnly": read_only},
+    },
+    st.integers(0, 99),
+    pick("d0", "d1"),
+    st.booleans(),
+)
+
 FEATURES = ("tolerations", "nodeSelector", "nodeAffinity", "ports", "spread", "affinity", "antiAffinity", "init",
-            "overhead", "priority")  # fmt: skip
+            "overhead", "priority", "disks")  # fmt: skip
 
 
 @st.composite
@@ -183,6 +197,8 @@ def pod_spec(draw: st.DrawFn, features: tuple[str, ...] = FEATURES, most: int = 
                 spec["overhead"] = {"cpu": "100m"}
             case "priority":
                 spec["priority"] = draw(pick(-1, 10))
+            case "disks":
+                spec["volumes"] = draw(st.lists(DISK, min_size=1, max_size=2, unique_by=lambda one: one["name"]))
     if affinity:
         spec["affinity"] = affinity
     return spec
@@ -227,14 +243,19 @@ def namespace(name: str, labels: Json) -> Json:
 
 @st.composite
 def clusters(
-    draw: st.DrawFn, nodes: int = 5, bound: int = 7, pending: int = 4, features: tuple[str, ...] = FEATURES
+    draw: st.DrawFn,
+    nodes: int = 5,
+    bound: int = 7,
+    pending: int = 4,
+    features: tuple[str, ...] = FEATURES,
+    roomy: bool = False,
 ) -> Objects:
     """Up to so many nodes, bound and waiting pods."""
     names = NODE_NAMES[: draw(st.integers(1, nodes))]
     specs = pod_spec(features)
     homes = draw(some(pick(*names, *names, *names, "gone"), bound))
     return Objects(
-        [draw(node(name)) for name in names],
+        [draw(node(name, roomy)) for name in names],
         [namespace(name, labels) for name, labels in NAMESPACES.items() if draw(pick(*[True] * 8, False))],
         [draw(pod(f"p{number}", specs, home)) for number, home in enumerate(homes)],
         [draw(pod(f"q{number}", specs)) for number in range(draw(st.integers(1, pending)))],

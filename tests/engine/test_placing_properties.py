@@ -1,0 +1,146 @@
+"""Placing many pods at once comes out as placing them one by one, each where every filter lets it."""
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import strategies
+from tests.conformance import objects
+from tests.engine import columns
+from tests.strategies import Objects
+from windlass.autoscaler.observe import cluster
+from windlass.autoscaler.observe import snapshot as observed
+from windlass.engine import dtypes, placing, predicates, shapes
+from windlass.engine.predicates import config
+from windlass.engine.snapshot import Snapshot
+
+
+def one_by_one(
+    snapshot: Snapshot, shape: shapes.Shape, count: int, pointer: int, usable: dtypes.Mask
+) -> tuple[Counter[int], int]:
+    """The plain way: ask all filters for each pod, and take the next feasible node after the last."""
+    taken: Counter[int] = Counter()
+    snapshot.fork()
+    for _ in range(count):
+        mask = predicates.feasible(snapshot, shape, config.DEFAULT) & usable
+        order = [row % len(mask) for row in range(pointer + 1, pointer + 1 + len(mask))]
+        row = next((row for row in order if mask[row]), None)
+        if row is None:
+            break
+        snapshot.place(shape, row)
+        taken[row] += 1
+        pointer = row
+    snapshot.revert()
+    return taken, pointer
+
+
+def as_counter(placed: placing.Placed) -> Counter[int]:
+    found = Counter(dict(zip(placed.rows.tolist(), placed.counts.tolist(), strict=True)))
+    assert found.total() == placed.total
+    assert len(found) == len(placed.rows)
+    assert Counter(placed.homes()) == found
+    return found
+
+
+def build(found: Objects) -> tuple[Snapshot, list[shapes.Shape]]:
+    snapshot = observed.build(cluster.read(found.all))
+    return snapshot, [snapshot.shape_of(objects.pod(pod)) for pod in found.pending]
+
+
+@given(strategies.clusters(nodes=6, bound=5, pending=3, roomy=True), st.data())
+@settings(max_examples=200, deadline=None)
+def test_placing_at_once_equals_placing_one_by_one(found: Objects, data: st.DataObject) -> None:
+    snapshot, asked = build(found)
+    questions = columns.Questions.about([objects.pod(pod) for pod in found.pending])
+    before = columns.freeze(snapshot), columns.describe(snapshot, questions)
+    placer = placing.Placer(snapshot, config.DEFAULT)
+    rows = snapshot.nodes.count
+    usable = np.array(data.draw(st.lists(strategies.pick(True, True, True, False), min_size=rows, max_size=rows)))
+    for shape in asked:
+        count, pointer = data.draw(st.integers(1, 9)), data.draw(st.integers(-1, rows - 1))
+        placed = placer.place(shape, count, pointer, usable)
+        expected, last = one_by_one(snapshot, shape, count, pointer, usable)
+        assert as_counter(placed) == expected
+        assert not expected or placed.last == last
+    assert (columns.freeze(snapshot), columns.describe(snapshot, questions)) == before
+
+
+@given(strategies.clusters(nodes=6, bound=4, pending=3, roomy=True), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_placer_sees_what_was_placed_since_it_last_looked(found: Objects, data: st.DataObject) -> None:
+    snapshot, asked = build(found)
+    placer = placing.Placer(snapshot, config.DEFAULT)
+    usable, pointer = snapshot.nodes.alive.copy(), -1
+    for shape in data.draw(st.lists(st.sampled_from(asked), min_size=2, max_size=6)):
+        count = data.draw(st.integers(1, 4))
+        expected, last = one_by_one(snapshot, shape, count, pointer, usable)
+        placed = placer.place(shape, count, pointer, usable)
+        assert as_counter(placed) == expected
+        if placed.total:
+            assert placed.last == last
+            snapshot.place_many(shape, placed.rows, placed.counts)
+            pointer = last
+
+
+@given(strategies.clusters(nodes=6, bound=5, pending=2, roomy=True), st.data())
+@settings(max_examples=100, deadline=None)
+def test_a_run_knows_after_every_pod_what_is_feasible_for_the_next(found: Objects, data: st.DataObject) -> None:
+    snapshot, asked = build(found)
+    for shape in asked:
+        if placing.holds_disks(shape):
+            continue
+        run = placing.Run(snapshot, shape, snapshot.nodes.alive, config.DEFAULT)
+        snapshot.fork()
+        for _ in range(data.draw(st.integers(1, 8))):
+            feasible = predicates.feasible(snapshot, shape, config.DEFAULT)
+            assert run.mask.tolist() == feasible.tolist()
+            if not feasible.any():
+                break
+            row = data.draw(st.sampled_from(np.flatnonzero(feasible).tolist()))
+            run.add(row)
+            snapshot.place(shape, row)
+        snapshot.revert()
+
+
+ROOM = st.lists(st.integers(0, 5), max_size=8).map(lambda room: np.array(room, dtypes.RESOURCE))
+
+
+@given(ROOM, st.integers(0, 30))
+def test_levels_are_filled_as_a_round_robin_fills_them(room: dtypes.Amounts, count: int) -> None:
+    rows = np.arange(len(room)) * 3
+    left, taken, last = room.copy(), Counter[int](), -1
+    position = 0
+    while taken.total() < count and left.any():
+        if left[position % len(room)]:
+            left[position % len(room)] -= 1
+            last = int(rows[position % len(room)])
+            taken[last] += 1
+        position += 1
+    placed = placing.fill_levels(rows, room, count)
+    assert as_counter(placed) == taken
+    assert placed.last == last
+
+
+@given(ROOM, st.integers(0, 30))
+def test_first_fit_fills_a_node_before_it_touches_the_next(room: dtypes.Amounts, count: int) -> None:
+    rows = np.arange(len(room)) * 3
+    homes = [int(row) for row, space in zip(rows, room, strict=True) for _ in range(space)][:count]
+    placed = placing.fill_first(rows, room, count)
+    assert placed.homes() == homes
+    assert placed.last == (homes[-1] if homes else -1)
+
+
+@given(ROOM, st.integers(0, 30), st.integers(0, 5))
+def test_scattered_pods_find_all_the_room_there_is_and_no_more(room: dtypes.Amounts, count: int, seed: int) -> None:
+    rows = np.arange(len(room)) * 3
+    placed = placing.fill_scattered(rows, room, count, np.random.default_rng(seed))
+    assert placed.total == min(count, int(room.sum()))
+    assert all(taken <= room[row // 3] for row, taken in as_counter(placed).items())
+
+
+@given(st.lists(st.integers(0, 20), unique=True).map(sorted), st.integers(-1, 25))
+def test_rotating_puts_rows_after_the_pointer_first(rows: list[int], pointer: int) -> None:
+    rotated = placing.rotate(np.array(rows, np.intp), pointer).tolist()
+    assert rotated == [row for row in rows if row > pointer] + [row for row in rows if row <= pointer]
