@@ -39,10 +39,8 @@ def any_of(wanted: Any) -> st.SearchStrategy[Any]:
         return st.lists(any_of(arguments[0]), max_size=3).map(origin)
     if dataclasses.is_dataclass(wanted):
         hints, fields = typing.get_type_hints(wanted), dataclasses.fields(wanted)
-        return st.builds(
-            typing.cast("type[Any]", wanted),
-            **{field.name: any_of(hints[field.name]) for field in dataclasses.fields(wanted)},
-        )
+        values = {field.name: any_of(hints[field.name]) for field in fields}
+        return st.builds(typing.cast("type[Any]", wanted), **values)
     return SCALARS[wanted] if wanted in SCALARS else st.sampled_from(list(wanted))
 
 
