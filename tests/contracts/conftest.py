@@ -35,7 +35,7 @@ async def api(chosen: str) -> AsyncIterator[Api]:
     async with _connect(chosen) as carrier:
         made = Api(carrier, f"c{secrets.token_hex(4)}-{next(_numbers)}", chosen == "real")
         (await made.create(apis.NAMESPACES, {"metadata": {"name": made.namespace}})).expect(201)
-        await _define_kinds(made)
+        await define_kinds(made)
         if made.is_real:
             await _wait_for_service_account(made)
         try:
@@ -56,7 +56,7 @@ async def _connect(chosen: str) -> AsyncIterator[transport.Transport]:
         yield carrier
 
 
-async def _define_kinds(api: Api) -> None:
+async def define_kinds(api: Api) -> None:
     """Kinds stay defined: the real server takes seconds to take one into service."""
     for definition in objects.DEFINITIONS:
         found = await api.get(apis.DEFINITIONS, definition["metadata"]["name"])
