@@ -288,6 +288,18 @@ def test_failures_in_a_row_are_waited_out_longer_and_longer() -> None:
     assert scene.informer.counts.failures == 6
 
 
+def test_what_keeps_an_informer_from_being_current_can_be_asked_for() -> None:
+    async def scenario(scene: Scene) -> None:
+        assert scene.informer.trouble is None
+        scene.server.faults.append(lambda request: refusal(403, "Forbidden", "may not list"))
+        await scene.clock.sleep(0.1)
+        assert "may not list" in str(scene.informer.trouble)
+        await scene.informer.wait_synced()
+        assert scene.informer.trouble is None
+
+    play(scenario)
+
+
 def test_a_server_that_was_killed_and_came_back_is_caught_up_with() -> None:
     async def scenario(scene: Scene) -> None:
         await scene.informer.wait_synced()
@@ -415,6 +427,29 @@ def test_a_malformed_object_is_reported_by_name_and_the_rest_is_kept(streaming: 
     scene = play(scenario, streaming=streaming)
     scene.check()
     assert scene.informer.counts.malformed == 2
+
+
+@both_lists
+def test_an_object_that_is_followed_as_json_and_has_no_usable_metadata_is_set_aside(streaming: bool) -> None:
+    virtual = clock.Virtual()
+
+    async def main() -> None:
+        server = Server(streaming=streaming)
+        await server.put("a")
+        server.objects["odd"] = {"metadata": {"name": "odd", "namespace": "ns", "labels": [1]}}
+        held: store.Store[resources.Unstructured] = store.Store()
+        resource = resources.CONFIG_MAPS.untyped()
+        informer = informers.Informer(client.Client(server, virtual), resource, held)
+        running = asyncio.create_task(informer.run())
+        await informer.wait_synced()
+        await server.put("b", future={"field": [1]})
+        await virtual.sleep(1)
+        assert held.keys() == ["ns/a", "ns/b"]
+        assert held.get("ns/b") == server.objects["b"]
+        assert list(informer.malformed) == ["ns/odd"]
+        running.cancel()
+
+    virtual.run(main())
 
 
 def test_an_object_that_the_sink_refuses_is_set_aside_like_a_malformed_one() -> None:

@@ -309,6 +309,28 @@ def test_a_long_decision_does_not_keep_the_lease_from_being_renewed() -> None:
     assert server.history.count("a") == 301
 
 
+def test_the_lease_is_renewed_while_a_leader_puts_things_in_order() -> None:
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        election = Process(base, server).election("a")
+
+        async def lead() -> None:
+            try:
+                await forever()
+            finally:
+                await base.sleep(60)
+
+        running = asyncio.create_task(election.run(lead))
+        await base.sleep(5)
+        running.cancel()
+        await base.sleep(59)
+        assert election.is_leader
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert server.history[-1] == ""
+
+    play(scenario)
+
+
 def test_what_leading_raises_comes_out_and_the_lease_is_released() -> None:
     async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
         async def fail() -> None:

@@ -52,6 +52,11 @@ class Informer(Generic[T]):
         return self._reflector.malformed
 
     @property
+    def trouble(self) -> kube_errors.KubeError | None:
+        """What keeps the sink from being current, such as a right that we lack; None while all is well."""
+        return self._reflector.trouble
+
+    @property
     def resource_version(self) -> str:
         """How far the sink is."""
         return self._reflector.resource_version

@@ -56,15 +56,14 @@ _SLOW = msgspec.json.Decoder(_Slow)
 
 def decode_page(resource: Resource[T], body: bytes) -> Listing[T]:
     """One page. msgspec.MsgspecError only if it is no list at all."""
+    if resource.is_untyped:
+        return _decode_one_by_one(resource, body)
     try:
         page = decoder(_Fast[resource.model]).decode(body)  # type: ignore[name-defined]
     except msgspec.ValidationError:
         return _decode_one_by_one(resource, body)
     metadata = page.metadata or _NO_META
-    items = page.items or []
-    if resource.is_untyped:
-        items = [resource.complete(item) for item in items]
-    return Listing(items, metadata.resource_version or "", [], metadata.continue_ or "")
+    return Listing(page.items or [], metadata.resource_version or "", [], metadata.continue_ or "")
 
 
 def _decode_one_by_one(resource: Resource[T], body: bytes) -> Listing[T]:

@@ -112,6 +112,8 @@ class Reflector(Generic[T]):
         self.resource_version = ""
         self.synced = False
         """The sink held, at least once, all there was."""
+        self.trouble: kube_errors.KubeError | None = None
+        """What keeps the sink from being current; None while all is well."""
         self._resource = resource
         self._selection = selection
         self._settings = settings or Settings()
@@ -181,10 +183,13 @@ class Reflector(Generic[T]):
         """The server ended the stream: a watch has its time, but a list that is cut short is a failure."""
         if self._mode is _Mode.STREAMING_LIST or lasted_s < _HEALTHY_S:
             self._back_off(0.0)
+        else:
+            self._get_well()
 
     def fail(self, error: kube_errors.KubeError, lasted_s: float = 0.0) -> None:
         """A request failed, or a stream broke after so long."""
         self.counts.failures += 1
+        self.trouble = error
         _log.info("%s: %s", self._resource.plural, error)
         if self._mode is _Mode.STREAMING_LIST and _is_unknown(error):
             self._read_pages()
@@ -200,7 +205,7 @@ class Reflector(Generic[T]):
             self.fail(found.error)
             return False
         if self._mode is _Mode.WATCH:
-            self._failures = 0
+            self._get_well()
         else:
             self._begin()
         if isinstance(found, watch.Malformed):
@@ -244,7 +249,7 @@ class Reflector(Generic[T]):
     def _end(self, resource_version: str) -> None:
         self._sink.end()
         self._listing = False
-        self._failures = 0
+        self._get_well()
         self.counts.lists += 1
         self.resource_version = resource_version
         self.synced = True
@@ -276,6 +281,10 @@ class Reflector(Generic[T]):
         _log.warning("set aside: %s", error)
 
     # Where we are
+
+    def _get_well(self) -> None:
+        self._failures = 0
+        self.trouble = None
 
     def _advance(self, metadata: meta.ObjectMeta) -> None:
         if metadata.resource_version and self._mode is _Mode.WATCH:

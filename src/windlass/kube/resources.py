@@ -86,13 +86,11 @@ class Resource(Generic[T]):
             found = decoder(self.model).decode(raw)
         except msgspec.MsgspecError as error:
             raise fields.translate(error, raw).of(self.kind, self.identify(raw).key or "without a name") from error
-        return self.complete(found)
-
-    def complete(self, found: T) -> T:
-        """Of a list's item that is read as JSON: say what it is, for the items of typed lists do not."""
         if isinstance(found, dict):
+            # Items of typed lists do not say what they are.
             found.setdefault("apiVersion", self.api_version)
             found.setdefault("kind", self.kind)
+            read_meta(found, self.kind)
         return found
 
     def metadata(self, found: T) -> meta.ObjectMeta:
@@ -111,11 +109,12 @@ class Resource(Generic[T]):
 
 def read_meta(found: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta:
     """The metadata of an object that is read as JSON. InvalidObject if it is unusable."""
+    metadata = found.get("metadata") or {}
     try:
-        return msgspec.convert(found.get("metadata") or {}, meta.ObjectMeta)
+        return msgspec.convert(metadata, meta.ObjectMeta)
     except msgspec.ValidationError as error:
-        text = msgspec.json.encode(found)
-        raise fields.translate(error, text, "metadata").of(kind, _make_out(text).key or "without a name") from error
+        name = _make_out(msgspec.json.encode(found)).key or "without a name"
+        raise fields.translate(error, msgspec.json.encode(metadata), "metadata").of(kind, name) from error
 
 
 def _make_out(raw: bytes | msgspec.Raw) -> meta.ObjectMeta:

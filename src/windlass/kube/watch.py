@@ -103,6 +103,8 @@ class Decoder(Generic[T]):
             raise kube_errors.InvalidAnswer(self._call, f"a line of more than {_LONGEST_LINE_BYTES} bytes")
         if not block:
             return []
+        if self._resource.is_untyped:
+            return self._decode_one_by_one(block)
         try:
             events: list[Event[T]] = self._fast.decode_lines(block)
         except msgspec.MsgspecError:

@@ -185,9 +185,10 @@ class Election:
                 )
             leading.result()
         finally:
+            # Renewed until the last: whoever ends may take a while to put things in order.
             for task in (leading, renewing):
                 task.cancel()
-            await asyncio.gather(leading, renewing, return_exceptions=True)
+                await asyncio.gather(task, return_exceptions=True)
             await self._release()
 
     def _leads(self) -> bool:
