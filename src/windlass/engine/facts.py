@@ -32,6 +32,9 @@ REGION = "topology.kubernetes.io/region"
 ZONE_BETA = "failure-domain.beta.kubernetes.io/zone"
 REGION_BETA = "failure-domain.beta.kubernetes.io/region"
 
+TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
+"""Key of the taint that a node carries while it is being removed; the name is the peer's."""
+
 
 # ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

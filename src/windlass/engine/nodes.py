@@ -21,7 +21,7 @@ PODS_COLUMN = _FIRST_RESOURCES.index(facts.PODS)
 Column = TypeVar("Column", dtypes.Mask, dtypes.Ids, dtypes.Amounts)
 """An array (n_nodes,) of any of these dtypes."""
 
-TO_BE_DELETED = facts.Taint("ToBeDeletedByClusterAutoscaler", "", "NoSchedule")
+TO_BE_DELETED = facts.Taint(facts.TO_BE_DELETED, "", "NoSchedule")
 """What a node carries while it drains. `deleting` rows behave as if they had it."""
 
 

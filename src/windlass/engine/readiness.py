@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from windlass.engine import facts, settings
 
-TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 SIGNS_OF_TROUBLE = frozenset({"DiskPressure", "NetworkUnavailable"})
 """Conditions that make a node unready where they are True. Others, as memory pressure, do not."""
 NOT_READY_TAINTS = frozenset(
@@ -125,7 +124,7 @@ def is_suspended(node: facts.Node) -> bool:
 
 def classify(node: facts.Node, has_instance: bool, max_node_startup_time_s: float, now_s: float) -> State:
     """The node's state. One that is exactly as old as a node may be while starting has had its time."""
-    if not has_instance and any(taint.key == TO_BE_DELETED for taint in node.taints):
+    if not has_instance and any(taint.key == facts.TO_BE_DELETED for taint in node.taints):
         return State.DELETED
     if is_suspended(node):
         return State.SUSPENDED

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from windlass.engine import facts, readiness, settings
 
-TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
+TO_BE_DELETED = facts.TO_BE_DELETED
 DELETION_CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
 
 STARTUP_PREFIXES = (

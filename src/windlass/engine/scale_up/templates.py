@@ -15,7 +15,6 @@ STABLE_FOR_S = 60.0
 """How long a node must have been ready to speak for its group."""
 
 TEMPLATE_LABEL = "cluster-autoscaler.kubernetes.io/template-node"
-TO_BE_DELETED_KEY = "ToBeDeletedByClusterAutoscaler"
 
 OLD_LABELS = (
     ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"),
@@ -83,7 +82,7 @@ def is_good_example(node: facts.Node, now_s: float) -> bool:
         and ready.status == "True"
         and ready.since_s + STABLE_FOR_S < now_s
         and not node.unschedulable
-        and not any(taint.key == TO_BE_DELETED_KEY for taint in node.taints)
+        and not any(taint.key == facts.TO_BE_DELETED for taint in node.taints)
     )
 
 
