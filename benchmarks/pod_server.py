@@ -255,7 +255,7 @@ class Server:
         await _write_list(response, population.pods, lambda number: population.pod(number, "running", FIRST_VERSION))
         await response.write(_end_of_list(b"Pod"))
         await self._started.wait()
-        with contextlib.suppress(ConnectionResetError):
+        with contextlib.suppress(ConnectionError):
             await self._write_changes(response)
         return response
 
