@@ -44,17 +44,18 @@ class Advanced:
 def advance(seen: Observation, memory: Memory, settings: Settings, now_s: float) -> Advanced:
     """Take the steps that are due."""
     situation = read_situation(seen, settings, now_s)
-    drains = memory.durable.drains
+    drains, abandoned = memory.durable.drains, rollback.Abandoned()
     if settings.deviations.clear_abandoned_marks and memory.durable.loop > 1:  # the first loop clears them all
-        drains = {**drains, **rollback.find_abandoned(drains, situation)}
-    cases = read_cases(drains, situation)
+        abandoned = rollback.find_abandoned(drains, situation)
+    cases = read_cases({**drains, **abandoned.drains}, situation)
     for step in STEPS:
         step(cases, situation)
     durable = consequences.remember(memory.durable, cases, situation)
     story = tuple(case.told for case in cases if case.told is not None)
+    next_s = min((told.until_s for told in story), default=float("inf"))
     return Advanced(
         tuple(instruction for case in cases for instruction in case.instructions),
         memory if durable is memory.durable else replace(memory, durable=durable),
         story,
-        min((case.told.until_s for case in cases if case.told is not None), default=float("inf")),
+        min(next_s, abandoned.next_s),
     )

@@ -27,8 +27,8 @@ class Observation:
     """Groups that could not be raised when this very observation was decided on before: why. Whoever carries out a plan
     and meets a refusal decides again with it, so that it is known like any other fact."""
     failed: Mapping[plan.Instruction, str] = field(default_factory=dict)
-    """Instructions carried out since the last observation that were refused, and what was said. Evicting a pod that is
-    gone is no failure; nor is it one that a budget stands in the way for now, but it is told here like any other."""
+    """Instructions carried out since the last observation that failed, and what was said. Evicting a pod that is gone
+    is no failure; one that a budget forbids for now is."""
 
     @property
     def nodes(self) -> list[facts.Node]:

@@ -25,7 +25,9 @@ def evict(cases: Sequence[Case], situation: Situation) -> None:
     """Let those cases go on whose pods are gone."""
     purse = paying.Purse(situation)
     for case in cases:
-        purse.pay_for_what_is_under_way(case)
+        if case.progress.evicting is not None:
+            case.note(evicting=paying.hear(case.progress.evicting, situation))
+            purse.pay_for_what_is_under_way(case)
     for case, _ in find_open(cases):
         if case.progress.evicting is not None:
             _Eviction(case, case.progress.evicting, purse, situation).go_on()
@@ -95,10 +97,14 @@ class _Eviction:
 
     def _is_overdue(self) -> bool:
         """Is the time up? Whoever was just asked is still given time to answer."""
-        if self._now_s < self._deadline_s or self._now_s == self._evicting.since_s:
+        if self._now_s < self._deadline_s:
             return False
-        asked = any(paying.is_under_way(pod, self._evicting, self._situation) for pod in self._waiting)
-        return self._evicting.accepted_s is not None or not asked
+        evicting, now_s = self._evicting, self._now_s
+        if evicting.accepted_s is not None:
+            return True
+        if now_s == evicting.since_s and not all(identity(pod) in evicting.tried for pod in self._waiting):
+            return False
+        return not any(paying.is_under_way(pod, evicting, now_s) for pod in self._waiting)
 
     def _may_leave_behind(self) -> bool:
         """Is everyone who is left just not ending, and does that count as gone?"""
@@ -106,7 +112,7 @@ class _Eviction:
         return is_ending and self._settings.deviations.count_stuck_pods_as_gone
 
     def _describe(self, pod: facts.Pod) -> str:
-        said = self._situation.refused_evictions.get(identity(pod))
+        said = self._evicting.refused.get(identity(pod))
         return f"{pod.key}: {said}" if said else pod.key
 
     # Asking, and waiting for the answer
@@ -114,17 +120,18 @@ class _Eviction:
     def _ask(self) -> None:
         """Ask those who are due, as far as budgets allow."""
         agents = [pod for pod in self._left.agents if self._left.holding or identity(pod) not in self._evicting.tried]
-        tried = dict(self._evicting.tried)
+        tried, refused = dict(self._evicting.tried), dict(self._evicting.refused)
         for pod in (*self._current, *agents):
             uid = identity(pod)
             if pod.is_terminating or self._now_s < tried.get(uid, -math.inf) + paying.RETRY_S:
                 continue
             if self._purse.pay(pod):
                 tried[uid] = self._now_s
+                refused.pop(uid, None)
                 self._case.instructions.append(
                     plan.Evict(pod.namespace, pod.name, pod.uid, self._turns.grace_s(pod), self._case.name)
                 )
-        self._evicting = replace(self._evicting, tried=tried)
+        self._evicting = replace(self._evicting, tried=tried, refused=refused)
 
     def _rest(self) -> None:
         """Say what is waited for. Agents are only waited for to have been asked."""

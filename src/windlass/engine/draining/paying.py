@@ -4,6 +4,8 @@ What budgets leave is shared by all drains. Evictions that were asked for, and o
 been paid: otherwise the last disruption that a budget allows would be spent twice.
 """
 
+from dataclasses import replace
+
 from windlass.engine import disruption, facts
 from windlass.engine.draining.case import Case, Situation
 from windlass.engine.draining.progress import Evicting
@@ -13,12 +15,18 @@ RETRY_S = 10.0
 """When an eviction that had no effect is asked for again."""
 
 
-def is_under_way(pod: facts.Pod, evicting: Evicting, situation: Situation) -> bool:
+def hear(evicting: Evicting, situation: Situation) -> Evicting:
+    """Remember what was refused."""
+    said = {uid: said for uid, said in situation.refused_evictions.items() if uid in evicting.tried}
+    return replace(evicting, refused={**evicting.refused, **said}) if said else evicting
+
+
+def is_under_way(pod: facts.Pod, evicting: Evicting, now_s: float) -> bool:
     """Was its eviction asked for so lately that the answer may not be seen yet?"""
     uid = identity(pod)
-    if pod.is_terminating or uid not in evicting.tried or uid in situation.refused_evictions:
+    if pod.is_terminating or uid not in evicting.tried or uid in evicting.refused:
         return False
-    return situation.now_s < evicting.tried[uid] + RETRY_S
+    return now_s < evicting.tried[uid] + RETRY_S
 
 
 class Purse:
@@ -34,7 +42,7 @@ class Purse:
             return
         snapshot = self._situation.seen.snapshot
         pods = [snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[case.name])]
-        self._left.remove(pod for pod in pods if is_under_way(pod, evicting, self._situation))
+        self._left.remove(pod for pod in pods if is_under_way(pod, evicting, self._situation.now_s))
 
     def pay(self, pod: facts.Pod) -> bool:
         """May this pod go, too? If so, it has been paid for."""

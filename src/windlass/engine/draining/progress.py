@@ -67,6 +67,8 @@ class Evicting:
     """When all pods of the turn were on their way out for the first time."""
     tried: Mapping[str, float] = field(default_factory=dict)
     """When the eviction of a pod was last asked for, by uid."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """What was said, where that was refused; until it is asked for again."""
     left_behind: frozenset[str] = frozenset()
     """Pods that did not end in time and are not waited for any more."""
 

@@ -94,7 +94,7 @@ def _place_others(cases: Sequence[Case], staying: dtypes.Mask, situation: Situat
     placer = placing.Placer(snapshot, situation.settings.filters)
     searching.find_places(placer, worthy, searching.Search(), snapshot.nodes.alive.copy())
     for case in cases:
-        if case.node is None or case.progress.evicting is None:
+        if case.node is None or case.progress.evicting is None or case.progress.failure is not None:
             continue
         going = [row for row in leaving.find_rows(case.name, situation) if not snapshot.pod(row).is_terminating]
         for row in going:

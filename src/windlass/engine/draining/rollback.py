@@ -7,6 +7,7 @@ deleted do.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from windlass.engine import facts, plan, taints
 from windlass.engine.draining import ending
@@ -58,20 +59,30 @@ def _is_uncordoned(case: Case, situation: Situation) -> bool:
     return settings.drain.cordon_node_before_terminating and not keeps
 
 
-def find_abandoned(drains: Mapping[str, DrainBegun], situation: Situation) -> dict[str, DrainBegun]:
-    """Nodes whose mark is so old that whoever set it has given up, and of which memory knows nothing."""
-    now_s = situation.now_s
-    marked = [
-        node
-        for node in situation.seen.nodes
-        if node.name not in drains
-        and taints.has(node, taints.TO_BE_DELETED)
-        and not taints.is_being_deleted(node, now_s)
-    ]
-    group_of = situation.seen.group_of_nodes() if marked else {}
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Nodes that are marked, and of which memory knows nothing."""
+
+    drains: Mapping[str, DrainBegun] = field(default_factory=dict)
+    """Those whose mark is so old that whoever set it has given up: to be given back."""
+    next_s: float = float("inf")
+    """When the next one is."""
+
+
+def find_abandoned(drains: Mapping[str, DrainBegun], situation: Situation) -> Abandoned:
+    """Look for marks of which memory knows nothing, on nodes that are not being deleted anyway."""
+    now_s, seen = situation.now_s, situation.seen
+    marked = [node for node in seen.nodes if node.name not in drains and taints.has(node, taints.TO_BE_DELETED)]
+    group_of = seen.group_of_nodes() if marked else {}
     failure = Failure(Why.ABANDONED, now_s)
-    return {
-        node.name: DrainBegun(group_of[node.name].id, now_s, True, progress=Progress(node.uid, failure=failure))
-        for node in marked
-        if node.name in group_of and not ending.is_being_deleted(node, group_of[node.name])
-    }
+    found: dict[str, DrainBegun] = {}
+    next_s = float("inf")
+    for node in marked:
+        group = group_of.get(node.name)
+        if group is None or ending.is_being_deleted(node, group):
+            continue
+        if taints.is_being_deleted(node, now_s):
+            next_s = min(next_s, (taints.marked_at_s(node, taints.TO_BE_DELETED) or now_s) + taints.DELETION_TAKES_S)
+        else:
+            found[node.name] = DrainBegun(group.id, now_s, True, progress=Progress(node.uid, failure=failure))
+    return Abandoned(found, next_s)

@@ -1,0 +1,100 @@
+"""Marking: taint and cordon, all of a batch or none."""
+
+from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, node, pod, with_drain
+from windlass.engine import facts, plan, taints
+
+
+def test_nodes_are_cordoned_only_if_the_user_wants_it() -> None:
+    settings = with_drain(WINDLASS, cordon_node_before_terminating=False)
+    run = Run(World([node("a"), node("b")]), settings).begin("a", is_empty=True).go_on()
+    assert run.planned(plan.Cordon) == []
+    assert run.phases("a")[-1] == "gone"
+
+
+def test_the_delay_runs_from_when_all_of_the_batch_are_seen_marked() -> None:
+    world = World([node("a"), node("b"), node("c")])
+    run = Run(world).begin("a", "b", is_empty=True)
+    run.ask()
+    marked = world.nodes["b"]
+    world.put(node("b"))  # its taint is not seen yet
+    world.move_to(START_S + 2)
+    assert {str(one.phase) for one in run.ask().story} == {"marking"}
+    world.put(marked)
+    run.go_on()
+    assert run.deletions() == [(7.0, "a"), (7.0, "b")]
+
+
+def test_with_the_dynamic_delay_it_is_twice_as_long_as_the_mark_took_to_be_seen() -> None:
+    settings = with_drain(WINDLASS, dynamic_node_delete_delay_after_taint_enabled=True)
+    world = World([node("a"), node("b")])
+    run = Run(world, settings).begin("a", is_empty=True)
+    run.ask()
+    world.move_to(START_S + 2)
+    run.go_on()
+    assert run.deletions() == [(6.0, "a")]
+
+
+def test_a_refusal_gives_back_all_nodes_that_were_chosen_together() -> None:
+    world = World([node("a"), node("b"), node("c")])
+    world.refuse = lambda one: "conflict" if isinstance(one, plan.SetTaint) and one.node == "b" else None
+    run = Run(world).begin("a", "b", is_empty=True).go_on()
+    assert (run.why("a"), run.why("b")) == ("BatchFailed", "MarkRefused")
+    assert run.phases("a") == run.phases("b") == ["marking", "rolling back", "rolled back"]
+    assert not run.is_marked("a")
+    assert not run.is_marked("b")
+    assert run.deletions() == []
+
+
+def test_a_refused_cordon_is_a_refusal() -> None:
+    world = World([node("a"), node("b")])
+    world.refuse = lambda one: "forbidden" if one == plan.Cordon("a") else None
+    run = Run(world).begin("a", is_empty=True).go_on()
+    assert run.why("a") == "MarkRefused"
+    assert not run.is_marked("a")
+
+
+def test_empty_and_occupied_nodes_are_marked_apart() -> None:
+    world = World([node("a"), node("b"), node("c")], [pod("p", "b", 100)])
+    world.refuse = lambda one: "conflict" if isinstance(one, plan.SetTaint) and one.node == "b" else None
+    run = Run(world).begin("a", is_empty=True).begin("b").go_on()
+    assert run.phases("a")[-1] == "gone"
+    assert run.why("b") == "MarkRefused"
+    assert "p" in {one.name for one in world.pods.values()}
+
+
+def test_a_mark_that_does_not_appear_is_asked_for_again_and_then_given_up() -> None:
+    world = World([node("a"), node("b")])
+    real = world.carry_out
+    world.carry_out = lambda wanted: real(  # type: ignore[method-assign]
+        tuple(one for one in wanted if not isinstance(one, plan.SetTaint))
+    )
+    run = Run(world).begin("a", is_empty=True).go_on()
+    assert [at_s for at_s, _ in run.planned(plan.SetTaint)] == [0.0, 10.0, 20.0]
+    assert run.why("a") == "MarkNotSeen"
+    assert run.done[-2:] == [
+        (30.0, plan.RemoveTaint("a", taints.TO_BE_DELETED)),
+        (30.0, plan.Cordon("a", cordoned=False)),
+    ]
+
+
+def test_a_mark_that_was_there_before_is_set_anew_with_its_own_time() -> None:
+    old = facts.Taint(taints.TO_BE_DELETED, "17", "NoSchedule")
+    world = World([node("a", taints=(old,), unschedulable=True), node("b")])
+    run = Run(world).begin("a", is_empty=True)
+    run.settle()
+    assert taints.marked_at_s(world.nodes["a"], taints.TO_BE_DELETED) == START_S
+    run.go_on()
+    assert run.deletions() == [(5.0, "a")]
+
+
+def test_someone_else_taking_the_taint_off_ends_the_drain_as_failed() -> None:
+    for settings in (PEER, WINDLASS):
+        world = World([node("a"), node("b")], [pod("p", "a", 100)])
+        world.ends_after_s["uid-p"] = 100.0
+        run = Run(world, settings).begin("a").go_on(until_s=50.0)
+        world.change("a", taints=())
+        run.go_on()
+        assert run.phases("a")[-2:] == ["rolling back", "rolled back"]
+        assert run.why("a") == "MarkRemoved"
+        assert not world.nodes["a"].unschedulable
+        assert run.deletions() == []

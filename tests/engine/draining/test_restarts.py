@@ -1,0 +1,89 @@
+"""Whatever the process forgets, every marked node is either deleted or given back."""
+
+import pytest
+
+from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, node, pod
+from windlass.engine import decide, facts, plan, taints
+from windlass.engine.memory import Durable, Memory
+from windlass.engine.settings import Settings
+
+
+def marked(age_s: float, value: str | None = None) -> facts.Node:
+    text = str(int(START_S - age_s)) if value is None else value
+    taint = facts.Taint(taints.TO_BE_DELETED, text, "NoSchedule")
+    return node("a", taints=(taint,), unschedulable=True)
+
+
+@pytest.mark.parametrize("settings", [PEER, WINDLASS], ids=["peer", "windlass"])
+def test_without_memory_the_first_loop_gives_marked_nodes_back(settings: Settings) -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    Run(world, settings).begin("a").go_on(until_s=3.0)
+    run = Run(world, settings, Memory())
+    assert run.ask().plan == ()
+    first = decide.decide(world.observe(), Memory(), settings, world.now_s)
+    assert first.plan[:2] == (plan.RemoveTaint("a", taints.TO_BE_DELETED), plan.Cordon("a", cordoned=False))
+    world.carry_out(first.plan)
+    run.memory = first.memory
+    assert run.ask().plan == ()
+    assert not run.is_marked("a")
+
+
+def test_with_memory_the_first_loop_leaves_drains_to_go_on() -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    run = Run(world).begin("a").go_on(until_s=3.0)
+    decision = decide.decide(world.observe(), run.memory, WINDLASS, world.now_s)
+    assert not any(isinstance(one, plan.RemoveTaint) for one in decision.plan)
+    run.memory = decision.memory
+    assert run.go_on().deletions() == [(6.0, "a")]
+
+
+def test_a_mark_that_nobody_remembers_is_removed_after_five_minutes() -> None:
+    run = Run(World([marked(290), node("b")]))
+    answer = run.ask()
+    assert (answer.plan, answer.next_s) == ((), START_S + 10)
+    run.world.move_to(answer.next_s)
+    run.go_on()
+    assert run.phases("a") == ["rolling back", "rolled back"]
+    assert not run.is_marked("a")
+    assert run.memory.durable.activity.failed_s is None
+
+
+def test_a_mark_that_does_not_tell_its_time_is_old() -> None:
+    run = Run(World([marked(0, "soon"), node("b")]))
+    run.settle()
+    assert not run.is_marked("a")
+
+
+def test_the_peer_leaves_a_mark_that_nobody_remembers() -> None:
+    run = Run(World([marked(9999), node("b")]), PEER)
+    assert run.ask().plan == ()
+
+
+def test_marks_on_nodes_without_a_group_are_not_ours() -> None:
+    world = World([node("b"), marked(9999)])
+    world.group_of["a"] = "nobody's"
+    assert Run(world).ask().plan == ()
+
+
+def test_a_machine_that_is_being_deleted_is_left_alone() -> None:
+    world = World([marked(9999), node("b")])
+    world.states["a"] = "Deleting"
+    assert Run(world).ask().plan == ()
+
+
+def test_old_marks_are_left_to_the_first_loop() -> None:
+    world = World([marked(9999), node("b")])
+    for loop in (0, 1):
+        assert Run(world, memory=Memory(Durable(loop=loop))).ask().plan == ()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 3.0, 5.0, 5.5, 6.0, 10.0])
+def test_a_process_that_forgets_a_drain_entirely_gives_the_node_back_or_finds_it_gone(seconds: float) -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    run = Run(world).begin("a")
+    before = Memory(Durable(loop=5))
+    run.go_on(until_s=seconds)
+    run.memory = before
+    run.go_on(until_s=400.0)
+    run.go_on()
+    assert "a" not in world.nodes or not run.is_marked("a")

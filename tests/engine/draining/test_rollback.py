@@ -1,0 +1,133 @@
+"""Giving nodes back, and what a failure means for the loops to come."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, node, pod, with_drain
+from windlass.engine import facts, plan, requests, taints
+from windlass.engine.memory import Durable, Memory
+from windlass.engine.scale_down.cooldown import Activity
+from windlass.engine.settings import Settings
+
+BOTH = pytest.mark.parametrize("settings", [PEER, WINDLASS], ids=["peer", "windlass"])
+
+
+def fail(world: World, settings: Settings) -> Run:
+    """A drain of node a whose evictions are refused."""
+    world.refuse = lambda one: "429" if isinstance(one, plan.Evict) else None
+    return Run(world, settings).begin("a").go_on()
+
+
+# ── Marks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@BOTH
+def test_taint_and_cordon_are_removed(settings: Settings) -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    run = fail(world, settings)
+    assert run.done[-2:] == [
+        (125.0, plan.RemoveTaint("a", taints.TO_BE_DELETED)),
+        (125.0, plan.Cordon("a", cordoned=False)),
+    ]
+    assert not run.is_marked("a")
+    assert not run.memory.durable.drains
+
+
+def test_other_taints_stay() -> None:
+    other = facts.Taint("dedicated", "x", "PreferNoSchedule")
+    world = World([node("a", taints=(other,)), node("b")], [pod("p", "a")])
+    fail(world, WINDLASS)
+    assert world.nodes["a"].taints == (other,)
+
+
+def test_marks_are_removed_again_until_they_are_gone() -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    world.refuse = lambda one: "no" if isinstance(one, plan.Evict | plan.RemoveTaint) else None
+    run = Run(world).begin("a").go_on(until_s=150.0)
+    assert [at_s for at_s, _ in run.planned(plan.RemoveTaint)] == [125.0, 135.0, 145.0]
+    assert run.phases("a")[-1] == "rolling back"
+    world.refuse = lambda _: None
+    run.go_on()
+    assert run.phases("a")[-1] == "rolled back"
+    assert not run.is_marked("a")
+
+
+def test_without_cordoning_nobody_is_uncordoned() -> None:
+    settings = with_drain(WINDLASS, cordon_node_before_terminating=False)
+    world = World([node("a", unschedulable=True), node("b")], [pod("p", "a")])
+    run = fail(world, settings)
+    assert run.planned(plan.Cordon) == []
+    assert run.phases("a")[-1] == "rolled back"
+
+
+@pytest.mark.parametrize(("settings", "stays"), [(PEER, False), (WINDLASS, True)], ids=["peer", "windlass"])
+def test_a_cordon_of_someone_else_stays_unless_the_peers_way_is_wanted(settings: Settings, stays: bool) -> None:
+    world = World([node("a", unschedulable=True), node("b")], [pod("p", "a")])
+    run = fail(world, settings)
+    assert world.nodes["a"].unschedulable is stays
+    assert run.phases("a")[-1] == "rolled back"
+
+
+def test_a_cordon_of_our_own_is_not_taken_for_someone_elses_after_a_crash() -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    run = Run(world).begin("a")
+    before = run.memory
+    run.ask()
+    run.memory = before  # the node was marked, and the process died before it could remember
+    world.refuse = lambda one: "429" if isinstance(one, plan.Evict) else None
+    run.go_on()
+    assert not run.is_marked("a")
+
+
+def test_a_node_that_vanishes_while_it_is_given_back_is_forgotten() -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    world.refuse = lambda one: "no" if isinstance(one, plan.Evict | plan.RemoveTaint) else None
+    run = Run(world).begin("a").go_on(until_s=130.0)
+    del world.nodes["a"]
+    run.go_on()
+    assert run.phases("a")[-2:] == ["rolling back", "gone"]
+
+
+# ── What is remembered ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def outcome(world: World, settings: Settings) -> tuple[Activity, dict[str, Activity]]:
+    run = Run(world, settings).begin("a").go_on()
+    durable = run.memory.durable
+    return durable.activity, dict(durable.activities)
+
+
+def test_any_failure_makes_scale_down_pause() -> None:
+    for kind, at_s in ((plan.SetTaint, 0.0), (plan.Evict, 125.0), (plan.DeleteNode, 6.0)):
+        world = World([node("a"), node("b")], [pod("p", "a")])
+        world.refuse = lambda one, kind=kind: "no" if isinstance(one, kind) else None  # type: ignore[misc]
+        cluster, groups = outcome(world, WINDLASS)
+        assert cluster.failed_s == groups["g"].failed_s == START_S + at_s
+
+
+def test_to_the_peer_only_a_refused_mark_is_a_failure_of_the_cluster_and_a_refused_deletion_one_of_the_group() -> None:
+    found = []
+    for kind in (plan.SetTaint, plan.Evict, plan.DeleteNode):
+        world = World([node("a"), node("b")], [pod("p", "a")])
+        world.refuse = lambda one, kind=kind: "no" if isinstance(one, kind) else None  # type: ignore[misc]
+        cluster, groups = outcome(world, PEER)
+        found.append((cluster.failed_s, groups.get("g", Activity()).failed_s))
+    assert found == [(START_S, None), (None, None), (None, START_S + 6)]
+
+
+def test_a_node_that_was_given_back_is_not_counted_as_being_deleted() -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    asked = requests.shrink(requests.Requests(), "g", "a", START_S)
+    asked = requests.shrink(asked, "g", "other", START_S)
+    durable = Durable(loop=5)
+    durable = replace(durable, health=replace(durable.health, requests=asked))
+    world.refuse = lambda one: "429" if isinstance(one, plan.Evict) else None
+    run = Run(world, memory=Memory(durable)).begin("a").go_on()
+    assert [one.node for one in run.memory.durable.health.requests.scale_downs] == ["other"]
+
+
+def test_a_success_is_no_failure() -> None:
+    cluster, groups = outcome(World([node("a"), node("b")], [pod("p", "a")]), WINDLASS)
+    assert cluster == Activity()
+    assert groups == {"g": Activity(deleted_s=START_S + 6)}
