@@ -190,3 +190,8 @@ KINDS: tuple[Kind, ...] = (
          columns=printing.DEFINITIONS),
 )  # fmt: skip
 """What is served from the start. Discovery lists them in this order."""
+
+VIEWS: tuple[Kind, ...] = (
+    Kind("events.k8s.io", "v1", "events", "Event", "events", True, short_names=("ev",), columns=printing.EVENTS),
+)
+"""Other names for what is stored as another kind."""

@@ -110,7 +110,13 @@ def read_document(body: bytes, content_type: str) -> Any:
             return _with_text_keys(yaml.load(body, Loader=_YAML))
         except yaml.YAMLError as error:
             raise status.bad_request(f"error decoding YAML: {error}") from None
-    raise status.unsupported_media_type(("application/json", "application/yaml"))
+    aside = " (protobuf is left to a real kube-apiserver)" if "protobuf" in content_type else ""
+    raise status.unsupported_media_type(("application/json", "application/yaml"), aside)
+
+
+def read_documents(text: str) -> list[Json]:
+    """YAML documents, those that are empty left out."""
+    return [_with_text_keys(found) for found in yaml.load_all(text, Loader=_YAML) if found]
 
 
 def _with_text_keys(value: Any) -> Any:

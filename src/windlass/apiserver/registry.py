@@ -104,6 +104,7 @@ class Registry:
         self._by_key: dict[tuple[str, str], Resource] = {}
         for spec in builtins.KINDS:
             self.add(_make(spec))
+        self._views = [_make(spec) for spec in builtins.VIEWS]
 
     def add(self, resource: Resource) -> None:
         self._resources[resource.group, resource.version, resource.plural] = resource
@@ -135,9 +136,9 @@ class Registry:
         return iter(self._resources.values())
 
     def versions(self) -> Mapping[tuple[str, str], list[Resource]]:
-        """Resources by group and version, in order."""
+        """Resources by group and version, in order, views among them."""
         grouped: dict[tuple[str, str], list[Resource]] = {}
-        for resource in self:
+        for resource in [*self, *self._views]:
             grouped.setdefault((resource.group, resource.version), []).append(resource)
         return grouped
 

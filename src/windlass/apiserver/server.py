@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-import yaml
-
 from windlass import clock
+from windlass.apiserver import call as calls
 from windlass.apiserver import core as cores
 from windlass.apiserver import discovery, paging, rendering, routing, status, storage, times, views, watch
 from windlass.apiserver.call import Answer, Call
@@ -67,9 +66,8 @@ class Server:
 
         Raises `status.Refused` at the first that is refused.
         """
-        for document in yaml.safe_load_all(text):
-            if document:
-                self.apply(document, manager)
+        for document in calls.read_documents(text):
+            self.apply(document, manager)
 
     def apply(self, obj: Json, manager: str = "windlass") -> Json:
         """Apply one object by force; the object as it is then."""
