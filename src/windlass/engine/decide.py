@@ -374,11 +374,12 @@ class _Loop:
         drains, places_of = dict(durable.drains), self._removal.hints.old
         for name in going:
             group = self._group_of[name].id
-            evict = tuple(map(scene.snapshot.pods.key, moves[name].move))
-            self._plan.append(plan.Drain(name, group, evict))
-            uids = [scene.snapshot.pods.uids[row] for row in moves[name].move]
+            home = scene.snapshot.nodes.rows[name]  # pods of nodes tried before it may have gone through it in thought
+            rows = [row for row in moves[name].move if scene.snapshot.pods.node_rows[row] == home]
+            self._plan.append(plan.Drain(name, group, tuple(map(scene.snapshot.pods.key, rows))))
+            uids = [scene.snapshot.pods.uids[row] for row in rows]
             places = {uid: places_of[uid] for uid in uids if uid in places_of}
-            drains[name] = DrainBegun(group, self._now_s, not evict, places)
+            drains[name] = DrainBegun(group, self._now_s, not moves[name].move, places)
             asked = requests.shrink(asked, group, name, self._now_s)
             deleted_s = self._now_s + self._settings.drain.node_delete_delay_after_taint_s
             activities[group] = replace(activities.get(group, cooldown.Activity()), deleted_s=deleted_s)

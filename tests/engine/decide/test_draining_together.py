@@ -1,0 +1,21 @@
+"""Nodes that go in the same loop: each with its own pods."""
+
+import pytest
+
+from tests.engine.decide.builders import BOTH, at_once, choose, decide_once, group, node, observe, running
+from windlass.engine import plan
+from windlass.engine.settings import Settings
+
+
+@pytest.mark.parametrize("settings", BOTH, ids=["peer", "windlass"])
+def test_a_pod_that_moved_on_in_thought_is_evicted_from_its_own_node_only(settings: Settings) -> None:
+    found = [node(name) for name in "abc"]
+    pods = [running("pa", "a", 500), running("pb", "b", 600), running("pc", "c", 2500)]
+    chosen = choose(at_once(settings), "scale_down", max_drain_parallelism=3)
+    decision = decide_once(observe([group("g", found)], found, pods), chosen)
+    drains = {one.node: one.evict for one in decision.plan if isinstance(one, plan.Drain)}
+    assert drains == {"a": ("default/pa",), "b": ("default/pb",)}
+    assert {name: set(begun.places) for name, begun in decision.memory.durable.drains.items()} == {
+        "a": {"uid-pa"},
+        "b": {"uid-pb"},
+    }
