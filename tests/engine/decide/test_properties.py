@@ -1,0 +1,234 @@
+"""What holds for every decision, whatever the cluster looks like."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from tests.engine import columns
+from tests.engine.decide.builders import NOW_S, WINDLASS, at_once, choose, decide_once, drained, node
+from tests.engine.decide.strategies import World, some_settings, worlds
+from windlass.autoscaler import memory_text
+from windlass.engine import decide, facts, memory, plan
+from windlass.engine.settings import Settings
+
+TIMES_S = (NOW_S, NOW_S + 10, NOW_S + 700, NOW_S + 1700, NOW_S + 2400)
+
+
+def outcome(decision: decide.Decision) -> tuple[object, ...]:
+    """What of a decision can be compared."""
+    story = decision.story
+    tried = tuple((one.result, one.helped, one.increases) for one in story.scale_ups)
+    return decision.plan, decision.memory.durable, tried, story.scale_down.result, story.upcoming, story.unhealthy
+
+
+# ── The same again ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=40, deadline=None)
+def test_deciding_twice_on_the_same_gives_the_same_and_changes_nothing(world: World, chosen: Settings) -> None:
+    seen = world.observe()
+    before = memory.Memory()
+    frozen = columns.freeze(seen.snapshot)
+    first = decide_once(seen, chosen, before)
+    assert seen.snapshot.forks == 0
+    assert columns.freeze(seen.snapshot) == frozen
+    assert before == memory.Memory()
+    assert outcome(decide_once(seen, chosen, before)) == outcome(first)
+    assert outcome(decide_once(world.observe(), chosen, before)) == outcome(first)
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=40, deadline=None)
+def test_a_memory_that_was_saved_and_loaded_leads_to_the_same_decisions(world: World, chosen: Settings) -> None:
+    seen = world.observe()
+    kept = saved = memory.Memory()
+    for now_s in TIMES_S:
+        decision, other = decide_once(seen, chosen, kept, now_s), decide_once(seen, chosen, saved, now_s)
+        assert outcome(other) == outcome(decision)
+        kept = decision.memory
+        loaded = memory_text.read(memory_text.write(other.memory.durable))
+        assert loaded == other.memory.durable
+        saved = memory.Memory(loaded, other.memory.volatile)
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=30, deadline=None)
+def test_a_restart_forgets_no_request_backoff_or_time(world: World, chosen: Settings) -> None:
+    seen, before = world.observe(), memory.Memory()
+    for now_s in TIMES_S:
+        restarted = decide_once(seen, chosen, memory.Memory(before.durable), now_s)
+        decision = decide_once(seen, chosen, before, now_s)
+        assert restarted.story.health == decision.story.health
+        assert restarted.story.repairs == decision.story.repairs
+        common = {*restarted.memory.durable.scale_down.since} & {*decision.memory.durable.scale_down.since}
+        times = [one.memory.durable.scale_down.since for one in (restarted, decision)]
+        assert all(times[0][name] == times[1][name] for name in common)
+        before = decision.memory
+
+
+# ── Bounds ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=50, deadline=None)
+def test_no_plan_leaves_a_group_outside_its_bounds(world: World, chosen: Settings) -> None:
+    seen, before = world.observe(), memory.Memory()
+    for now_s in TIMES_S:
+        decision = decide_once(seen, chosen, before, now_s)
+        check_bounds(world, decision)
+        before = decision.memory
+
+
+def check_bounds(world: World, decision: decide.Decision) -> None:
+    size = {group: one.target for group, one in decision.story.repairs.sizes.items()}
+    groups = {group.id: group for group in world.groups}
+    for one in decision.plan:
+        if isinstance(one, plan.Resize):
+            assert size[one.group] == one.from_size < one.to_size <= groups[one.group].max_size == one.max_size
+            size[one.group] = one.to_size
+            if groups[one.group].options.zero_or_max:
+                assert one.to_size == one.max_size
+    going = Counter(one.group for one in decision.plan if isinstance(one, plan.Drain))
+    for group, count in going.items():
+        event("drains")
+        assert size[group] - count >= groups[group].min_size
+
+
+@given(worlds(), some_settings(), st.integers(1, 8))
+@settings(max_examples=40, deadline=None)
+def test_no_scale_up_exceeds_the_nodes_that_the_cluster_may_have(world: World, chosen: Settings, total: int) -> None:
+    chosen = choose(chosen, "limits", max_nodes_total=total)
+    chosen = choose(chosen, "scale_up", enforce_node_group_min_size=False)
+    decision = decide_once(world.observe(), chosen)
+    added = sum(one.to_size - one.from_size for one in decision.plan if isinstance(one, plan.Resize))
+    assert added == 0 or len(world.nodes) + added <= total
+
+
+# ── Pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=50, deadline=None)
+def test_the_pods_of_all_nodes_that_go_have_a_place_together(world: World, chosen: Settings) -> None:
+    decision = decide_once(world.observe(), at_once(chosen))
+    going = set(drained(decision))
+    evicted = {key for one in decision.plan if isinstance(one, plan.Drain) for key in one.evict}
+    homeless = [pod for pod in world.pods if pod.node_name in going and pod.key in evicted]
+    if homeless:
+        event("pods are moved")
+    staying = [one for one in world.nodes if one.name not in going and not one.taints]
+    on = {one.name: [pod for pod in world.pods if pod.node_name == one.name] for one in world.nodes}
+    marked = [one for one in world.nodes if one.name not in going and one.taints]
+    assert has_places(homeless, [*staying, *marked], on)
+
+
+def has_places(
+    homeless: Sequence[facts.Pod], hosts: Sequence[facts.Node], on: Mapping[str, Sequence[facts.Pod]]
+) -> bool:
+    """Is there any way to put the pods on these nodes? Tried one after another, with what this file knows of pods."""
+    if not homeless:
+        return True
+    first, *rest = homeless
+    return any(
+        has_places(rest, hosts, {**on, host.name: [*on[host.name], first]})
+        for host in hosts
+        if takes(host, on[host.name], first)
+    )
+
+
+def takes(host: facts.Node, others: Sequence[facts.Pod], pod: facts.Pod) -> bool:
+    used = sum(dict(one.spec.requests).get(facts.CPU, 0) for one in (*others, pod))
+    apart = pod.spec.anti_affinity and any(one.labels["app"] == pod.labels["app"] for one in others)
+    kept_apart = any(one.spec.anti_affinity and one.labels["app"] == pod.labels["app"] for one in others)
+    chosen = all(host.labels.get(key) == value for key, value in pod.spec.node_selector)
+    return used <= dict(host.allocatable)[facts.CPU] and not apart and not kept_apart and chosen
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=50, deadline=None)
+def test_nodes_that_go_together_overspend_a_budget_by_one_of_them_at_most(world: World, chosen: Settings) -> None:
+    """As the peer has it: a node may go while each budget of its pods has something left, counting the ones before."""
+    decision = decide_once(world.observe(), at_once(chosen))
+    evicted = {key for one in decision.plan if isinstance(one, plan.Drain) for key in one.evict}
+    for budget in world.budgets:
+        assert budget.selector is not None
+        claims = Counter(
+            pod.node_name for pod in world.pods if pod.key in evicted and budget.selector.matches(pod.labels)
+        )
+        if claims:
+            event("a budget is spent")
+            assert claims.total() - max(claims.values()) < budget.disruptions_allowed
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=40, deadline=None)
+def test_no_pod_of_another_node_is_evicted_from_a_node(world: World, chosen: Settings) -> None:
+    host = {pod.key: pod.node_name for pod in world.pods}
+    decision = decide_once(world.observe(), at_once(chosen))
+    for one in decision.plan:
+        if isinstance(one, plan.Drain):
+            assert {host[key] for key in one.evict} <= {one.node, ""}  # one that waits may have been given room there
+
+
+# ── Groups do not disturb each other ─────────────────────────────────────────────────────────────────────────────
+
+REPELLING = (facts.Taint("nobody", "tolerates", "NoSchedule"),)
+BAD_GROUPS = {
+    "nobody knows what its nodes would be like": facts.NodeGroup("bad", 0, 10, 0),
+    "it has no template and awaits nodes": facts.NodeGroup("bad", 0, 10, 3),
+    "it is larger than it may be": facts.NodeGroup("bad", 0, 2, 5, template=node("bad", taints=REPELLING)),
+    "its minimum is above its maximum": facts.NodeGroup("bad", 5, 2, 0, template=node("bad", taints=REPELLING)),
+    "its instances are no nodes": facts.NodeGroup(
+        "bad", 0, 9, 2, tuple(facts.Instance(f"id://bad-{n}") for n in range(2)), node("bad", taints=REPELLING)
+    ),
+    "its instances fail": facts.NodeGroup(
+        "bad",
+        0,
+        9,
+        2,
+        tuple(facts.Instance(f"id://bad-{n}", "Creating", facts.InstanceError("Other", "x")) for n in range(2)),
+        node("bad", taints=REPELLING),
+    ),
+}
+
+
+def about_others(decision: decide.Decision) -> Iterator[plan.Instruction]:
+    return (one for one in decision.plan if getattr(one, "group", "") != "bad")
+
+
+@given(worlds(), some_settings(), st.sampled_from(list(BAD_GROUPS)), st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_a_bad_group_changes_no_decision_about_others(
+    world: World, chosen: Settings, kind: str, at_front: bool
+) -> None:
+    chosen = choose(chosen, "limits", max_nodes_total=0)
+    disturbed = world.and_group(BAD_GROUPS[kind], at_front)
+    times_s = TIMES_S if chosen.deviations == WINDLASS.deviations else TIMES_S[:1]  # the peer stops all for one
+    without = with_it = memory.Memory()
+    for now_s in times_s:
+        alone = decide_once(world.observe(), chosen, without, now_s)
+        beside = decide_once(disturbed.observe(), chosen, with_it, now_s)
+        assert list(about_others(beside)) == list(about_others(alone)), kind
+        without, with_it = alone.memory, beside.memory
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=30, deadline=None)
+def test_a_refusal_concerns_the_group_that_refused(world: World, chosen: Settings) -> None:
+    seen = world.observe()
+    first = decide_once(seen, chosen)
+    raised = [one.group for one in first.plan if isinstance(one, plan.Resize)]
+    if not raised:
+        return
+    event("refused")
+    error = facts.InstanceError("OutOfResources", "STOCKOUT")
+    again = decide_once(replace(seen, refused={raised[0]: error}), chosen)
+    assert raised[0] not in [one.group for one in again.plan if isinstance(one, plan.Resize)]
+    backoffs = again.memory.durable.health.backoffs
+    assert backoffs[raised[0]].error == error
+    assert set(backoffs) - set(first.memory.durable.health.backoffs) == {raised[0]}
+    assert raised[0] not in again.memory.durable.health.requests.scale_ups
