@@ -89,7 +89,7 @@ def path_of(body: Object) -> str:
     return f"{root}{version}/{f'namespaces/{namespace}/' if namespace else ''}{body['kind'].lower()}s"
 
 
-def wait_for(what: str, look: Callable[[], T], until: Callable[[T], object] = bool, within_s: float = 60.0) -> T:
+def wait_for(what: str, look: Callable[[], T], until: Callable[[T], object] = bool, within_s: float = 120.0) -> T:
     """What is seen, as soon as it is what is waited for; otherwise `TimeoutError`, with what was seen last."""
     deadline_s = time.monotonic() + within_s
     while not until(seen := look()):

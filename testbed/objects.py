@@ -24,22 +24,30 @@ def cluster(name: str, kubeconfig: bytes, namespace: str = "default") -> list[Ob
     Cluster API counts no worker as ready.
     """
     labels = {_CLUSTER_NAME: name}
-    machine = f"{name}-control-plane-0"
+    control_plane = {"cluster.x-k8s.io/control-plane": ""}
     node = {"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]}
     return [
         _secret(f"{name}-kubeconfig", namespace, labels, kubeconfig),
         _secret(f"{name}-bootstrap", namespace, labels, b"#cloud-config"),
         made(INFRASTRUCTURE, "FakeCluster", name, namespace, {}),
         made(CLUSTER_API, "Cluster", name, namespace, {"infrastructureRef": _reference("FakeCluster", name)}),
-        made(INFRASTRUCTURE, "FakeMachine", machine, namespace, node, labels),
-        made(
-            CLUSTER_API,
-            "Machine",
-            machine,
-            namespace,
-            _machine(name, "FakeMachine", machine),
-            {**labels, "cluster.x-k8s.io/control-plane": ""},
-        ),
+        *machine(f"{name}-control-plane-0", cluster=name, namespace=namespace, node=node, labels=control_plane),
+    ]
+
+
+def machine(
+    name: str,
+    *,
+    cluster: str = "work",
+    namespace: str = "default",
+    node: Object | None = None,
+    labels: Mapping[str, str] | None = None,
+) -> list[Object]:
+    """A Machine of no group, and its infrastructure."""
+    labels = {_CLUSTER_NAME: cluster, **(labels or {})}
+    return [
+        made(INFRASTRUCTURE, "FakeMachine", name, namespace, node or {}, labels),
+        made(CLUSTER_API, "Machine", name, namespace, _machine(cluster, "FakeMachine", name), labels),
     ]
 
 
@@ -54,12 +62,8 @@ def machine_deployment(
 ) -> list[Object]:
     """A MachineDeployment and its template. Its Nodes carry the label `node.cluster.x-k8s.io/group: NAME`."""
     template = made(INFRASTRUCTURE, "FakeMachineTemplate", name, namespace, {"template": {"spec": node or {}}})
-    machine = _machine(cluster, "FakeMachineTemplate", name)
-    spec = {
-        "clusterName": cluster,
-        "replicas": replicas,
-        "template": {"metadata": {"labels": {_LABELLED: name}}, "spec": machine},
-    }
+    machines = {"metadata": {"labels": {_LABELLED: name}}, "spec": _machine(cluster, "FakeMachineTemplate", name)}
+    spec = {"clusterName": cluster, "replicas": replicas, "template": machines}
     return [template, made(CLUSTER_API, "MachineDeployment", name, namespace, spec, annotations=annotations)]
 
 
@@ -76,8 +80,8 @@ def machine_pool(
     """A MachinePool and its infrastructure; with `machines` it has a Machine for each replica."""
     shape = {"machines": machines, **(node or {})}
     infrastructure = made(INFRASTRUCTURE, "FakeMachinePool", name, namespace, shape)
-    machine = _machine(cluster, "FakeMachinePool", name)
-    spec = {"clusterName": cluster, "replicas": replicas, "template": {"spec": machine}}
+    template = {"spec": _machine(cluster, "FakeMachinePool", name)}
+    spec = {"clusterName": cluster, "replicas": replicas, "template": template}
     return [infrastructure, made(CLUSTER_API, "MachinePool", name, namespace, spec, annotations=annotations)]
 
 

@@ -62,8 +62,11 @@ async def _boot(world: World, machine: Object, told: knobs.Knobs) -> float:
     if left_s := world.left_s(machine, "boot", told.boot_s):
         return left_s
     heard = told.lose != knobs.UNREACHABLE and not world.left_s(machine, "ready", told.ready_s)
-    await nodes.register(world, machine, provider_id(machine), is_heard=heard)
-    machine = await world.patch("fakemachines", machine, {"status": {"instance": "Registered"}}, "status")
+    if not await nodes.register(world, machine, provider_id(machine), is_heard=heard):
+        taken = _ready("False", "NodeNameTaken", "there is a Node of this name that belongs to another machine")
+        await _report(world, machine, {}, taken)
+        return _SETTLING_S
+    machine = await _report(world, machine, {"instance": "Registered"}, _ready("True", "Provisioned", ""))
     return await _keep(world, machine, told)
 
 

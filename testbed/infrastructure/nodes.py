@@ -33,8 +33,8 @@ async def find(world: World, name: str) -> Object | None:
         return None
 
 
-async def register(world: World, machine: Object, provider_id: str, *, is_heard: bool) -> None:
-    """Create the Node that a machine's kubelet would."""
+async def register(world: World, machine: Object, provider_id: str, *, is_heard: bool) -> bool:
+    """Create the Node that a machine's kubelet would. False if there is one of that name that is another machine's."""
     name, spec = machine["metadata"]["name"], machine.get("spec", {})
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     size = capacity(spec)
@@ -54,10 +54,12 @@ async def register(world: World, machine: Object, provider_id: str, *, is_heard:
         },
     }
     try:
-        await world.api.call("POST", "/api/v1/nodes", node)
+        found = await world.api.call("POST", "/api/v1/nodes", node)
     except api.ApiError as error:
         if error.code != 409:
             raise
+        found = await find(world, name) or {"spec": {}}
+    return bool(found["spec"].get("providerID") == provider_id)
 
 
 async def remove(world: World, name: str) -> None:

@@ -65,11 +65,11 @@ def _condition(body: api.Object, kind: str) -> api.Object:
 
 @pytest.fixture(scope="module")
 def namespace(control_plane: Bed) -> str:
-    """With a Cluster in it."""
+    """With a Cluster of the same name in it: Nodes are named after Machines, and have no namespace."""
     server = control_plane.api
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "machines-"}}
     name: str = server.add(body)["metadata"]["name"]
-    clusterapi.add_cluster(server, control_plane.kubeconfig, namespace=name)
+    clusterapi.add_cluster(server, control_plane.kubeconfig, name, name)
     return name
 
 
@@ -77,7 +77,7 @@ def namespace(control_plane: Bed) -> str:
 def group(control_plane: Bed, namespace: str, request: pytest.FixtureRequest) -> Iterator[Group]:
     """A MachineDeployment of no machines, named after the test."""
     name = "md-" + request.node.name.removeprefix("test_").replace("_", "-")[:40].strip("-")
-    template, deployment = objects.machine_deployment(name, 0, namespace=namespace)
+    template, deployment = objects.machine_deployment(name, 0, cluster=namespace, namespace=namespace)
     control_plane.api.add(template)
     control_plane.api.add(deployment)
     found = Group(control_plane.api, deployment)
@@ -107,7 +107,9 @@ def test_nodes_look_as_the_template_says_and_the_template_says_it_at_zero(contro
         "labels": {"topology.kubernetes.io/zone": "zone-b"},
         "taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}],
     }
-    template, deployment = objects.machine_deployment("md-shaped", 0, namespace=namespace, node=shape)
+    template, deployment = objects.machine_deployment(
+        "md-shaped", 0, cluster=namespace, namespace=namespace, node=shape
+    )
     path = f"{api.path_of(server.add(template))}/md-shaped"
     status = api.wait_for("the capacity", lambda: server.get(path).get("status"))
     assert status is not None
@@ -231,7 +233,7 @@ def test_an_unreachable_node_stays_and_comes_back(group: Group) -> None:
 def test_a_machine_pool_has_as_many_nodes_as_replicas(control_plane: Bed, namespace: str, machines: bool) -> None:
     server = control_plane.api
     name = "mp-shown" if machines else "mp-plain"
-    infrastructure, pool = objects.machine_pool(name, 2, namespace=namespace, machines=machines)
+    infrastructure, pool = objects.machine_pool(name, 2, cluster=namespace, namespace=namespace, machines=machines)
     server.add(infrastructure)
     group = Group(server, server.add(pool))
 
@@ -246,6 +248,19 @@ def test_a_machine_pool_has_as_many_nodes_as_replicas(control_plane: Bed, namesp
     assert len(server.items(_MACHINES.format(namespace), labelSelector=label)) == (1 if machines else 0)
     server.delete(group.path)
     api.wait_for("all is gone", lambda: group.nodes() or server.find(group.path), lambda seen: not seen)
+
+
+def test_a_node_name_that_is_taken_is_said_and_waited_for(control_plane: Bed, namespace: str) -> None:
+    other = "taken-name"
+    server = control_plane.api
+    server.add(objects.made("v1", "Node", other, "", {"providerID": "other:///instance"}))
+    for body in objects.machine(other, cluster=namespace, namespace=namespace):
+        server.add(body)
+    path = f"{_MACHINES.format(namespace)}/{other}"
+    api.wait_for("it says so", lambda: _reason(server.get(path)), lambda seen: seen == "NodeNameTaken")
+    server.delete(f"/api/v1/nodes/{other}")
+    api.wait_for("it has its Node", lambda: server.get(path)["status"].get("nodeRef"))
+    server.delete(path)
 
 
 def test_pods_that_wait_for_room_run_once_the_group_has_grown(group: Group) -> None:
