@@ -1,7 +1,6 @@
 """Metadata: what the server fills in, keeps from being changed, and refuses."""
 
 import random
-import uuid
 from typing import Any
 
 from windlass.apiserver import names, status
@@ -26,7 +25,10 @@ def wipe(metadata: Json) -> None:
 def fill(metadata: Json, now: str, chance: random.Random) -> None:
     """What a new object gets from the server."""
     metadata["creationTimestamp"] = now
-    metadata["uid"] = str(uuid.UUID(int=chance.getrandbits(128), version=4))
+    digits = f"{chance.getrandbits(122):031x}"
+    # Random but for the two digits that say so: version 4, variant 1.
+    variant = "89ab"[int(digits[15], 16) & 3]
+    metadata["uid"] = f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-{variant}{digits[16:19]}-{digits[19:]}"
 
 
 def generate_name(base: str, chance: random.Random) -> str:

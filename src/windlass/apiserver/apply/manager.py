@@ -16,26 +16,23 @@ _encode = msgspec.json.Encoder().encode
 BEFORE_FIRST_APPLY = "before-first-apply"
 _ANCIENT = "ancient-changes"
 
+_TYPE_META = ("apiVersion", "kind")
+_SERVERS_METADATA = frozenset(
+    {
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    }
+)
 _NEVER_OWNED: Fields = {
-    "f:apiVersion": {},
-    "f:kind": {},
-    "f:metadata": {
-        ".": {},
-        **{
-            f"f:{name}": {}
-            for name in (
-                "name",
-                "namespace",
-                "creationTimestamp",
-                "selfLink",
-                "uid",
-                "clusterName",
-                "generation",
-                "managedFields",
-                "resourceVersion",
-            )
-        },
-    },
+    **{f"f:{name}": {} for name in _TYPE_META},
+    "f:metadata": {".": {}, **{f"f:{name}": {} for name in sorted(_SERVERS_METADATA)}},
 }
 
 
@@ -58,7 +55,7 @@ class FieldManager:
     """What this endpoint cannot change, whatever is sent: never owned through it."""
     zero: model.Json = field(default_factory=dict)
     """The object before it exists."""
-    _remembered: dict[tuple[str, bytes], compare.Difference] = field(default_factory=dict)
+    _remembered: dict[tuple[str, bytes], Fields] = field(default_factory=dict)
     """What the parts of objects created lately own: objects made from one template share most of theirs."""
 
     def update(self, live: model.Json, new: model.Json, owners: Managers, manager: str, now: str) -> Managers:
@@ -66,15 +63,15 @@ class FieldManager:
 
         An object that nobody manages stays so, unless it is being created.
         """
-        if not owners and live.get("metadata", {}).get("uid"):
-            return owners
+        if not owners:
+            if live is self.zero:
+                return self._create(new, manager, now)
+            if live.get("metadata", {}).get("uid"):
+                return owners
         return _cap(self._take(live, new, owners, manager, now))
 
     def _take(self, live: model.Json, new: model.Json, owners: Managers, manager: str, now: str) -> Managers:
-        if live is self.zero:
-            changed = self._compare_with_nothing(new)
-        else:
-            changed = compare.compare(live, new, self.type).without(self.ignored)
+        changed = compare.compare(live, new, self.type).without(self.ignored)
         written = fieldset.union(changed.modified, changed.added)
         left = self._yield_to(owners, written, changed.removed)
         mine = fieldset.difference(fieldset.subtract_trees(written, self.ignored), _NEVER_OWNED)
@@ -85,30 +82,37 @@ class FieldManager:
             left[identity] = managers.Entry(fields, self.api_version, now)
         return left
 
-    def _compare_with_nothing(self, new: model.Json) -> compare.Difference:
-        """What a new object has that no object has, part by part."""
-        found = compare.Difference()
+    def _create(self, new: model.Json, manager: str, now: str) -> Managers:
+        """Whoever creates an object owns all of it. The same as `_take` from nothing, part by part and remembered."""
+        mine: Fields = {}
         for name, value in new.items():
-            if f"f:{name}" in self.ignored:
+            if name in _TYPE_META or f"f:{name}" in self.ignored:
                 continue
-            part = self._recall(name, value) if name != "metadata" else self._compare_part(name, value)
-            found.removed |= part.removed
-            found.modified |= part.modified
-            found.added |= part.added
-        return found
+            if name == "metadata":
+                owned = {key: item for key, item in value.items() if key not in _SERVERS_METADATA}
+                part = fieldset.children_of(self._part("metadata", owned).get("f:metadata", {})) if owned else {}
+                if part:
+                    mine["f:metadata"] = part
+            else:
+                mine.update(self._recall(name, value))
+        if not mine:
+            return {}
+        identity = managers.Identity.of(manager, managers.UPDATE, self.subresource, self.api_version)
+        return {identity: managers.Entry(mine, self.api_version, now)}
 
-    def _recall(self, name: str, value: object) -> compare.Difference:
+    def _recall(self, name: str, value: object) -> Fields:
         key = (name, _encode(value))
         part = self._remembered.get(key)
         if part is None:
             if len(self._remembered) >= _MOST_REMEMBERED:
                 self._remembered.clear()
-            part = self._remembered[key] = self._compare_part(name, value)
+            part = self._remembered[key] = self._part(name, value)
         return part
 
-    def _compare_part(self, name: str, value: object) -> compare.Difference:
+    def _part(self, name: str, value: object) -> Fields:
         before = {name: self.zero[name]} if name in self.zero else {}
-        return compare.compare(before, {name: value}, self.type).without(self.ignored)
+        changed = compare.compare(before, {name: value}, self.type).without(self.ignored)
+        return fieldset.union(changed.modified, changed.added)
 
     def _yield_to(self, owners: Managers, written: Fields, removed: Fields) -> Managers:
         """The other managers without what was written over or removed. Those of unknown versions go."""

@@ -4,6 +4,7 @@ Unknown fields go, nulls become absent or empty, what is empty is left out or wr
 and times take their canonical form. A value of the wrong kind raises `Mismatch` with its path.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -82,6 +83,7 @@ def _canonical_quantity(value: Any) -> str:
         raise Mismatch(value, "", f"quantities must match the regular expression '{_QUANTITY_PATTERN}'") from None
 
 
+@functools.lru_cache(maxsize=65536)
 def _spell_quantity(text: str) -> str:
     return str(quantity.parse(text.strip()))
 
