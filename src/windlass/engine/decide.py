@@ -399,7 +399,8 @@ class _Loop:
         smallest |= {bounds.gpu_type: bounds.min for bounds in limits.gpu_total}
         quota = quotas.ClusterLimits(minimum=smallest).make_quota(quotas.Bound.MINIMUM)
         own = {name: group.id for name, group in self._group_of.items()}
-        return quotas.track(quotas.Bound.MINIMUM, [quota], [(node, own.get(node.name)) for node in self._nodes])
+        nodes = [(node, own.get(node.name)) for node in self._nodes]
+        return quotas.track(quotas.Bound.MINIMUM, [quota], nodes, helping.count_with_gpus(self._seen))
 
 
 def _grown(

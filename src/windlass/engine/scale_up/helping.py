@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from windlass.engine import dtypes, equivalence, facts, placing, pod_traits, searching
+from windlass.engine import dtypes, equivalence, facts, gpus, placing, pod_traits, searching
 from windlass.engine.expanders import chain
 from windlass.engine.observation import Observation
 from windlass.engine.pods import Kind
@@ -182,7 +182,7 @@ def make_proposer(
     return proposing.Proposer(
         snapshot,
         groups,
-        quotas.track(quotas.Bound.MAXIMUM, [maximum(settings)], nodes),
+        quotas.track(quotas.Bound.MAXIMUM, [maximum(settings)], nodes, count_with_gpus(seen)),
         len(nodes),
         proposing.Limits(
             settings.limits.max_nodes_total,
@@ -210,3 +210,9 @@ def maximum(settings: Settings) -> quotas.Quota:
     largest = {facts.CPU: limits.cores_total.max, facts.MEMORY: limits.memory_total_bytes.max}
     largest |= {bounds.gpu_type: bounds.max for bounds in limits.gpu_total}
     return quotas.ClusterLimits(maximum=largest).make_quota(quotas.Bound.MAXIMUM)
+
+
+def count_with_gpus(seen: Observation) -> quotas.WithGpus:
+    """How nodes count against quotas. While a node's GPUs do not show, what the provider says of its group counts."""
+    told = {group.id: group.template for group in seen.groups if group.template is not None}
+    return quotas.WithGpus(gpus.CLUSTER_API_LABEL, told)
