@@ -145,9 +145,9 @@ def test_a_scale_up_is_cut_to_the_memory_that_is_left(settings: Settings) -> Non
     assert sizes(decide_once(observe([group("g")], pods=large(5)), chosen)) == {"g": 3}
 
 
-def with_gpus(name: str, gpus: int, **changes: object) -> facts.Node:
+def with_gpus(name: str, gpus: int) -> facts.Node:
     has = resources(FULL_CPU, 1000, pods=100, **{GPU: gpus})
-    return node(name, labels={"cluster-api/accelerator": "tesla"}, allocatable=has, capacity=has, **changes)
+    return node(name, labels={"cluster-api/accelerator": "tesla"}, allocatable=has, capacity=has)
 
 
 @both
