@@ -24,7 +24,7 @@ run: $(READY) ## try it: which pending pods of an example cluster fit where, and
 
 test: check ## everything that must hold: lint, types, room contracts, tests, recorded verdicts
 	@$(BIN)/python -m testbed build --if-possible
-	@$(BIN)/python -m pytest -n auto
+	@$(BIN)/python -m pytest -n auto --dist loadgroup
 
 testbed: $(READY) ## build the real control plane that tests run on, once per version (needs Go)
 	@$(BIN)/python -m testbed build
