@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.engine import dtypes, predicates, shapes, tallies
+from windlass.engine import dtypes, facts, predicates, shapes, tallies
 from windlass.engine.predicates import fit, interpod, ports, spread
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -395,7 +395,8 @@ class Run:
     def _close_domains(self, snapshot: Snapshot) -> None:
         """Find the domains within which a second pod of this shape is refused by its own anti-affinity.
 
-        Where every node is a domain of its own, that is the same as room for one.
+        Hostnames are usually unique, those of nodes yet to be opened always: then that is the same as room for one. Of
+        no other key is that known: the next node may be in the same zone.
         """
         namespaces, profile = snapshot.tallies.namespaces, self._shape.profile
         for key in dict.fromkeys(
@@ -407,10 +408,10 @@ class Run:
             domains = snapshot.nodes.label_ids(key)
             present = domains != dtypes.ABSENT
             named = domains[present & snapshot.nodes.alive]
-            if len(named) and int(np.bincount(named).max()) > 1:
-                self._closing.append(domains)
-            else:
+            if key == facts.HOSTNAME and int(np.bincount(named, minlength=1).max()) <= 1:
                 self.room[present] = np.minimum(self.room[present], 1)
+            else:
+                self._closing.append(domains)
 
     def _gather(self, snapshot: Snapshot) -> None:
         """The first of its kind may go anywhere; where it goes decides for those that follow."""
