@@ -42,15 +42,16 @@ async def forgetful(request: pytest.FixtureRequest) -> AsyncIterator[Forgetful]:
     if reason := fixtures.why_not():
         pytest.skip(reason)
     with testbed.running() as bed:
-
-        async def restart() -> None:
-            # etcd forgets; the API server's own cache does so only when it ends.
-            await asyncio.to_thread(bed.compact)
-            await asyncio.to_thread(bed.kill, "kube-apiserver")
-            await asyncio.to_thread(bed.start, "kube-apiserver")
-
         async with access.find(clock.Real(), str(bed.kubeconfig)).connect() as carrier:
             api = Api(carrier, "default", True)
+
+            async def restart() -> None:
+                # etcd forgets; the API server's own cache does so only when it ends.
+                await asyncio.to_thread(bed.compact)
+                await asyncio.to_thread(bed.kill, "kube-apiserver")
+                await asyncio.to_thread(bed.start, "kube-apiserver")
+                await conftest.define_kinds(api)
+
             await conftest.define_kinds(api)
             yield Forgetful(api, restart)
 
