@@ -251,16 +251,17 @@ class _Loop:
     ) -> tuple[tuple[proposing.Proposal, ...], Durable]:
         """Plan what is proposed. A refusal that is known ends it, and the group that refused backs off.
 
-        Groups are raised one after another up to the first that refuses; with --parallel-scale-up all are tried.
+        Groups are raised one after another up to the first that refuses; with --parallel-scale-up all of a round are
+        tried. Where one loop serves pods that need different groups, a refusal concerns none but the group itself.
         """
-        refused = self._seen.refused
+        refused, joint = self._seen.refused, self._settings.deviations.joint_scale_up
         for number, proposal in enumerate(proposals):
             ids = [increase.group.id for increase in proposal.increases]
             first = next((place for place, group in enumerate(ids) if group in refused), None)
             if first is None:
                 durable = self._grow(proposal.increases, durable)
                 continue
-            parallel = self._settings.scale_up.parallel_scale_up
+            parallel = joint or self._settings.scale_up.parallel_scale_up
             failed = {group for group in ids if group in refused} if parallel else set(ids[first:])
             came_out = proposing.fail(proposal, failed)
             before = durable.activity
@@ -270,7 +271,9 @@ class _Loop:
                 if group in refused:
                     backoffs = backoff.fail(backoffs, group, refused[group], self._now_s, self._settings.health)
             durable = replace(durable, health=replace(durable.health, backoffs=backoffs))
-            return (*proposals[:number], came_out), durable
+            if not joint:
+                return (*proposals[:number], came_out), durable
+            proposals = (*proposals[:number], came_out, *proposals[number + 1 :])
         return proposals, durable
 
     def _grow(self, increases: Sequence[balancing.Increase], durable: Durable) -> Durable:

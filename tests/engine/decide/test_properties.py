@@ -231,4 +231,8 @@ def test_a_refusal_concerns_the_group_that_refused(world: World, chosen: Setting
     backoffs = again.memory.durable.health.backoffs
     assert backoffs[raised[0]].error == error
     assert set(backoffs) - set(first.memory.durable.health.backoffs) == {raised[0]}
-    assert raised[0] not in again.memory.durable.health.requests.scale_ups
+    asked, known = again.memory.durable.health.requests, again.story.health.memory.requests
+    assert asked.scale_ups.get(raised[0]) == known.scale_ups.get(raised[0])
+    if chosen.deviations.joint_scale_up:
+        others = [one for one in first.plan if isinstance(one, plan.Resize) and one.group != raised[0]]
+        assert [one for one in again.plan if isinstance(one, plan.Resize)] == others

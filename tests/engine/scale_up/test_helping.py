@@ -182,6 +182,14 @@ def test_pods_that_no_round_can_help_do_not_keep_the_others_from_being_helped() 
     assert [one.pod.name for one in decision.story.scale_ups[-1].remaining] == ["huge"]
 
 
+@pytest.mark.parametrize("refusing", ["a", "b"])
+def test_a_group_that_refuses_keeps_no_other_from_being_raised(refusing: str) -> None:
+    groups, pods = two_zones()
+    decision = decide_once(observe(groups, pods=pods, refused={refusing: facts.InstanceError("Other", "x")}), WINDLASS)
+    assert sizes(decision) == {"b" if refusing == "a" else "a": 2}
+    assert set(decision.memory.durable.health.backoffs) == {refusing}
+
+
 @both
 def test_a_scale_up_is_not_asked_for_again_while_its_nodes_come(settings: Settings) -> None:
     seen = observe([group("g")], pods=[pending("p", FULL_CPU)])
