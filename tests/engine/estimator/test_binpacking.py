@@ -221,6 +221,14 @@ def test_hostname_spread_returns_to_other_nodes_where_the_newest_is_ahead() -> N
     assert found == Estimate(2, (3,))  # the second went to the old node, which counts as used by the estimate
 
 
+def test_a_pod_that_a_fresh_node_refuses_is_not_tried_elsewhere() -> None:
+    snapshot = snapshots.build([node("old")], [])
+    spec = facts.PodSpec(spread=(spread(facts.HOSTNAME, 1, selector(app="a")),))
+    groups = make_groups(snapshot, (pod("p", labels={"app": "a"}, spec=spec), 1))
+    daemon = snapshot.shape_of(pod("daemon", labels={"app": "a"}))
+    assert estimate(snapshot, groups, Template(node("t"), (daemon,))) == Estimate(0, (0,))
+
+
 def test_a_time_budget_that_runs_out_stops_the_opening() -> None:
     class RunsOut:
         asked = 0

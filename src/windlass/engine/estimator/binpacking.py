@@ -176,7 +176,7 @@ class Packing:
         """Pods that mind each other, the newest node being empty: each tries it, then opens another."""
         helped = 0
         while True:
-            helped += self._fill_newest(shape, count - helped)
+            helped += self._fill_newest(shape, count - helped, is_fresh=True)
             if helped == count or self._last_is_empty:
                 return helped, True
             if not self._open(1):
@@ -187,19 +187,23 @@ class Packing:
                 more, may_open = self._open_classwise(shape, count - helped, int(room[-1]))
                 return helped + more, may_open
 
-    def _fill_newest(self, shape: shapes.Shape, count: int) -> int:
+    def _fill_newest(self, shape: shapes.Shape, count: int, is_fresh: bool = False) -> int:
         """Place pods on the newest node while it takes them.
 
         A pod that spreads over hostnames and finds the newest node ahead of the others may still go to one of those,
-        existing nodes included: the peer then counts that node as used by this estimate.
+        existing nodes included: the peer then counts that node as used by this estimate. Not so the pod for which the
+        node was opened: if a fresh node refuses it, no other is tried.
         """
         last = self._snapshot.nodes.count - 1
         retries = _retries_elsewhere(shape)
+        must_fit = is_fresh
 
         def choose(run: placing.Run) -> int | None:
+            nonlocal must_fit
             if run.mask[last]:
+                must_fit = False
                 return last
-            return self._next_elsewhere(run, last) if retries and run.is_skewed(last) else None
+            return self._next_elsewhere(run, last) if retries and not must_fit and run.is_skewed(last) else None
 
         return self._place_while(shape, count, choose, self._snapshot.nodes.alive)
 
