@@ -141,6 +141,21 @@ def worlds(draw: st.DrawFn) -> World:
     return World(tuple(one for one, _ in made), tuple(found), tuple(pods), tuple(budgets))
 
 
+@st.composite
+def idle_worlds(draw: st.DrawFn) -> World:
+    """One group with more nodes than its pods need, most of which may leave: several nodes go together."""
+    found = builders.nodes("g", draw(st.integers(3, 5)), cpu=2000, labels={facts.ZONE: "z0"})
+    pods: list[facts.Pod] = []
+    for host in found:
+        for _ in range(draw(st.integers(0, 2))):
+            cpu, fields = draw(pick(100, 300, 700)), draw(pod_fields())
+            fields["spec"] = {} if draw(pick(True, True, False)) else fields["spec"]
+            pods.append(builders.running(f"run-{len(pods)}", host.name, cpu, **fields))
+    budgets = tuple(builders.budget(draw(st.integers(1, 3)), f"budget-{app}", app) for app in APPS)
+    made = builders.group("g", found, draw(st.integers(0, 2)))
+    return World((made,), tuple(found), (*pods, *draw(pending_pods())), budgets)
+
+
 # ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 CHANGES: tuple[Callable[[Settings], Settings], ...] = (
@@ -155,6 +170,16 @@ CHANGES: tuple[Callable[[Settings], Settings], ...] = (
     builders.at_once,
     builders.at_once,
 )
+
+
+def draining_settings() -> st.SearchStrategy[Settings]:
+    """Both behaviours, with several nodes drained at once."""
+
+    def change(chosen: Settings, parallelism: int) -> Settings:
+        chosen = builders.choose(builders.at_once(chosen), "scale_down", max_drain_parallelism=parallelism)
+        return builders.choose(chosen, "groups", scale_down_utilization_threshold=0.9)
+
+    return st.builds(change, pick(*builders.BOTH), st.integers(2, 4))
 
 
 @st.composite

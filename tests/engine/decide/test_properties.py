@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.engine import columns
 from tests.engine.decide.builders import NOW_S, WINDLASS, at_once, choose, decide_once, drained, node
-from tests.engine.decide.strategies import World, some_settings, worlds
+from tests.engine.decide.strategies import World, draining_settings, idle_worlds, some_settings, worlds
 from windlass.autoscaler import memory_text
 from windlass.engine import decide, facts, memory, plan
 from windlass.engine.settings import Settings
@@ -111,7 +111,7 @@ def test_no_scale_up_exceeds_the_nodes_that_the_cluster_may_have(world: World, c
 # ── Pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@given(worlds(), some_settings())
+@given(worlds() | idle_worlds(), some_settings() | draining_settings())
 @settings(max_examples=50, deadline=None)
 def test_the_pods_of_all_nodes_that_go_have_a_place_together(world: World, chosen: Settings) -> None:
     decision = decide_once(world.observe(), at_once(chosen))
@@ -148,7 +148,7 @@ def takes(host: facts.Node, others: Sequence[facts.Pod], pod: facts.Pod) -> bool
     return used <= dict(host.allocatable)[facts.CPU] and not apart and not kept_apart and chosen
 
 
-@given(worlds(), some_settings())
+@given(worlds() | idle_worlds(), some_settings() | draining_settings())
 @settings(max_examples=50, deadline=None)
 def test_nodes_that_go_together_overspend_a_budget_by_one_of_them_at_most(world: World, chosen: Settings) -> None:
     """As the peer has it: a node may go while each budget of its pods has something left, counting the ones before."""
@@ -164,7 +164,7 @@ def test_nodes_that_go_together_overspend_a_budget_by_one_of_them_at_most(world:
             assert claims.total() - max(claims.values()) < budget.disruptions_allowed
 
 
-@given(worlds(), some_settings())
+@given(worlds() | idle_worlds(), some_settings() | draining_settings())
 @settings(max_examples=40, deadline=None)
 def test_no_pod_of_another_node_is_evicted_from_a_node(world: World, chosen: Settings) -> None:
     host = {pod.key: pod.node_name for pod in world.pods}
