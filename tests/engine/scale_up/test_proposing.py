@@ -307,3 +307,9 @@ def test_raising_to_the_minimum_stays_within_quotas(settings: Settings) -> None:
     enforced = choose(settings, "scale_up", enforce_node_group_min_size=True)
     limited = choose(enforced, "limits", cores_total=Bounds(0, 9))
     assert sizes(decide_once(observe([group("g", min_size=5)]), limited)) == {"g": 2}
+
+
+@both
+def test_a_group_whose_minimum_is_above_its_maximum_is_raised_to_its_maximum(settings: Settings) -> None:
+    enforced = choose(settings, "scale_up", enforce_node_group_min_size=True)
+    assert sizes(decide_once(observe([group("g", min_size=5, max_size=2)]), enforced)) == {"g": 2}

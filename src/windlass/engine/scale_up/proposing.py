@@ -157,7 +157,7 @@ class Proposer:
         increases: list[balancing.Increase] = []
         for group in self._groups.all:
             template = self._groups.templates.get(group.id)
-            lacking = group.min_size - group.target_size
+            lacking = min(group.min_size, group.max_size) - group.target_size  # nobody checked that they are in order
             if not group.exists or lacking <= 0 or group.id in self._groups.unsafe or template is None:
                 continue
             if self._tracker.check(group.id, template.node, 1).exceeded:
