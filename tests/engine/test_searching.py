@@ -1,0 +1,140 @@
+"""Searching places for pods that exist: whose turn it is, where they may go, where they were before."""
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import strategies
+from tests.builders import node, pod
+from tests.conformance import objects
+from tests.engine import plainly
+from tests.strategies import Objects
+from windlass.autoscaler.observe import cluster
+from windlass.autoscaler.observe import snapshot as observed
+from windlass.engine import facts, placing, searching
+from windlass.engine import snapshot as snapshots
+from windlass.engine.predicates import config
+from windlass.engine.snapshot import Snapshot
+
+
+def find(snapshot: Snapshot, rows: list[int], search: searching.Search | None = None, **how: bool) -> searching.Found:
+    placer = placing.Placer(snapshot, config.DEFAULT)
+    return searching.find_places(placer, rows, search or searching.Search(), snapshot.nodes.alive.copy(), **how)
+
+
+def homes(snapshot: Snapshot, rows: list[int]) -> dict[str, str]:
+    return {snapshot.pod(row).name: snapshot.pod(row).node_name for row in rows}
+
+
+def important(name: str, priority: int, cpu: int) -> facts.Pod:
+    return pod(name, spec=facts.PodSpec(requests=(("cpu", cpu),), priority=priority))
+
+
+def test_pods_of_higher_priority_come_first_then_large_ones() -> None:
+    waiting = [pod("small", cpu=500), pod("large", cpu=3500), important("urgent", 10, 1000), important("idle", -5, 100)]
+    snapshot = snapshots.build([node("a")], waiting)
+    found = find(snapshot, snapshot.waiting())
+    assert [snapshot.pod(row).name for row in found.placed] == ["urgent", "small", "idle"]
+    assert [snapshot.pod(row).name for row in found.failed] == ["large"]
+
+
+def test_pods_go_round_robin_from_where_the_last_search_ended() -> None:
+    snapshot = snapshots.build([node(name) for name in "abc"], [pod(f"p{i}", cpu=10) for i in range(4)])
+    search = searching.Search()
+    find(snapshot, snapshot.waiting()[:2], search)
+    assert search.pointer == 1
+    find(snapshot, snapshot.waiting(), search)
+    assert homes(snapshot, list(range(4))) == {"p0": "a", "p1": "b", "p2": "c", "p3": "a"}
+
+
+def test_cordoned_nodes_are_never_looked_at_even_if_tolerated() -> None:
+    brave = facts.PodSpec(tolerations=(facts.Toleration("", "Exists", "", ""),))
+    snapshot = snapshots.build([node("a", unschedulable=True)], [pod("p", spec=brave)])
+    assert find(snapshot, snapshot.waiting()).failed == [0]
+
+
+def test_all_or_nothing_ends_at_the_first_pod_that_fits_nowhere() -> None:
+    waiting = [pod("huge", cpu=9000), pod("small", cpu=100)]
+    snapshot = snapshots.build([node("a")], waiting)
+    found = find(snapshot, snapshot.waiting(), all_or_nothing=True)
+    assert (found.placed, found.failed) == ([], [0])
+
+
+def test_pods_return_to_where_they_were_placed_the_last_time_if_they_still_fit() -> None:
+    waiting = [pod(f"p{i}", cpu=2000) for i in range(3)]
+    snapshot = snapshots.build([node("a"), node("b"), node("c")], waiting)
+    search = searching.Search(hints=searching.Hints(old={pod("p1").uid: "c", pod("p0").uid: "gone"}))
+    snapshot.fork()
+    find(snapshot, snapshot.waiting(), search)
+    assert homes(snapshot, [0, 1, 2]) == {"p0": "a", "p1": "c", "p2": "b"}
+    snapshot.revert()
+    assert search.hints.current == {f"uid-default-p{i}": name for i, name in enumerate("acb")}
+    snapshot.add_pod(pod("fat", on="c", cpu=3000))
+    find(snapshot, snapshot.waiting(), search)
+    assert homes(snapshot, [0, 1, 2])["p1"] in ("a", "b")
+
+
+def test_hints_that_are_not_confirmed_are_forgotten_after_two_rounds() -> None:
+    hints = searching.Hints(current={"p": "a"})
+    hints.drop_old()
+    assert hints
+    hints.drop_old()
+    assert not hints
+
+
+@given(
+    strategies.clusters(nodes=5, bound=3, pending=4, roomy=True), st.lists(st.integers(1, 5), min_size=4, max_size=4)
+)
+@settings(max_examples=80, deadline=None)
+def test_pods_find_places_as_if_taken_one_by_one(found: Objects, replicas: list[int]) -> None:
+    snapshot = observed.build(cluster.read(found.all))
+    for pending, count in zip(found.pending, replicas, strict=False):
+        for number in range(count):
+            metadata = {**pending["metadata"], "name": f"{pending['metadata']['name']}-{number}", "uid": f"u-{number}"}
+            metadata["uid"] += pending["metadata"]["name"]
+            snapshot.add_pod(objects.pod({**pending, "metadata": metadata}))
+    rows = snapshot.waiting()
+    expected, most_failed = take_one_by_one(snapshot, rows)
+    answer = find(snapshot, rows)
+    assert sorted(answer.placed + answer.failed) == sorted(rows)
+    assert (
+        Counter((int(snapshot.pods.shape_ids[row]), int(snapshot.pods.node_rows[row])) for row in answer.placed)
+        == expected
+    )
+    assert len(answer.failed) == most_failed
+
+
+def take_one_by_one(snapshot: Snapshot, rows: list[int]) -> tuple[Counter[tuple[int, int]], int]:
+    """(pods by shape and node, how many failed), placing every pod by itself in the order of the search."""
+    placed: Counter[tuple[int, int]] = Counter()
+    failed, pointer = 0, -1
+    usable = snapshot.nodes.alive & ~snapshot.nodes.unschedulable
+    snapshot.fork()
+    for groups in searching.by_priority(snapshot, rows):
+        for shape, alike in searching.by_size(snapshot, groups):
+            taken = plainly.place(snapshot, shape, len(alike), pointer, usable)
+            placed.update((shape.id, row) for row in taken)
+            failed += len(alike) - len(taken)
+            pointer = taken[-1] if taken else pointer
+    snapshot.revert()
+    return placed, failed
+
+
+def test_in_turns_spreads_the_pods_of_each_shape_over_the_whole() -> None:
+    snapshot = snapshots.build([], [pod(f"p{i}", cpu=1) for i in range(8)] + [pod(f"q{i}", cpu=2) for i in range(2)])
+    (groups,) = searching.by_priority(snapshot, snapshot.waiting())
+    turns = searching.in_turns(groups)
+    assert sorted(row for _, rows in turns for row in rows) == list(range(10))
+    assert [len(rows) for _, rows in turns] == [1] * 10
+    assert [shape.id for shape, _ in turns].index(groups[1][0].id) == 2
+
+
+def test_scattered_searches_place_as_many_pods_that_do_not_mind_each_other() -> None:
+    snapshot = snapshots.build([node(name, cpu=3000) for name in "abc"], [pod(f"p{i}", cpu=1000) for i in range(11)])
+    for seed in range(4):
+        snapshot.fork()
+        answer = find(snapshot, snapshot.waiting(), searching.Search(scatter=np.random.default_rng(seed)))
+        assert (len(answer.placed), len(answer.failed)) == (9, 2)
+        snapshot.revert()
