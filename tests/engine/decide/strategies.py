@@ -122,22 +122,22 @@ def running_pods(draw: st.DrawFn, found: list[facts.Node]) -> list[facts.Pod]:
 
 
 @st.composite
-def pending_pods(draw: st.DrawFn) -> list[facts.Pod]:
+def pending_pods(draw: st.DrawFn, least: int = 0) -> list[facts.Pod]:
     """A few sets of pods alike."""
     pods: list[facts.Pod] = []
-    for _ in range(draw(st.integers(0, 3))):
-        cpu, fields, age_s = draw(pick(100, 700, 1500, 9000)), draw(pod_fields()), draw(pick(0.5, 60.0, 60.0, 60.0))
+    for _ in range(draw(st.integers(least, 3))):
+        cpu, fields, age_s = draw(pick(100, 700, 1500, 9000)), draw(pod_fields()), draw(pick(60.0, 60.0, 60.0, 0.5))
         for _ in range(draw(st.integers(1, 4))):
             pods.append(builders.pending(f"wait-{len(pods)}", cpu, age_s=age_s, **fields))
     return pods
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn, least_pending: int = 0) -> World:
     made = [draw(group(f"g{number}")) for number in range(draw(st.integers(1, 3)))]
     found = [one for _, those in made for one in those]
     budgets = [builders.budget(draw(st.integers(0, 2)), f"budget-{app}", app) for app in APPS if draw(st.booleans())]
-    pods = [*draw(running_pods(found)), *draw(pending_pods())]
+    pods = [*draw(running_pods(found)), *draw(pending_pods(least_pending))]
     return World(tuple(one for one, _ in made), tuple(found), tuple(pods), tuple(budgets))
 
 

@@ -8,7 +8,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tests.engine import columns
-from tests.engine.decide.builders import NOW_S, WINDLASS, at_once, choose, decide_once, drained, node
+from tests.engine.decide.builders import AGENT, NOW_S, WINDLASS, at_once, choose, decide_once, drained, node
 from tests.engine.decide.strategies import World, draining_settings, idle_worlds, some_settings, worlds
 from windlass.autoscaler import memory_text
 from windlass.engine import decide, facts, memory, plan
@@ -174,6 +174,32 @@ def test_no_pod_of_another_node_is_evicted_from_a_node(world: World, chosen: Set
             assert {host[key] for key in one.evict} <= {one.node, ""}  # one that waits may have been given room there
 
 
+@given(worlds(least_pending=2), some_settings())
+@settings(max_examples=40, deadline=None)
+def test_new_nodes_have_room_for_all_pods_that_they_were_asked_for(world: World, chosen: Settings) -> None:
+    chosen = choose(chosen, "limits", max_nodes_total=0)  # a limit cuts the nodes, not what is said of the pods
+    world = replace(world, pods=tuple(pod for pod in world.pods if pod.owner != AGENT))  # they come with every node
+    seen = world.observe()
+    decision = decide_once(seen, chosen)
+    helped = [seen.snapshot.pod(row) for one in decision.story.scale_ups for row in one.helped]
+    hosts = [
+        replace(example(world, one.group), name=f"{one.group}-new-{number}")
+        for one in decision.plan
+        if isinstance(one, plan.Resize)
+        for number in range(one.from_size, one.to_size)
+    ]
+    if helped:
+        event("pods are helped")
+    largest_first = sorted(helped, key=lambda pod: -dict(pod.spec.requests)[facts.CPU])
+    assert has_places(largest_first, hosts, {one.name: () for one in hosts})
+
+
+def example(world: World, group: str) -> facts.Node:
+    """A node like those of the group."""
+    template = next(one.template for one in world.groups if one.id == group)
+    return template or next(one for one in world.nodes if one.name.startswith(f"{group}-"))
+
+
 # ── Groups do not disturb each other ─────────────────────────────────────────────────────────────────────────────
 
 REPELLING = (facts.Taint("nobody", "tolerates", "NoSchedule"),)
@@ -216,7 +242,7 @@ def test_a_bad_group_changes_no_decision_about_others(
         without, with_it = alone.memory, beside.memory
 
 
-@given(worlds(), some_settings())
+@given(worlds(least_pending=2), some_settings())
 @settings(max_examples=30, deadline=None)
 def test_a_refusal_concerns_the_group_that_refused(world: World, chosen: Settings) -> None:
     seen = world.observe()
