@@ -14,8 +14,6 @@ PODS = 100_000
 WATCHERS = 3
 POD_EVENTS = 4
 """A pod is added, bound, marked for deletion and deleted."""
-BATCH = 64
-"""Operations between two turns of the watchers, as several clients at once would have it."""
 
 _PODS = "/api/v1/namespaces/default/pods"
 _JSON = {"content-type": "application/json", "user-agent": "benchmark", "accept": "application/json"}
@@ -56,12 +54,10 @@ async def _watch(carrier: transport.Transport, seen: list[int]) -> None:
 
 
 async def _do(carrier: transport.Transport, requests: list[transport.Request]) -> None:
-    for i, request in enumerate(requests):
+    for request in requests:
         answer = await carrier.send(request)
         if answer.status >= 300:
             raise SystemExit(f"apiserver: {request.call} was answered {answer.status}")
-        if i % BATCH == 0:
-            await asyncio.sleep(0)
 
 
 async def _run() -> dict[str, float]:

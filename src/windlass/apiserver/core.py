@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 
 from windlass import clock
-from windlass.apiserver import registry, storage, times
+from windlass.apiserver import registry, storage
 from windlass.apiserver.registry import Resource
 
 ADMISSION = ("TaintNodesByCondition", "Priority", "DefaultTolerationSeconds")
@@ -23,7 +23,7 @@ class Settings:
     """Events that a watch may fall behind before it is ended."""
     bookmark_every_s: float = 60.0
     longest_watch_s: float = 3600.0
-    """A watch without a limit of its own ends after half to all of this, so that clients do not come all at once."""
+    """When a watch without a limit of its own ends."""
     disabled_admission: frozenset[str] = frozenset()
     """Names of `ADMISSION` plugins that do not run, as with kube-apiserver's --disable-admission-plugins."""
     disabled_controllers: frozenset[str] = frozenset()
@@ -61,9 +61,6 @@ class Core:
         found = self.registry.find_group_resource(group, plural)
         assert found is not None
         return found
-
-    def now(self) -> str:
-        return times.spell(self.clock.now_s())
 
 
 def make(clock_: clock.Clock, settings: Settings) -> Core:

@@ -11,14 +11,22 @@ _LAST_BOOKMARK_S = 2.0
 """Before its end a watch tells its client once more how far it has seen."""
 
 
+_TURN = 16
+"""Requests after which others get their turn: a client that never waits would keep watchers from ever reading."""
+
+
 class InProcess:
     """Carries requests to an embedded server."""
 
     def __init__(self, served: server.Server, clock_: clock.Clock) -> None:
         self._server = served
         self._clock = clock_
+        self._sent = 0
 
     async def send(self, request: transport.Request) -> transport.Response:
+        self._sent += 1
+        if self._sent % _TURN == 0:
+            await asyncio.sleep(0)
         answer = self._server.handle(request)
         if answer.watch is not None:
             stream = follow(self._server, answer.watch, self._clock)

@@ -47,13 +47,6 @@ def check_subdomain(name: str) -> tuple[str, ...]:
     return tuple(complaints)
 
 
-def check_path_segment(name: str) -> tuple[str, ...]:
-    """Anything that can stand between two slashes."""
-    if name in (".", ".."):
-        return (f"may not be '{name}'",)
-    return tuple(f"may not contain '{letter}'" for letter in "/%" if letter in name)
-
-
 @functools.lru_cache(maxsize=65536)
 def check_key(key: str) -> tuple[str, ...]:
     """A label's, annotation's or taint's key: a name, with or without a domain in front."""

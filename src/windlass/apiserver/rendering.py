@@ -47,7 +47,7 @@ def answer_json(code: int, body: Json) -> Answer:
     return Answer(code, storage.encode(body), dict(JSON_HEADERS))
 
 
-def answer_object(core: Core, call: Call, code: int, raw: bytes) -> Answer:
+def answer_object(call: Call, code: int, raw: bytes) -> Answer:
     """An object that was read or written, in the form that the client wants."""
     form = negotiate(call)
     if form is not PLAIN:

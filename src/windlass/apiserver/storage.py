@@ -98,9 +98,14 @@ class Table:
         self.watchers: list[Callable[[Event], None]] = []
         self.floor = floor
         """The oldest version whose aftermath is still known."""
+        self.namespaces: dict[str, int] = {}
+        """How many objects there are in each namespace that has any."""
         self._history: deque[Event] = deque()
         self._longest_history = history
-        self._keys: list[str] | None = []
+        self._keys: list[str] = []
+        self._came: set[str] = set()
+        self._went: set[str] = set()
+        """Keys that came and went since `_keys` was in order."""
 
     def encode(self, obj: Json, version: int) -> bytes:
         rest = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion", "metadata")}
@@ -119,8 +124,12 @@ class Table:
 
     def keys(self) -> list[str]:
         """Keys in order, as lists have them."""
-        if self._keys is None:
-            self._keys = sorted(self.objects)
+        if self._came or self._went:
+            # A new list, because pages hold on to the old one; mostly in order, which sorting makes use of.
+            kept = [key for key in self._keys if key not in self._went] if self._went else list(self._keys)
+            kept += sorted(self._came)
+            kept.sort()
+            self._keys, self._came, self._went = kept, set(), set()
         return self._keys
 
     def within(self, namespace: str) -> Iterator[Stored]:
@@ -133,19 +142,32 @@ class Table:
 
     def put(self, event: Event) -> None:
         stored = event.now
-        if event.type == DELETED:
-            del self.objects[stored.key]
-            self._keys = None
-        else:
-            if event.type == ADDED:
-                self._keys = None
+        if event.type == MODIFIED:
             self.objects[stored.key] = stored
+        elif event.type == ADDED:
+            self.objects[stored.key] = stored
+            self._note(stored, self._came, self._went, 1)
+        else:
+            del self.objects[stored.key]
+            self._note(stored, self._went, self._came, -1)
         history = self._history
         history.append(event)
         if len(history) > self._longest_history:
             self.floor = history.popleft().version
         for watcher in self.watchers:
             watcher(event)
+
+    def _note(self, stored: Stored, into: set[str], out_of: set[str], change: int) -> None:
+        if stored.key in out_of:
+            out_of.discard(stored.key)
+        else:
+            into.add(stored.key)
+        if stored.namespace:
+            count = self.namespaces.get(stored.namespace, 0) + change
+            if count:
+                self.namespaces[stored.namespace] = count
+            else:
+                del self.namespaces[stored.namespace]
 
     def since(self, version: int) -> list[Event]:
         """Events after a version, oldest first."""

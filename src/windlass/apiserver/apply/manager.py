@@ -90,15 +90,19 @@ class FieldManager:
                 continue
             if name == "metadata":
                 owned = {key: item for key, item in value.items() if key not in _SERVERS_METADATA}
-                part = fieldset.children_of(self._part("metadata", owned).get("f:metadata", {})) if owned else {}
-                if part:
-                    mine["f:metadata"] = part
+                if owned:
+                    node = compare.everything(owned, self._metadata_type())
+                    mine["f:metadata"] = fieldset.children_of(node)
             else:
                 mine.update(self._recall(name, value))
         if not mine:
             return {}
         identity = managers.Identity.of(manager, managers.UPDATE, self.subresource, self.api_version)
         return {identity: managers.Entry(mine, self.api_version, now)}
+
+    def _metadata_type(self) -> model.Type:
+        assert self.type.map is not None
+        return self.type.map.fields["metadata"]
 
     def _recall(self, name: str, value: object) -> Fields:
         key = (name, _encode(value))

@@ -42,7 +42,7 @@ class Namespaces:
 
     def _let_go(self, namespace: str) -> None:
         for resource in self._core.registry:
-            if resource.is_namespaced and next(self._core.table(resource).within(namespace), None) is not None:
+            if resource.is_namespaced and namespace in self._core.table(resource).namespaces:
                 return
         stored = self._core.table(self._resource).objects.get(namespace)
         if stored is not None:

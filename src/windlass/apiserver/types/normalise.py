@@ -147,7 +147,7 @@ class Items:
 class Entries:
     """A map."""
 
-    __slots__ = ("_element", "_is_plain", "type")
+    __slots__ = ("_element", "type")
 
     def __init__(self, element: Part, is_atomic: bool) -> None:
         self._element = element

@@ -12,4 +12,4 @@ def create(core: Core, call: Call) -> Answer:
     writing.warn_of_duplicates(call, obj)
     writing.track_update(call, obj, None)
     written = writing.create(core, call, obj)
-    return rendering.answer_object(core, call, 201, written.raw)
+    return rendering.answer_object(call, 201, written.raw)

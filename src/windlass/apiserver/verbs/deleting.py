@@ -79,7 +79,7 @@ def delete(core: Core, call: Call) -> Answer:
         raise status.not_found(call.resource, call.name)
     raw, is_gone = delete_stored(core, call, stored, options)
     if call.resource.returns_deleted or not is_gone:
-        return rendering.answer_object(core, call, 200, raw)
+        return rendering.answer_object(call, 200, raw)
     resource = call.resource
     details = {"name": stored.name, "group": resource.group, "kind": resource.plural, "uid": stored.uid}
     return rendering.answer_json(200, status.success(**{key: value for key, value in details.items() if value}))

@@ -31,7 +31,7 @@ def patch_object(core: Core, call: Call) -> Answer:
         writing.track_update(call, obj, stored.decode())
         return obj
 
-    return rendering.answer_object(core, call, 200, writing.update(core, call, stored, change).raw)
+    return rendering.answer_object(call, 200, writing.update(core, call, stored, change).raw)
 
 
 def check_type(call: Call) -> None:
@@ -85,13 +85,13 @@ def _apply(core: Core, call: Call, stored: storage.Stored | None) -> Answer:
     _check_applied(call, applied)
     if stored is not None:
         written = writing.update(core, call, stored, lambda live: _merge(call, live, applied))
-        return rendering.answer_object(core, call, 200, written.raw)
+        return rendering.answer_object(call, 200, written.raw)
     if call.subresource:
         raise status.not_found(call.resource, call.name)
     obj = _merge(call, dict(call.resource.zero), applied)
     _check_new(call, obj)
     meta.match_namespace(obj["metadata"], call.namespace)
-    return rendering.answer_object(core, call, 201, writing.create(core, call, obj).raw)
+    return rendering.answer_object(call, 201, writing.create(core, call, obj).raw)
 
 
 def _check_applied(call: Call, applied: Json) -> None:

@@ -14,7 +14,7 @@ def get(core: Core, call: Call) -> Answer:
     stored = core.find(call.resource, call.namespace, call.name)
     if stored is None:
         raise status.not_found(call.resource, call.name)
-    return rendering.answer_object(core, call, 200, stored.raw)
+    return rendering.answer_object(call, 200, stored.raw)
 
 
 def list_objects(core: Core, call: Call, pager: paging.Pager) -> Answer:

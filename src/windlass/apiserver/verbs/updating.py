@@ -20,7 +20,7 @@ def update(core: Core, call: Call) -> Answer:
         writing.track_update(call, obj, live)
         return obj
 
-    return rendering.answer_object(core, call, 200, writing.update(core, call, stored, change).raw)
+    return rendering.answer_object(call, 200, writing.update(core, call, stored, change).raw)
 
 
 def _create(core: Core, call: Call, obj: Json) -> Answer:
@@ -29,7 +29,7 @@ def _create(core: Core, call: Call, obj: Json) -> Answer:
     meta.wipe(obj["metadata"])
     obj["metadata"].pop("resourceVersion", None)
     writing.track_update(call, obj, None)
-    return rendering.answer_object(core, call, 201, writing.create(core, call, obj).raw)
+    return rendering.answer_object(call, 201, writing.create(core, call, obj).raw)
 
 
 def _check_name(call: Call, obj: Json) -> None:
