@@ -153,12 +153,12 @@ def takes(host: facts.Node, others: Sequence[facts.Pod], pod: facts.Pod) -> bool
 def test_nodes_that_go_together_overspend_a_budget_by_one_of_them_at_most(world: World, chosen: Settings) -> None:
     """As the peer has it: a node may go while each budget of its pods has something left, counting the ones before."""
     decision = decide_once(world.observe(), at_once(chosen))
-    evicted = {key for one in decision.plan if isinstance(one, plan.Drain) for key in one.evict}
+    labels = {pod.key: pod.labels for pod in world.pods}
+    drains = [one for one in decision.plan if isinstance(one, plan.Drain)]
     for budget in world.budgets:
         assert budget.selector is not None
-        claims = Counter(
-            pod.node_name for pod in world.pods if pod.key in evicted and budget.selector.matches(pod.labels)
-        )
+        selects = budget.selector.matches
+        claims = Counter(one.node for one in drains for key in one.evict if selects(labels[key]))
         if claims:
             event("a budget is spent")
             assert claims.total() - max(claims.values()) < budget.disruptions_allowed
