@@ -1,0 +1,69 @@
+"""NodeResourcesFit: what is left must be enough, of everything that is asked for and of nothing else."""
+
+from tests.builders import feasible, judge, node, pod
+from windlass.engine import snapshot as snapshots
+from windlass.engine.predicates import config, fit
+from windlass.engine.verdict import Code, Insufficient
+
+
+def test_an_exact_fit_fits_and_one_more_does_not() -> None:
+    snapshot = snapshots.build([node("a", cpu=1000)], [pod("q", on="a", cpu=400)])
+    assert feasible(snapshot, pod("p", cpu=600)) == {"a"}
+    assert feasible(snapshot, pod("p", cpu=601)) == set()
+
+
+def test_a_refusal_names_all_that_is_short_with_the_amounts_that_decided() -> None:
+    snapshot = snapshots.build([node("a", cpu=1000, memory=100)], [pod("q", on="a", cpu=400, memory=90)])
+    refusal = judge(snapshot, pod("p", cpu=700, memory=50))["a"]
+    assert refusal is not None
+    assert (refusal.rule, refusal.code) == (fit.NAME, Code.UNSCHEDULABLE)
+    assert refusal.reasons == (
+        Insufficient("", resource="cpu", requested=700, used=400, capacity=1000),
+        Insufficient("", resource="memory", requested=50, used=90, capacity=100),
+    )
+    assert refusal.texts == ["Insufficient cpu", "Insufficient memory"]
+
+
+def test_what_even_an_empty_node_could_not_give_is_unresolvable() -> None:
+    snapshot = snapshots.build([node("a", cpu=1000, pods=1)], [pod("q", on="a")])
+    refusal = judge(snapshot, pod("p", cpu=1001))["a"]
+    assert refusal is not None
+    assert refusal.code is Code.UNRESOLVABLE
+    assert refusal.texts == ["Insufficient cpu", "Too many pods"]
+
+
+def test_too_many_pods_alone_is_always_resolvable() -> None:
+    refusal = judge(snapshots.build([node("a", pods=0)], []), pod("p"))["a"]
+    assert refusal is not None
+    assert (refusal.code, refusal.texts) == (Code.UNSCHEDULABLE, ["Too many pods"])
+
+
+def test_asking_for_nothing_passes_an_overcommitted_node() -> None:
+    snapshot = snapshots.build([node("a", cpu=1000)], [pod("q", on="a", cpu=3000)])
+    assert feasible(snapshot, pod("p", memory=1)) == {"a"}
+    assert feasible(snapshot, pod("p", cpu=1)) == set()
+
+
+def test_extended_resources_are_resources_like_all_others() -> None:
+    gpu = {"example.com/gpu": 2}
+    snapshot = snapshots.build([node("a", more=gpu), node("b")], [pod("q", on="a", more={"example.com/gpu": 1})])
+    assert feasible(snapshot, pod("p", more={"example.com/gpu": 1})) == {"a"}
+    assert feasible(snapshot, pod("p", more=gpu)) == set()
+    assert feasible(snapshot, pod("p", more={"example.com/gpu": 0})) == {"a", "b"}
+    assert feasible(snapshot, pod("p", more={"example.com/never-heard-of": 1})) == set()
+
+
+def test_a_profile_can_ignore_extended_resources_but_not_the_native_ones() -> None:
+    snapshot = snapshots.build([node("a")], [])
+    by_name = config.FilterConfig(ignored_resources=frozenset({"example.com/gpu", "cpu"}))
+    by_group = config.FilterConfig(ignored_resource_groups=frozenset({"example.com"}))
+    for profile in (by_name, by_group):
+        assert feasible(snapshot, pod("p", more={"example.com/gpu": 1}), profile) == {"a"}
+        assert feasible(snapshot, pod("p", cpu=9000), profile) == set()
+        assert feasible(snapshot, pod("p", more={"other.com/gpu": 1}), profile) == set()
+
+
+def test_bytes_beyond_32_bits_are_counted_exactly() -> None:
+    snapshot = snapshots.build([node("a", memory=(1 << 53) + 1)], [pod("q", on="a", memory=1 << 53)])
+    assert feasible(snapshot, pod("p", memory=1)) == {"a"}
+    assert feasible(snapshot, pod("p", memory=2)) == set()

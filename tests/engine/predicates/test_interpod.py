@@ -1,0 +1,97 @@
+"""InterPodAffinity: who must be near whom, who must not, and whom others keep away."""
+
+from tests.builders import feasible, judge, node, pod, selector, term
+from windlass.engine import facts
+from windlass.engine import snapshot as snapshots
+from windlass.engine.facts import HOSTNAME, ZONE, PodAffinityTerm
+from windlass.engine.predicates import interpod
+from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
+
+NODES = [node("a1", zone="x"), node("a2", zone="x"), node("b1", zone="y"), node("nowhere")]
+
+
+def near(*terms: PodAffinityTerm, **labels: str) -> facts.Pod:
+    return pod("p", labels=labels, spec=facts.PodSpec(affinity=terms))
+
+
+def away(*terms: PodAffinityTerm, name: str = "p", on: str = "", namespace: str = "default") -> facts.Pod:
+    return pod(name, on=on, namespace=namespace, spec=facts.PodSpec(anti_affinity=terms))
+
+
+def in_namespaces(operator: Operator, *values: str) -> PodAffinityTerm:
+    chosen = LabelSelector((Requirement("env", operator, values),))
+    return PodAffinityTerm(HOSTNAME, selector(app="a"), (), chosen)
+
+
+def test_affinity_wants_a_pod_in_the_domain() -> None:
+    snapshot = snapshots.build(NODES, [pod("q", on="a1", labels={"app": "a"})])
+    assert feasible(snapshot, near(term(ZONE, app="a"))) == {"a1", "a2"}
+    assert judge(snapshot, near(term(HOSTNAME, app="a")))["a2"] == interpod.AFFINITY
+
+
+def test_one_pod_must_match_all_terms() -> None:
+    halves = [pod("q", on="a1", labels={"app": "a"}), pod("r", on="a1", labels={"tier": "t"})]
+    wanted = near(term(ZONE, app="a"), term(ZONE, tier="t"))
+    assert feasible(snapshots.build(NODES, halves), wanted) == set()
+    whole = pod("s", on="a2", labels={"app": "a", "tier": "t"})
+    assert feasible(snapshots.build(NODES, [*halves, whole]), wanted) == {"a1", "a2"}
+
+
+def test_the_first_of_its_kind_may_go_anywhere_that_has_the_key() -> None:
+    empty = snapshots.build(NODES, [])
+    assert feasible(empty, near(term(ZONE, app="a"), app="a")) == {"a1", "a2", "b1"}
+    assert feasible(empty, near(term(ZONE, app="a"), app="b")) == set()
+    second = snapshots.build(NODES, [pod("q", on="b1", labels={"app": "a"})])
+    assert feasible(second, near(term(ZONE, app="a"), app="a")) == {"b1"}
+
+
+def test_a_match_on_a_node_without_the_key_does_not_end_the_first_pod_rule() -> None:
+    snapshot = snapshots.build(NODES, [pod("q", on="nowhere", labels={"app": "a"})])
+    assert feasible(snapshot, near(term(ZONE, app="a"), app="a")) == {"a1", "a2", "b1"}
+
+
+def test_anti_affinity_closes_the_domain_and_terminating_pods_count() -> None:
+    snapshot = snapshots.build(NODES, [pod("q", on="a1", labels={"app": "a"}, deleted_s=1.0)])
+    found = judge(snapshot, away(term(ZONE, app="a")))
+    assert found == {"a1": interpod.ANTI_AFFINITY, "a2": interpod.ANTI_AFFINITY, "b1": None, "nowhere": None}
+
+
+def test_pods_that_are_there_keep_others_away_by_their_own_anti_affinity() -> None:
+    snapshot = snapshots.build(NODES, [away(term(ZONE, app="a"), name="hermit", on="a1")])
+    assert judge(snapshot, pod("p", labels={"app": "a"}))["a2"] == interpod.SYMMETRY
+    assert feasible(snapshot, pod("p", labels={"app": "b"})) == {"a1", "a2", "b1", "nowhere"}
+    snapshot.remove_pod(pod("hermit").uid)
+    assert feasible(snapshot, pod("p", labels={"app": "a"})) == {"a1", "a2", "b1", "nowhere"}
+
+
+def test_a_term_looks_at_its_own_namespace_unless_it_names_others() -> None:
+    there = [pod("q", on="a1", namespace="prod", labels={"app": "a"})]
+    snapshot = snapshots.build(NODES[:1], there)
+    assert feasible(snapshot, away(term(HOSTNAME, app="a"))) == {"a1"}
+    assert feasible(snapshot, away(term(HOSTNAME, "prod", app="a"))) == set()
+
+
+def test_an_empty_namespace_selector_means_all_namespaces_and_an_absent_selector_nobody() -> None:
+    snapshot = snapshots.build(NODES[:1], [pod("q", on="a1", namespace="prod", labels={"app": "a"})])
+    assert feasible(snapshot, away(PodAffinityTerm(HOSTNAME, selector(app="a"), (), EVERYTHING))) == set()
+    assert feasible(snapshot, away(PodAffinityTerm(HOSTNAME, None, ("prod",)))) == {"a1"}
+    assert feasible(snapshot, away(PodAffinityTerm(HOSTNAME, EVERYTHING, ("prod",)))) == set()
+
+
+def test_a_namespace_selector_that_no_labels_satisfy_too_matches_every_namespace_in_own_terms_only() -> None:
+    namespaces = [facts.Namespace("prod", {"env": "prod"}), facts.Namespace("default", {"env": "prod"})]
+    own = snapshots.build(NODES[:1], [pod("q", on="a1", namespace="prod", labels={"app": "a"})], namespaces)
+    assert feasible(own, away(in_namespaces(Operator.NOT_IN, "prod"))) == set()
+    assert feasible(own, away(in_namespaces(Operator.IN, "dev"))) == {"a1"}
+    hermit = away(in_namespaces(Operator.NOT_IN, "prod"), name="hermit", on="a1", namespace="prod")
+    carried = snapshots.build(NODES[:1], [hermit], namespaces)
+    assert feasible(carried, pod("p", labels={"app": "a"})) == {"a1"}
+
+
+def test_an_unknown_namespace_has_no_labels() -> None:
+    hermit = away(in_namespaces(Operator.DOES_NOT_EXIST), name="hermit", on="a1", namespace="lab")
+    snapshot = snapshots.build(NODES[:1], [hermit])
+    assert feasible(snapshot, pod("p", labels={"app": "a"})) == set()
+    wanted = pod("q", on="a1", namespace="lab", labels={"app": "a"})
+    own = snapshots.build(NODES[:1], [wanted])
+    assert feasible(own, away(in_namespaces(Operator.EXISTS))) == {"a1"}
