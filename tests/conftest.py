@@ -10,6 +10,7 @@ ON_REAL_SERVERS = ("contracts", "testbed", "kube/test_on_servers.py")
 """Below tests/: what talks to the real control plane. It is shared, so these run one after another."""
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in a hook of the same name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep tests on real servers together: workers that share one server would see each other's objects."""
     here = Path(__file__).parent

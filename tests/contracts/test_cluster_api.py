@@ -3,7 +3,7 @@
 The embedded server has neither; whoever plays Cluster API on it has to do the same.
 """
 
-import itertools
+import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -20,13 +20,12 @@ DEPLOYMENTS = Kind("cluster.x-k8s.io", "v1beta2", "machinedeployments", "Machine
 OLD_DEPLOYMENTS = Kind("cluster.x-k8s.io", "v1beta1", "machinedeployments", "MachineDeployment")
 MIN = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 MAX = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
-_numbers = itertools.count()
 
 
 @pytest_asyncio.fixture
 async def api(control_plane: Bed) -> AsyncIterator[Api]:
     async with access.find(clock.Real(), str(control_plane.kubeconfig)).connect() as carrier:
-        made = Api(carrier, f"capi-{next(_numbers)}", True)
+        made = Api(carrier, f"capi-{secrets.token_hex(4)}", True)
         (await made.create(NAMESPACES, {"metadata": {"name": made.namespace}})).expect(201)
         yield made
         for path in made.made:

@@ -192,8 +192,8 @@ async def test_a_list_from_any_version_is_not_cut(api: Api) -> None:
 
 
 async def test_a_list_not_older_than_a_version_is_current(api: Api) -> None:
-    made = await api.create(objects.GADGETS, objects.gadget("a"))
-    (await api.create(objects.GADGETS, objects.gadget("b"))).expect(201)
+    (await api.create(objects.GADGETS, objects.gadget("a"))).expect(201)
+    made = await api.create(objects.GADGETS, objects.gadget("b"))
     query = {"resourceVersion": made.version, "resourceVersionMatch": "NotOlderThan"}
     assert _names((await api.list(objects.GADGETS, **query)).expect(200).obj) == ["a", "b"]
 

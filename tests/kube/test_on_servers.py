@@ -37,6 +37,9 @@ from windlass.kube.prepare import Deletion, Selection, Writer
 from windlass.runtime.leader_election import Election
 from windlass.runtime.leader_election import Settings as ElectionSettings
 
+# Connections are cut on purpose here; on a busy machine the loop may be closed before a socket is told of it.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 CONFIG_MAPS = resources.CONFIG_MAPS
 PATIENCE_S = 60.0
 HASTY = retry.Backoff(0.02, 0.2)
