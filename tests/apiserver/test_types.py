@@ -62,7 +62,7 @@ def test_unknown_fields_are_dropped_and_found_again() -> None:
         ({"spec": {"priority": "x"}}, "string into Go struct field PodSpec.spec.priority of type int32"),
         ({"spec": {"hostNetwork": 1}}, "number into Go struct field PodSpec.spec.hostNetwork of type bool"),
         ({"spec": {"priority": True}}, "bool into Go struct field PodSpec.spec.priority of type int32"),
-        ({"metadata": {"labels": {"a": 1}}}, "number into Go struct field ObjectMeta.metadata.labels.a of type string"),
+        ({"metadata": {"labels": {"a": 1}}}, "number into Go struct field ObjectMeta.metadata.labels of type string"),
     ],
 )
 def test_values_of_the_wrong_kind_are_named_with_their_place(value: Any, said: str) -> None:

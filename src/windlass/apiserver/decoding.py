@@ -1,6 +1,6 @@
 """From a document to an object of a kind: known fields only, in normal form, with defaults."""
 
-from windlass.apiserver import status
+from windlass.apiserver import status, storage
 from windlass.apiserver.call import Call
 from windlass.apiserver.kinds import custom
 from windlass.apiserver.schema import metadata
@@ -13,14 +13,20 @@ def read(call: Call, document: Json) -> Json:
     _check_kind(call, document)
     try:
         obj, unknown = _normalise(call, document)
-    except normalise.Mismatch as mismatch:
-        raise status.bad_request(f"{_refer(call)}: {mismatch}") from None
     except ValueError as error:
-        raise status.bad_request(f"{_refer(call)}: {error}") from None
+        raise _refuse(call, document, str(error)) from None
     if unknown:
-        _report(call, unknown)
+        _report(call, document, unknown)
     call.resource.strategy.default(obj)
     return obj
+
+
+def _refuse(call: Call, document: Json, why: str) -> status.Refused:
+    """A document that is no object of the kind: a bad request, or a patch that leaves a bad object."""
+    if call.method == "PATCH":
+        error = status.wrong("patch", storage.encode(document).decode(), why)
+        return status.invalid_kind("", "", "", [error])
+    return status.bad_request(f"{_refer(call)}: {why}")
 
 
 def _refer(call: Call) -> str:
@@ -56,28 +62,24 @@ def _normalise(call: Call, document: Json) -> tuple[Json, list[str]]:
 def complete(call: Call, obj: Json) -> Json:
     """An object that an apply put together, in normal form and with defaults."""
     strategy = call.resource.strategy
-    if isinstance(strategy, custom.Custom):
-        metadata.coerce(obj, strategy.schema)
-    else:
-        named = {"kind": call.resource.kind, "apiVersion": call.resource.api_version}
-        try:
+    named = {"kind": call.resource.kind, "apiVersion": call.resource.api_version}
+    try:
+        if isinstance(strategy, custom.Custom):
+            metadata.coerce(obj, strategy.schema)
+        else:
             obj = strategy.struct.read(obj, []) | named
-        except ValueError as error:
-            raise status.unclassified(f"failed to convert new object: {error}") from None
+    except ValueError as error:
+        raise status.unclassified(f"failed to convert new object: {error}") from None
     strategy.default(obj)
     return obj
 
 
-def _report(call: Call, unknown: list[str]) -> None:
+def _report(call: Call, document: Json, unknown: list[str]) -> None:
     """Unknown fields are dropped with a warning, or refused, or dropped in silence: as the client wants it."""
     complaints = [f'unknown field "{path}"' for path in unknown]
     match call.field_validation:
         case "Strict":
-            said = ", ".join(complaints)
-            if call.method == "PATCH":
-                error = status.wrong("patch", "", f"strict decoding error: {said}")
-                raise status.invalid_kind("", "", "", [error])
-            raise status.bad_request(f"{_refer(call)}: strict decoding error: {said}")
+            raise _refuse(call, document, f"strict decoding error: {', '.join(complaints)}")
         case "Warn":
             for complaint in complaints:
                 call.warn(complaint)

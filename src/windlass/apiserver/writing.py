@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from windlass.apiserver import admission, meta, status, storage
-from windlass.apiserver.apply import compare, fieldset, manager, managers
+from windlass.apiserver.apply import check, compare, fieldset, manager, managers
 from windlass.apiserver.call import Call
 from windlass.apiserver.core import Core
 from windlass.apiserver.kinds.strategy import Errors
@@ -63,6 +63,8 @@ def track_update(call: Call, new: Json, live: Json | None) -> None:
     before = live if live is not None else call.resource.zero
     try:
         bare = without_managers(before) if live is not None else before
+        if call.resource.is_custom:
+            check.check(new, keeper.type, allow_duplicates=True)
         set_managers(new, keeper.update(bare, new, found, call.manager, call.now))
     except (compare.Untyped, ValueError):
         set_managers(new, {})

@@ -8,10 +8,14 @@ from windlass.apiserver.types import model
 
 __all__ = ["Untyped", "check"]
 
+_DUPLICATE = "duplicate entries for key"
 
-def check(value: model.Json, type_: model.Type) -> None:
+
+def check(value: model.Json, type_: model.Type, *, allow_duplicates: bool = False) -> None:
     """Raise `Untyped` with every complaint, if there is one."""
     complaints = _check(value, type_, "")
+    if allow_duplicates:
+        complaints = [complaint for complaint in complaints if _DUPLICATE not in complaint]
     if len(complaints) == 1:
         raise Untyped(complaints[0])
     if complaints:
@@ -55,7 +59,7 @@ def _check_list(items: list[Any], shape: model.List, at: str) -> list[str]:
                 return [*complaints, f"{at}: element {i}: {error}"]
             spelled = fieldset.spell((element,))
             if element in seen:
-                complaints.append(f"{at}: duplicate entries for key {spelled}")
+                complaints.append(f"{at}: {_DUPLICATE} {spelled}")
             seen.add(element)
         complaints += _check(item, shape.element, at + spelled)
     return complaints
@@ -67,7 +71,7 @@ def _check_scalar(value: Any, scalar: str, at: str) -> list[str]:
     if scalar == "numeric" and not is_number:
         return [f"{at}: expected numeric (int or float), got {_go_type(value)}"]
     if scalar == "string" and not isinstance(value, str):
-        return [f"{at}: expected string, got {_show(value)}"]
+        return [f"{at}: expected string, got {_show_typed(value)}"]
     if scalar == "boolean" and not isinstance(value, bool):
         return [f"{at}: expected boolean, got {_show(value)}"]
     if scalar == "untyped" and is_container:
@@ -81,8 +85,37 @@ def _go_type(value: Any) -> str:
 
 
 def _show(value: Any) -> str:
-    return f"&value.valueUnstructured{{Value:{_quote(value)}}}"
+    """A value as Go prints it in the real complaint (`%v`)."""
+    return f"&{{{_plain(value)}}}"
 
 
-def _quote(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+def _plain(value: Any) -> str:
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return str(value).lower()
+        case list():
+            return f"[{' '.join(_plain(item) for item in value)}]"
+        case dict():
+            return f"map[{' '.join(f'{key}:{_plain(item)}' for key, item in sorted(value.items()))}]"
+        case _:
+            return str(value)
+
+
+def _show_typed(value: Any) -> str:
+    """A value as Go prints it with its types (`%#v`)."""
+    return f"&value.valueUnstructured{{Value:{_typed(value)}}}"
+
+
+def _typed(value: Any) -> str:
+    match value:
+        case str():
+            return f'"{value}"'
+        case list():
+            return f"[]interface {{}}{{{', '.join(_typed(item) for item in value)}}}"
+        case dict():
+            inner = ", ".join(f'"{key}":{_typed(item)}' for key, item in sorted(value.items()))
+            return f"map[string]interface {{}}{{{inner}}}"
+        case _:
+            return _plain(value)

@@ -6,7 +6,6 @@ from typing import Any
 from windlass.apiserver import columns, jsonpath, registry, status
 from windlass.apiserver.kinds.strategy import Errors, Strategy
 from windlass.apiserver.schema import defaulting, listtypes, metadata, pruning, shapes, validation
-from windlass.apiserver.storage import lookup
 from windlass.apiserver.types import builtin
 from windlass.apiserver.types.model import Json
 
@@ -57,6 +56,8 @@ class Custom(Strategy):
             new["metadata"]["resourceVersion"] = asked
         if managed is not None:
             new["metadata"]["managedFields"] = managed
+        else:
+            new["metadata"].pop("managedFields", None)
         if written is not None:
             new["status"] = written
 
@@ -73,7 +74,7 @@ class Custom(Strategy):
         if "status" in new:
             schema = pruning.field_schema(self.schema, "status") or {}
             for error in validation.validate(new["status"], schema):
-                at = f"status.{error.field}" if error.field else "status"
+                at = f"status.{error.field}" if error.field not in ("", validation.NOWHERE) else "status"
                 errors.append(status.FieldError(error.type, at, error.value, error.detail))
         if self._scale is not None:
             errors += _validate_count(new, self._scale.status_replicas)
@@ -85,19 +86,39 @@ def _beside_metadata(obj: Json) -> Json:
 
 
 def _validate_count(obj: Json, path: tuple[str, ...]) -> Errors:
-    count = lookup(obj, *path)
+    """Complaints about what /scale would read at a path."""
     at = "." + ".".join(path)
-    if count is None:
-        return []
-    if not isinstance(count, int):
-        return [
-            status.wrong(at, 0, f"{at} accessor error: {count} is of the type {type(count).__name__}, expected int64")
-        ]
-    if count < 0:
-        return [status.wrong(at, count, "should be a non-negative integer")]
-    return (
-        [status.wrong(at, count, f"should be less than or equal to {_MOST_REPLICAS}")] if count > _MOST_REPLICAS else []
-    )
+    value: Any = obj
+    for name in path:
+        if not isinstance(value, dict):
+            return [_cannot_access(at, value, "map[string]interface {}")]
+        if name not in value:
+            return []
+        value = value[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        return [_cannot_access(at, value, "int64")]
+    if value < 0:
+        return [status.wrong(at, value, "should be a non-negative integer")]
+    if value > _MOST_REPLICAS:
+        return [status.wrong(at, value, f"should be less than or equal to {_MOST_REPLICAS}")]
+    return []
+
+
+_GO_TYPES = {
+    str: "string",
+    bool: "bool",
+    float: "float64",
+    int: "int64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+    type(None): "<nil>",
+}
+
+
+def _cannot_access(at: str, value: Any, expected: str) -> status.FieldError:
+    shown = "<nil>" if value is None else value
+    why = f"{at} accessor error: {shown} is of the type {_GO_TYPES[type(value)]}, expected {expected}"
+    return status.wrong(at, 0, why)
 
 
 def make_resource(definition: Json) -> registry.Resource:

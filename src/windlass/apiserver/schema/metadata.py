@@ -9,7 +9,7 @@ from windlass.apiserver.types import builtin, normalise
 
 
 def coerce(obj: dict[str, Any], schema: Schema) -> list[str]:
-    """Bring metadata into its normal form, in place; paths of unknown fields in it. Refused if it cannot be read."""
+    """Bring metadata into its normal form, in place; paths of unknown fields in it. ValueError if it cannot be read."""
     unknown: list[str] = []
     _coerce(obj, {**schema, EMBEDDED: True}, "", unknown)
     return sorted(unknown)
@@ -34,10 +34,7 @@ def _coerce_metadata(holder: dict[str, Any], at: str, unknown: list[str]) -> Non
     if holder["metadata"] is None:
         holder["metadata"] = {}
     found: list[str] = []
-    try:
-        read = struct.read(holder["metadata"], found)
-    except normalise.Mismatch as mismatch:
-        raise status.bad_request(str(mismatch)) from None
+    read = struct.read(holder["metadata"], found)
     if found:
         unknown += [f"{at}.{path}" for path in normalise.find_unknown(holder["metadata"], struct.type)]
     holder["metadata"] = read

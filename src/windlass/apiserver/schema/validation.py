@@ -16,6 +16,9 @@ from windlass.apiserver.schema.shapes import INT_OR_STRING, Schema
 
 Errors = list[status.FieldError]
 
+NOWHERE = "<nil>"
+"""What the real server calls the place of a complaint about combined schemas."""
+
 
 def validate(value: Any, schema: Schema, at: str = "") -> Errors:
     """Complaints about a value. `at` is its path; empty for a whole object."""
@@ -190,20 +193,20 @@ def _check_combinations(value: Any, schema: Schema, at: str) -> Errors:
         found = [validate(value, part, at) for part in anyof]
         if all(found):
             said = f"{quoted} must validate at least one schema (anyOf)"
-            errors += [status.wrong("", "", said), *_fewest(found)]
+            errors += [status.wrong(NOWHERE, "", said), *_fewest(found)]
     if oneof := schema.get("oneOf"):
         found = [validate(value, part, at) for part in oneof]
         good = sum(not complaints for complaints in found)
         if good != 1:
             aside = f"Found {good} valid alternatives" if good else "Found none valid"
-            errors.append(status.wrong("", "", f"{quoted} must validate one and only one schema (oneOf). {aside}"))
+            errors.append(status.wrong(NOWHERE, "", f"{quoted} must validate one and only one schema (oneOf). {aside}"))
             errors += [] if good else _fewest(found)
     if allof := schema.get("allOf"):
         found = [validate(value, part, at) for part in allof]
         errors += [complaint for complaints in found for complaint in complaints]
         if any(found):
             aside = ". None validated" if all(found) else ""
-            errors.append(status.wrong("", "", f"{quoted} must validate all the schemas (allOf){aside}"))
+            errors.append(status.wrong(NOWHERE, "", f"{quoted} must validate all the schemas (allOf){aside}"))
     if (negated := schema.get("not")) is not None and not validate(value, negated, at):
-        errors.append(status.wrong("", "", f"{quoted} must not validate the schema (not)"))
+        errors.append(status.wrong(NOWHERE, "", f"{quoted} must not validate the schema (not)"))
     return errors

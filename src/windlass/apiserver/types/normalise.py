@@ -55,6 +55,8 @@ class Part(Protocol):
     """One shape: its type, and how a value of it is read."""
 
     type: model.Type
+    go_type: str
+    """What Go calls it in complaints."""
 
     def read(self, value: Any, unknown: list[str]) -> Any:
         """The value as it will be written. Never null itself. Names of unknown fields are added to `unknown`."""
@@ -68,6 +70,7 @@ class Anything:
 
     def __init__(self, type_: model.Type = model.ATOMIC) -> None:
         self.type = type_
+        self.go_type = "interface {}"
 
     def read(self, value: Any, unknown: list[str]) -> Any:
         return value
@@ -106,16 +109,16 @@ _READERS: dict[str, tuple[type | tuple[type, ...], str, Any, Callable[[Any], Any
 class Scalar:
     """A string, number, truth value, quantity or time."""
 
-    __slots__ = ("_accepts", "_canonical", "_go_type", "_is_bool", "_zero", "type")
+    __slots__ = ("_accepts", "_canonical", "_is_bool", "_zero", "go_type", "type")
 
     def __init__(self, code: str, type_: model.Type) -> None:
         self.type = type_
-        self._accepts, self._go_type, self._zero, self._canonical = _READERS[code]
+        self._accepts, self.go_type, self._zero, self._canonical = _READERS[code]
         self._is_bool = code == "b"
 
     def read(self, value: Any, unknown: list[str]) -> Any:
         if not isinstance(value, self._accepts) or (value.__class__ is bool and not self._is_bool):
-            raise Mismatch(value, self._go_type)
+            raise Mismatch(value, self.go_type)
         return value if self._canonical is None else self._canonical(value)
 
     def zero(self) -> Any:
@@ -125,10 +128,11 @@ class Scalar:
 class Items:
     """A list."""
 
-    __slots__ = ("_element", "type")
+    __slots__ = ("_element", "go_type", "type")
 
     def __init__(self, element: Part, is_associative: bool, keys: tuple[str, ...]) -> None:
         self._element = element
+        self.go_type = f"[]{element.go_type}"
         shape = model.List(element.type, is_associative, keys)
         if isinstance(element, Struct):
             shape.key_defaults = {key: element.key_default(key) for key in keys if element.has_key_default(key)}
@@ -136,7 +140,7 @@ class Items:
 
     def read(self, value: Any, unknown: list[str]) -> Any:
         if value.__class__ is not list:
-            raise Mismatch(value, "[]string")
+            raise Mismatch(value, self.go_type)
         element = self._element
         return [element.zero() if item is None else element.read(item, unknown) for item in value]
 
@@ -147,25 +151,18 @@ class Items:
 class Entries:
     """A map."""
 
-    __slots__ = ("_element", "type")
+    __slots__ = ("_element", "go_type", "type")
 
     def __init__(self, element: Part, is_atomic: bool) -> None:
         self._element = element
+        self.go_type = f"map[string]{element.go_type}"
         self.type = model.Type(map_=model.Map({}, element.type, is_atomic))
 
     def read(self, value: Any, unknown: list[str]) -> Any:
         if value.__class__ is not dict:
-            raise Mismatch(value, "map[string]string")
+            raise Mismatch(value, self.go_type)
         element = self._element
-        entries = {}
-        key = ""
-        try:
-            for key, item in value.items():
-                entries[key] = element.zero() if item is None else element.read(item, unknown)
-        except Mismatch as mismatch:
-            mismatch.path.append(key)
-            raise
-        return entries
+        return {key: element.zero() if item is None else element.read(item, unknown) for key, item in value.items()}
 
     def zero(self) -> Any:
         return None
@@ -193,6 +190,7 @@ class Struct:
 
     def __init__(self, name: str, fields: tuple[Field, ...], is_atomic: bool = False) -> None:
         self.name = name
+        self.go_type = f"v1.{name}"
         self.fields = fields
         shape = model.Map({field.name: field.part.type for field in fields}, None, is_atomic)
         self.type = model.Type(map_=shape)
@@ -201,7 +199,7 @@ class Struct:
 
     def read(self, value: Any, unknown: list[str]) -> Any:
         if value.__class__ is not dict:
-            raise Mismatch(value, f"v1.{self.name}")
+            raise Mismatch(value, self.go_type)
         by_name = self._by_name
         out = {}
         key = ""
