@@ -4,19 +4,34 @@ Names, labels and amounts come from few values, so that things meet: pods match 
 ports collide. Every pod asks for a few of the features that filters look at, rarely for many.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 Json = dict[str, Any]
+
+EXPLORE = int(os.environ.get("WINDLASS_EXPLORE", "0"))
+"""So many times more examples, and other ones each time; 0: the same ones in every run."""
 
 HOST, ZONE, RACK = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"
 TOPOLOGY = (HOST, ZONE, RACK)
 NAMESPACES: dict[str, Json] = {"default": {}, "prod": {"env": "prod", "team": "a"}, "lab": {"env": "dev", "team": "a"}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NODE_NAMES = tuple(f"n{number}" for number in range(6))
+
+
+def examples(count: int) -> settings:
+    """So many examples. Clusters take their time to draw, more so on a busy machine: that is no failure."""
+    return settings(
+        max_examples=count * max(EXPLORE, 1),
+        derandomize=not EXPLORE,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
 
 
 def pick(*values: Any) -> st.SearchStrategy[Any]:

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies
@@ -31,7 +31,7 @@ def build(found: Objects) -> tuple[Snapshot, list[shapes.Shape]]:
 
 
 @given(strategies.clusters(nodes=6, bound=5, pending=3, roomy=True), st.data())
-@settings(max_examples=200, deadline=None)
+@strategies.examples(200)
 def test_placing_at_once_equals_placing_one_by_one(found: Objects, data: st.DataObject) -> None:
     snapshot, asked = build(found)
     questions = columns.Questions.about([objects.pod(pod) for pod in found.pending])
@@ -49,7 +49,7 @@ def test_placing_at_once_equals_placing_one_by_one(found: Objects, data: st.Data
 
 
 @given(strategies.clusters(nodes=6, bound=4, pending=3, roomy=True), st.data())
-@settings(max_examples=100, deadline=None)
+@strategies.examples(100)
 def test_a_placer_sees_what_was_placed_since_it_last_looked(found: Objects, data: st.DataObject) -> None:
     snapshot, asked = build(found)
     placer = placing.Placer(snapshot, config.DEFAULT)
@@ -66,7 +66,7 @@ def test_a_placer_sees_what_was_placed_since_it_last_looked(found: Objects, data
 
 
 @given(strategies.clusters(nodes=6, bound=5, pending=2, roomy=True), st.data())
-@settings(max_examples=100, deadline=None)
+@strategies.examples(100)
 def test_a_run_knows_after_every_pod_what_is_feasible_for_the_next(found: Objects, data: st.DataObject) -> None:
     snapshot, asked = build(found)
     for shape in asked:
@@ -89,6 +89,7 @@ ROOM = st.lists(st.integers(0, 5), max_size=8).map(lambda room: np.array(room, d
 
 
 @given(ROOM, st.integers(0, 30))
+@strategies.examples(100)
 def test_levels_are_filled_as_a_round_robin_fills_them(room: dtypes.Amounts, count: int) -> None:
     rows = np.arange(len(room)) * 3
     left, taken, last = room.copy(), Counter[int](), -1
@@ -105,6 +106,7 @@ def test_levels_are_filled_as_a_round_robin_fills_them(room: dtypes.Amounts, cou
 
 
 @given(ROOM, st.integers(0, 30))
+@strategies.examples(100)
 def test_first_fit_fills_a_node_before_it_touches_the_next(room: dtypes.Amounts, count: int) -> None:
     rows = np.arange(len(room)) * 3
     homes = [int(row) for row, space in zip(rows, room, strict=True) for _ in range(space)][:count]
@@ -114,6 +116,7 @@ def test_first_fit_fills_a_node_before_it_touches_the_next(room: dtypes.Amounts,
 
 
 @given(ROOM, st.integers(0, 30), st.integers(0, 5))
+@strategies.examples(100)
 def test_scattered_pods_find_all_the_room_there_is_and_no_more(room: dtypes.Amounts, count: int, seed: int) -> None:
     rows = np.arange(len(room)) * 3
     placed = placing.fill_scattered(rows, room, count, np.random.default_rng(seed))
@@ -122,6 +125,7 @@ def test_scattered_pods_find_all_the_room_there_is_and_no_more(room: dtypes.Amou
 
 
 @given(st.lists(st.integers(0, 20), unique=True).map(sorted), st.integers(-1, 25))
+@strategies.examples(100)
 def test_rotating_puts_rows_after_the_pointer_first(rows: list[int], pointer: int) -> None:
     rotated = placing.rotate(np.array(rows, np.intp), pointer).tolist()
     assert rotated == [row for row in rows if row > pointer] + [row for row in rows if row <= pointer]

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies
@@ -87,7 +87,7 @@ def test_hints_that_are_not_confirmed_are_forgotten_after_two_rounds() -> None:
 @given(
     strategies.clusters(nodes=5, bound=3, pending=4, roomy=True), st.lists(st.integers(1, 5), min_size=4, max_size=4)
 )
-@settings(max_examples=80, deadline=None)
+@strategies.examples(80)
 def test_pods_find_places_as_if_taken_one_by_one(found: Objects, replicas: list[int]) -> None:
     snapshot = observed.build(cluster.read(found.all))
     for pending, count in zip(found.pending, replicas, strict=False):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies
@@ -261,7 +261,7 @@ def steps(*kinds: Step, most: int) -> st.SearchStrategy[list[tuple[Step, int, in
 
 
 @given(pools(), steps(*FACTS, most=25))
-@settings(max_examples=120, deadline=None)
+@strategies.examples(120)
 def test_a_snapshot_that_changed_bit_by_bit_equals_one_built_at_once(
     pool: Pool, taken: list[tuple[Step, int, int, bool]]
 ) -> None:
@@ -274,7 +274,7 @@ def test_a_snapshot_that_changed_bit_by_bit_equals_one_built_at_once(
 
 
 @given(pools(), steps(*FACTS, most=12), steps(*WHAT_IFS, *FORKS, most=20), steps(*FACTS, most=4))
-@settings(max_examples=200, deadline=None)
+@strategies.examples(200)
 def test_what_ifs_show_what_a_cluster_built_so_would_and_leave_nothing_behind_when_reverted(
     pool: Pool,
     before: list[tuple[Step, int, int, bool]],

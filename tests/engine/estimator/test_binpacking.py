@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies
@@ -131,7 +131,7 @@ MINDING = ("spread", "affinity", "antiAffinity", "ports", "disks")
 
 
 @given(questions() | questions(MINDING), st.booleans())
-@settings(max_examples=150, deadline=None)
+@strategies.examples(150)
 def test_an_estimate_is_that_of_a_plain_loop_over_pods(
     asked: tuple[Objects, Json, list[int], int], with_daemon: bool
 ) -> None:
@@ -150,7 +150,7 @@ def test_an_estimate_is_that_of_a_plain_loop_over_pods(
 
 
 @given(st.integers(0, 40), st.integers(1, 1500), st.integers(1, 8 << 30), st.integers(0, 6))
-@settings(max_examples=100, deadline=None)
+@strategies.examples(100)
 def test_plain_pods_need_as_many_nodes_as_when_each_is_a_group_of_its_own(
     count: int, cpu: int, memory: int, most_nodes: int
 ) -> None:

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies
@@ -40,7 +40,7 @@ def build_both(found: list[Json]) -> tuple[Snapshot, ClusterView]:
 
 
 @given(strategies.clusters())
-@settings(max_examples=150, deadline=None)
+@strategies.examples(150)
 def test_both_say_the_same_of_every_pod_on_every_node(found: Objects) -> None:
     snapshot, view = build_both(found.all)
     for pod in found.pending:
@@ -202,7 +202,7 @@ def spares(draw: st.DrawFn) -> list[Json]:
     spares(),
     st.lists(st.tuples(strategies.pick(*STEPS), st.integers(0, 30), st.integers(0, 30)), min_size=2, max_size=12),
 )
-@settings(max_examples=150, deadline=None)
+@strategies.examples(150)
 def test_both_say_the_same_after_every_step_of_a_history(
     found: Objects, more: list[Json], steps: list[tuple[Callable[[History, int, int], None], int, int]]
 ) -> None:

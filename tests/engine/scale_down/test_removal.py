@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies
@@ -155,7 +155,7 @@ def remove_plainly(snapshot: Snapshot, name: str, pointer: int, gone: set[int]) 
 
 
 @given(strategies.clusters(nodes=5, bound=8, pending=1, roomy=True), st.permutations(strategies.NODE_NAMES[:5]))
-@settings(max_examples=80, deadline=None)
+@strategies.examples(80)
 def test_candidates_come_out_as_when_their_pods_move_one_by_one(found: Objects, order: list[str]) -> None:
     read = cluster.read(found.all)
     read.pods = [replace(one, owner=APP, deleted_s=None) for one in read.pods]
