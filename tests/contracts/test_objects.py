@@ -382,3 +382,13 @@ async def test_a_new_namespace_is_active_and_labelled_with_its_name(api: Api) ->
     assert found.obj["status"] == {"phase": "Active"}
     assert found.obj["spec"] == {"finalizers": ["kubernetes"]}
     assert found.metadata["labels"] == {"kubernetes.io/metadata.name": api.namespace}
+
+
+@pytest.mark.parametrize("time", ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.5Z", "2024-01-01T00:00:00.1234567Z"])
+async def test_a_leases_times_have_six_digits_behind_the_point(api: Api, time: str) -> None:
+    lease = {"metadata": {"name": "l"}, "spec": {"renewTime": time}}
+    reply = (await api.create(LEASES, lease)).expect(400)
+    assert f'parsing time "{time}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse' in reply.message
+    lease["spec"] = {"renewTime": "2024-01-01T01:00:00.500000+01:00"}
+    made = (await api.create(LEASES, lease)).expect(201)
+    assert made.obj["spec"]["renewTime"] == "2024-01-01T00:00:00.500000Z"

@@ -144,6 +144,15 @@ async def test_a_scale_that_changes_nothing_splits_the_entry_of_an_updater(api: 
     assert sorted(mine, key=len) == [{"f:replicas": {}}, {".": {}, "f:mode": {}, "f:size": {}}]
 
 
+async def test_a_second_empty_scale_over_an_updater_loses_the_owner(api: Api) -> None:
+    me = api.acting_as("me")
+    (await me.create(DEPLOYMENTS, objects.deployment("x", replicas=1))).expect(201)
+    for _ in range(2):
+        (await me.scale(DEPLOYMENTS, "x", 1)).expect(200)
+    found = await api.get(DEPLOYMENTS, "x")
+    assert not any("f:replicas" in entry["fieldsV1"].get("f:spec", {}) for entry in found.managed)
+
+
 async def test_scaling_to_zero_leaves_no_owner(api: Api) -> None:
     await _applied(api, replicas=3)
     reply = (await api.scale(GADGETS, "x", 0)).expect(200)

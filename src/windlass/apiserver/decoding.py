@@ -69,7 +69,10 @@ def complete(call: Call, obj: Json) -> Json:
         else:
             obj = strategy.struct.read(obj, []) | named
     except ValueError as error:
-        raise status.unclassified(f"failed to convert new object: {error}") from None
+        resource = call.resource
+        kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+        why = f"to proper version: unable to convert unstructured object to {kind}: {error}"
+        raise status.unclassified(f"failed to convert new object (/{call.name}; {kind}) {why}") from None
     strategy.default(obj)
     return obj
 

@@ -6,6 +6,7 @@ import re
 
 _TO_SECOND = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _TO_MICROSECOND = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_MICRO_DIGITS = len(".000000")
 _ANY = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -30,10 +31,14 @@ def canonical(text: str) -> str:
 
 
 def canonical_micro(text: str) -> str:
-    """The same microsecond, spelled the server's way."""
+    """The same microsecond, spelled the server's way. Only times with exactly six digits are read."""
     if _TO_MICROSECOND.fullmatch(text):
         return text
-    read(text)
+    found = _ANY.fullmatch(text)
+    if found is None or len(found[2] or "") != _MICRO_DIGITS:
+        rest = text[len(found[1]) :] if found else text
+        layout, wanted = "2006-01-02T15:04:05.000000Z07:00", ".000000" if found else "2006"
+        raise ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
     moment = datetime.datetime.fromisoformat(text).astimezone(datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 

@@ -1,6 +1,7 @@
 """Kinds with a default or two: secrets, services, priority classes, device requests."""
 
 import base64
+from typing import Any
 
 from windlass.apiserver import status
 from windlass.apiserver.kinds.strategy import Errors, Strategy
@@ -26,6 +27,14 @@ class Secrets(ConfigMaps):
         obj.setdefault("type", "Opaque")
         for key, text in (obj.pop("stringData", None) or {}).items():
             obj.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
+
+    def validate_update(self, new: Json, old: Json) -> Errors:
+        errors = super().validate_update(new, old)
+        return errors if new["type"] == old["type"] else [*errors, _is_immutable("type", new["type"])]
+
+
+def _is_immutable(field: str, value: Any) -> status.FieldError:
+    return status.wrong(field, value, "field is immutable")
 
 
 class Services(Strategy):
@@ -68,10 +77,13 @@ class Counted(Strategy):
 
 
 class DeviceClaims(Strategy):
-    """ResourceClaims."""
+    """ResourceClaims: what they ask for never changes."""
 
     def default(self, obj: Json) -> None:
         default_requests(obj["spec"])
+
+    def validate_update(self, new: Json, old: Json) -> Errors:
+        return [] if new["spec"] == old["spec"] else [_is_immutable("spec", new["spec"])]
 
 
 class DeviceClaimTemplates(Strategy):

@@ -89,6 +89,13 @@ def validate(spec: Json, at: str) -> Errors:
     for kind in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(kind) or ()):
             errors += _validate_container(container, f"{at}.{kind}[{i}]", seen)
+            if kind == "initContainers" and container.get("restartPolicy") != "Always":
+                said = "may not be set for init containers without restartPolicy=Always"
+                errors += [
+                    status.forbidden_field(f"{at}.{kind}[{i}].{name}", said)
+                    for name in ("lifecycle", *_PROBES)
+                    if name in container
+                ]
     if (policy := spec.get("restartPolicy")) not in _RESTART_POLICIES:
         errors.append(status.unsupported(f"{at}.restartPolicy", policy, _RESTART_POLICIES))
     return errors

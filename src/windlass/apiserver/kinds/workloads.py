@@ -58,9 +58,30 @@ class Deployments(ReplicaSets):
             _fill(strategy.setdefault("rollingUpdate", {}), maxUnavailable="25%", maxSurge="25%")
         _fill(spec, revisionHistoryLimit=10, progressDeadlineSeconds=600)
 
+    def validate(self, obj: Json) -> Errors:
+        errors = super().validate(obj)
+        strategy = obj["spec"]["strategy"]
+        if strategy["type"] == "Recreate" and "rollingUpdate" in strategy:
+            said = "may not be specified when strategy `type` is 'Recreate'"
+            errors.append(status.forbidden_field("spec.strategy.rollingUpdate", said))
+        return errors
+
+
+_STATEFUL = ("replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit")
+_STATEFUL_TOO = ("persistentVolumeClaimRetentionPolicy", "minReadySeconds")
+
 
 class StatefulSets(ReplicaSets):
-    """StatefulSets."""
+    """StatefulSets: what a pod's identity hangs on does not change."""
+
+    def validate_update(self, new: Json, old: Json) -> Errors:
+        errors = self.validate(new)
+        changed = {name for name in {*new["spec"], *old["spec"]} if new["spec"].get(name) != old["spec"].get(name)}
+        if changed - {*_STATEFUL, *_STATEFUL_TOO}:
+            listed = ", ".join(f"'{name}'" for name in (*_STATEFUL, _STATEFUL_TOO[0]))
+            said = f"updates to statefulset spec for fields other than {listed} and '{_STATEFUL_TOO[1]}' are forbidden"
+            errors.append(status.forbidden_field("spec", said))
+        return errors
 
     def default(self, obj: Json) -> None:
         super().default(obj)
@@ -76,10 +97,25 @@ class StatefulSets(ReplicaSets):
 
 
 class DaemonSets(Workload):
-    """DaemonSets."""
+    """DaemonSets, which still count the generations of their template in an annotation."""
+
+    _COUNTED = "deprecated.daemonset.template.generation"
+
+    def prepare_create(self, obj: Json) -> None:
+        super().prepare_create(obj)
+        obj["metadata"].setdefault("annotations", {})[self._COUNTED] = "1"
+
+    def prepare_update(self, new: Json, old: Json) -> None:
+        super().prepare_update(new, old)
+        count = int((old["metadata"].get("annotations") or {}).get(self._COUNTED, 0))
+        if new["spec"]["template"] != old["spec"]["template"]:
+            count += 1
+        new["metadata"].setdefault("annotations", {})[self._COUNTED] = str(count)
 
     def default(self, obj: Json) -> None:
         super().default(obj)
+        # Zero until it is counted; whoever posts the object owns it all the same.
+        obj["metadata"].setdefault("annotations", {}).setdefault(self._COUNTED, "0")
         update = obj["spec"]["updateStrategy"]
         if update.setdefault("type", "RollingUpdate") == "RollingUpdate":
             _fill(update.setdefault("rollingUpdate", {}), maxUnavailable=1, maxSurge=0)
@@ -100,7 +136,10 @@ class ReplicationControllers(ReplicaSets):
                 obj["metadata"].setdefault("labels", dict(labels))
 
     def validate(self, obj: Json) -> Errors:
-        return [] if obj["spec"].get("template") else [status.required("spec.template")]
+        template = obj["spec"].get("template")
+        return (
+            podspec.validate(template["spec"], "spec.template.spec") if template else [status.required("spec.template")]
+        )
 
     def validate_update(self, new: Json, old: Json) -> Errors:
         return self.validate(new)
@@ -124,6 +163,14 @@ class Jobs(Workload):
         _fill(labels, **{"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": name})
         _fill(labels, **{"controller-uid": uid, "job-name": name})
         obj["spec"].setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
+        # The real server defaults a job's labels to its template's when it reads the job again.
+        obj["metadata"].setdefault("labels", dict(labels))
+
+    def validate_update(self, new: Json, old: Json) -> Errors:
+        errors = super().validate_update(new, old)
+        if new["spec"]["template"] != old["spec"]["template"]:
+            errors.append(status.wrong("spec.template", new["spec"]["template"], "field is immutable"))
+        return errors
 
 
 class PodTemplates(Strategy):
@@ -131,6 +178,9 @@ class PodTemplates(Strategy):
 
     def default(self, obj: Json) -> None:
         podspec.default(obj["template"]["spec"])
+
+    def validate(self, obj: Json) -> Errors:
+        return podspec.validate(obj["template"]["spec"], "template.spec")
 
     def prepare_create(self, obj: Json) -> None:
         obj["metadata"]["generation"] = 1
