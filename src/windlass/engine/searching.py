@@ -6,13 +6,12 @@ does on average, in turns and each from a random node on (`Search.scatter`). Pod
 last time if they still fit there (hints); all others go round-robin from the node after the last match.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, placing, shapes
-from windlass.engine.nodes import CPU_COLUMN, MEMORY_COLUMN
+from windlass.engine import dtypes, placing, shapes
 from windlass.engine.snapshot import Snapshot
 
 _TURNS = 8
@@ -67,7 +66,7 @@ def find_places(
     usable = usable & ~snapshot.nodes.unschedulable  # the peer never looks at cordoned nodes, tolerated or not
     found = Found([], [])
     for groups in by_priority(snapshot, pod_rows):
-        if search.hints:
+        if search.hints.old:
             groups = _follow_hints(placer, groups, search, usable, found.placed)
         for shape, rows in in_turns(groups) if search.scatter else by_size(snapshot, groups):
             if search.scatter is None:
@@ -106,8 +105,7 @@ def by_size(snapshot: Snapshot, groups: list[Alike]) -> list[Alike]:
     """Shapes that need most of a node first."""
     if len(groups) < 2:
         return groups
-    size = _measure(snapshot)
-    return sorted(groups, key=lambda alike: -size(alike[0]))
+    return sorted(groups, key=lambda alike: -snapshot.size_of(alike[0]))
 
 
 def in_turns(groups: list[Alike]) -> list[Alike]:
@@ -123,17 +121,6 @@ def in_turns(groups: list[Alike]) -> list[Alike]:
     return [alike for _, _, alike in sorted(parts, key=lambda part: part[:2])]
 
 
-def _measure(snapshot: Snapshot) -> Callable[[shapes.Shape], float]:
-    """How large pods of a shape are: their share of all cpu plus their share of all memory."""
-    cpu, memory = (max(int(snapshot.nodes.allocatable[column].sum()), 1) for column in (CPU_COLUMN, MEMORY_COLUMN))
-
-    def size(shape: shapes.Shape) -> float:
-        wanted = dict(shape.spec.requests)
-        return wanted.get(facts.CPU, 0) / cpu + wanted.get(facts.MEMORY, 0) / memory
-
-    return size
-
-
 def _bind(snapshot: Snapshot, rows: list[int], placed: placing.Placed, hints: Hints) -> None:
     homes = placed.homes()
     snapshot.bind_many(rows, homes)
@@ -145,16 +132,19 @@ def _bind(snapshot: Snapshot, rows: list[int], placed: placing.Placed, hints: Hi
 def _follow_hints(
     placer: placing.Placer, groups: list[Alike], search: Search, usable: dtypes.Mask, found: list[int]
 ) -> list[Alike]:
-    """Put pods back where they were placed the last time; return those that need a search."""
+    """Put pods back where they were placed the last time; return those that need a search.
+
+    Hints of this round are no use: they name the node that the pod is on, or was taken off just now.
+    """
     snapshot = placer.snapshot
     uids, node_rows = snapshot.pods.uids, snapshot.nodes.rows
-    current, old = search.hints.current, search.hints.old
+    old = search.hints.old
     left: list[Alike] = []
     for shape, rows in groups:
         without: list[int] = []
         hinted: dict[int, list[int]] = {}
         for row in rows:
-            name = current.get(uids[row]) or old.get(uids[row])
+            name = old.get(uids[row])
             node_row = -1 if name is None else node_rows.get(name, -1)
             if node_row < 0 or not usable[node_row]:
                 without.append(row)

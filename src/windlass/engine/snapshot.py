@@ -39,6 +39,8 @@ class Snapshot:
         self.storage = storage.Storage()
         self._requests: dict[int, list[tuple[int, int]]] = {}
         self._table = np.zeros((64, len(self.nodes.resources)), dtypes.RESOURCE)
+        self._sizes: dict[int, float] = {}
+        self._sizes_of = -1
         self._pods_on: list[list[int]] = []
         self._homeless: dict[str, list[int]] = {}
         self._imagined: list[tuple[int, dtypes.Rows, dtypes.Amounts]] = []
@@ -169,6 +171,19 @@ class Snapshot:
             self._requests[shape.id] = known
             self._tabulate(shape.id, known)
         return known
+
+    def size_of(self, shape: shapes.Shape) -> float:
+        """How large pods of the shape are: their share of all cpu plus their share of all memory."""
+        if self._sizes_of != self.nodes.version:
+            self._sizes_of = self.nodes.version
+            self._sizes.clear()
+        size = self._sizes.get(shape.id)
+        if size is None:
+            wanted = dict(shape.spec.requests)
+            cpu, memory = (int(self.nodes.allocatable[c].sum()) for c in (nodes.CPU_COLUMN, nodes.MEMORY_COLUMN))
+            size = wanted.get(facts.CPU, 0) / max(cpu, 1) + wanted.get(facts.MEMORY, 0) / max(memory, 1)
+            self._sizes[shape.id] = size
+        return size
 
     def _tabulate(self, shape_id: int, requests: list[tuple[int, int]]) -> None:
         """Write a shape's requests into the table (n_shapes, n_resources), from which many are summed at once."""
