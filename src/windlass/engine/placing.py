@@ -18,7 +18,7 @@ from windlass.engine.predicates import fit, interpod, ports, spread
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 
-_FEW, _PROBES = 4, 4
+_FEW, _PROBES = 8, 4
 _FIRST_WINDOW = 64
 _PLENTY = np.int64(np.iinfo(dtypes.COUNT).max)
 """Room where nothing is checked: more pods than there are, and yet sums of it do not overflow."""

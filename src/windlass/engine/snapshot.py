@@ -23,7 +23,7 @@ FINISHED = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more: the scheduler never lists them."""
 
 _BATCH = 10_000
-_FEW = 4
+_FEW = 8
 _NEVER = 1 << 62
 """Beyond every row."""
 
