@@ -130,6 +130,19 @@ def test_namespaces_that_change_their_labels_are_selected_anew() -> None:
     assert feasible(snapshot, away) == {"a"}
 
 
+def test_namespaces_that_change_their_labels_are_repelled_anew() -> None:
+    teams = LabelSelector((Requirement("team", Operator.IN, ("a",)),))
+    by_team = facts.PodAffinityTerm(facts.HOSTNAME, selector(app="a"), (), teams)
+    hermit = pod("hermit", on="a", spec=facts.PodSpec(anti_affinity=(by_team,)))
+    snapshot = snapshots.build([node("a")], [hermit], [facts.Namespace("prod", {"team": "a"})])
+    repelled = pod("q", namespace="prod", labels={"app": "a"})
+    assert feasible(snapshot, repelled) == set()
+    snapshot.set_namespaces([facts.Namespace("prod", {"team": "b"})])
+    assert feasible(snapshot, repelled) == {"a"}
+    snapshot.set_namespaces([facts.Namespace("prod", {"team": "a"})])
+    assert feasible(snapshot, repelled) == set()
+
+
 def test_changing_namespaces_over_and_over_takes_no_more_memory() -> None:
     snapshot = snapshots.build([node("a", zone="x")], [pod("p", on="a", labels={"app": "a"})])
     constraints = [spread(facts.ZONE, 1, selector(app="a", i=str(i))) for i in range(9)]
