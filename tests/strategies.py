@@ -178,6 +178,8 @@ DISK: st.SearchStrategy[Json] = st.builds(
 
 FEATURES = ("tolerations", "nodeSelector", "nodeAffinity", "ports", "spread", "affinity", "antiAffinity", "init",
             "overhead", "priority", "disks")  # fmt: skip
+MINDING = ("spread", "spread", "affinity", "antiAffinity", "ports", "disks")
+"""Features that make pods mind others; spread most, for it has the most to get wrong."""
 
 
 @st.composite

@@ -63,19 +63,17 @@ class World:
     appended: int = 0
 
     def build(self, questions: columns.Questions) -> snapshots.Snapshot:
-        found = snapshots.build(
-            self.nodes.values(),
-            self.pods.values(),
-            [facts.Namespace(name, labels) for name, labels in self.namespaces.items()],
-        )
+        """Built at once. A retired node is not there at all: it must count for nothing."""
+        nodes = {name: node for name, node in self.nodes.items() if name not in self.retired}
+        namespaces = [facts.Namespace(name, labels) for name, labels in self.namespaces.items()]
+        found = snapshots.build(nodes.values(), self.pods.values(), namespaces)
         for pod in questions.pods:
             found.shape_of(pod)  # what their selectors look at must be known before a pod is imagined
         for pod, name, count in self.imagined:
-            found.place(found.shape_of(pod), found.nodes.rows[name], count)
-        for name in self.deleting:
+            if name in nodes:
+                found.place(found.shape_of(pod), found.nodes.rows[name], count)
+        for name in self.deleting & nodes.keys():
             found.empty_out(found.nodes.rows[name])
-        for name in self.retired:
-            found.retire(found.nodes.rows[name])
         return found
 
     @property

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies
-from tests.builders import node, pod, selector, spread, term
+from tests.builders import GIB, node, pod, selector, spread, term
 from tests.conformance import objects
 from tests.engine import columns
 from tests.strategies import Json, Objects
@@ -126,11 +126,7 @@ def questions(draw: st.DrawFn, features: tuple[str, ...] = strategies.FEATURES) 
     return found, template, counts, draw(strategies.pick(0, 0, 0, 1, 2, 4))
 
 
-MINDING = ("spread", "affinity", "antiAffinity", "ports", "disks")
-"""Features that make pods of one shape mind each other."""
-
-
-@given(questions() | questions(MINDING), st.booleans())
+@given(questions() | questions(strategies.MINDING), st.booleans())
 @strategies.examples(150)
 def test_an_estimate_is_that_of_a_plain_loop_over_pods(
     asked: tuple[Objects, Json, list[int], int], with_daemon: bool
@@ -147,6 +143,19 @@ def test_an_estimate_is_that_of_a_plain_loop_over_pods(
     assert replace(answer, stopped_by=None) == expected
     assert columns.freeze(snapshot) == before
     assert columns.describe(snapshot, columns.Questions.about(asking)) == held
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 20), st.integers(0, 8), st.integers(1, 9)), min_size=2, max_size=7),
+    strategies.pick(0, 0, 3),
+)
+@strategies.examples(150)
+def test_plain_groups_are_packed_as_a_plain_loop_packs_them(asked: list[tuple[int, int, int]], most_nodes: int) -> None:
+    snapshot = snapshots.build([node("old")], [])
+    wanted = [(pod("p", cpu=200 * cpu, memory=GIB * memory), count) for cpu, memory, count in asked]
+    groups, template = make_groups(snapshot, *wanted), Template(node("t"))
+    expected = estimate_plainly(snapshot, groups, template, most_nodes)
+    assert replace(estimate(snapshot, groups, template, most_nodes), stopped_by=None) == expected
 
 
 @given(st.integers(0, 40), st.integers(1, 1500), st.integers(1, 8 << 30), st.integers(0, 6))

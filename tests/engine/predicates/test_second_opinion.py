@@ -39,7 +39,7 @@ def build_both(found: list[Json]) -> tuple[Snapshot, ClusterView]:
     return observed.build(read), view
 
 
-@given(strategies.clusters())
+@given(strategies.clusters() | strategies.clusters(features=strategies.MINDING, roomy=True))
 @strategies.examples(150)
 def test_both_say_the_same_of_every_pod_on_every_node(found: Objects) -> None:
     snapshot, view = build_both(found.all)
@@ -198,7 +198,8 @@ def spares(draw: st.DrawFn) -> list[Json]:
 
 
 @given(
-    strategies.clusters(nodes=4, bound=5, pending=3),
+    strategies.clusters(nodes=4, bound=5, pending=3)
+    | strategies.clusters(nodes=4, bound=5, pending=3, features=strategies.MINDING, roomy=True),
     spares(),
     st.lists(st.tuples(strategies.pick(*STEPS), st.integers(0, 30), st.integers(0, 30)), min_size=2, max_size=12),
 )
