@@ -39,7 +39,7 @@ def run_mixed(path: Path) -> Iterator[Outcome]:
     return scenarios.run(path) if "steps" in first else scheduler.run(path)
 
 
-FILTER_TOPICS = ("resources", "taints", "nodeaffinity", "ports", "spread", "interpod", "volumes", "names")
+FILTER_TOPICS = ("resources", "taints", "nodeaffinity", "ports", "spread", "interpod", "volumes", "names", "mixed")
 
 RUNNERS: dict[str, Runner] = {
     **dict.fromkeys(FILTER_TOPICS, scheduler.run),
