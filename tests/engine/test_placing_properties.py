@@ -85,6 +85,23 @@ def test_a_run_knows_after_every_pod_what_is_feasible_for_the_next(found: Object
         snapshot.revert()
 
 
+@given(strategies.clusters(nodes=6, bound=4, pending=3, roomy=True), st.integers(1, 9), st.integers(0, 99))
+@strategies.examples(60)
+def test_scattered_pods_go_where_they_may_one_after_the_other(found: Objects, count: int, seed: int) -> None:
+    snapshot, asked = build(found)
+    placer = placing.Placer(snapshot, config.DEFAULT)
+    for shape in asked:
+        placed = placer.scatter(shape, count, np.random.default_rng(seed), snapshot.nodes.alive.copy())
+        first = predicates.feasible(snapshot, shape, config.DEFAULT)
+        assert (placed.total > 0) == first.any()
+        if (
+            not placing.holds_disks(shape)
+            and placing.Run(snapshot, shape, snapshot.nodes.alive, config.DEFAULT).is_closed_form
+        ):
+            assert placed.total == placer.place(shape, count, -1, snapshot.nodes.alive.copy()).total
+            assert all(first[row] for row in as_counter(placed))
+
+
 ROOM = st.lists(st.integers(0, 5), max_size=8).map(lambda room: np.array(room, dtypes.RESOURCE))
 
 

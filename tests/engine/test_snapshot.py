@@ -255,6 +255,22 @@ def test_a_node_being_emptied_takes_only_pods_that_tolerate_it_and_a_retired_one
     assert feasible(snapshot, pod("p")) == {"a", "b"}
 
 
+def test_pods_on_a_retired_node_count_for_nothing() -> None:
+    nodes = [node("a", zone="x"), node("b", zone="x"), node("c", zone="y")]
+    apart = facts.PodSpec(anti_affinity=(term(facts.ZONE, app="b"),))
+    snapshot = snapshots.build(nodes, [pod("p", on="a", labels={"app": "a"}), pod("h", on="a", spec=apart)])
+    away = pod("q", spec=facts.PodSpec(anti_affinity=(term(facts.ZONE, app="a"),)))
+    near = pod("q", spec=facts.PodSpec(affinity=(term(facts.ZONE, app="a"),)))
+    even = pod("q", labels={"app": "a"}, spec=facts.PodSpec(spread=(spread(facts.ZONE, 1, selector(app="a")),)))
+    asked = (away, near, even, pod("q", labels={"app": "b"}))
+    assert [feasible(snapshot, one) for one in asked] == [{"c"}, {"a", "b"}, {"c"}, {"c"}]
+    snapshot.fork()
+    snapshot.retire(0)
+    assert [feasible(snapshot, one) for one in asked] == [{"b", "c"}, set(), {"b", "c"}, {"b", "c"}]
+    snapshot.revert()
+    assert [feasible(snapshot, one) for one in asked] == [{"c"}, {"a", "b"}, {"c"}, {"c"}]
+
+
 def test_a_pod_can_be_put_together_again_as_it_was_observed() -> None:
     full = replace(
         pod("p", on="a", labels={"app": "a", "own": "p"}, deleted_s=7.0, cpu=100),
