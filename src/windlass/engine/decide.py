@@ -382,7 +382,10 @@ class _Loop:
             self._plan.append(plan.Drain(name, group, tuple(map(scene.snapshot.pods.key, rows))))
             uids = [scene.snapshot.pods.uids[row] for row in rows]
             places = {uid: places_of[uid] for uid in uids if uid in places_of}
-            drains[name] = DrainBegun(group, self._now_s, not moves[name].move, places)
+            node = scene.snapshot.nodes.facts[home]
+            was_cordoned = node.unschedulable and not taints.has(node, taints.TO_BE_DELETED)
+            is_empty = not moves[name].move
+            drains[name] = DrainBegun(group, self._now_s, is_empty, places, node.uid, was_cordoned)
             asked = requests.shrink(asked, group, name, self._now_s)
             deleted_s = self._now_s + self._settings.drain.node_delete_delay_after_taint_s
             activities[group] = replace(activities.get(group, cooldown.Activity()), deleted_s=deleted_s)

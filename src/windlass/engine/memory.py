@@ -27,6 +27,10 @@ class DrainBegun:
     """It has no pods to be moved."""
     places: Mapping[str, str] = field(default_factory=dict)
     """Where its pods found a place when it was chosen: node name by pod uid."""
+    uid: str = ""
+    """Of the node: another one may come under its name."""
+    was_cordoned: bool = False
+    """Someone else had cordoned it."""
     progress: Progress = field(default_factory=Progress)
     """What `advance` has brought about since."""
 

@@ -161,6 +161,19 @@ def test_a_pod_that_was_stuck_before_holds_up_nothing() -> None:
     assert run.deletions() == [(6.0, "a")]
 
 
+@BOTH
+def test_a_pod_that_was_stuck_before_does_not_keep_an_empty_node(settings: Settings) -> None:
+    stuck = pod("stuck", "a", deleted_s=START_S - 1000)
+    run = Run(World([node("a"), node("b")], [stuck]), settings).begin("a", is_empty=True).go_on()
+    assert run.deletions() == [(5.0, "a")]
+
+
+def test_to_the_peer_a_pod_that_was_stuck_before_keeps_an_occupied_node() -> None:
+    stuck = pod("stuck", "a", deleted_s=START_S - 1000)
+    run = Run(World([node("a"), node("b")], [stuck, pod("p", "a")]), PEER).begin("a").go_on()
+    assert run.why("a") == "PodsStayed"
+
+
 def test_a_pod_that_stays_holds_up_only_its_own_turn() -> None:
     settings = with_drain(WINDLASS, drain_priority_config=(PriorityGrace(0, 20), PriorityGrace(1000, 60)))
     world = World([node("a"), node("b")], [with_priority(pod(f"p{n}", "a", grace_s=100.0), n) for n in (0, 1000)])
@@ -277,6 +290,14 @@ def test_with_priorities_pods_of_daemonsets_have_their_turns() -> None:
     run = Run(world, settings).begin("a").go_on()
     assert run.evictions() == [(5.0, "p"), (6.0, "agent")]
     assert run.deletions() == [(18.0, "a")]
+
+
+def test_with_priorities_a_daemonset_pod_that_stays_does_not_keep_the_node() -> None:
+    settings = with_drain(WINDLASS, drain_priority_config=(PriorityGrace(0, 20),))
+    world = World([node("a"), node("b")], [agent("agent", grace_s=100.0), pod("p", "a")])
+    world.ends_after_s["uid-agent"] = FOREVER
+    run = Run(world, settings).begin("a").go_on()
+    assert run.deletions() == [(5.0 + 20 + 30, "a")]
 
 
 def test_a_daemonset_pod_that_comes_back_is_left_alone() -> None:

@@ -73,9 +73,10 @@ def test_a_cordon_of_our_own_is_not_taken_for_someone_elses_after_a_crash() -> N
     world = World([node("a"), node("b")], [pod("p", "a")])
     run = Run(world).begin("a")
     before = run.memory
+    world.refuse = lambda one: "conflict" if isinstance(one, plan.SetTaint) else None
     run.ask()
-    run.memory = before  # the node was marked, and the process died before it could remember
-    world.refuse = lambda one: "429" if isinstance(one, plan.Evict) else None
+    assert world.nodes["a"].unschedulable
+    run.memory = before  # the process died before it could remember
     run.go_on()
     assert not run.is_marked("a")
 

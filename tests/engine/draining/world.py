@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from tests.engine.scale_down.builders import PEER, node, pod
-from windlass.engine import advance, facts, plan, taints
+from windlass.engine import advance, facts, plan, pod_traits, taints
 from windlass.engine import snapshot as snapshots
 from windlass.engine.draining.story import DrainStory
 from windlass.engine.memory import DrainBegun, Durable, Memory
@@ -49,6 +49,8 @@ class World:
         """How long pods take to end, by uid; one second where nothing is said."""
         self.machine_takes_s = 20.0
         self.budget_recovers_s = 3.0
+        self.recreates = False
+        """Do pods that were evicted come back on another node?"""
         self._coming: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
 
@@ -136,9 +138,24 @@ class World:
         return None
 
     def _vanish(self, uid: str, budgets: list[facts.PodDisruptionBudget]) -> None:
-        self.pods.pop(uid, None)
+        gone = self.pods.pop(uid, None)
+        if gone is not None and self.recreates and not pod_traits.is_daemonset(gone):
+            self._recreate(gone)
         for budget in budgets:
             self.later(self.budget_recovers_s, lambda name=budget.name: self._spend(name, -1))  # type: ignore[misc]
+
+    def _recreate(self, gone: facts.Pod) -> None:
+        """Start the pod again where there is room for its cpu, or let it wait."""
+        staying = [one for one in self.nodes.values() if not one.unschedulable and not one.taints]
+        home = next((one.name for one in staying if self._free(one) >= _cpu(gone)), "")
+        again = replace(gone, name=f"{gone.name}-r", uid=f"{gone.uid}-r", node_name=home, deleted_s=None)
+        if not home:
+            again = replace(again, phase="Pending", unschedulable_since_s=self.now_s, created_s=self.now_s)
+        self.put(again)
+
+    def _free(self, one: facts.Node) -> int:
+        taken = sum(_cpu(other) for other in self.pods.values() if other.node_name == one.name)
+        return dict(one.allocatable)[facts.CPU] - taken
 
     def _spend(self, name: str, disruptions: int) -> None:
         allowed = self.budgets[name].disruptions_allowed - disruptions
@@ -152,12 +169,16 @@ class World:
             return "the group is at its minimum"
         self.groups[group] = replace(found, target_size=found.target_size - 1)
         self.states[name] = "Deleting"
-        self.later(self.machine_takes_s, lambda: self._lose(name))
+        self.later(self.machine_takes_s, lambda: self.lose(name))
         return None
 
-    def _lose(self, name: str) -> None:
-        del self.nodes[name]
+    def lose(self, name: str) -> None:
+        self.nodes.pop(name, None)
         self.pods = {uid: one for uid, one in self.pods.items() if one.node_name != name}
+
+
+def _cpu(one: facts.Pod) -> int:
+    return dict(one.spec.requests).get(facts.CPU, 0)
 
 
 def _covers(budget: facts.PodDisruptionBudget, one: facts.Pod) -> bool:
@@ -180,7 +201,17 @@ class Run:
 
     def begin(self, *names: str, is_empty: bool = False) -> "Run":
         """Begin drains, all at once."""
-        begun = {name: DrainBegun(self.world.group_of[name], self.world.now_s, is_empty) for name in names}
+        world = self.world
+        begun = {
+            name: DrainBegun(
+                world.group_of[name],
+                world.now_s,
+                is_empty,
+                uid=world.nodes[name].uid,
+                was_cordoned=world.nodes[name].unschedulable,
+            )
+            for name in names
+        }
         drains = {**self.memory.durable.drains, **begun}
         self.memory = replace(self.memory, durable=replace(self.memory.durable, drains=drains))
         return self

@@ -26,7 +26,7 @@ def find_ends(cases: Sequence[Case], situation: Situation) -> None:
 
 def _is_another(case: Case, node: facts.Node) -> bool:
     """Has a new node come under the name of one that is gone?"""
-    uid = case.progress.uid
+    uid = case.begun.uid
     if uid and node.uid:
         return uid != node.uid
     return case.progress.deleting_s is not None and not case.has_mark

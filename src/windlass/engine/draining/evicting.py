@@ -92,7 +92,7 @@ class _Eviction:
     def _deadline_s(self) -> float:
         evicting = self._evicting
         if evicting.accepted_s is None:
-            return evicting.since_s + self._settings.drain.max_pod_eviction_time_s
+            return evicting.since_s + max(self._settings.drain.max_pod_eviction_time_s, paying.RETRY_S)
         return evicting.accepted_s + self._turns.limit_s(evicting.stage) + HEADROOM_S
 
     def _is_overdue(self) -> bool:
@@ -102,8 +102,6 @@ class _Eviction:
         evicting, now_s = self._evicting, self._now_s
         if evicting.accepted_s is not None:
             return True
-        if now_s == evicting.since_s and not all(identity(pod) in evicting.tried for pod in self._waiting):
-            return False
         return not any(paying.is_under_way(pod, evicting, now_s) for pod in self._waiting)
 
     def _may_leave_behind(self) -> bool:
@@ -148,7 +146,8 @@ class _Eviction:
         """When the same pods would be dealt with otherwise."""
         now_s, tried = self._now_s, self._evicting.tried
         times = [self._deadline_s]
-        times += [tried.get(identity(pod), now_s) + paying.RETRY_S for pod in self._waiting]
+        asked = (*self._waiting, *(pod for pod in self._left.agents if not pod.is_terminating))
+        times += [tried.get(identity(pod), now_s) + paying.RETRY_S for pod in asked]
         if self._settings.deviations.count_stuck_pods_as_gone:
             gone = [
                 pod_traits.gone_at_s(pod.deleted_s, pod.grace_s) for pod in self._current if pod.deleted_s is not None

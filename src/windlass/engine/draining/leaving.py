@@ -62,12 +62,13 @@ def find_left(case: Case, evicting: Evicting, situation: Situation) -> Left:
 
 
 def _find_part(pod: facts.Pod, case: Case, evicting: Evicting, situation: Situation) -> str:
+    if not _is_worth_a_node(pod, situation) or _counts_as_gone(pod, evicting, situation):
+        return ""
     if pod_traits.is_daemonset(pod):
-        if not _is_worth_a_node(pod, situation) or not _is_asked(pod, case, evicting, situation):
-            return ""
         have_turns = situation.settings.drain.drain_priority_config and not case.begun.is_empty
-        return "holding" if have_turns else "agents"
-    if not _must_leave(pod, situation) or _counts_as_gone(pod, evicting, situation):
+        part = "holding" if have_turns else "agents"
+        return part if _is_asked(pod, case, evicting, situation) else ""
+    if not _must_leave(pod, situation):
         return ""
     if identity(pod) in evicting.known:
         return "holding"

@@ -50,8 +50,8 @@ def _mark_together(batch: Batch, situation: Situation) -> None:
             if case.is_open:
                 case.fail(Why.BATCH_FAILED, *culprits)
     elif unseen:
-        for case, node in unseen:
-            _ask(case, node, situation)
+        for case, _ in unseen:
+            _ask(case, situation)
         awaited = [case.name for case, _ in unseen]
         until_s = min(_next_s(case, now_s) for case, _ in unseen)
         for case, _ in batch:
@@ -76,12 +76,10 @@ def _judge(case: Case, situation: Situation) -> None:
         case.fail(Why.MARK_NOT_SEEN)
 
 
-def _ask(case: Case, node: facts.Node, situation: Situation) -> None:
+def _ask(case: Case, situation: Situation) -> None:
     asked_s, now_s = case.progress.asked_s, situation.now_s
     if asked_s is not None and now_s < asked_s + MARK_AGAIN_S:
         return
-    if asked_s is None:  # with a mark on it, the cordon may be our own
-        case.note(uid=node.uid, was_cordoned=node.unschedulable and not case.has_mark)
     case.note(asked_s=now_s)
     case.instructions += mark_instructions(case.name, situation)
 

@@ -77,10 +77,6 @@ class Evicting:
 class Progress:
     """How far a node has come."""
 
-    uid: str = ""
-    """Of the node: another one may come under its name."""
-    was_cordoned: bool = False
-    """By someone else, before it was marked."""
     asked_s: float | None = None
     """When the mark was last asked for."""
     marked_s: float | None = None

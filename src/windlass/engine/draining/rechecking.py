@@ -24,7 +24,7 @@ def recheck(cases: Sequence[Case], situation: Situation) -> None:
     due = [case for case, _ in find_open(cases) if case.progress.evicting is None]
     if not due:
         return
-    known = {case.name: leaving.find_uids(case.name, situation) for case in due}
+    known = {case.name: leaving.find_uids(case.name, situation) for case in due if not case.begun.is_empty}
     snapshot = situation.seen.snapshot
     snapshot.fork()
     try:
@@ -33,7 +33,7 @@ def recheck(cases: Sequence[Case], situation: Situation) -> None:
         for case in due:
             trial.judge(case)
             if case.is_open:
-                case.note(evicting=Evicting(situation.now_s, known[case.name], stage=-1))
+                case.note(evicting=Evicting(situation.now_s, known.get(case.name, frozenset()), stage=-1))
     finally:
         snapshot.revert()
 

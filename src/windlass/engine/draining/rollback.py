@@ -55,7 +55,7 @@ def _undo(case: Case, node: facts.Node, situation: Situation) -> None:
 
 def _is_uncordoned(case: Case, situation: Situation) -> bool:
     settings = situation.settings
-    keeps = case.progress.was_cordoned and settings.deviations.keep_cordons
+    keeps = case.begun.was_cordoned and settings.deviations.keep_cordons
     return settings.drain.cordon_node_before_terminating and not keeps
 
 
@@ -84,5 +84,5 @@ def find_abandoned(drains: Mapping[str, DrainBegun], situation: Situation) -> Ab
         if taints.is_being_deleted(node, now_s):
             next_s = min(next_s, (taints.marked_at_s(node, taints.TO_BE_DELETED) or now_s) + taints.DELETION_TAKES_S)
         else:
-            found[node.name] = DrainBegun(group.id, now_s, True, progress=Progress(node.uid, failure=failure))
+            found[node.name] = DrainBegun(group.id, now_s, True, uid=node.uid, progress=Progress(failure=failure))
     return Abandoned(found, next_s)
