@@ -221,6 +221,19 @@ def test_a_budget_that_does_not_recover_in_time_gives_the_node_back() -> None:
     assert run.why("a") == "EvictionRefused"
 
 
+def test_whoever_is_asked_last_is_given_time_to_answer() -> None:
+    world = World([node("a"), node("b")], [pod(f"p{n}", "a", labels={"app": "x"}) for n in range(2)])
+    world.budgets["x"], world.budget_recovers_s = budget_of("x", 1), 114.0
+    run = Run(world).begin("a").go_on(until_s=119.0)
+    world.carry_out = lambda wanted: {}  # type: ignore[method-assign]
+    run.go_on(until_s=129.0)
+    assert run.evictions() == [(5.0, "p0"), (120.0, "p1")]
+    assert run.why("a") == ""
+    world.move_to(START_S + 130)
+    run.ask()
+    assert run.why("a") == "EvictionRefused"
+
+
 # ── Pods of DaemonSets ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -272,6 +285,16 @@ def test_an_empty_node_is_deleted_once_its_daemonsets_have_been_asked() -> None:
     assert [type(one) for one in first.plan] == [plan.Evict]
     assert first.next_s == world.now_s
     assert [type(one) for one in second.plan] == [plan.DeleteNode]
+
+
+def test_a_daemonset_that_refuses_is_not_asked_again_once_the_others_are_gone() -> None:
+    held = node("a", annotations={"delay-deletion.cluster-autoscaler.kubernetes.io/x": ""})
+    world = World([held, node("b")], [agent("agent"), pod("p", "a")])
+    world.ends_after_s["uid-p"] = 12.0
+    world.refuse = lambda one: "429" if isinstance(one, plan.Evict) and one.name == "agent" else None
+    run = Run(world).begin("a").go_on()
+    assert [at_s for at_s, name in run.evictions() if name == "agent"] == [5.0, 15.0]
+    assert run.deletions() == [(17.0 + 120, "a")]
 
 
 def test_a_daemonset_is_not_asked_against_its_budget() -> None:
@@ -330,6 +353,17 @@ def test_a_pod_that_comes_and_must_not_leave_gives_the_node_back() -> None:
     run = late(annotations={pod_traits.SAFE_TO_EVICT: "false"})
     assert run.evictions() == [(5.0, "p")]
     assert run.why("a") == "BlockedByPod"
+
+
+def test_a_pod_that_comes_waits_for_its_budget() -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    world.ends_after_s["uid-p"] = 40.0
+    world.budgets["x"] = budget_of("x", 0)
+    world.later(10.0, lambda: world.put(pod("late", "a", labels={"app": "x"})))
+    world.later(20.0, lambda: world.budgets.update(x=budget_of("x", 1)))
+    run = Run(world).begin("a").go_on()
+    assert run.evictions() == [(5.0, "p"), (20.0, "late")]
+    assert run.deletions() == [(45.0, "a")]
 
 
 def test_a_pod_that_tolerates_the_mark_is_left_to_end_with_the_node() -> None:

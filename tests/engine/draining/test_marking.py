@@ -45,6 +45,20 @@ def test_a_refusal_gives_back_all_nodes_that_were_chosen_together() -> None:
     assert run.deletions() == []
 
 
+def test_a_mark_that_is_not_seen_yet_is_removed_too() -> None:
+    world = World([node("a"), node("b"), node("c")])
+    world.refuse = lambda one: "conflict" if isinstance(one, plan.SetTaint) and one.node == "a" else None
+    run = Run(world).begin("a", "b", is_empty=True)
+    run.ask()
+    marked = world.nodes["b"]
+    world.put(node("b"))
+    answer = run.ask()
+    assert plan.RemoveTaint("b", taints.TO_BE_DELETED) in answer.plan
+    world.put(marked)
+    run.go_on()
+    assert not run.is_marked("b")
+
+
 def test_a_refused_cordon_is_a_refusal() -> None:
     world = World([node("a"), node("b")])
     world.refuse = lambda one: "forbidden" if one == plan.Cordon("a") else None

@@ -116,6 +116,25 @@ def test_pods_of_nodes_that_are_being_emptied_are_given_their_places_first() -> 
     assert run.why("b") == ""
 
 
+def test_pods_that_are_ending_need_no_place_any_more() -> None:
+    """Whoever starts them again has done so, or waits."""
+    world = World([node("a"), node("b"), node("c", 2000)], [pod("p", "a", 900), pod("q", "b", 600)])
+    world.ends_after_s["uid-q"] = 50.0
+    run = Run(world, WINDLASS).begin("b").go_on(until_s=10.0)
+    world.put(pod("q-again", "c", 600))
+    run.begin("a").go_on()
+    assert (run.why("a"), run.why("b")) == ("", "")
+
+
+def test_pods_of_a_node_that_is_given_back_stay_there() -> None:
+    world = World([node("a"), node("b"), node("c")], [pod("p", "a", 600), pod("q", "b", 600)])
+    world.refuse = lambda one: "no" if isinstance(one, plan.RemoveTaint) or "q" in str(one) else None
+    run = Run(world, WINDLASS).begin("b").go_on(until_s=150.0)
+    assert run.phases("b")[-1] == "rolling back"
+    run.begin("a").go_on(until_s=190.0)
+    assert (run.why("a"), run.deletions()) == ("", [(156.0, "a")])
+
+
 def test_pods_go_to_the_places_that_were_found_when_their_node_was_chosen() -> None:
     """Searched anew, large ones first and round-robin, the last of them would find no room."""
     sizes = {"p1": 500, "p2": 500, "p3": 400, "p4": 300, "p5": 300}
