@@ -15,6 +15,7 @@ NAMES = (
     "loop-down",
     "loop-mixed",
     "loop-affinity",
+    "ingest",
     "apiserver",
 )
 """One module each (with underscores for dashes), with `run() -> dict`."""

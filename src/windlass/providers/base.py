@@ -1,0 +1,51 @@
+"""What every provider can do: say what groups there are, and change them when told to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from windlass import errors
+from windlass.engine import facts, plan
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The node groups as they are now, sorted by id, and what had to be left out and why.
+
+    An instance that has a node carries the node's own provider id, letter by letter: whatever a provider must normalise
+    to bring both together, it does here.
+    """
+
+    groups: tuple[facts.NodeGroup, ...] = ()
+    set_aside: tuple[errors.InvalidObject, ...] = ()
+
+
+class Refused(errors.WindlassError):
+    """The provider could not do what it was told. `error` says why, as instances that cannot be created do."""
+
+    def __init__(self, error: facts.InstanceError) -> None:
+        super().__init__(error.message or error.code)
+        self.error = error
+
+
+class Provider(Protocol):
+    """Node groups of one kind. Observing reads what is known already; only changes wait for anyone.
+
+    Every change is idempotent: told twice, it is done once. `Refused` where it could not be done; what was done of it
+    by then is undone as far as possible, and shows in the next observation.
+    """
+
+    def observe(self, nodes: Sequence[facts.Node]) -> Groups:
+        """The groups, given the nodes that exist."""
+
+    async def resize(self, order: plan.Resize) -> None:
+        """Raise a group to `to_size`; nothing is done if it is as large or larger."""
+
+    async def reduce_target(self, order: plan.ReduceTarget) -> None:
+        """Lower a group's target size, never below the instances that exist."""
+
+    async def delete_instances(self, order: plan.DeleteInstances) -> None:
+        """Delete instances without nodes, and lower the target size by as many."""
+
+    async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> None:
+        """Delete the machines of these nodes, and lower the target size by as many."""
