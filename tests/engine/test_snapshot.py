@@ -1,5 +1,6 @@
 """The snapshot, by behaviour: what comes, goes, comes back and is undone."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -279,3 +280,48 @@ def test_a_pod_can_be_put_together_again_as_it_was_observed() -> None:
     )  # fmt: skip
     snapshot = snapshots.build([node("a")], [full])
     assert snapshot.pod(snapshot.pods.rows[full.uid]) == full
+
+
+# ── Generation ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_change_of_facts_makes_a_generation() -> None:
+    snapshot = snapshots.build([node("a")], [pod("p", on="a")])
+    changes: list[Callable[[], object]] = [
+        lambda: snapshot.add_node(node("b")),
+        lambda: snapshot.add_node(node("b", cpu=1)),
+        lambda: snapshot.add_pod(pod("q")),
+        lambda: snapshot.add_pod(pod("q", on="a")),
+        lambda: snapshot.remove_pod(pod("q").uid),
+        lambda: snapshot.remove_node("b"),
+        lambda: snapshot.set_namespaces([facts.Namespace("default", {"env": "prod"})]),
+        lambda: snapshot.storage.put(facts.CSIDriver("driver")),
+        lambda: snapshot.storage.remove(facts.CSIDriver("driver")),
+    ]
+    seen = [snapshot.generation]
+    for change in changes:
+        change()
+        seen.append(snapshot.generation)
+    assert seen == sorted(set(seen))
+
+
+def test_what_a_fork_undoes_makes_no_generation_and_what_it_keeps_makes_one() -> None:
+    snapshot = snapshots.build([node("a")], [pod("p", on="a"), pod("q")])
+    before = snapshot.generation
+    for end in (snapshot.revert, snapshot.commit):
+        snapshot.fork()
+        snapshot.lift(snapshot.pods.rows[pod("p").uid])
+        snapshot.append(node("template"), ["new"])
+        snapshot.retire(0)
+        assert snapshot.generation == before
+        end()
+        assert (snapshot.generation == before) is (end == snapshot.revert)
+
+
+def test_asking_makes_no_generation() -> None:
+    snapshot = snapshots.build([node("a")], [pod("p", on="a", labels={"app": "x"})])
+    before = snapshot.generation
+    snapshot.shape_of(pod("q", spec=facts.PodSpec(anti_affinity=(term(facts.ZONE, app="x"),))))
+    feasible(snapshot, pod("r"))
+    snapshot.remove_pod("nobody")
+    assert snapshot.generation == before

@@ -47,11 +47,18 @@ class Snapshot:
         self._log: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._forks: list[int] = []
         self._doomed = _NEVER
+        self._changes = 0
+
+    @property
+    def generation(self) -> int:
+        """Rises with every change that no fork will undo: while it stays the same, so does everything in here."""
+        return self._changes + self.storage.version
 
     # Facts that change
 
     def add_node(self, node: facts.Node) -> int:
         """Add a node, or replace the facts of the one of that name. Pods that waited for it are counted on it."""
+        self._changes += 1
         row = self.nodes.rows.get(node.name)
         if row is not None:
             self.nodes.update(row, node)
@@ -64,6 +71,7 @@ class Snapshot:
 
     def remove_node(self, name: str) -> None:
         """Remove a node. Its pods are still pods; they count nowhere until they leave or the node is back."""
+        self._changes += 1
         row = self.nodes.rows[name]
         for pod_row in list(self._pods_on[row]):
             self._unsettle(pod_row)
@@ -75,6 +83,7 @@ class Snapshot:
         self.remove_pod(pods.identity(pod))
         if pod.phase in FINISHED:
             return None
+        self._changes += 1
         shape = self.shape_of(pod)
         row = self.pods.add(pod)
         self.pods.shape_ids[row] = shape.id
@@ -99,6 +108,7 @@ class Snapshot:
         row = self.pods.rows.get(identity)
         if row is None:
             return
+        self._changes += 1
         if self.pods.node_rows[row] != dtypes.ABSENT:
             self._unsettle(row)
         else:
@@ -109,6 +119,7 @@ class Snapshot:
 
     def set_namespaces(self, found: Iterable[facts.Namespace]) -> None:
         """Replace what is known of namespaces; selectors on their labels are judged anew."""
+        self._changes += 1
         self.tallies.forget_namespaces({namespace.name: namespace.labels for namespace in found})
 
     def shape_of(self, pod: facts.Pod) -> shapes.Shape:
@@ -349,6 +360,7 @@ class Snapshot:
         """Keep what was done since the last fork. With no fork left there is nothing to undo any more."""
         self._forks.pop()
         if not self._forks:
+            self._changes += bool(self._log)
             self._log.clear()
 
     def revert(self) -> None:
@@ -370,6 +382,8 @@ class Snapshot:
     def _remember(self, undo: Callable[..., None], *arguments: object) -> None:
         if self._forks:
             self._log.append((undo, arguments))
+        else:
+            self._changes += 1
 
     # Counting
 
