@@ -15,6 +15,7 @@ NAMES = (
     "loop-down",
     "loop-mixed",
     "loop-affinity",
+    "loop-15k",
     "ingest",
     "apiserver",
 )
