@@ -3,12 +3,14 @@ from typing import Any
 
 import pytest
 
-from windlass.autoscaler import flag_names, flags
+from windlass.autoscaler import flag_names, flag_values, flags, wiring
 from windlass.engine import deviations, settings
 from windlass.errors import InvalidInput
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "spec" / "flags.tsv"
-BEYOND_THE_PEER = {"seed"} | {flag.name for flag in flags.FLAGS.values() if flag.group == "deviations"}
+BEYOND_THE_PEER = {"behavior", "dry-run", "memory-config-map", "seed", "shadow", "shadow-window"} | {
+    flag.name for flag in flags.FLAGS.values() if flag.group == "deviations"
+}
 ABSENT = {"(none)", "(empty)"}
 
 
@@ -19,25 +21,41 @@ def reference() -> list[tuple[str, str, str]]:
     return [(name, kind, default) for name, kind, default in (line.split("\t") for line in lines if line[0] != "#")]
 
 
-def value_of(chosen: settings.Settings, flag: flags.Flag) -> Any:
+def value_of(chosen: settings.Settings | wiring.Wiring, flag: flags.Flag) -> Any:
     return getattr(getattr(chosen, flag.group) if flag.group else chosen, flag.field)
 
 
 @pytest.mark.skipif(not reference(), reason="no reference of flags at hand")
 def test_every_flag_of_the_peer_is_known_and_no_other() -> None:
-    known = flags.FLAGS.keys() | flags.FIXED.keys() | flag_names.OLD_NAMES.keys() | flag_names.SETTING_NOTHING
-    assert {name for name, _, _ in reference()} == (known | {"ignore-taint"}) - BEYOND_THE_PEER
+    assert {name for name, _, _ in reference()} == flags.READERS.keys() - BEYOND_THE_PEER
 
 
 @pytest.mark.skipif(not reference(), reason="no reference of flags at hand")
-@pytest.mark.parametrize(("name", "default"), [(name, text) for name, _, text in reference() if name in flags.FLAGS])
+@pytest.mark.parametrize(("name", "default"), [(name, text) for name, _, text in reference()])
 def test_defaults_are_the_peers(name: str, default: str) -> None:
-    flag = flags.FLAGS[name]
-    default_value = value_of(settings.Settings(), flag)
-    if default in ABSENT:
-        assert default_value in ((), "")
+    name = {**flag_names.OLD_NAMES, **flag_names.ADDED_NAMES}.get(name, name)
+    given = {} if default in ABSENT else {name: default}
+    if name in flag_names.WITHOUT_EFFECT:
+        assert flag_names.WITHOUT_EFFECT[name].default == ("" if default in ABSENT else default)
+        assert flags.read_flags(given) == settings.Settings()
+    elif name in flags.WIRING:
+        assert (flags.WIRING[name].default in ((), "")) == (default in ABSENT)
+        assert flags.read_wiring(given) == wiring.Wiring()
     else:
-        assert value_of(flags.read_flags({name: default}), flag) == default_value
+        assert (flags.FLAGS[name].default in ((), "")) == (default in ABSENT)
+        assert flags.read_flags(given) == settings.Settings()
+
+
+@pytest.mark.skipif(not reference(), reason="no reference of flags at hand")
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kind, _ in reference()])
+def test_types_are_the_peers(name: str, kind: str) -> None:
+    """What the type's own text is, is read; of numbers and durations, what is none is refused."""
+    right = {"bool": "true", "int": "3", "float64": "0.25", "duration": "1m30s", "quantity": "2Ki"}
+    if kind in right:
+        flags.READERS[name]([right[kind]])
+        with pytest.raises(ValueError, match=r"a |true"):
+            flags.READERS[name](["nonsense"])
+    assert (kind == "bool") == (flags.READERS[name] in flag_values.BOOLS)
 
 
 def test_no_flag_leaves_everything_at_its_default() -> None:

@@ -1,103 +1,82 @@
-"""Names of flags that set no field: those that wire the process together, those without effect, and old names."""
+"""Flags that set no field: those that change nothing here and why, and old names of flags that do."""
 
-WIRING = frozenset(
-    {
-        "address",
-        "cloud-config",
-        "cloud-provider",
-        "cluster-name",
-        "clusterapi-cloud-config-authoritative",
-        "debugging-snapshot-enabled",
-        "emit-per-nodegroup-metrics",
-        "feature-gates",
-        "frequent-loops-enabled",
-        "grpc-expander-cert",
-        "grpc-expander-url",
-        "kube-api-content-type",
-        "kube-client-burst",
-        "kube-client-qps",
-        "kubeconfig",
-        "kubernetes",
-        "leader-elect",
-        "leader-elect-lease-duration",
-        "leader-elect-renew-deadline",
-        "leader-elect-resource-lock",
-        "leader-elect-resource-name",
-        "leader-elect-resource-namespace",
-        "leader-elect-retry-period",
-        "lease-resource-name",
-        "max-failing-time",
-        "max-inactivity",
-        "max-node-skip-eval-time-tracker-enabled",
-        "max-startup-time",
-        "namespace",
-        "node-group-auto-discovery",
-        "node-removal-latency-tracking-enabled",
-        "nodes",
-        "profiling",
-        "record-duplicated-events",
-        "scheduler-config-file",
-        "status-config-map-name",
-        "user-agent",
-        "write-status-configmap",
-    }
-)
-"""Flags that no decision depends on; whoever builds the process reads them."""
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-LOGGING = frozenset(
-    {
-        "add-dir-header",
-        "alsologtostderr",
-        "log-backtrace-at",
-        "log-dir",
-        "log-file",
-        "log-file-max-size",
-        "log-flush-frequency",
-        "log-json-info-buffer-size",
-        "log-json-split-stream",
-        "log-text-info-buffer-size",
-        "log-text-split-stream",
-        "logging-format",
-        "logtostderr",
-        "one-output",
-        "scheduler-verbosity",
-        "skip-headers",
-        "skip-log-headers",
-        "stderrthreshold",
-        "v",
-        "vmodule",
-    }
-)
-"""Flags of the log."""
+from windlass.autoscaler import flag_values as values
 
-WITHOUT_EFFECT = frozenset(
-    {
-        "async-node-groups",
-        "aws-use-static-instance-list",
-        "bulk-mig-instances-listing-enabled",
-        "cloud-provider-gce-l7lb-src-cidrs",
-        "cloud-provider-gce-lb-src-cidrs",
-        "cluster-snapshot-parallelism",
-        "enable-inter-pod-affinity-hostname-fast-path",
-        "gce-concurrent-refreshes",
-        "gce-expander-ephemeral-storage-support",
-        "gce-mig-instances-min-refresh-wait-time",
-        "max-autoprovisioned-node-group-count",
-        "node-autoprovisioning-enabled",
-        "predicate-parallelism",
-        "regional",
-        "scale-down-candidates-pool-min-count",
-        "scale-down-candidates-pool-ratio",
-        "scale-down-non-empty-candidates-count",
-    }
-)
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A flag of the peer that is read, checked, and changes nothing."""
+
+    read: values.Reader
+    default: str
+    why: str
+
+
+_GCE = "it concerns Google Cloud"
+_NO_GROUPS_MADE = "Cluster API's node groups are made by their owners"
+_FORGOTTEN = "not even the peer heeds it any more"
+_THREADS = "it sets how many threads the peer looks for nodes with"
+_UNBUFFERED = "every line is written at once"
+_NO_LOG_FILES = "of logs in files, only --log-file is written"
+
+WITHOUT_EFFECT: Mapping[str, Ignored] = {
+    "async-node-groups": Ignored(values.read_bool, "false", _NO_GROUPS_MADE),
+    "aws-use-static-instance-list": Ignored(values.read_bool, "false", "it concerns AWS"),
+    "bulk-mig-instances-listing-enabled": Ignored(values.read_bool, "false", _GCE),
+    "cloud-provider-gce-l7lb-src-cidrs": Ignored(values.read_text, "130.211.0.0/22,35.191.0.0/16", _GCE),
+    "cloud-provider-gce-lb-src-cidrs": Ignored(
+        values.read_text, "130.211.0.0/22,209.85.152.0/22,209.85.204.0/22,35.191.0.0/16", _GCE
+    ),
+    "cluster-name": Ignored(
+        values.read_text, "", "with Cluster API, clusterName in --node-group-auto-discovery selects the cluster"
+    ),
+    "cluster-snapshot-parallelism": Ignored(values.read_int, "16", _THREADS),
+    "enable-dynamic-resource-allocation": Ignored(values.read_locked, "true", "it cannot be switched off"),
+    "enable-inter-pod-affinity-hostname-fast-path": Ignored(
+        values.read_bool, "false", "it makes the peer's filters faster and decides nothing"
+    ),
+    "estimator": Ignored(values.read_estimator, "binpacking", "there is one estimator"),
+    "feature-gates": Ignored(values.read_gates, "", "no feature is behind a gate"),
+    "gce-concurrent-refreshes": Ignored(values.read_int, "1", _GCE),
+    "gce-expander-ephemeral-storage-support": Ignored(values.read_bool, "true", _GCE),
+    "gce-mig-instances-min-refresh-wait-time": Ignored(values.read_duration_s, "5s", _GCE),
+    "grpc-expander-cert": Ignored(values.read_text, "", "there is no grpc expander"),
+    "grpc-expander-url": Ignored(values.read_text, "", "there is no grpc expander"),
+    "kube-api-content-type": Ignored(
+        values.read_text, "application/vnd.kubernetes.protobuf", "JSON is spoken with API servers"
+    ),
+    "leader-elect-resource-lock": Ignored(values.read_lock, "leases", "Leases are the only lock"),
+    "log-backtrace-at": Ignored(values.read_text, ":0", "errors are logged with their traceback anyway"),
+    "log-dir": Ignored(values.read_text, "", _NO_LOG_FILES),
+    "log-file-max-size": Ignored(values.read_int, "1800", _NO_LOG_FILES),
+    "log-flush-frequency": Ignored(values.read_duration_s, "5s", _UNBUFFERED),
+    "log-json-info-buffer-size": Ignored(values.read_quantity, "0", _UNBUFFERED),
+    "log-text-info-buffer-size": Ignored(values.read_quantity, "0", _UNBUFFERED),
+    "max-autoprovisioned-node-group-count": Ignored(values.read_int, "15", _NO_GROUPS_MADE),
+    "node-autoprovisioning-enabled": Ignored(values.read_bool, "false", _NO_GROUPS_MADE),
+    "nodes": Ignored(values.read_array, "", "with Cluster API, annotations of a node group set its bounds"),
+    "one-output": Ignored(values.read_bool, "false", _NO_LOG_FILES),
+    "predicate-parallelism": Ignored(values.read_positive, "4", _THREADS),
+    "regional": Ignored(values.read_bool, "false", _GCE),
+    "scale-down-candidates-pool-min-count": Ignored(values.read_int, "50", _FORGOTTEN),
+    "scale-down-candidates-pool-ratio": Ignored(values.read_float, "0.1", _FORGOTTEN),
+    "scale-down-non-empty-candidates-count": Ignored(values.read_int, "30", _FORGOTTEN),
+    "scheduler-verbosity": Ignored(values.read_int, "0", "it concerns the log of the peer's own scheduler"),
+    "skip-log-headers": Ignored(values.read_bool, "false", _NO_LOG_FILES),
+    "stderrthreshold": Ignored(values.read_text, "2", _NO_LOG_FILES),
+}
 """Flags of other clouds, and flags that change nothing: accepted, and worth a warning."""
 
-OLD_NAMES = {
+OLD_NAMES: Mapping[str, str] = {
     "batch-timebox": "check-capacity-provisioning-request-batch-timebox",
+    "lease-resource-name": "leader-elect-resource-name",
     "max-batch-size": "check-capacity-provisioning-request-max-batch-size",
     "max-empty-bulk-delete": "max-scale-down-parallelism",
 }
-"""Where both names are given, the new one counts. `ignore-taint` is older than `startup-taint`, but they add up."""
+"""Where both names are given, the new one counts."""
 
-SETTING_NOTHING = WIRING | LOGGING | WITHOUT_EFFECT
+ADDED_NAMES: Mapping[str, str] = {"ignore-taint": "startup-taint"}
+"""Older names whose values are added to those of the new one."""

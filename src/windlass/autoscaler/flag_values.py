@@ -5,17 +5,22 @@ says what is accepted; whoever calls knows the flag.
 """
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 
+from windlass.autoscaler import logs
 from windlass.engine import settings
 from windlass.engine.expanders import chain
-from windlass.kube import durations
+from windlass.kube import durations, quantity
 from windlass.selectors import parse_int64
 
 Reader = Callable[[Sequence[str]], object]
 
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
+TRUTHS = frozenset(_TRUE + _FALSE)
+_PREFIXED = re.compile(r"([+-]?)0([xXbBoO]?)((?:_?[0-9a-fA-F])+)")
+"""A number that Go reads by its prefix; a zero alone is one, too: 010 is 8."""
 
 
 def read_bool(texts: Sequence[str]) -> bool:
@@ -25,15 +30,22 @@ def read_bool(texts: Sequence[str]) -> bool:
 
 
 def read_int(texts: Sequence[str]) -> int:
-    number = parse_int64(texts[-1])
+    number = _parse_prefixed(texts[-1])
     if number is None:
         raise ValueError("a whole number")
     return number
 
 
+def read_positive(texts: Sequence[str]) -> int:
+    number = _parse_prefixed(texts[-1])
+    if number is None or number < 1:
+        raise ValueError("a whole number, 1 or more")
+    return number
+
+
 def read_float(texts: Sequence[str]) -> float:
     try:
-        number = float(texts[-1])
+        number = float("" if set(texts[-1]) & set(" \t\n_") else texts[-1])
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
@@ -73,6 +85,64 @@ def read_estimator(texts: Sequence[str]) -> str:
     if texts[-1] != "binpacking":
         raise ValueError("binpacking, the only estimator")
     return texts[-1]
+
+
+def read_provider(texts: Sequence[str]) -> str:
+    if texts[-1] != "clusterapi":
+        raise ValueError("clusterapi, the only provider")
+    return texts[-1]
+
+
+def read_lock(texts: Sequence[str]) -> str:
+    if texts[-1] != "leases":
+        raise ValueError("leases, the only lock")
+    return texts[-1]
+
+
+def read_address(texts: Sequence[str]) -> str:
+    _, colon, port = texts[-1].rpartition(":")
+    number = parse_int64(port)
+    if not colon or number is None or not 0 <= number <= 65535:
+        raise ValueError("host:port, or :port for every interface")
+    return texts[-1]
+
+
+def read_log_format(texts: Sequence[str]) -> str:
+    if texts[-1] not in ("text", "json"):
+        raise ValueError("text or json")
+    return texts[-1]
+
+
+def read_log_patterns(texts: Sequence[str]) -> str:
+    logs.parse_patterns(texts[-1])
+    return texts[-1]
+
+
+def read_verbosity(texts: Sequence[str]) -> int:
+    number = _parse_prefixed(texts[-1])
+    if number is None or number < 0:
+        raise ValueError("a whole number, 0 or more")
+    return number
+
+
+def read_gates(texts: Sequence[str]) -> dict[str, bool]:
+    """Truth by name, of pairs separated by commas; further values add to the first."""
+    gates: dict[str, bool] = {}
+    for pair in ",".join(texts).split(","):
+        if pair:
+            name, equals, truth = pair.partition("=")
+            if not name or not equals or truth.strip() not in _TRUE + _FALSE:
+                raise ValueError("<name>=true or <name>=false, separated by commas")
+            gates[name.strip()] = truth.strip() in _TRUE
+    return gates
+
+
+def read_quantity(texts: Sequence[str]) -> int:
+    """Bytes."""
+    try:
+        return quantity.parse(texts[-1]).value()
+    except ValueError as error:
+        raise ValueError("a quantity of bytes, such as 512, 1K or 2Mi") from error
 
 
 def read_locked(texts: Sequence[str]) -> bool:
@@ -118,3 +188,48 @@ def _read_priority_grace(pair: str) -> settings.PriorityGrace:
         case [int(priority), int(grace_s)]:
             return settings.PriorityGrace(priority, grace_s)
     raise ValueError("<priority>:<seconds>, whole numbers, and such pairs separated by commas")
+
+
+def _parse_prefixed(text: str) -> int | None:
+    """The integer that Go's ParseInt(text, 0, 64) reads, or None: `0x1F`, `0b101`, `017` and `1_000` are read."""
+    match = _PREFIXED.fullmatch(text)
+    if match is None:
+        plain = text if re.fullmatch(r"[+-]?[0-9](_?[0-9])*", text) else ""
+        return parse_int64(plain.replace("_", ""))
+    base = {"x": 16, "b": 2, "o": 8, "": 8}[match[2].lower()]
+    try:
+        number = int(match[1] + match[3].replace("_", ""), base)
+    except ValueError:
+        return None
+    return number if -(2**63) <= number < 2**63 else None
+
+
+BOOLS: frozenset[Reader] = frozenset({read_bool, read_locked})
+"""Readers of flags that need no value."""
+
+KINDS: Mapping[Reader, str] = {
+    read_address: "host:port",
+    read_array: "text, repeatable",
+    read_bool: "bool",
+    read_bounds: "min:max",
+    read_duration_s: "duration",
+    read_estimator: "binpacking",
+    read_expanders: "names, separated by commas",
+    read_float: "number",
+    read_gates: "name=bool, separated by commas",
+    read_gib_bounds: "min:max in GiB",
+    read_gpu_bounds: "type:min:max, repeatable",
+    read_int: "whole number",
+    read_lock: "leases",
+    read_locked: "bool",
+    read_log_format: "text or json",
+    read_log_patterns: "pattern=level, separated by commas",
+    read_names: "names, separated by commas, repeatable",
+    read_positive: "whole number",
+    read_priority_graces: "priority:seconds, separated by commas",
+    read_provider: "clusterapi",
+    read_quantity: "quantity",
+    read_text: "text",
+    read_verbosity: "whole number",
+}
+"""What each reader takes, in a word or two."""

@@ -1,0 +1,189 @@
+"""Logs: lines as klog writes them, for people and for the tools that already read Cluster Autoscaler's.
+
+    I1115 08:23:16.296504       1 static_autoscaler.go:274] Starting main loop
+    {"ts":1763195096296.504,"caller":"core/static_autoscaler.go:274","msg":"Starting main loop","v":0}
+
+Values may go with a message, `log.info("Resized", extra=logs.values(group="a", size=3))`: text writes them after the
+quoted message, JSON as keys of their own. `-v` levels are levels of the logging module (`windlass.verbosity`).
+"""
+
+import fnmatch
+import functools
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from windlass import errors, verbosity
+from windlass.autoscaler import wiring
+from windlass.selectors import parse_int64
+
+_VALUES = "windlass_values"
+_LETTERS = {logging.WARNING: "W", logging.ERROR: "E", logging.CRITICAL: "F"}
+"""By level; all below is I."""
+
+Patterns = tuple[tuple[str, int], ...]
+"""Verbosity by pattern of a file's name, in the order in which they are tried."""
+
+
+def values(**pairs: object) -> dict[str, Mapping[str, object]]:
+    """What goes with a message, as the logging module's `extra`."""
+    return {_VALUES: pairs}
+
+
+def parse_patterns(text: str) -> Patterns:
+    """What --vmodule spells. ValueError says what is accepted."""
+    patterns = []
+    for part in filter(None, text.split(",")):
+        pattern, equals, level = part.partition("=")
+        number = parse_int64(level)
+        if not pattern or not equals or number is None or number < 0:
+            raise ValueError("<pattern>=<level>, separated by commas, each level 0 or more")
+        patterns.append((pattern, number))
+    return tuple(patterns)
+
+
+class TextFormatter(logging.Formatter):
+    """Lines as klog writes them."""
+
+    def __init__(self, *, headers: bool = True, directory: bool = False) -> None:
+        super().__init__()
+        self._headers, self._directory = headers, directory
+        self._pid = f"{os.getpid():7d}"
+
+    def format(self, record: logging.LogRecord) -> str:
+        header = self._make_header(record) if self._headers else ""
+        pairs: Mapping[str, object] | None = getattr(record, _VALUES, None)
+        message = record.getMessage()
+        if pairs is not None:
+            message = _quote(message) + "".join(f" {key}{_write_value(value)}" for key, value in pairs.items())
+        return "\n".join((header + message, *_traces(self, record)))
+
+    def _make_header(self, record: logging.LogRecord) -> str:
+        seconds = int(record.created)
+        when = time.strftime("%m%d %H:%M:%S", time.localtime(seconds))
+        micros = int((record.created - seconds) * 1_000_000)
+        path = _short(record.pathname) if self._directory else record.filename
+        return f"{_LETTERS.get(record.levelno, 'I')}{when}.{micros:06d} {self._pid} {path}:{record.lineno}] "
+
+
+class JsonFormatter(logging.Formatter):
+    """Lines as Kubernetes' components write them with --logging-format=json."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "ts": round(record.created * 1000, 4),
+            "caller": f"{_short(record.pathname)}:{record.lineno}",
+            "msg": record.getMessage(),
+        }
+        if record.levelno < logging.ERROR:
+            line["v"] = max(logging.INFO - record.levelno, 0)
+        line |= getattr(record, _VALUES, {})
+        if record.exc_info and record.exc_info[1] is not None:
+            line["err"] = str(record.exc_info[1])
+        if traces := _traces(self, record):
+            line["stacktrace"] = "\n".join(traces)
+        return json.dumps(line, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+class PatternFilter:
+    """Lets through what a file's own verbosity allows."""
+
+    def __init__(self, patterns: Patterns, otherwise: int) -> None:
+        self._patterns, self._otherwise = patterns, otherwise
+        self._find_level = functools.lru_cache(maxsize=1024)(self._match)
+
+    def __call__(self, record: logging.LogRecord) -> bool:
+        return record.levelno >= self._find_level(record.module)
+
+    def _match(self, module: str) -> int:
+        found = (wanted for pattern, wanted in self._patterns if fnmatch.fnmatchcase(module, pattern))
+        return verbosity.level(max(next(found, self._otherwise), self._otherwise))
+
+
+def configure(chosen: wiring.Logging) -> None:
+    """Log like this from now on, everything that logs in this process. InvalidInput if a file cannot be written."""
+    # Who logs is told by the file; asking for thread, process and task costs as much as the rest of a line.
+    logging.logThreads = logging.logMultiprocessing = logging.logProcesses = False
+    patterns = parse_patterns(chosen.vmodule)
+    handlers = list(_make_handlers(chosen))
+    for handler in handlers:
+        handler.setFormatter(_make_formatter(chosen))
+        if patterns:
+            handler.addFilter(PatternFilter(patterns, chosen.v))
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+        old.close()
+    for handler in handlers:
+        root.addHandler(handler)
+    root.setLevel(verbosity.level(max((chosen.v, *(level for _, level in patterns)))))
+
+
+def _make_formatter(chosen: wiring.Logging) -> logging.Formatter:
+    if chosen.logging_format == "json":
+        return JsonFormatter()
+    return TextFormatter(headers=not chosen.skip_headers, directory=chosen.add_dir_header)
+
+
+def _make_handlers(chosen: wiring.Logging) -> Iterable[logging.Handler]:
+    is_json = chosen.logging_format == "json"
+    is_split = chosen.log_json_split_stream if is_json else chosen.log_text_split_stream
+    to_file = bool(chosen.log_file) and not chosen.logtostderr
+    if to_file:
+        yield _open(Path(chosen.log_file))
+    if to_file and not chosen.alsologtostderr:
+        return
+    if not is_split:
+        yield _stream(sys.stderr)
+        return
+    wrong, right = _stream(sys.stderr), _stream(sys.stdout)
+    wrong.addFilter(lambda record: record.levelno >= logging.ERROR)
+    right.addFilter(lambda record: record.levelno < logging.ERROR)
+    yield from (wrong, right)
+
+
+def _stream(stream: TextIO) -> logging.Handler:
+    return logging.StreamHandler(stream)
+
+
+def _open(path: Path) -> logging.Handler:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise errors.InvalidInput(f"--log-file: {path}: {error.strerror}") from error
+
+
+def _traces(formatter: logging.Formatter, record: logging.LogRecord) -> list[str]:
+    traces = []
+    if record.exc_info:
+        traces.append(formatter.formatException(record.exc_info))
+    if record.stack_info:
+        traces.append(record.stack_info)
+    return traces
+
+
+def _short(path: str) -> str:
+    """The file and its directory."""
+    return "/".join(path.rsplit("/", 2)[-2:])
+
+
+def _write_value(value: object) -> str:
+    """`=value` as klog spells it: text is quoted, or shown as it is where it has several lines."""
+    if isinstance(value, str):
+        if "\n" not in value:
+            return "=" + _quote(value)
+        lines = value.removesuffix("\n").split("\n")
+        return "=<\n" + "".join(f"\t{line}\n" for line in lines) + " >"
+    if isinstance(value, BaseException):
+        return "=" + _quote(str(value))
+    return "=" + json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
