@@ -2,8 +2,9 @@
 
 All rules but three look only at what pods of one kind share (`pods.Kind`). What differs from pod to pod is whether it
 is terminating, the age of a system pod, and which budgets cover its labels. So the shared opinion is kept by kind, the
-budget rule, which comes last, is asked pod by pod, and the few pods that are terminating or in kube-system are put
-together and judged one by one. The outcomes are those of `rules.judge`.
+budget rule, which comes last, is asked pod by pod, and the few pods that are terminating or whose age decides are put
+together and judged one by one. A node of which all pods may go, no budget covering them, is judged by the kinds that
+it runs. The outcomes are those of `rules.judge`.
 """
 
 from collections.abc import Sequence
@@ -21,11 +22,18 @@ class _Shared:
     """What holds for every pod of a kind."""
 
     outcome: Outcome | None
-    """Of all rules but the budget's; means nothing for pods that are terminating or in kube-system."""
+    """Of all rules but the budget's; means nothing for pods that are terminating."""
+    is_settled: bool
+    """The outcome does not depend on how old the pod is."""
     is_daemonset: bool
     namespace: str
     visible: tuple[str, ...] | None
     """The labels that budgets look at; None where no budget selects pods of the namespace."""
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Nothing but its budgets can ever have an opinion on such a pod, unless it is terminating."""
+        return self.outcome is None and self.is_settled and not self.is_daemonset
 
 
 class Judge:
@@ -43,9 +51,12 @@ class Judge:
         self._kinds: dict[int, _Shared] = {}
         self._budgets: dict[int, disruption.Positions] = {}
         self._ordinary: dict[int, disruption.Positions | None] = {}
+        self._free: dict[int, bool] = {}
 
     def pods_to_move(self, rows: Sequence[int]) -> rules.Moves[int]:
         """What becomes of the pods in these rows, in their order, up to the first that blocks."""
+        if self._are_free(rows):
+            return rules.Moves(tuple(rows))
         exhausted: dict[disruption.Positions, Outcome | None] = {}  # nothing is spent while one node is looked at
         move: list[int] = []
         for row in rows:
@@ -61,22 +72,30 @@ class Judge:
             return rules.Moves(tuple(move))
         return rules.sort_out(rows, self.judge, self.is_daemonset)
 
+    def _are_free(self, rows: Sequence[int]) -> bool:
+        """Can nothing at all have an opinion on these pods? Asked of their kinds."""
+        if not self._terminating.isdisjoint(rows):
+            return False
+        met = dict(zip(map(self._kind_ids.__getitem__, rows), rows, strict=True))
+        free = self._free
+        for kind, row in met.items():
+            if kind not in free:
+                shared = self._share(row)
+                free[kind] = shared.is_ordinary and shared.visible is None
+            if not free[kind]:
+                return False
+        return True
+
     def _learn(self, row: int) -> disruption.Positions | None:
-        """The budgets of an ordinary pod: one on which nothing but its budgets can ever have an opinion."""
-        shared = self._share(row)
-        is_ordinary = (
-            shared.outcome is None
-            and not shared.is_daemonset
-            and shared.namespace != system.NAMESPACE
-            and row not in self._terminating
-        )
+        """The budgets of an ordinary pod; None for others."""
+        is_ordinary = self._share(row).is_ordinary and row not in self._terminating
         self._ordinary[row] = self.budgets(row) if is_ordinary else None
         return self._ordinary[row]
 
     def judge(self, row: int) -> Outcome | None:
         """The first opinion on the pod in a row. None where no rule has one: the pod may go."""
         shared = self._share(row)
-        if shared.namespace == system.NAMESPACE or row in self._terminating:
+        if not shared.is_settled or row in self._terminating:
             return rules.judge(self._table.fact(row, ""), self._context)
         if shared.outcome is not None or shared.visible is None:
             return shared.outcome
@@ -84,6 +103,12 @@ class Judge:
 
     def is_daemonset(self, row: int) -> bool:
         return self._share(row).is_daemonset
+
+    def claims(self, rows: Sequence[int]) -> list[disruption.Positions]:
+        """What these pods claim of budgets, pods that no budget covers left out."""
+        if not self._context.budgets.budgets:
+            return []
+        return [positions for row in rows if (positions := self.budgets(row))]
 
     def budgets(self, row: int) -> disruption.Positions:
         """The budgets that the pod counts against, for `Remaining.can_spend` and `Remaining.spend`."""
@@ -109,8 +134,10 @@ class Judge:
         return shared
 
     def _judge_kind(self, pod: facts.Pod) -> _Shared:
+        outcome = rules.judge(replace(pod, deleted_s=None), self._without_budgets)
         return _Shared(
-            rules.judge(replace(pod, deleted_s=None), self._without_budgets),
+            outcome,
+            outcome is None or outcome.rule != system.RULE,
             pod_traits.is_daemonset(pod),
             pod.namespace,
             self._context.budgets.visible(pod.namespace),

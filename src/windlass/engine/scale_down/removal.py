@@ -82,7 +82,7 @@ class RemovalSimulator:
         homeless = self._move_elsewhere(row, moves.move)
         if homeless is not None:
             return Removal(node_name, Unremovable.NO_PLACE_TO_MOVE_PODS, moves, homeless)
-        claims = [self._judge.budgets(pod_row) for pod_row in moves.move]
+        claims = self._judge.claims(moves.move)
         is_risky = not self._budgets.can_spend(claims).parallel
         self._budgets.spend(claims)
         return Removal(node_name, None, moves, is_risky=is_risky)
