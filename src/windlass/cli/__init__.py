@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import cyclopts
 
 from windlass import errors
+from windlass.cli.autoscaler import autoscaler
 from windlass.cli.fit import fit
 
 UNUSABLE = 2
@@ -22,6 +23,7 @@ app = cyclopts.App(
     help="A node autoscaler for Kubernetes that can say why.",
     version=lambda: f"windlass {importlib.metadata.version('windlass')}",
 )
+app.command(autoscaler, help_flags=(), version_flags=(), end_of_options_delimiter="")
 app.command(fit, usage="Usage: windlass fit [OPTIONS] FILE...")
 
 

@@ -1,0 +1,69 @@
+"""`windlass autoscaler`: the autoscaler itself, with the command line of cluster-autoscaler.
+
+Its flags are pflag's, not this command line's: they are handed on word by word.
+"""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from windlass import errors
+
+if TYPE_CHECKING:
+    from windlass.autoscaler import command_line
+
+FAILED = 1
+UNUSABLE = 2
+"""Exit codes: it ran and failed, or it could not begin with what it was given."""
+
+_WIDTH = 100
+"""Columns where the output is no terminal."""
+
+
+def autoscaler(*flags: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]) -> int:
+    """Add nodes for pods that wait and remove nodes that are not needed, as cluster-autoscaler does.
+
+    Takes the flags of cluster-autoscaler. `windlass autoscaler --help` lists them.
+    """
+    # Not before they are needed: `windlass --help` should not wait for NumPy.
+    from windlass.autoscaler import command_line, flag_help
+
+    words = command_line.split(flags)
+    if words.wants_help:
+        print(flag_help.text(shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH))
+        return 0
+    return _run(command_line.read(words))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run as `cluster-autoscaler`: only flags, no command before them."""
+    try:
+        code = autoscaler(*(sys.argv[1:] if arguments is None else arguments))
+    except errors.InvalidInput as error:
+        print(f"windlass autoscaler: {error}", file=sys.stderr)
+        code = UNUSABLE
+    sys.exit(code)
+
+
+def _run(command: "command_line.Command") -> int:
+    import asyncio
+    import logging
+
+    from windlass.autoscaler import logs, process
+    from windlass.runtime import shutdown
+
+    logs.configure(command.wiring.logging)
+    log = logging.getLogger(__name__)
+    for warning in command.warnings:
+        log.warning("%s", warning)
+    try:
+        ended_well = asyncio.run(shutdown.run(process.run(command.settings, command.wiring)))
+    except errors.InvalidInput:
+        raise
+    except errors.WindlassError as error:
+        log.error("%s", error)
+        return FAILED
+    return 0 if ended_well else FAILED

@@ -1,0 +1,65 @@
+"""`windlass autoscaler`: what is told before it runs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import windlass
+from windlass.autoscaler import flag_help, flags
+from windlass.cli.autoscaler import main
+
+
+def test_help_lists_every_flag_with_its_default() -> None:
+    outcome = windlass("autoscaler", "--help")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    for name in flags.READERS:
+        assert f"  --{name}  " in outcome.out
+    assert "  --scan-interval  duration (default 10s)\n" in outcome.out
+    assert "  --memory-total  min:max in GiB (default 0:6400000)\n" in outcome.out
+    assert max(len(line) for line in outcome.out.splitlines() if line.startswith("        ")) <= 100
+
+
+def test_the_command_is_listed() -> None:
+    assert "Add nodes for pods that wait" in windlass("--help").out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--scan-intervall=1s"], "--scan-intervall: there is no such flag; did you mean --scan-interval?"),
+        (["--v=1", "--max-nodes-total", "many"], "--max-nodes-total: found 'many', expected a whole number"),
+        (["-x"], "-x: there is no such flag"),
+    ],
+)
+def test_a_wrong_flag_ends_it_with_exit_code_2(words: list[str], told: str) -> None:
+    outcome = windlass("autoscaler", *words)
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"windlass: {told}\n")
+
+
+def test_it_can_be_called_as_cluster_autoscaler(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--skan-interval=1s"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "windlass autoscaler: --skan-interval: there is no such flag; did you mean --scan-interval?\n"
+    )
+
+
+def test_its_help_is_the_document() -> None:
+    document = Path(__file__).parents[2] / "docs" / "flags.md"
+    assert document.read_text() == flag_help.markdown()
+
+
+def test_every_flag_is_in_the_document_once() -> None:
+    told = [entry.name for _, entries in flag_help.find_sections() for entry in entries]
+    assert sorted(told) == sorted(flags.READERS)
+
+
+def test_the_document_can_be_made_again() -> None:
+    made = subprocess.run(
+        [sys.executable, "-m", "windlass.autoscaler.flag_help"], capture_output=True, text=True, check=True
+    )
+    assert made.stdout == flag_help.markdown()
