@@ -1,7 +1,8 @@
 """Events: what happened to an object, written where people look (`kubectl describe`).
 
 The same reason about the same object is written once in five minutes. What happens meanwhile is counted, and the count
-is told with the next one that is written. Events are for people: one that cannot be written is logged and let go.
+is told with the next one that is written. An object that stands for many things (a controller's status) can have its
+events told apart by their messages as well. Events are for people: one that cannot be written is logged and let go.
 """
 
 import asyncio
@@ -105,14 +106,14 @@ class Correlator:
     def __init__(self, window_s: float = 300.0) -> None:
         self._window_s = window_s
         self._records: OrderedDict[Occurrence, _Record] = OrderedDict()
-        self._quiet_until_s: OrderedDict[tuple[About, str], float] = OrderedDict()
+        self._quiet_until_s: OrderedDict[tuple[About, str, str], float] = OrderedDict()
         self._made = 0
 
-    def note(self, occurrence: Occurrence, now_s: float, monotonic_s: float) -> Write | None:
+    def note(self, occurrence: Occurrence, now_s: float, monotonic_s: float, by_message: bool = False) -> Write | None:
         """Count an occurrence. What to write of it, if now is the time to."""
         record = self._remember(occurrence, now_s)
         record.count += 1
-        topic = (occurrence.about, occurrence.reason)
+        topic = (occurrence.about, occurrence.reason, occurrence.message if by_message else "")
         if monotonic_s < self._quiet_until_s.get(topic, monotonic_s):
             return None
         self._quiet_until_s[topic] = monotonic_s + self._window_s
@@ -148,10 +149,11 @@ class Recorder:
         self.dropped = 0
         """Events that were never written: the server refused them, or too many came at once."""
 
-    def record(self, about: About, type_: str, reason: str, message: str) -> None:
-        """Note an occurrence. Never waits, never fails."""
+    def record(self, about: About, type_: str, reason: str, message: str, *, by_message: bool = False) -> None:
+        """Note an occurrence. Never waits, never fails. `by_message`: another message is another event."""
         time: clock.Clock = self._client.clock
-        write = self._correlator.note(Occurrence(about, type_, reason, message), time.now_s(), time.monotonic_s())
+        occurrence = Occurrence(about, type_, reason, message)
+        write = self._correlator.note(occurrence, time.now_s(), time.monotonic_s(), by_message)
         if write is None:
             return
         try:

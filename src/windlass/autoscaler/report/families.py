@@ -1,0 +1,179 @@
+"""Families: every metric by name, kind and labels.
+
+The first part is the peer's, name by name, so that dashboards and alerts go on working; `windlass_…` is our own.
+"""
+
+import enum
+from dataclasses import dataclass
+
+PEER = "cluster_autoscaler_"
+OWN = "windlass_"
+
+
+class Kind(enum.StrEnum):
+    """How a metric behaves."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    SUMMARY = "summary"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    per_group: bool = False
+    """Only with --emit-per-nodegroup-metrics: one series for each group."""
+
+
+class Function(enum.StrEnum):
+    """Parts of the loop whose time is measured. The names are the peer's."""
+
+    MAIN = "main"
+    MAIN_SUCCESSFUL = "mainSuccessful"
+    AUTOSCALING = "autoscaling"
+    LOOP_WAIT = "loopWait"
+    CLOUD_PROVIDER_REFRESH = "cloudProviderRefresh"
+    UPDATE_STATE = "updateClusterState"
+    FILTER_OUT_SCHEDULABLE = "filterOutSchedulable"
+    SCALE_UP = "scaleUp"
+    BUILD_EQUIVALENCE_GROUPS = "scaleUp:buildPodEquivalenceGroups"
+    ESTIMATE = "scaleUp:estimate"
+    FIND_UNNEEDED = "findUnneeded"
+    SCALE_DOWN = "scaleDown"
+    NODE_DELETION = "scaleDown:nodeDeletion"
+    SOFT_TAINT = "scaleDown:softTaintUnneeded"
+
+
+def spread(smallest: float, largest: float, count: int) -> tuple[float, ...]:
+    """So many buckets, each larger than the one before by the same factor."""
+    factor = (largest / smallest) ** (1 / (count - 1))
+    return tuple(smallest * factor**number for number in range(count))
+
+
+def grow(smallest: float, factor: float, count: int) -> tuple[float, ...]:
+    return tuple(smallest * factor**number for number in range(count))
+
+
+_GPU = ("gpu_resource_name", "gpu_name")
+_NODE = (*_GPU, "dra_drivers")
+
+_GAUGES = (
+    ("cluster_safe_to_autoscale", "1 if few enough nodes are unready for anything to be decided, otherwise 0.", ()),
+    ("nodes_count", "Nodes by state.", ("state",)),
+    ("node_groups_count", "Node groups by who made them.", ("node_group_type",)),
+    ("unschedulable_pods_count", "Pods that wait for a node, by what the scheduler made of them.", ("type",)),
+    ("skipped_pods_count", "Waiting pods that were not judged for lack of time.", ("requestor",)),
+    ("max_nodes_count", "Nodes that all groups may have together, within --max-nodes-total.", ()),
+    ("cluster_cpu_current_cores", "Cores of all nodes that are not being deleted.", ()),
+    ("cpu_limits_cores", "What --cores-total allows.", ("direction",)),
+    ("cluster_memory_current_bytes", "Memory of all nodes that are not being deleted.", ()),
+    ("memory_limits_bytes", "What --memory-total allows.", ("direction",)),
+    ("last_activity", "When a part of the loop last began, in seconds since the epoch.", ("activity",)),
+    ("pending_node_deletions", "Nodes without pods that wait for others of their group to be deleted with them.", ()),
+    ("unneeded_nodes_count", "Nodes that are not needed.", ()),
+    ("unremovable_nodes_count", "Nodes that cannot go, by reason.", ("reason",)),
+    ("scale_down_in_cooldown", "1 while nothing is removed because of a change before, otherwise 0.", ()),
+    ("overflowing_controllers_count", "Controllers whose waiting pods differ too much to be judged together.", ()),
+    ("node_taints_count", "Taints on nodes, by type.", ("type",)),
+    ("inconsistent_instances_migs_count", "Always 0: Cluster API has no such groups.", ()),
+    ("max_node_skip_eval_duration_seconds", "How long a node was not looked at, at most. Always 0: each is.", ()),
+    (
+        "dra_node_template_resources_mismatch",
+        "Devices that nodes lack or should not have.",
+        ("driver", "mismatch_type"),
+    ),
+    ("capacity_buffer_oldest_reconciliation_timestamp_seconds", "When a buffer was last looked at.", ("new_buffer",)),
+)
+_GROUP_GAUGES = (
+    ("node_group_min_count", "The smallest size of a group.", ("node_group",)),
+    ("node_group_max_count", "The largest size of a group.", ("node_group",)),
+    ("node_group_target_count", "The size that a group should have.", ("node_group",)),
+    ("node_group_healthiness", "1 if a group lacks few enough nodes, otherwise 0.", ("node_group",)),
+    ("node_group_backoff_status", "1 while a group is left alone after a failure.", ("node_group", "reason")),
+)
+_COUNTERS = (
+    ("errors_total", "Loops that failed, by type of error.", ("type",)),
+    ("scaled_up_nodes_total", "Nodes asked for.", _NODE),
+    ("scaled_up_gpu_nodes_total", "Nodes with GPUs asked for.", _GPU),
+    ("failed_scale_ups_total", "Scale-ups of a group that failed.", ("reason", *_NODE)),
+    ("failed_gpu_scale_ups_total", "Scale-ups of a group with GPUs that failed.", ("reason", *_GPU)),
+    ("failed_node_creations_total", "Nodes asked for that did not come.", ("reason",)),
+    ("scaled_down_nodes_total", "Nodes removed.", ("reason", *_NODE)),
+    ("scaled_down_gpu_nodes_total", "Nodes with GPUs removed.", ("reason", *_GPU)),
+    ("evicted_pods_total", "Pods that were to leave a node, by whether they could be made to.", ("eviction_result",)),
+    ("old_unregistered_nodes_removed_count", "Instances removed that never registered.", ()),
+    ("skipped_scale_events_count", "Times that a limit on resources stood in the way.", ("direction", "reason")),
+    ("created_node_groups_total", "Node groups created. Always absent: groups are the user's.", ("group_type",)),
+    ("deleted_node_groups_total", "Node groups deleted. Always absent: groups are the user's.", ("group_type",)),
+)
+
+DURATIONS = Family(
+    f"{PEER}function_duration_seconds", Kind.HISTOGRAM, "Time that parts of the loop took.", ("function",),
+    spread(0.1, 1800.0, 150),
+)  # fmt: skip
+DURATION_SUMS = Family(
+    f"{PEER}function_duration_quantile_seconds", Kind.SUMMARY, "Time that parts of the loop took.", ("function",)
+)
+HETEROGENEITY = Family(
+    f"{PEER}binpacking_heterogeneity", Kind.HISTOGRAM, "Kinds of pods in one estimate.",
+    ("instance_type", "cpu_count", "namespace_count"), grow(1.0, 2.0, 6),
+)  # fmt: skip
+REMOVAL_LATENCY = Family(
+    f"{PEER}node_removal_latency_seconds", Kind.HISTOGRAM,
+    "Time from when an unneeded node might go until it went, or was needed again.", ("deleted", "delay_reason"),
+    grow(1.0, 1.5, 19),
+)  # fmt: skip
+
+DECISION_SECONDS = Family(
+    f"{OWN}decision_seconds", Kind.HISTOGRAM, "Time that a decision took, by whether it is a loop's or a drain's.",
+    ("kind",), (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0),
+)  # fmt: skip
+INSTRUCTIONS = Family(
+    f"{OWN}instructions_total", Kind.COUNTER, "Instructions carried out, by kind and outcome.", ("kind", "outcome")
+)
+SET_ASIDE = Family(f"{OWN}set_aside_objects", Kind.GAUGE, "Objects that cannot be read, by kind.", ("kind",))
+MEMORY_BYTES = Family(f"{OWN}memory_bytes", Kind.GAUGE, "Size of what is remembered from loop to loop, as saved.")
+DRAINS = Family(f"{OWN}draining_nodes", Kind.GAUGE, "Nodes on their way out, by what they wait for.", ("phase",))
+
+FAMILIES: tuple[Family, ...] = (
+    *(Family(PEER + name, Kind.GAUGE, text, labels) for name, text, labels in _GAUGES),
+    *(Family(PEER + name, Kind.GAUGE, text, labels, per_group=True) for name, text, labels in _GROUP_GAUGES),
+    *(Family(PEER + name, Kind.COUNTER, text, labels) for name, text, labels in _COUNTERS),
+    DURATIONS,
+    DURATION_SUMS,
+    HETEROGENEITY,
+    REMOVAL_LATENCY,
+    DECISION_SECONDS,
+    INSTRUCTIONS,
+    SET_ASIDE,
+    MEMORY_BYTES,
+    DRAINS,
+)
+
+ERROR_TYPES = (
+    "apiCallError", "cloudProviderError", "configurationError", "internalError", "nodeGroupDoesNotExistError",
+    "transientError", "unexpectedScaleDownStateError",
+)  # fmt: skip
+
+_NONE = ("", "", "")
+
+INITIAL: tuple[tuple[str, tuple[str, ...]], ...] = (
+    *(("errors_total", (one,)) for one in ERROR_TYPES),
+    *(("failed_scale_ups_total", (one, *_NONE)) for one in ("cloudProviderError", "apiCallError", "timeout")),
+    *(("failed_node_creations_total", (one,)) for one in ("cloudProviderError", "apiCallError", "timeout")),
+    *(("scaled_down_nodes_total", (one, *_NONE)) for one in ("underutilized", "empty", "unready")),
+    *(("evicted_pods_total", (one,)) for one in ("succeeded", "failed")),
+    *(
+        ("skipped_scale_events_count", (direction, limit))
+        for direction in ("down", "up")
+        for limit in ("CpuResourceLimit", "MemoryResourceLimit")
+    ),
+)
+"""Series that are there from the start, at 0: metric without its prefix, and values of its labels."""

@@ -1,0 +1,297 @@
+"""The reporter: what the loop tells it becomes events, the status ConfigMap, metrics and lines in the log.
+
+    reporter.begin_loop()
+    decision = decide(seen, memory, settings, now_s)
+    account = reporter.before_acting(seen, decision, now_s)      # before anything is awaited
+    outcome = await act(decision.plan)
+    reporter.after_acting(account, outcome)
+    reporter.end_loop()                                          # or reporter.loop_failed(error)
+
+Drains that move on are told in the same way, with what `advance` gave. Nothing here waits: what goes to the API
+server is written by `run`, in the background. A failure to report is logged, and keeps nobody from acting.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from windlass import verbosity
+from windlass.autoscaler import wiring
+from windlass.autoscaler.act.outcome import Outcome
+from windlass.autoscaler.report import counting, events, families, pod_events, readings, snapshotz, status, summary
+from windlass.autoscaler.report.families import Function
+from windlass.autoscaler.report.metrics import Metrics
+from windlass.autoscaler.report.status_writer import StatusWriter
+from windlass.engine import advance, decide, facts
+from windlass.engine.observation import Observation
+from windlass.engine.scale_up.proposing import Result
+from windlass.engine.settings import Settings
+from windlass.engine.story import ScaleDownResult, Story
+from windlass.kube import client
+from windlass.kube.events import About, Occurrence, Recorder
+
+COMPONENT = "cluster-autoscaler"
+"""By this name events say who wrote them; users filter for it."""
+QUIET_S = 300.0
+"""Time within which the same event is written once, unless the user wants duplicates."""
+CLOSING_S = 5.0
+"""How long the end waits for events to be written."""
+
+_AT_ONCE = 200
+"""Events noted before others get their turn."""
+_TRIED = frozenset({Result.SUCCESSFUL, Result.ERROR, Result.NO_OPTIONS})
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What is to be said of a decision, or of drains that moved on, once it is known what became of it."""
+
+    decision: decide.Decision | advance.Advanced
+    now_s: float
+    """When it was decided."""
+    told: events.Told = field(default_factory=events.Told)
+    doing: events.Doing = field(default_factory=events.Doing)
+    known: counting.Known = field(default_factory=counting.Known)
+    groups: tuple[facts.NodeGroup, ...] = ()
+    group_of: Mapping[str, facts.NodeGroup] = field(default_factory=dict)
+    gauges: readings.Readings = field(default_factory=dict)
+    counts: tuple[counting.Count, ...] = ()
+
+
+class Reporter:
+    """Tells the world. `api` should be a client of its own, so that acting never waits for reporting.
+
+    Whoever acts on nothing (--dry-run, --shadow) writes no events and no status: they would claim what was not done.
+    """
+
+    def __init__(
+        self,
+        api: client.Client,
+        settings: Settings,
+        objects: wiring.Objects | None = None,
+        reporting: wiring.Reporting | None = None,
+        mode: wiring.Mode | None = None,
+    ) -> None:
+        self._objects, mode = objects or wiring.Objects(), mode or wiring.Mode()
+        reporting = reporting or wiring.Reporting()
+        self._speaks = not (mode.dry_run or mode.shadow)
+        self._keeps_status = self._speaks and self._objects.write_status_configmap
+        self.metrics = Metrics(per_group=reporting.emit_per_nodegroup_metrics)
+        self.metrics.read(readings.read_settings(settings))
+        self._settings, self._clock = settings, api.clock
+        window_s = 0.0 if reporting.record_duplicated_events else QUIET_S
+        self._recorder = Recorder(api, COMPONENT, window_s=window_s)
+        self._writer = StatusWriter(api, self._objects.namespace, self._objects.status_config_map_name)
+        self._status = status.initializing(api.clock.now_s())
+        self._drains: events.Drains = {}
+        self._story: Story | None = None
+        self._queued: asyncio.Queue[Occurrence] = asyncio.Queue()
+        self._wanted: list[asyncio.Future[snapshotz.Json]] = []
+        self._loop_began_s, self._loop_began_monotonic_s = api.clock.now_s(), api.clock.monotonic_s()
+
+    # From the start to the end
+
+    async def start(self) -> None:
+        """Remember what a process before this one told, and say that this one has begun."""
+        if self._keeps_status:
+            since = await self._writer.read_since()
+            self._status = status.initializing(self._clock.now_s(), since)
+            self._writer.put(self._status)
+            await self._writer.flush()
+
+    async def run(self) -> None:
+        """Write events and the status until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            group.create_task(self._hand_over())
+            if self._keeps_status:
+                group.create_task(self._writer.run())
+
+    async def close(self) -> None:
+        """Let what was said be written, while `run` still runs, and take the status away, as nobody keeps it now."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                await self._queued.join()
+                await self._recorder.wait_written()
+        if self._keeps_status:
+            await self._writer.delete()
+
+    # The loop
+
+    def begin_loop(self) -> None:
+        """A loop begins."""
+        self._loop_began_s, self._loop_began_monotonic_s = self._clock.now_s(), self._clock.monotonic_s()
+        self.metrics.began(Function.MAIN, self._loop_began_s)
+
+    def end_loop(self) -> None:
+        """A loop has ended well."""
+        self.metrics.began(Function.MAIN_SUCCESSFUL, self._clock.now_s())
+        self._note_duration()
+
+    def loop_failed(self, error: BaseException) -> None:
+        """A loop has failed."""
+        self.metrics.count((counting.Count(f"{families.PEER}errors_total", (counting.type_of(error),)),))
+        self._note_duration()
+        self._answer(snapshotz.describe_failure(str(error), self._loop_began_s, self._clock.now_s()))
+
+    def before_acting(
+        self,
+        seen: Observation,
+        decision: decide.Decision | advance.Advanced,
+        now_s: float,
+        instead_of: Account | None = None,
+    ) -> Account:
+        """Say what is going to be done. Whoever decides again because something was refused names the first account.
+
+        To be called before anything is awaited: the snapshot must still be as it was decided on.
+        """
+        try:
+            if isinstance(decision, advance.Advanced):
+                account = self._account_for_drains(seen, decision, now_s)
+            else:
+                account = self._account_for_loop(seen, decision, now_s)
+        except Exception:  # a bug here must not keep nodes from coming
+            _log.exception("a decision cannot be reported")
+            return Account(decision, now_s)
+        said = frozenset(instead_of.told.before) if instead_of is not None else frozenset()
+        self._tell(event for event in account.told.before if event not in said)
+        return account
+
+    def after_acting(self, account: Account, outcome: Outcome) -> None:
+        """Say what became of it."""
+        try:
+            self._report(account, outcome)
+        except Exception:
+            _log.exception("what became of a decision cannot be reported")
+
+    # What others know
+
+    @contextlib.contextmanager
+    def measure(self, function: Function) -> Iterator[None]:
+        """Note how long a part of the loop takes."""
+        began_s = self._clock.monotonic_s()
+        try:
+            yield
+        finally:
+            self.metrics.took(function, self._clock.monotonic_s() - began_s)
+
+    def decided(self, kind: str, seconds: float) -> None:
+        """How long a decision took: `kind` is decide or advance."""
+        self.metrics.observe(families.DECISION_SECONDS, (kind,), seconds)
+
+    def saved(self, size_bytes: int) -> None:
+        """Memory was saved in so many bytes."""
+        self.metrics.read({families.MEMORY_BYTES.name: {(): float(size_bytes)}})
+
+    def priorities_invalid(self, said: str) -> None:
+        """The priority expander's ConfigMap cannot be used."""
+        self._tell((pod_events.tell_invalid_priorities(self._objects.namespace, said),))
+
+    def snapshot(self) -> "asyncio.Future[snapshotz.Json]":
+        """What the next loop sees, for /snapshotz."""
+        wanted: asyncio.Future[snapshotz.Json] = asyncio.get_running_loop().create_future()
+        self._wanted.append(wanted)
+        return wanted
+
+    # Inside
+
+    def _account_for_loop(self, seen: Observation, decision: decide.Decision, now_s: float) -> Account:
+        if self._wanted:
+            self._answer(snapshotz.describe(seen, decision, self._settings, self._loop_began_s, now_s))
+        for line in summary.summarize(decision):
+            _log.log(verbosity.level(0 if decision.plan else 1), "%s", line)
+        known = counting.know(seen, decision.plan)
+        return Account(
+            decision,
+            now_s,
+            events.tell_decision(seen, decision, self._settings, self._writer.about, now_s),
+            events.doing_decision(seen, decision),
+            known,
+            seen.groups,
+            seen.group_of_nodes(),
+            readings.read_decision(seen, decision, self._settings, now_s),
+            tuple(counting.count_decision(decision, known)),
+        )
+
+    def _account_for_drains(self, seen: Observation, advanced: advance.Advanced, now_s: float) -> Account:
+        for line in summary.summarize_drains(advanced):
+            _log.info("%s", line)
+        return Account(
+            advanced,
+            now_s,
+            events.tell_advance(seen, advanced, self._drains),
+            events.doing_advance(seen, advanced, self._drains),
+            counting.know(seen, advanced.plan),
+            seen.groups,
+            {},
+            readings.read_advance(advanced),
+            tuple(counting.count_advance(advanced, self._drains)),
+        )
+
+    def _report(self, account: Account, outcome: Outcome) -> None:
+        self._tell(events.tell_outcome(account.doing, outcome, self._writer.about))
+        self.metrics.read(account.gauges)
+        removals = account.doing.unregistered
+        self.metrics.count(counting.count_outcome(outcome, account.known, account.doing.drains, removals))
+        if isinstance(account.decision, decide.Decision):
+            self._conclude(account, account.decision, outcome)
+        else:
+            self.metrics.count(account.counts)
+        self._drains = account.decision.memory.durable.drains
+
+    def _conclude(self, account: Account, decision: decide.Decision, outcome: Outcome) -> None:
+        self._tell((*account.told.after, *events.tell_triggered(account.told, outcome)))
+        if decision.story is not self._story:  # one that merely stands was counted when it was made
+            self.metrics.count(account.counts)
+            for labels, kinds in counting.observe_estimates(decision):
+                self.metrics.observe(families.HETEROGENEITY, labels, kinds)
+        self._story = decision.story
+        self._note_activity(decision.story, account.now_s)
+        before = self._status
+        self._status = status.describe(account.groups, account.group_of, decision, outcome, before, account.now_s)
+        if self._keeps_status:
+            self._writer.put(self._status)
+
+    def _note_duration(self) -> None:
+        self.metrics.took(Function.MAIN, self._clock.monotonic_s() - self._loop_began_monotonic_s)
+
+    def _note_activity(self, story: Story, now_s: float) -> None:
+        if story.repairs.stop is None:
+            self.metrics.began(Function.AUTOSCALING, now_s)
+        if any(proposal.result in _TRIED for proposal in story.scale_ups):
+            self.metrics.began(Function.SCALE_UP, now_s)
+        if story.scale_down.result not in (ScaleDownResult.NOT_TRIED, ScaleDownResult.IN_COOLDOWN):
+            self.metrics.began(Function.SCALE_DOWN, now_s)
+
+    def _answer(self, document: snapshotz.Json) -> None:
+        wanted, self._wanted = self._wanted, []
+        for one in wanted:
+            if not one.done():
+                one.set_result(document)
+
+    def _tell(self, said: "Iterator[Occurrence] | events.Occurrences") -> None:
+        for event in said:
+            if self._speaks and (self._keeps_status or not self._is_status(event)):
+                self._queued.put_nowait(event)
+
+    def _is_status(self, event: Occurrence) -> bool:
+        about: About = event.about
+        wanted = (self._objects.namespace, self._objects.status_config_map_name)
+        return about.kind == "ConfigMap" and (about.namespace, about.name) == wanted
+
+    async def _hand_over(self) -> None:
+        """Hand events to the recorder, with pauses: thousands of pods may be told something in one loop."""
+        while True:
+            event = await self._queued.get()
+            for number in range(_AT_ONCE):
+                self._recorder.record(
+                    event.about, event.type, event.reason, event.message, by_message=self._is_status(event)
+                )
+                self._queued.task_done()
+                if self._queued.empty() or number == _AT_ONCE - 1:
+                    break
+                event = self._queued.get_nowait()
+            await self._clock.sleep(0.0)

@@ -1,0 +1,103 @@
+"""The summary: what a loop decided and why, in a line or a few, for the log."""
+
+from collections import Counter
+from collections.abc import Iterator, Sized
+
+from windlass.engine import advance, decide, plan
+from windlass.engine.draining.story import Phase
+from windlass.engine.repairs import Stop
+from windlass.engine.scale_up.proposing import Proposal, Result
+from windlass.engine.story import ScaleDownResult, ScaleDownStory
+
+_SHOWN = 5
+"""Names in a line, before the rest is counted."""
+
+
+def summarize(decision: decide.Decision) -> list[str]:
+    """One line if nothing is done; otherwise one for each thing that is."""
+    lines = [*_tell_repairs(decision), *_tell_scale_ups(decision), *_tell_drains(decision)]
+    return lines or [f"nothing to do: {', '.join(_tell_quiet(decision))}"]
+
+
+def summarize_drains(advanced: advance.Advanced) -> list[str]:
+    """A line for each drain that does something or ended; none for those that wait."""
+    busy = {one.node for one in advanced.plan if isinstance(one, plan.SetTaint | plan.Evict | plan.DeleteNode)}
+    return [
+        f"drain of {told.node}: {told.phase}" + (f", {told.failure.why}" if told.failure is not None else "")
+        for told in advanced.story
+        if told.node in busy or told.phase in (Phase.GONE, Phase.ROLLED_BACK)
+    ]
+
+
+def _tell_repairs(decision: decide.Decision) -> Iterator[str]:
+    story = decision.story
+    for failure in story.health.failures:
+        yield f"{failure.group}: {failure.nodes} nodes did not come ({failure.error.code}); it backs off"
+    for one in decision.plan:
+        match one:
+            case plan.ReduceTarget(group, by, why):
+                yield f"{group}: size lowered by {by}, {why}"
+            case plan.DeleteInstances(group, instances, why):
+                yield f"{group}: {_count(instances, 'instance')} removed, {why}"
+    if story.repairs.stop is Stop.UNHEALTHY:
+        found = story.health.verdict
+        yield f"cluster is unhealthy: {found.lacking} of {found.nodes} nodes are unready; nothing else is done"
+
+
+def _tell_scale_ups(decision: decide.Decision) -> Iterator[str]:
+    for proposal in decision.story.scale_ups:
+        grown = [f"{one.group.id} {one.group.size}→{one.new_size}" for one in proposal.increases]
+        if grown:
+            yield f"scale up {', '.join(grown)} for {len(proposal.helped)} pods{_left(proposal)}"
+        elif proposal.result is Result.ERROR:
+            yield f"scale-up failed{_left(proposal)}"
+
+
+def _left(proposal: Proposal) -> str:
+    left = sum(len(alike.rows) for alike in proposal.remaining)
+    return f"; {left} pods fit no group" if left else ""
+
+
+def _tell_drains(decision: decide.Decision) -> Iterator[str]:
+    drains = decision.memory.durable.drains
+    for one in decision.plan:
+        if isinstance(one, plan.Drain):
+            moved = "is empty" if drains[one.node].is_empty else f"{_count(one.evict, 'pod')} to be moved"
+            yield f"scale down {one.group}: {one.node} goes, {moved}"
+
+
+def _tell_quiet(decision: decide.Decision) -> Iterator[str]:
+    (*_, last) = decision.story.scale_ups
+    left = sum(len(alike.rows) for alike in last.remaining)
+    match last.result:
+        case Result.NOT_NEEDED:
+            yield "no pod needs a node"
+        case Result.IN_COOLDOWN:
+            yield "pods are new, more may come"
+        case Result.LIMITED_BY_MAX_NODES_TOTAL:
+            yield f"{left} pods wait, and the cluster may not grow"
+        case Result.NOT_TRIED:
+            yield "pods were not looked at"
+        case _:
+            yield f"{left} pods wait, and no group helps"
+    yield _tell_kept(decision.story.scale_down)
+    if decision.memory.durable.drains:
+        yield f"{_count(decision.memory.durable.drains, 'node')} on the way out"
+
+
+def _tell_kept(story: ScaleDownStory) -> str:
+    if story.look is None or story.result is ScaleDownResult.NOT_TRIED:
+        return "scale-down was not tried"
+    unneeded = len(story.look.state.since)
+    if story.result is ScaleDownResult.IN_COOLDOWN:
+        return f"scale-down pauses with {_count(range(unneeded), 'unneeded node')}"
+    kept = (*story.look.kept, *(story.choice.kept if story.choice is not None else ()))
+    reasons = Counter(str(one.reason) for one in kept).most_common(_SHOWN)
+    if not reasons:
+        return "no node could go"
+    return "nodes stay: " + ", ".join(f"{count} {reason}" for reason, count in reasons)
+
+
+def _count(things: Sized, what: str) -> str:
+    count = len(things)
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
