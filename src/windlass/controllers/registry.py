@@ -1,0 +1,32 @@
+"""Every controller, by the name that `windlass operator --controllers` takes. A new one is one line here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from windlass import errors
+from windlass.controllers import controller, machine_pool
+from windlass.controllers.machine_pool import settings as machine_pool_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of every controller."""
+
+    machine_pool: machine_pool_settings.Settings = field(default_factory=machine_pool_settings.Settings)
+
+
+Make = Callable[[controller.Site, Settings], controller.Controller]
+
+EVERY: tuple[tuple[str, Make], ...] = (
+    ("machine_pool", lambda site, settings: machine_pool.make(site, settings.machine_pool)),
+)
+
+
+def make(names: str, site: controller.Site, settings: Settings) -> list[controller.Controller]:
+    """Controllers by their names, separated by commas. InvalidInput if there is none of a name."""
+    known = dict(EVERY)
+    wanted = [name for part in names.split(",") if (name := part.strip().replace("-", "_"))]
+    for name in wanted:
+        if name not in known:
+            raise errors.InvalidInput(f"controllers: found {name!r}, expected some of {', '.join(known)}")
+    return [known[name](site, settings) for name in dict.fromkeys(wanted)]
