@@ -10,6 +10,7 @@ where that is safe. Reads give what the resource is read as: a model, or JSON. W
 
 import asyncio
 import contextlib
+import copy
 import dataclasses
 import logging
 import random
@@ -66,6 +67,14 @@ class Client:
         self.rng = rng or random.Random()
         self._transport = server
         self._throttle = throttle.Throttle(self.settings.qps, self.settings.burst, time)
+
+    def written_by(self, manager: str) -> "Client":
+        """The same client, but for the owner, in managedFields, of what it writes. Limits are shared."""
+        other = copy.copy(self)
+        other.settings = dataclasses.replace(
+            self.settings, writer=dataclasses.replace(self.settings.writer, manager=manager)
+        )
+        return other
 
     # Reading
 

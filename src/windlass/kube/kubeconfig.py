@@ -149,6 +149,26 @@ def load(files: Iterable[Path]) -> Kubeconfig:
     return merged
 
 
+def parse(text: bytes, name: str) -> Kubeconfig:
+    """A kubeconfig that is no file, such as the one in a Secret; `name` is what messages call it.
+
+    InvalidInput if it cannot be read, or if it would have us read files or run commands: whoever may write a Secret
+    shall not thereby be able to do that here.
+    """
+    where = Path(name)
+    file = _decode(text, f"kubeconfig {name}")
+    config = Kubeconfig([where], file.current_context)
+    _merge(config.clusters, ((each.name, each.cluster or Cluster()) for each in file.clusters or ()), where)
+    _merge(config.users, ((each.name, each.user or User()) for each in file.users or ()), where)
+    _merge(config.contexts, ((each.name, each.context or Context()) for each in file.contexts or ()), where)
+    for user in (each.found for each in config.users.values()):
+        if user.exec or user.token_file or user.client_certificate or user.client_key:
+            raise errors.InvalidInput(f"kubeconfig {name}: users: files and exec plugins are not allowed here")
+    if any(each.found.certificate_authority for each in config.clusters.values()):
+        raise errors.InvalidInput(f"kubeconfig {name}: clusters: certificate-authority: files are not allowed here")
+    return config
+
+
 def _merge(into: dict[str, From[T]], entries: Iterable[tuple[str, T]], path: Path) -> None:
     before = set(into)
     own: set[str] = set()
@@ -163,9 +183,15 @@ def _merge(into: dict[str, From[T]], entries: Iterable[tuple[str, T]], path: Pat
 def _read(path: Path) -> _File:
     where = f"kubeconfig {path}"
     try:
-        documents = list(manifests.read(path.read_bytes(), where))
-        return msgspec.convert(documents[0], _File) if documents else _File()
+        text = path.read_bytes()
     except OSError as error:
         raise errors.InvalidInput(f"{where}: {error.strerror}") from error
+    return _decode(text, where)
+
+
+def _decode(text: bytes, where: str) -> _File:
+    try:
+        documents = list(manifests.read(text, where))
+        return msgspec.convert(documents[0], _File) if documents else _File()
     except msgspec.ValidationError as error:
         raise errors.InvalidInput(f"{where}: {error}") from error

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from windlass import clock
+from windlass import clock, errors
 from windlass.kube import throttle
 
 K = TypeVar("K", bound=Hashable)
@@ -143,6 +143,9 @@ async def _work(queue: WorkQueue[K], handle: Callable[[K], Awaitable[float | Non
         key = await queue.get()
         try:
             again_s = await handle(key)
+        except errors.WindlassError as error:
+            wait_s = queue.retry(key)
+            _log.warning("%s: %s (failed %d times, again in %.3g s)", key, error, queue.failures(key), wait_s)
         except Exception:
             wait_s = queue.retry(key)
             _log.exception("%s: failed %d times, again in %.3g s", key, queue.failures(key), wait_s)
