@@ -149,8 +149,9 @@ class History:
         alike = [pod for pod in alike if shapes[pod.key] == shapes[alike[0].key]]
         if alike and self.world.nodes:
             names = [self._name(other + number * one) for number in range(len(alike))]
-            rows = [self.snapshot.nodes.rows[name] for name in names]
-            self.snapshot.bind_many([self._row(pod) for pod in alike], rows)
+            names.sort(key=self.snapshot.nodes.rows.__getitem__)
+            rows, counts = np.unique([self.snapshot.nodes.rows[name] for name in names], return_counts=True)
+            self.snapshot.bind_many([self._row(pod) for pod in alike], rows, counts)
             for pod, name in zip(alike, names, strict=True):
                 self.world.pods[pod.uid] = replace(pod, node_name=name)
 

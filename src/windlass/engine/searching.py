@@ -91,8 +91,11 @@ Alike = tuple[shapes.Shape, list[int]]
 
 def by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[Alike]]:
     """Pods by priority, highest first; within one by shape, in order of first appearance."""
+    shape_ids = snapshot.pods.shape_ids[list(pod_rows)].tolist()
+    if shape_ids and shape_ids.count(shape_ids[0]) == len(shape_ids):
+        return [[(snapshot.shapes[shape_ids[0]], list(pod_rows))]]
     together: dict[int, list[int]] = {}
-    for row, shape_id in zip(pod_rows, snapshot.pods.shape_ids[list(pod_rows)].tolist(), strict=True):
+    for row, shape_id in zip(pod_rows, shape_ids, strict=True):
         together.setdefault(shape_id, []).append(row)
     groups: dict[int, list[Alike]] = {}
     for shape_id, rows in together.items():
@@ -122,11 +125,9 @@ def in_turns(groups: list[Alike]) -> list[Alike]:
 
 
 def _bind(snapshot: Snapshot, rows: list[int], placed: placing.Placed, hints: Hints) -> None:
-    homes = placed.homes()
-    snapshot.bind_many(rows, homes)
-    names, uids, current = snapshot.nodes.names, snapshot.pods.uids, hints.current
-    for row, node_row in zip(rows, homes, strict=True):
-        current[uids[row]] = names[node_row]
+    snapshot.bind_many(rows, placed.rows, placed.counts)
+    names = map(snapshot.nodes.names.__getitem__, placed.homes())
+    hints.current.update(zip(map(snapshot.pods.uids.__getitem__, rows), names, strict=True))
 
 
 def _follow_hints(

@@ -263,36 +263,33 @@ class Snapshot:
         position = self._unsettle_at(pod_row)
         self._remember(self._settle_at, pod_row, node_row, position)
 
-    def bind_many(self, pod_rows: list[int], node_rows: list[int]) -> None:
-        """Put waiting pods of one shape on nodes: `pod_rows[i]` on `node_rows[i]`."""
-        self._bind_all(pod_rows, node_rows)
-        self._remember(self._unbind_all, pod_rows, node_rows)
+    def bind_many(self, pod_rows: list[int], rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+        """Put waiting pods of one shape on distinct nodes: the first `counts[0]` on `rows[0]`, and so on."""
+        shape = self.shape_of_row(pod_rows[0])
+        self._bind_all(shape, pod_rows, rows, counts)
+        self._remember(self._unbind_all, shape, pod_rows, rows, counts)
 
-    def _bind_all(self, pod_rows: list[int], node_rows: list[int]) -> None:
-        pods_on, homes = self._pods_on, self.pods.node_rows
-        for pod_row, node_row in zip(pod_rows, node_rows, strict=True):
-            pods_on[node_row].append(pod_row)
-            homes[pod_row] = node_row
-        self._count_each(self.shape_of_row(pod_rows[0]), node_rows, 1)
+    def _bind_all(self, shape: shapes.Shape, pod_rows: list[int], rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+        pods_on, start = self._pods_on, 0
+        for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            pods_on[node_row] += pod_rows[start : start + count]
+            start += count
+        self.pods.node_rows[pod_rows] = np.repeat(rows, counts)
+        self._count_on(shape, rows, counts)
 
-    def _unbind_all(self, pod_rows: list[int], node_rows: list[int]) -> None:
-        for node_row in reversed(node_rows):
-            self._pods_on[node_row].pop()  # undone in reverse, so these are the last that came
+    def _unbind_all(self, shape: shapes.Shape, pod_rows: list[int], rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+        for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            del self._pods_on[node_row][-count:]  # undone in reverse, so these are the last that came
         self.pods.node_rows[pod_rows] = dtypes.ABSENT
-        self._count_each(self.shape_of_row(pod_rows[0]), node_rows, -1)
+        self._count_on(shape, rows, -counts)
 
-    def _count_each(self, shape: shapes.Shape, node_rows: list[int], sign: int) -> None:
-        """Count one pod of a shape on each of these nodes, or off it; a node may be named several times."""
-        if len(node_rows) > _FEW:
-            rows, counts = np.unique(np.array(node_rows, np.intp), return_counts=True)
-            self._count_many(shape, rows, counts * sign)
+    def _count_on(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+        """Count pods of a shape on distinct nodes, or off them."""
+        if len(rows) > _FEW:
+            self._count_many(shape, rows, counts)
             return
-        pairs = self.requests(shape)  # arrays pay from a handful on
-        free = self.nodes.free
-        for node_row in node_rows:
-            for column, amount in pairs:
-                free[column, node_row] -= amount * sign
-            self.tallies.add(shape, node_row, sign)
+        for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            self._count(shape, node_row, count)  # arrays pay from a handful on
 
     def clear_node(self, node_row: int) -> list[int]:
         """Take all pods off a node and return their rows; they wait."""
@@ -415,10 +412,14 @@ class Snapshot:
 
     def _count_together(self, pod_rows: list[int], node_row: int, sign: int) -> None:
         """Count all these pods on one node, or off it: one sum over what they request."""
-        shape_ids = self.pods.shape_ids[pod_rows]
-        taken = self._table[shape_ids].sum(axis=0)
+        shape_ids = self.pods.shape_ids[pod_rows].tolist()
+        numbers = Counter(shape_ids)
+        if len(numbers) == 1:
+            taken = self._table[shape_ids[0]] * len(shape_ids)
+        else:
+            taken = self._table[shape_ids].sum(axis=0)
         self.nodes.free[: len(taken), node_row] -= taken * sign
-        for shape_id, count in Counter(shape_ids.tolist()).items():
+        for shape_id, count in numbers.items():
             self.tallies.add(self.shapes[shape_id], node_row, sign * count)
 
     def _count_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
