@@ -434,6 +434,10 @@ class NodeGroup:
     is_rolling_out: bool = False
     """Its nodes are being replaced by new ones. Whoever lowers its size now does not know which of them goes, so none
     is removed."""
+    can_choose: bool = True
+    """It can be told which of its instances goes. If not, only all of them can go: which of some, nobody knows."""
+    template_pods: tuple[Pod, ...] = ()
+    """Pods that the provider says such a node would start with, besides those of DaemonSets."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,16 @@ class MachineSpec(Model, frozen=True):
     taints: list[core.Taint] | None = None
 
 
+class Condition(meta.Condition, frozen=True):
+    message: str | None = None
+    severity: str | None = None
+    """v1beta1 alone has it: `Error`, `Warning` or `Info`."""
+
+
 class Failure(Model, frozen=True):
     failure_reason: str | None = None
     failure_message: str | None = None
+    conditions: list[Condition] | None = None
 
 
 class Deprecated(Model, frozen=True):
@@ -64,7 +71,7 @@ class Deprecated(Model, frozen=True):
 class MachineStatus(Model, frozen=True):
     phase: str | None = None
     node_ref: Reference | None = None
-    conditions: list[meta.Condition] | None = None
+    conditions: list[Condition] | None = None
     failure_reason: str | None = None
     failure_message: str | None = None
     deprecated: Deprecated | None = None
@@ -128,3 +135,29 @@ class MachinePoolStatus(MachineGroupStatus, frozen=True):
 class MachinePool(Object, frozen=True):
     spec: MachinePoolSpec | None = None
     status: MachinePoolStatus | None = None
+
+
+class NodeInfo(Model, frozen=True):
+    architecture: str | None = None
+    operating_system: str | None = None
+
+
+class InfrastructureTemplateStatus(Model, frozen=True):
+    capacity: meta.Amounts | None = None
+    node_info: NodeInfo | None = None
+
+
+class InfrastructureTemplate(Object, frozen=True):
+    """What every infrastructure provider's machine template may say of the nodes that are made from it."""
+
+    status: InfrastructureTemplateStatus | None = None
+
+
+class MirroredMachineSetStatus(Model, frozen=True):
+    authoritative_api: str | None = msgspec.field(default=None, name="authoritativeAPI")
+
+
+class MirroredMachineSet(Object, frozen=True):
+    """machine.openshift.io/v1beta1: the twin of a MachineSet, and which of the two holds."""
+
+    status: MirroredMachineSetStatus | None = None

@@ -1,0 +1,108 @@
+"""Following: one resource in the namespaces chosen, and the whole of it read from memory.
+
+A resource that may not be read, or that the server does not have, stays empty and says why; it is asked for again until
+it can be read, and nothing else waits for it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from windlass import errors
+from windlass.kube import client, informers, prepare, store
+from windlass.kube import errors as kube_errors
+from windlass.kube.models import meta
+from windlass.kube.resources import Resource
+
+T = TypeVar("T", bound=meta.Object)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+_REFUSALS = (kube_errors.Forbidden, kube_errors.NotFound, kube_errors.Unauthorized, kube_errors.MethodNotAllowed)
+_LOOK_S = 0.05
+_PATIENCE = 5
+"""Failures after which nobody waits any longer for a first list."""
+
+
+class Following(Generic[T]):
+    """Objects of a resource as they are now."""
+
+    def __init__(
+        self,
+        api: client.Client,
+        resource: Resource[T],
+        namespaces: Sequence[str],
+        handler: store.Handler[T],
+        indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
+    ) -> None:
+        self.resource = resource
+        self._clock = api.clock
+        self._stores = {namespace: store.Store(indexes, [handler]) for namespace in namespaces}
+        self._informers = [
+            informers.Informer(api, resource, held, prepare.Selection(namespace))
+            for namespace, held in self._stores.items()
+        ]
+
+    def get(self, namespace: str, name: str) -> T | None:
+        held = self._stores.get(namespace) or self._stores.get("")
+        return None if held is None else held.get(f"{namespace}/{name}")
+
+    def find(self, index: str, value: str) -> Iterator[T]:
+        for held in self._stores.values():
+            yield from held.find(index, value)
+
+    def __iter__(self) -> Iterator[T]:
+        for held in self._stores.values():
+            yield from held
+
+    @property
+    def malformed(self) -> list[errors.InvalidObject]:
+        """Objects that exist and cannot be read."""
+        return [complaint for informer in self._informers for complaint in informer.malformed.values()]
+
+    @property
+    def trouble(self) -> kube_errors.KubeError | None:
+        """What keeps it from being current; None while all is well."""
+        return next((informer.trouble for informer in self._informers if informer.trouble is not None), None)
+
+    @property
+    def synced(self) -> bool:
+        """All there was has been read, at least once."""
+        return all(informer.synced for informer in self._informers)
+
+    @property
+    def settled(self) -> bool:
+        """Read, refused, or tried often enough: nobody should wait for it any longer."""
+        return all(
+            informer.synced or isinstance(informer.trouble, _REFUSALS) or informer.counts.failures >= _PATIENCE
+            for informer in self._informers
+        )
+
+    async def wait_synced(self) -> None:
+        for informer in self._informers:
+            await informer.wait_synced()
+
+    async def wait_settled(self) -> None:
+        while not self.settled:
+            await self._clock.sleep(_LOOK_S)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as together:
+            for informer in self._informers:
+                together.create_task(informer.run())
+
+
+class Notify(Generic[T_contra]):
+    """A handler that passes on which object is different now, and no more."""
+
+    def __init__(self, tell: Callable[[T_contra], None]) -> None:
+        self._tell = tell
+
+    def added(self, found: T_contra) -> None:
+        self._tell(found)
+
+    def modified(self, before: T_contra, found: T_contra) -> None:
+        self._tell(found)
+
+    def deleted(self, before: T_contra) -> None:
+        self._tell(before)

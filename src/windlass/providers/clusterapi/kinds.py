@@ -1,0 +1,135 @@
+"""Kinds: the objects of Cluster API as the server holds them, and how they hang together."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass import errors
+from windlass.kube import client, discovery, resources
+from windlass.kube.models import clusterapi, meta
+from windlass.kube.resources import Resource
+from windlass.providers.clusterapi import discovery_spec, provider_ids
+from windlass.providers.clusterapi.config import Config
+from windlass.providers.clusterapi.following import Following, Notify
+
+MACHINE_DEPLOYMENT = "MachineDeployment"
+MACHINE_SET = "MachineSet"
+MACHINE_POOL = "MachinePool"
+
+_MIRRORED = Resource("machine.openshift.io/v1beta1", "machinesets", MACHINE_SET, True, clusterapi.MirroredMachineSet)
+_OWNER = "owner"
+_PROVIDER_ID = "providerID"
+_NODE = "nodeRef"
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Everything that is followed from the start."""
+
+    machines: Following[clusterapi.Machine]
+    machine_sets: Following[clusterapi.MachineSet]
+    machine_deployments: Following[clusterapi.MachineDeployment] | None
+    """None where the server has no such kind; so with the next."""
+    machine_pools: Following[clusterapi.MachinePool] | None
+    mirrored: Following[clusterapi.MirroredMachineSet] | None
+
+    @property
+    def scalable(self) -> list[Following[Any]]:
+        """Where groups are found."""
+        found = (self.machine_deployments, self.machine_sets, self.machine_pools)
+        return [followed for followed in found if followed is not None]
+
+    @property
+    def all(self) -> list[Following[Any]]:
+        return [self.machines, *self.scalable, *([] if self.mirrored is None else [self.mirrored])]
+
+    @property
+    def malformed(self) -> list[errors.InvalidObject]:
+        return [complaint for followed in self.all for complaint in followed.malformed]
+
+    def machines_of(self, kind: str, namespace: str, name: str) -> Iterator[clusterapi.Machine]:
+        """The Machines of a group, by who owns them."""
+        if kind != MACHINE_DEPLOYMENT:
+            yield from self.machines.find(_OWNER, f"{kind}/{namespace}/{name}")
+            return
+        for machine_set in self.machine_sets_of(namespace, name):
+            yield from self.machines_of(MACHINE_SET, namespace, machine_set.meta.name or "")
+
+    def machine_sets_of(self, namespace: str, deployment: str) -> Iterator[clusterapi.MachineSet]:
+        return self.machine_sets.find(_OWNER, f"{MACHINE_DEPLOYMENT}/{namespace}/{deployment}")
+
+    def find_machine(self, provider_id: str, node_name: str, key: str) -> clusterapi.Machine | None:
+        """The Machine of a node: by provider id, by the key that the node's annotations give, or by the node's name."""
+        namespace, _, name = key.partition("/")
+        if provider_id and (found := next(self.machines.find(_PROVIDER_ID, provider_ids.normalise(provider_id)), None)):
+            return found
+        if name and (found := self.machines.get(namespace, name)):
+            return found
+        return next(self.machines.find(_NODE, node_name), None) if node_name else None
+
+    def is_mirror(self, machine_set: str) -> bool:
+        """Does the MachineSet's twin of the same name hold the authority over both?"""
+        for twin in self.mirrored or ():
+            if twin.meta.name == machine_set:
+                return twin.status is not None and twin.status.authoritative_api == "MachineAPI"
+        return False
+
+
+async def discover(api: client.Client, config: Config) -> Mapping[str, Resource[Any]] | None:
+    """The resources of the API group in the version asked for, or preferred, by plural; None if there is none."""
+    versions = [f"{config.group}/{config.version}"] if config.version else []
+    versions = versions or await discovery.list_versions(api, config.group)
+    if not versions:
+        return None
+    listed = {one.name for one in await discovery.list_resources(api, versions[0])}
+    known: tuple[Resource[Any], ...] = (
+        resources.MACHINES,
+        resources.MACHINE_SETS,
+        resources.MACHINE_DEPLOYMENTS,
+        resources.MACHINE_POOLS,
+    )
+    found = {one.plural: one.at(versions[0]) for one in known if one.plural in listed}
+    return found if {"machines", "machinesets"} <= found.keys() else None
+
+
+def follow(
+    api: client.Client,
+    config: Config,
+    found: Mapping[str, Resource[Any]],
+    on_change: Callable[[], None],
+    on_scalable: Callable[[Resource[Any], Any], None],
+) -> Kinds:
+    """Prepare to follow what the server has; nothing is sent yet."""
+    namespaces = discovery_spec.find_namespaces(config.specs)
+
+    def follow_scalable(plural: str, indexes: Any = None) -> Following[Any]:
+        resource = found[plural]
+        handler: Notify[Any] = Notify(lambda changed: on_scalable(resource, changed))
+        return Following(api, resource, namespaces, handler, indexes)
+
+    noted: Notify[Any] = Notify(lambda _: on_change())
+    machines = {_OWNER: _find_owners, _PROVIDER_ID: _find_provider_id, _NODE: _find_node}
+    return Kinds(
+        machines=Following(api, found["machines"], namespaces, noted, machines),
+        machine_sets=follow_scalable("machinesets", {_OWNER: _find_owners}),
+        machine_deployments=follow_scalable("machinedeployments") if "machinedeployments" in found else None,
+        machine_pools=follow_scalable("machinepools") if "machinepools" in found else None,
+        mirrored=(
+            Following(api, _MIRRORED, (config.mirrored_namespace,), noted) if config.mirrored_namespace else None
+        ),
+    )
+
+
+def _find_owners(found: meta.Object) -> list[str]:
+    owners = found.meta.owner_references or ()
+    return [f"{owner.kind}/{found.meta.namespace}/{owner.name}" for owner in owners]
+
+
+def _find_provider_id(machine: clusterapi.Machine) -> list[str]:
+    provider_id = machine.spec.provider_id if machine.spec else None
+    return [provider_ids.normalise(provider_id)] if provider_id else []
+
+
+def _find_node(machine: clusterapi.Machine) -> list[str]:
+    reference = machine.status.node_ref if machine.status else None
+    return [reference.name] if reference and reference.name else []

@@ -1,0 +1,133 @@
+"""Marks: which Machines go first when a group shrinks.
+
+A mark and a lower number of replicas belong together, but are two writes; whoever dies between them, or whose second
+write is refused, leaves a mark that would send the wrong Machine away the next time. So marks are judged by what they
+are good for: as many Machines are on their way out as a group has more Machines than replicas. Marks beyond that are
+stale, whoever put them there, and are taken off before a group shrinks again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from windlass.kube import client, prepare, resources, times
+from windlass.kube import errors as kube_errors
+from windlass.kube.models import clusterapi
+from windlass.kube.resources import Resource
+from windlass.providers.clusterapi import instances
+
+MANAGER = "cluster-autoscaler"
+"""Owner of what is written here: the name that users' policies and dashboards know."""
+_TRIES = 5
+_AT_ONCE = 8
+
+_log = logging.getLogger(__name__)
+
+Machine = clusterapi.Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The marks of one group."""
+
+    leaving: frozenset[str]
+    """Machines that are about to go, by uid."""
+    stale: tuple[Machine, ...]
+    """Machines that carry a mark for nothing."""
+
+
+def judge(
+    machines: Sequence[Machine], replicas: int, mark: str, remembered: Container[str], is_rolling_out: bool
+) -> Judgement:
+    """Tell marks that are being acted on from those that are not.
+
+    `remembered` are uids of Machines that were marked here for a size that is written: they come first. During a
+    rollout there are more Machines than replicas for another reason, so only those count.
+    """
+    alive = [machine for machine in machines if not instances.is_deleting(machine)]
+    marked = [machine for machine in alive if mark in (machine.meta.annotations or {})]
+    own = [machine.meta.uid or "" for machine in alive if (machine.meta.uid or "") in remembered]
+    others = [machine.meta.uid or "" for machine in marked if (machine.meta.uid or "") not in remembered]
+    surplus = max(len(alive) - replicas, 0)
+    leaving = frozenset((own if is_rolling_out else own + others)[:surplus])
+    return Judgement(leaving, tuple(machine for machine in marked if (machine.meta.uid or "") not in leaving))
+
+
+class Marks:
+    """Puts marks on Machines and takes them off."""
+
+    def __init__(self, api: client.Client, machines: Resource[Machine], mark: str) -> None:
+        self._api = api
+        self._machines: Resource[resources.Unstructured] = machines.untyped()
+        self._mark = mark
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def put(self, machines: Iterable[Machine]) -> list[Machine]:
+        """Those that carry the mark now; the others are gone. If one fails none is left marked, and it raises."""
+        chosen = list(machines)
+        done = await self._each(chosen, self._put_one)
+        failures = [one for one in done if isinstance(one, kube_errors.KubeError)]
+        marked = [machine for machine, outcome in zip(chosen, done, strict=True) if outcome is True]
+        if failures:
+            await self.take_off(marked)
+            raise failures[0]
+        return marked
+
+    async def take_off(self, machines: Iterable[Machine]) -> list[kube_errors.KubeError]:
+        """Take the marks off; what could not be done is told, logged, and left for the next time."""
+        chosen = list(machines)
+        done = await self._each(chosen, self._take_off_one)
+        failures = []
+        for machine, outcome in zip(chosen, done, strict=True):
+            if isinstance(outcome, kube_errors.KubeError):
+                _log.warning("Machine %s keeps its mark: %s", machine.meta.key, outcome)
+                failures.append(outcome)
+        return failures
+
+    async def _each(
+        self, machines: Sequence[Machine], act: Callable[[Machine], Awaitable[bool]]
+    ) -> list[bool | kube_errors.KubeError]:
+        async def one(machine: Machine) -> bool | kube_errors.KubeError:
+            async with self._at_once:
+                try:
+                    return await act(machine)
+                except kube_errors.KubeError as error:
+                    return error
+
+        return list(await asyncio.gather(*(one(machine) for machine in machines)))
+
+    async def _put_one(self, machine: Machine) -> bool:
+        now = times.spell(self._api.clock.now_s())
+        return await self._change(machine, now)
+
+    async def _take_off_one(self, machine: Machine) -> bool:
+        return await self._change(machine, None)
+
+    async def _change(self, machine: Machine, value: str | None) -> bool:
+        """Read and write the whole object: that is what our rights allow. False if the Machine is gone or going."""
+        name, namespace = machine.meta.name or "", machine.meta.namespace or ""
+        for left in reversed(range(_TRIES)):
+            try:
+                found = await self._api.get(self._machines, name, namespace)
+            except kube_errors.NotFound:
+                return False
+            metadata = found["metadata"]
+            if metadata.get("uid") != machine.meta.uid or metadata.get("deletionTimestamp"):
+                return False
+            annotations = metadata.get("annotations") or {}
+            if (self._mark in annotations) == (value is not None):
+                return True
+            metadata["annotations"] = {key: text for key, text in annotations.items() if key != self._mark}
+            if value is not None:
+                metadata["annotations"][self._mark] = value
+            writer = prepare.Writer(MANAGER, self._api.settings.writer.dry_run)
+            try:
+                await self._api.call(prepare.update(self._machines, found, writer=writer))
+                return True
+            except kube_errors.NotFound:
+                return False
+            except kube_errors.Conflict:
+                if not left:
+                    raise
+        return False

@@ -1,0 +1,170 @@
+"""The provider: node groups of Cluster API, seen through informers and changed through the scale subresource.
+
+    provider = clusterapi.Provider(management_client, config, on_change=loop.wake)
+    running = asyncio.create_task(provider.run())
+    await provider.wait_synced()
+    seen = provider.observe(nodes)
+
+Observing reads memory and asks nobody. What is written needs no more rights than Cluster Autoscaler has: get and patch
+on */scale; get and update on machines.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from windlass import errors
+from windlass.engine import facts, plan
+from windlass.kube import client
+from windlass.kube import errors as kube_errors
+from windlass.kube.resources import Resource
+from windlass.providers import base
+from windlass.providers.clusterapi import bounds, discovery_spec, groups, keys, kinds, provider_ids, refusals, scalable
+from windlass.providers.clusterapi.config import Config
+from windlass.providers.clusterapi.groups import Context
+from windlass.providers.clusterapi.infrastructure import Infrastructure
+from windlass.providers.clusterapi.marks import Marks
+from windlass.providers.clusterapi.memory import Memory
+from windlass.providers.clusterapi.nodes import Nodes
+from windlass.providers.clusterapi.replicas import Replicas
+from windlass.providers.clusterapi.scaling import Scaling
+from windlass.providers.clusterapi.sizes import Sizes
+
+_LOOK_AGAIN_S = 5.0
+_log = logging.getLogger(__name__)
+
+
+def _ignore() -> None:
+    """Nobody wants to know."""
+
+
+class Provider:
+    """Node groups in a management cluster. `on_change` is called whenever anything about them may be different."""
+
+    def __init__(
+        self, api: client.Client, config: Config | None = None, on_change: Callable[[], None] = _ignore
+    ) -> None:
+        self._api = api
+        self._config = config or Config()
+        self._keys = keys.Keys(self._config.group)
+        self._on_change = on_change
+        self._memory = Memory()
+        self._sizes = Sizes()
+        namespaces = discovery_spec.find_namespaces(self._config.specs)
+        self._infrastructure = Infrastructure(api, namespaces, on_change)
+        self._kinds: kinds.Kinds | None = None
+        self._scaling: Scaling | None = None
+        self._is_discovered = asyncio.Event()
+        self._undiscovered = "not looked for yet"
+
+    # Staying informed
+
+    async def run(self) -> None:
+        """Follow everything until cancelled. No failure of the server ends this."""
+        found = await self._discover()
+        self._kinds = kinds.follow(self._api, self._config, found, self._on_change, self._look_at)
+        marks = Marks(self._api, found["machines"], self._keys.delete_machine)
+        self._scaling = Scaling(self._context, Replicas(self._api, self._sizes), marks, self._memory)
+        self._is_discovered.set()
+        async with asyncio.TaskGroup() as together:
+            together.create_task(self._infrastructure.run())
+            for followed in self._kinds.all:
+                together.create_task(followed.run())
+
+    async def wait_synced(self) -> None:
+        """Until all that can be read was read once. Kinds that may not be read are not waited for, but for Machines
+        and MachineSets: without them nothing can be told from anything.
+        """
+        await self._is_discovered.wait()
+        assert self._kinds is not None, "discovered means that there are kinds"
+        await self._kinds.machines.wait_synced()
+        await self._kinds.machine_sets.wait_synced()
+        for followed in self._kinds.all:
+            await followed.wait_settled()
+        await self._infrastructure.wait_settled()
+
+    @property
+    def trouble(self) -> dict[str, str]:
+        """Kinds that cannot be read, or are not current, and why; empty while all is well."""
+        if self._kinds is None:
+            return {self._config.group: self._undiscovered}
+        found = {one.resource.kind: str(one.trouble) for one in self._kinds.all if one.trouble is not None}
+        return found | self._infrastructure.trouble
+
+    async def _discover(self) -> dict[str, Resource[Any]]:
+        while True:
+            try:
+                found = await kinds.discover(self._api, self._config)
+            except kube_errors.KubeError as error:
+                self._undiscovered = str(error)
+            else:
+                if found is not None:
+                    return dict(found)
+                version = f"/{self._config.version}" if self._config.version else ""
+                self._undiscovered = f"the server has no Machines in {self._config.group}{version}"
+            _log.warning("%s", self._undiscovered)
+            await self._api.clock.sleep(_LOOK_AGAIN_S)
+
+    def _look_at(self, resource: Resource[Any], changed: Any) -> None:
+        """A scalable object changed: what it refers to must be followed."""
+        one = scalable.Scalable(resource, changed)
+        kind = groups.find_template_kind(one)
+        if kind is not None and self._may_be_group(one):
+            self._infrastructure.ask_for(kind)
+        self._on_change()
+
+    def _may_be_group(self, one: scalable.Scalable) -> bool:
+        try:
+            return scalable.is_selected(one, self._config) and bounds.read(one.annotations, self._keys).make_a_group
+        except ValueError:
+            return False
+
+    # As a provider
+
+    def observe(self, nodes: Sequence[facts.Node]) -> base.Groups:
+        if self._kinds is None:
+            return base.Groups()
+        self._forget()
+        context, known = self._context(), Nodes(nodes, self._keys)
+        found: list[facts.NodeGroup] = []
+        set_aside: list[errors.InvalidObject] = list(self._kinds.malformed)
+        for one in scalable.select(self._kinds, self._config):
+            group, complaints = groups.read(one, self._sizes.read(one), known, context)
+            set_aside += complaints
+            if group is not None:
+                found.append(group)
+        found.sort(key=lambda group: group.id)
+        return base.Groups(tuple(found), tuple(set_aside))
+
+    async def resize(self, order: plan.Resize) -> None:
+        await self._found_scaling().resize(order)
+
+    async def reduce_target(self, order: plan.ReduceTarget) -> None:
+        await self._found_scaling().reduce_target(order)
+
+    async def delete_instances(self, order: plan.DeleteInstances) -> None:
+        await self._found_scaling().delete_instances(order)
+
+    async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> None:
+        await self._found_scaling().delete_nodes(group, nodes)
+
+    # Inside
+
+    def _found_scaling(self) -> Scaling:
+        if self._scaling is None:
+            raise refusals.refuse(self._undiscovered)
+        return self._scaling
+
+    def _context(self) -> Context:
+        assert self._kinds is not None, "nothing is looked at before it is discovered"
+        return Context(self._kinds, self._infrastructure, self._config, self._keys, self._memory.machines)
+
+    def _forget(self) -> None:
+        """Of what was told to go, remember only what is still there."""
+        assert self._kinds is not None, "nothing is looked at before it is discovered"
+        if not self._memory.is_empty:
+            uids = (machine.meta.uid or "" for machine in self._kinds.machines)
+            pools = scalable.select(self._kinds, self._config)
+            listed = {pool.id: {provider_ids.normalise(one) for one in pool.provider_ids} for pool in pools}
+            self._memory.forget_all_but(uids, listed)

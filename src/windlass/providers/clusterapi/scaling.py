@@ -1,0 +1,183 @@
+"""Scaling: groups grow and shrink, one change of a group at a time.
+
+A group that shrinks by particular Machines has all of them marked, then its size lowered once. What is marked already
+and about to go is done; what is marked for nothing loses its mark first. If the size is refused, marks come off again.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from windlass.engine import facts, plan
+from windlass.kube import errors as kube_errors
+from windlass.kube import fields
+from windlass.kube.models import clusterapi
+from windlass.providers import base
+from windlass.providers.clusterapi import bounds, groups, instances, provider_ids, refusals, scalable
+from windlass.providers.clusterapi.groups import Context, Members
+from windlass.providers.clusterapi.marks import Marks
+from windlass.providers.clusterapi.memory import Memory
+from windlass.providers.clusterapi.replicas import OutcomeUnknown, Replicas
+from windlass.providers.clusterapi.scalable import Scalable
+
+Machine = clusterapi.Machine
+
+
+class Scaling:
+    """Changes groups."""
+
+    def __init__(self, context: Callable[[], Context], replicas: Replicas, marks: Marks, memory: Memory) -> None:
+        self._context = context
+        self._replicas = replicas
+        self._marks = marks
+        self._memory = memory
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def resize(self, order: plan.Resize) -> None:
+        async with self._lock(order.group):
+            group = self._find(order.group)
+            largest = self._bound(group).max
+
+            def choose(size: int) -> int:
+                if order.to_size > largest:
+                    raise refusals.refuse(f"size increase too large - desired:{order.to_size} max:{largest}")
+                return max(size, order.to_size)
+
+            await self._replicas.write(group, choose)
+
+    async def reduce_target(self, order: plan.ReduceTarget) -> None:
+        async with self._lock(order.group):
+            group = self._find(order.group)
+            members = await self._prepare(group)
+            there, smallest = _count_there(group, members), self._bound(group).min
+
+            def choose(size: int) -> int:
+                if size - order.by < there:
+                    raise refusals.refuse(
+                        f"node group {group.name}: attempt to delete existing nodes "
+                        f"currentReplicas:{size} delta:{-order.by} existingNodes: {there}"
+                    )
+                if size - order.by < smallest:
+                    raise refusals.refuse(f"size decrease too large - desired:{size - order.by} min:{smallest}")
+                return size - order.by
+
+            await self._replicas.write(group, choose)
+
+    async def delete_instances(self, order: plan.DeleteInstances) -> None:
+        async with self._lock(order.group):
+            group = self._find(order.group)
+            wanted = [(provider_id, self._find_by_id(provider_id)) for provider_id in order.provider_ids]
+            await self._delete(group, wanted, 0 if order.force else self._bound(group).min)
+
+    async def delete_nodes(self, id: str, nodes: Sequence[facts.Node]) -> None:
+        async with self._lock(id):
+            group = self._find(id)
+            wanted = [(node.provider_id, self._find_of_node(node)) for node in nodes]
+            await self._delete(group, wanted, self._bound(group).min)
+
+    # Deleting
+
+    async def _delete(self, group: Scalable, wanted: Sequence[tuple[str, Machine | None]], smallest: int) -> None:
+        """Delete these; nothing is done about those that are on their way out already."""
+        members = await self._prepare(group, keep=[machine for _, machine in wanted if machine is not None])
+        own = {machine.meta.uid for machine in members.machines}
+        machines: list[Machine] = []
+        without: list[str] = []
+        for provider_id, machine in wanted:
+            if machine is None:
+                without += self._check_instance(group, provider_id)
+            elif machine.meta.uid not in own:
+                raise refusals.refuse(f"node {provider_id!r} doesn't belong to node group {group.id!r}")
+            elif not instances.is_deleting(machine) and machine.meta.uid not in members.marked.leaving:
+                machines.append(machine)
+        if machines or without:
+            await self._shrink(group, machines, without, smallest)
+
+    def _check_instance(self, group: Scalable, provider_id: str) -> list[str]:
+        """An instance of a MachinePool that no Machine stands for; empty if it is on its way out."""
+        if provider_ids.is_made(provider_id):
+            return []  # its Machine was there and is gone
+        listed = {provider_ids.normalise(one) for one in group.provider_ids}
+        if not group.is_pool:
+            raise refusals.refuse(f"unknown machine for node {provider_id!r}")
+        if provider_ids.normalise(provider_id) not in listed:
+            raise refusals.refuse(f"node {provider_id!r} is not present in providerIDList of {group.id!r}")
+        return [] if self._memory.is_leaving(group.id, provider_id) else [provider_id]
+
+    async def _shrink(self, group: Scalable, machines: list[Machine], without: list[str], smallest: int) -> None:
+        _check_room(group, await self._replicas.read(group), len(machines) + len(without), smallest)
+        try:
+            marked = await self._marks.put(machines)
+        except kube_errors.KubeError as error:
+            raise refusals.from_call(error) from error
+        by = len(marked) + len(without)
+
+        def choose(size: int) -> int:
+            _check_room(group, size, by, smallest)
+            return size - by
+
+        try:
+            await self._replicas.write(group, choose)
+        except OutcomeUnknown:
+            raise  # if it was taken after all, the marks are needed; if not, the next change finds them stale
+        except base.Refused:
+            await self._marks.take_off(marked)
+            raise
+        self._memory.remember(group.id, (machine.meta.uid or "" for machine in marked), without)
+
+    async def _prepare(self, group: Scalable, keep: Iterable[Machine] = ()) -> Members:
+        """Look at a group that is to shrink, and take off the marks that would send away others than those meant."""
+        size = await self._replicas.read(group)
+        members = groups.find_members(group, size, self._context())
+        if members.is_rolling_out:
+            raise refusals.refuse(f"{group.id} is rolling out: which machine would go is not known")
+        kept = {machine.meta.uid for machine in keep}
+        stale = [machine for machine in members.marked.stale if machine.meta.uid not in kept]
+        if failures := await self._marks.take_off(stale):
+            raise refusals.from_call(failures[0]) from failures[0]
+        return members
+
+    # Finding
+
+    def _lock(self, id: str) -> asyncio.Lock:
+        return self._locks.setdefault(id, asyncio.Lock())
+
+    def _find(self, id: str) -> Scalable:
+        context = self._context()
+        found = scalable.find(context.kinds, context.config, id)
+        if found is None:
+            raise refusals.refuse(f"no such node group: {id}")
+        return found
+
+    def _bound(self, group: Scalable) -> bounds.Bounds:
+        try:
+            return bounds.read(group.annotations, self._context().keys)
+        except fields.InvalidField as error:
+            raise refusals.refuse(str(group.complain(error))) from error
+
+    def _find_by_id(self, provider_id: str) -> Machine | None:
+        kinds = self._context().kinds
+        if provider_ids.is_made(provider_id):
+            return kinds.find_machine("", "", provider_ids.find_key(provider_id))
+        return kinds.find_machine(provider_id, "", "")
+
+    def _find_of_node(self, node: facts.Node) -> Machine | None:
+        context = self._context()
+        named = node.annotations.get(context.keys.machine, "")
+        key = f"{node.annotations.get(context.keys.cluster_namespace, '')}/{named}" if named else ""
+        return context.kinds.find_machine(node.provider_id, node.name, key)
+
+
+def _check_room(group: Scalable, size: int, by: int, smallest: int) -> None:
+    if size <= smallest:
+        raise refusals.refuse("min size reached, nodes will not be deleted")
+    if size - by < smallest:
+        raise refusals.refuse(
+            f"unable to delete {by} machines in {group.id!r}, machine replicas are {size}, minSize is {smallest}"
+        )
+
+
+def _count_there(group: Scalable, members: Members) -> int:
+    """Instances that are nodes, or may be: lowering the size below them would delete one."""
+    machines = sum(1 for one in members.machines if instances.has_node(one) and not instances.is_deleting(one))
+    listed = len(group.provider_ids) if group.is_pool and not members.machines else 0
+    return max(machines, listed)
