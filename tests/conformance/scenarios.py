@@ -11,11 +11,16 @@ from pathlib import Path
 from tests.conformance.outcome import Json, Outcome, read_lines
 from tests.conformance.scenario_world import EPOCH_S, World
 from windlass.autoscaler import flags
+from windlass.autoscaler.act.outcome import Outcome as Outcomes
+from windlass.autoscaler.report import events
 from windlass.engine import backoff, decide, facts, memory, plan, taints
 from windlass.engine.observation import Observation
 from windlass.engine.scale_down.kept import Kept
 from windlass.engine.scale_up import proposing
+from windlass.engine.settings import Settings
+from windlass.kube.events import About
 
+_STATUS = About("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
 _NUMBER = re.compile(r"-\d+(-r\d+)?$")
 
 
@@ -38,7 +43,7 @@ def judge_scenario(scenario: Json) -> Outcome:
         if refused := _refuse(decision, world):
             decision = decide.decide(replace(seen, refused=refused), remembered, settings, now_s)
         remembered = decision.memory
-        told = tell(decision, world, seen, now_s)
+        told = tell(decision, world, seen, settings, now_s)
         if "expect" in step:
             expected, found = _prune(step["expect"], step), _prune(told, step)
         else:
@@ -59,7 +64,7 @@ def _refuse(decision: decide.Decision, world: World) -> dict[str, facts.Instance
     return {}
 
 
-def tell(decision: decide.Decision, world: World, seen: Observation, now_s: float) -> Json:
+def tell(decision: decide.Decision, world: World, seen: Observation, settings: Settings, now_s: float) -> Json:
     """A decision in the recording's words."""
     story = decision.story
     told: Json = {"scale_up": tell_scale_up(story.scale_ups[0], seen), "scale_down": tell_scale_down(decision, seen)}
@@ -70,7 +75,7 @@ def tell(decision: decide.Decision, world: World, seen: Observation, now_s: floa
         "backoff": {group: found.error.code for group, found in waiting.items()},
         "upcoming": dict(story.upcoming),
         "unhealthy_groups": list(story.unhealthy),
-        "events": tell_events(decision, seen),
+        "events": tell_events(decision, seen, settings, now_s),
         **tell_marks(decision, world),
     }
     told |= {key: value for key, value in optional.items() if value}
@@ -115,25 +120,27 @@ def tell_marks(decision: decide.Decision, world: World) -> Json:
     return {mark: sorted(nodes) for mark, nodes in marks.items()}
 
 
-def tell_events(decision: decide.Decision, seen: Observation) -> Json:
-    """Events that pods and nodes get. A round that raises something tells nobody that it was not for them."""
-    helped: Counter[str] = Counter()
-    left: Counter[str] = Counter()
-    for proposal in decision.story.scale_ups:
-        if proposal.result is proposing.Result.SUCCESSFUL:
-            helped.update(_count(proposal.helped, seen))
-        elif proposal.result is not proposing.Result.ERROR:
-            left.update(_count((row for alike in proposal.remaining for row in alike.rows), seen))
-    cleaned = [
-        one.node for one in decision.plan if isinstance(one, plan.RemoveTaint) and one.key == taints.TO_BE_DELETED
+def tell_events(decision: decide.Decision, seen: Observation, settings: Settings, now_s: float) -> Json:
+    """Events that pods and nodes get, if all goes well. The recorded nodes were marked in the loop that chose them."""
+    marks = [
+        plan.SetTaint(one.node, taints.TO_BE_DELETED, "", "") for one in decision.plan if isinstance(one, plan.Drain)
     ]
-    events: Json = {
-        "Pod/TriggeredScaleUp": dict(helped),
-        "Pod/NotTriggerScaleUp": dict(left),
-        "Node/ScaleDown": sorted(one.node for one in decision.plan if isinstance(one, plan.Drain)),
-        "Node/ClusterAutoscalerCleanup": sorted(cleaned),
-    }
-    return {key: value for key, value in events.items() if value}
+    marked = events.about_nodes(seen, tuple(marks))
+    doing = events.doing_decision(seen, decision)
+    done = Outcomes((*decision.plan, *marks))
+    told = events.tell_decision(seen, decision, settings, _STATUS, now_s)
+    outcome = events.tell_outcome(replace(doing, nodes={**doing.nodes, **marked}), done, _STATUS)
+    said = Counter(
+        (f"{one.about.kind}/{one.reason}", _class_of(f"{one.about.namespace}/{one.about.name}"))
+        for one in (*told.after, *events.tell_triggered(told, done))
+    )
+    found: Json = {}
+    for (kind, pods), number in said.items():
+        found.setdefault(kind, {})[pods] = number
+    for one in outcome:
+        if one.about.kind == "Node":
+            found.setdefault(f"Node/{one.reason}", []).append(one.about.name)
+    return {kind: sorted(told) if isinstance(told, list) else told for kind, told in found.items()}
 
 
 def count(told: Json) -> Json:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tests.engine.decide import builders
-from tests.engine.decide.builders import NOW_S
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.report import events
 from windlass.engine import advance, decide, facts, plan
@@ -13,7 +12,7 @@ from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
 from windlass.kube.events import About, Occurrence
 
-PEER = builders.PEER
+PEER, NOW_S = builders.PEER, builders.NOW_S
 STATUS = About("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
 GIB = 2**30
 

@@ -48,14 +48,18 @@ def _tell_scale_ups(decision: decide.Decision) -> Iterator[str]:
     for proposal in decision.story.scale_ups:
         grown = [f"{one.group.id} {one.group.size}→{one.new_size}" for one in proposal.increases]
         if grown:
-            yield f"scale up {', '.join(grown)} for {len(proposal.helped)} pods{_left(proposal)}"
+            yield f"scale up {', '.join(grown)} for {_count(proposal.helped, 'pod')}{_left(proposal)}"
         elif proposal.result is Result.ERROR:
             yield f"scale-up failed{_left(proposal)}"
 
 
 def _left(proposal: Proposal) -> str:
-    left = sum(len(alike.rows) for alike in proposal.remaining)
-    return f"; {left} pods fit no group" if left else ""
+    left = _waiting(proposal)
+    return f"; {_count(left, 'pod')} left, which no group helps" if left else ""
+
+
+def _waiting(proposal: Proposal) -> list[int]:
+    return [row for alike in proposal.remaining for row in alike.rows]
 
 
 def _tell_drains(decision: decide.Decision) -> Iterator[str]:
@@ -68,18 +72,18 @@ def _tell_drains(decision: decide.Decision) -> Iterator[str]:
 
 def _tell_quiet(decision: decide.Decision) -> Iterator[str]:
     (*_, last) = decision.story.scale_ups
-    left = sum(len(alike.rows) for alike in last.remaining)
+    left = _count(_waiting(last), "pod")
     match last.result:
         case Result.NOT_NEEDED:
             yield "no pod needs a node"
         case Result.IN_COOLDOWN:
             yield "pods are new, more may come"
         case Result.LIMITED_BY_MAX_NODES_TOTAL:
-            yield f"{left} pods wait, and the cluster may not grow"
+            yield f"{left} left, and the cluster may not grow"
         case Result.NOT_TRIED:
             yield "pods were not looked at"
         case _:
-            yield f"{left} pods wait, and no group helps"
+            yield f"{left} left, which no group helps"
     yield _tell_kept(decision.story.scale_down)
     if decision.memory.durable.drains:
         yield f"{_count(decision.memory.durable.drains, 'node')} on the way out"

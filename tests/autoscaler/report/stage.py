@@ -1,0 +1,81 @@
+"""A stage: a reporter on an embedded API server in virtual time, and loops played by hand before it."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from tests.autoscaler.report.situations import NOW_S, PEER, carried_out
+from tests.kube.faulty import Faulty
+from windlass import clock
+from windlass.apiserver import inprocess, server
+from windlass.autoscaler import wiring
+from windlass.autoscaler.report import Reporter
+from windlass.engine import advance, decide, plan
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.settings import Settings
+from windlass.kube import client, errors, resources
+
+CONFIG_MAPS, EVENTS = resources.CONFIG_MAPS.untyped(), resources.EVENTS.untyped()
+
+
+class Stage:
+    """One process that reports."""
+
+    def __init__(self, settings: Settings = PEER, **wired: Any) -> None:
+        self.clock = clock.Virtual(NOW_S)
+        self.settings, self.memory = settings, Memory()
+        carrier = inprocess.InProcess(server.Server(self.clock), self.clock)
+        self.faults = Faulty(carrier, random.Random(1))
+        self.api = client.Client(self.faults, self.clock, client.Settings(qps=0))
+        self._wired = wired
+
+    def play(self, script: Callable[["Stage"], Awaitable[None]]) -> "Stage":
+        """Run a script while the reporter runs."""
+
+        async def main() -> None:
+            self.reporter = Reporter(self.api, self.settings, **self._wired)
+            await self.reporter.start()
+            running = asyncio.create_task(self.reporter.run())
+            try:
+                await script(self)
+                await self.clock.sleep(5.0)
+            finally:
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)
+
+        self.clock.run(main())
+        return self
+
+    def loop(self, seen: Observation, failed: Mapping[plan.Instruction, str] | None = None) -> decide.Decision:
+        """Observe, decide, act, report."""
+        now_s = self.clock.now_s()
+        self.reporter.begin_loop()
+        decision = decide.decide(seen, self.memory, self.settings, now_s)
+        self.memory = decision.memory
+        account = self.reporter.before_acting(seen, decision, now_s)
+        self.reporter.after_acting(account, carried_out(decision.plan, failed))
+        self.reporter.end_loop()
+        return decision
+
+    def move_drains(self, seen: Observation, failed: Mapping[plan.Instruction, str] | None = None) -> advance.Advanced:
+        now_s = self.clock.now_s()
+        advanced = advance.advance(seen, self.memory, self.settings, now_s)
+        self.memory = advanced.memory
+        account = self.reporter.before_acting(seen, advanced, now_s)
+        self.reporter.after_acting(account, carried_out(advanced.plan, failed))
+        return advanced
+
+    async def status(self, name: str = "cluster-autoscaler-status") -> dict[str, Any] | None:
+        try:
+            return await self.api.get(CONFIG_MAPS, name, "kube-system")
+        except errors.NotFound:
+            return None
+
+    async def events(self) -> list[dict[str, Any]]:
+        return list((await self.api.list(EVENTS)).items)
+
+
+def objects(**changes: Any) -> wiring.Objects:
+    return wiring.Objects(**changes)

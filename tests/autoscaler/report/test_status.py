@@ -1,0 +1,212 @@
+"""The status: what it says, field by field, and since when."""
+
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from tests.autoscaler.report import recorded
+from tests.autoscaler.report.situations import PEER, carried_out
+from tests.engine.decide import builders
+from tests.engine.decide.builders import NOW_S
+from windlass.autoscaler.act.outcome import Outcome
+from windlass.autoscaler.report import status, status_text
+from windlass.autoscaler.report.status import Condition, GroupStatus, Status
+from windlass.engine import decide, facts
+from windlass.engine.backoff import Backoff
+from windlass.engine.memory import Durable, Memory
+from windlass.engine.observation import Observation
+from windlass.engine.readiness import Readiness
+from windlass.engine.settings import Settings
+from windlass.kube import times
+
+BEFORE = status.initializing(NOW_S - 10)
+
+
+def look(
+    seen: Observation, settings: Settings = PEER, before: Status = BEFORE, memory: Memory | None = None,
+    now_s: float = NOW_S, outcome: Outcome | None = None,
+) -> tuple[Status, decide.Decision]:  # fmt: skip
+    decision = decide.decide(seen, memory or Memory(Durable(loop=5)), settings, now_s)
+    outcome = outcome or carried_out(decision.plan)
+    found = status.describe(seen.groups, seen.group_of_nodes(), decision, outcome, before, now_s)
+    return found, decision
+
+
+def test_the_recorded_situation_gives_the_recorded_text() -> None:
+    now_s = times.parse("2026-11-15T08:23:16Z") + 0.2965
+    healthy_s, grown_s, needed_s = (times.parse(f"2026-11-15T08:{at}Z") for at in ("20:50", "21:00", "22:33"))
+    members = [replace(node, created_s=healthy_s) for node in builders.nodes("md-a", 2)]
+    others = [builders.node("control-plane")]
+    busy = [builders.running(f"busy-{number}", f"md-a-{number}", 3000) for number in range(2)]
+    group = builders.group("MachineDeployment/default/md-a", members, min_size=1)
+    since = {
+        (name, part): (told, at_s)
+        for name in ("", group.id)
+        for part, told, at_s in (
+            ("health", "Healthy", healthy_s),
+            ("scaleUp", "NoActivity", grown_s),
+            ("scaleDown", "NoCandidates", needed_s),
+        )
+    }
+    seen = builders.observe([group], [*members, *others], busy)
+    found, _ = look(seen, before=status.initializing(now_s - 10, since), now_s=now_s)
+    ours, theirs = status_text.spell(found).split("\n"), recorded.STATUS.split("\n")
+    assert ours[:-2] == theirs[:-2]
+    assert ours[-2] == "time: 2026-11-15 08:23:16.2965 +0000 UTC"
+    assert ours[-1] == theirs[-1] == ""
+
+
+@pytest.mark.skipif(not recorded.OUTSIDE.exists(), reason="the recording is not at hand")
+def test_the_transcription_is_the_recording() -> None:
+    config_map = yaml.safe_load((recorded.OUTSIDE / "status.yaml").read_text())
+    assert config_map["data"][status_text.KEY] == recorded.STATUS
+    assert list(config_map["metadata"]["annotations"]) == [status_text.LAST_UPDATED]
+    assert (config_map["metadata"]["namespace"], config_map["metadata"]["name"]) == (
+        "kube-system",
+        "cluster-autoscaler-status",
+    )
+
+
+def test_every_field_that_the_peer_can_show_is_shown() -> None:
+    at_s = times.parse("2023-11-24T04:28:19Z")
+    since_s = times.parse("2023-11-23T14:52:02Z")
+    nodes = Readiness(
+        ready=tuple("abcd"), unready=tuple("ef"), not_started=tuple("ghi"), suspended=("j",), deleted=("k",),
+        unregistered=tuple("lm"), long_unregistered=("n",), resource_unready=("e",),
+    )  # fmt: skip
+    error = facts.InstanceError("OutOfResources", "QUOTA_EXCEEDED", "Quota 'CPUS' exceeded.")
+    group = GroupStatus(
+        "sample", Condition("Healthy", at_s, since_s), nodes, 8, 2, 12, Condition("Backoff", at_s, since_s),
+        Backoff(at_s + 60, 300.0, at_s, error), Condition("CandidatesPresent", at_s, since_s), 2,
+    )  # fmt: skip
+    cluster = status.ClusterStatus(
+        group.health, nodes, Condition("NoActivity", at_s, since_s), group.scale_down, group.candidates
+    )
+    told = yaml.safe_load(status_text.spell(Status(at_s + 0.5467503, cluster, (group,), "TEST_MSG")))
+    seen = {"lastProbeTime": "2023-11-24T04:28:19Z", "lastTransitionTime": "2023-11-23T14:52:02Z"}
+    counts = {
+        "registered": {
+            "total": 11, "ready": 4, "notStarted": 3, "suspended": 1, "beingDeleted": 1,
+            "unready": {"total": 2, "resourceUnready": 1},
+        },
+        "longUnregistered": 1,
+        "unregistered": 2,
+    }  # fmt: skip
+    assert told == {
+        "time": "2023-11-24 04:28:19.54675 +0000 UTC",
+        "message": "TEST_MSG",
+        "autoscalerStatus": "Running",
+        "clusterWide": {
+            "health": {"status": "Healthy", "nodeCounts": counts, **seen},
+            "scaleUp": {"status": "NoActivity", **seen},
+            "scaleDown": {"status": "CandidatesPresent", "candidates": 2, **seen},
+        },
+        "nodeGroups": [
+            {
+                "name": "sample",
+                "health": {
+                    "status": "Healthy", "nodeCounts": counts, "cloudProviderTarget": 8, "minSize": 2, "maxSize": 12,
+                    **seen,
+                },
+                "scaleUp": {
+                    "status": "Backoff",
+                    "backoffInfo": {"errorCode": "QUOTA_EXCEEDED", "errorMessage": "Quota 'CPUS' exceeded."},
+                    **seen,
+                },
+                "scaleDown": {"status": "CandidatesPresent", "candidates": 2, **seen},
+            }
+        ],
+    }  # fmt: skip
+
+
+def test_nothing_is_known_before_the_first_loop() -> None:
+    told = yaml.safe_load(status_text.spell(status.initializing(NOW_S)))
+    nothing = {"lastProbeTime": None, "lastTransitionTime": None}
+    assert told["autoscalerStatus"] == "Initializing"
+    assert told["clusterWide"]["scaleUp"] == told["clusterWide"]["scaleDown"] == nothing
+    assert told["clusterWide"]["health"]["nodeCounts"]["registered"]["total"] == 0
+    assert "nodeGroups" not in told
+    assert "status" not in told["clusterWide"]["health"]
+
+
+def test_a_group_that_was_raised_is_in_progress_at_its_new_size() -> None:
+    found, _ = look(builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 100)]))
+    (group,) = found.groups
+    assert (group.target_size, group.scale_up.status) == (1, "InProgress")
+    assert found.cluster is not None
+    assert found.cluster.scale_up.status == "InProgress"
+    assert group.scale_up.probed_s is None  # a group without nodes is not looked at; the peer says so, too
+
+
+def test_a_raise_that_failed_leaves_the_size_and_backs_off() -> None:
+    error = facts.InstanceError("Other", "cloudProviderError", "x" * 600)
+    seen = builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 100)])
+    found, _ = look(replace(seen, refused={"g": error}))
+    (group,) = found.groups
+    assert (group.target_size, group.scale_up.status) == (0, "Backoff")
+    told = status_text.document(found)["nodeGroups"][0]["scaleUp"]["backoffInfo"]
+    assert told["errorCode"] == "cloudProviderError"
+    assert len(told["errorMessage"]) == 500
+    assert told["errorMessage"].endswith("x<truncated>")
+
+
+def test_unneeded_nodes_are_candidates_of_their_group() -> None:
+    first, second = builders.nodes("a", 2), builders.nodes("b", 1)
+    busy = builders.running("busy", "b-0", 3000)
+    seen = builders.observe([builders.group("a", first), builders.group("b", second)], [*first, *second], [busy])
+    found, _ = look(seen)
+    assert [(group.name, group.scale_down.status, group.candidates) for group in found.groups] == [
+        ("a", "CandidatesPresent", 2),
+        ("b", "NoCandidates", 0),
+    ]
+    assert found.cluster is not None
+    assert found.cluster.candidates == 2
+
+
+def test_since_when_stays_until_it_changes() -> None:
+    members = builders.nodes("g", 1)
+    busy = [builders.running("busy", "g-0", 3000)]
+    group = builders.group("g", members)
+    first, decision = look(builders.observe([group], members, busy))
+    second, decision = look(
+        builders.observe([group], members, busy), before=first, memory=decision.memory, now_s=NOW_S + 10
+    )
+    assert second.groups[0].scale_down == Condition("NoCandidates", NOW_S + 10, NOW_S)
+    third, _ = look(builders.observe([group], members), before=second, memory=decision.memory, now_s=NOW_S + 20)
+    assert third.groups[0].scale_down == Condition("CandidatesPresent", NOW_S + 20, NOW_S + 20)
+    assert third.groups[0].health == Condition("Healthy", NOW_S + 20, NOW_S)
+
+
+def test_a_loop_that_did_not_come_to_scale_down_says_what_the_last_one_found() -> None:
+    members = builders.nodes("g", 2)
+    first, decision = look(builders.observe([builders.group("g", members)], members))
+    broken = [replace(node, conditions=builders.NOT_READY) for node in builders.nodes("g", 8)]
+    seen = builders.observe([builders.group("g", broken)], broken)
+    second, _ = look(seen, before=first, memory=decision.memory, now_s=NOW_S + 10)
+    assert second.cluster is not None
+    assert second.cluster.health.status == "Unhealthy"
+    assert second.cluster.scale_down.probed_s == NOW_S
+    assert second.groups[0].candidates == 2
+
+
+def test_a_restart_goes_on_with_the_times_of_the_text() -> None:
+    members = builders.nodes("g", 1)
+    seen = builders.observe([builders.group("g", members)], members, [builders.running("busy", "g-0", 3000)])
+    first, decision = look(seen)
+    restored = status.initializing(NOW_S + 50, status_text.read_since(status_text.spell(first)))
+    second, _ = look(seen, before=restored, memory=decision.memory, now_s=NOW_S + 60)
+    assert second.groups[0].health == Condition("Healthy", NOW_S + 60, NOW_S)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "nodeGroups: 3", "clusterWide: {health: {status: 1, lastTransitionTime: x}}", "a: 2001-99-99"],
+)
+def test_a_text_that_tells_nothing_is_no_trouble(text: str) -> None:
+    assert status_text.read_since(text) == {}
+
+
+@pytest.mark.parametrize(("fraction", "told"), [(0.0, "12"), (0.5, "12.5"), (0.000001, "12.000001"), (0.25, "12.25")])
+def test_moments_are_spelled_as_go_does(fraction: float, told: str) -> None:
+    assert status_text.spell_time(1_000_212.0 + fraction) == f"1970-01-12 13:50:{told} +0000 UTC"
