@@ -14,12 +14,15 @@ from tests.conformance import (
     balancing,
     budgets,
     cluster_state,
+    clusterapi,
     deletion_budgets,
     drain,
     eligibility,
     equivalence,
     estimator,
     expanders,
+    machinepool,
+    machinepool_stories,
     planner,
     quotas,
     removal,
@@ -59,12 +62,20 @@ RUNNERS: dict[str, Runner] = {
     "removal_simulation": removal.run,
     "backoff": backoff.run,
     "cluster_state": cluster_state.run,
+    "clusterapi": clusterapi.run,
     "deletion_budgets": deletion_budgets.run,
     "eligibility": eligibility.run,
     "planner": planner.run,
     "unneeded": unneeded.run,
+    "machinepool": machinepool.run,
     "taints.json": taints.run,  # by its whole name: the scheduler's vectors have a topic of that name, too
 }
+
+
+def find_runner(path: Path) -> Runner | None:
+    """By its whole name, by its topic, or by what is in it: life stories are named after what happens."""
+    found = RUNNERS.get(path.name) or RUNNERS.get(path.name.split(".")[0])
+    return found or (machinepool_stories.run if machinepool_stories.is_part_of_one(path) else None)
 
 
 def expand(paths: list[Path]) -> list[Path]:
@@ -95,7 +106,7 @@ def main() -> int:
     agreed = total = 0
     for path in expand(arguments.paths):
         topic = path.name.split(".")[0]
-        runner = RUNNERS.get(path.name) or RUNNERS.get(topic)
+        runner = find_runner(path)
         if runner is None:
             missing = count_cases(path)
             print(f"{topic:20} NO RUNNER: {missing} not judged")

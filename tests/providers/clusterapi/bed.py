@@ -188,10 +188,12 @@ class Bed:
         node: bool = True,
         provider_id: bool = True,
         marked: bool = False,
+        finalize: bool = False,
         **status: Any,
     ) -> Json:
-        """A Machine; with a node unless told otherwise."""
-        metadata: Json = {"ownerReferences": [_own(kind, owner, self.version)]}
+        """A Machine; with a node unless told otherwise. With a finalizer it stays while it is being deleted."""
+        metadata: Json = {"finalizers": ["test/stay"]} if finalize else {}
+        metadata |= {"ownerReferences": [_own(kind, owner, self.version)]}
         metadata["annotations"] = {MARK: "long ago"} if marked else {}
         told: Json = {"phase": "Running" if node else "Pending", **status}
         if node:
@@ -225,6 +227,10 @@ class Bed:
     async def remove(self, kind: str, name: str, namespace: str = "default") -> None:
         await self.api.delete(self.resource(kind), name, namespace)
         await self.settle()
+
+    async def begin_deleting(self, machine: str) -> None:
+        """As Cluster API does; the Machine must have a finalizer."""
+        await self.remove("Machine", machine)
 
     async def observe(self, nodes: list[facts.Node] | None = None) -> dict[str, facts.NodeGroup]:
         await self.settle()
