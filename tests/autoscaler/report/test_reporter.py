@@ -1,9 +1,9 @@
 """The reporter on an API server: what ends up there, when, and what happens when it cannot."""
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -231,26 +231,36 @@ def test_a_bug_in_reporting_is_logged_and_stops_nobody(caplog: pytest.LogCapture
     assert "a decision cannot be reported" in caplog.text
 
 
+class Audience:
+    """Waits for one snapshot after another."""
+
+    def __init__(self) -> None:
+        self.is_wanted = True
+        self.given: list[dict[str, Any]] = []
+
+    def offer(self, snapshot: bytes) -> None:
+        self.given.append(msgspec.json.decode(snapshot))
+
+
 def test_a_snapshot_is_what_the_next_loop_sees() -> None:
+    audience = Audience()
+
     async def script(stage: Stage) -> None:
         members = builders.nodes("g", 1)
         pods = [builders.running("runs", "g-0"), builders.pending("fits", 100), builders.pending("big", 64_000)]
-        wanted = stage.reporter.snapshot()
-        failing = stage.reporter.snapshot()
-        assert not wanted.done()
         stage.loop(builders.observe([builders.group("g", members)], members, pods))
-        found = await asyncio.wait_for(wanted, 1)
-        assert failing.done()
-        assert list(found) == [
-            "NodeList", "UnscheduledPodsCanBeScheduled", "StartTimestamp", "EndTimestamp", "TemplateNodes"
-        ]  # fmt: skip
-        (node,) = found["NodeList"]
-        assert node["Node"]["metadata"]["name"] == "g-0"
-        assert [pod["metadata"]["name"] for pod in node["Pods"]] == ["runs"]
-        assert [pod["metadata"]["name"] for pod in found["UnscheduledPodsCanBeScheduled"]] == ["fits"]
-        assert list(found["TemplateNodes"]) == ["g"]
-        lost = stage.reporter.snapshot()
         stage.reporter.loop_failed(RuntimeError("no nodes"))
-        assert (await lost)["Error"] == "no nodes"
+        audience.is_wanted = False
+        stage.loop(QUIET)
 
-    Stage().play(script)
+    Stage(snapshots=audience).play(script)
+    found, failed = audience.given
+    assert list(found) == [
+        "NodeList", "UnscheduledPodsCanBeScheduled", "StartTimestamp", "EndTimestamp", "TemplateNodes"
+    ]  # fmt: skip
+    (node,) = found["NodeList"]
+    assert node["Node"]["metadata"]["name"] == "g-0"
+    assert [pod["metadata"]["name"] for pod in node["Pods"]] == ["runs"]
+    assert [pod["metadata"]["name"] for pod in found["UnscheduledPodsCanBeScheduled"]] == ["fits"]
+    assert list(found["TemplateNodes"]) == ["g"]
+    assert failed["Error"] == "no nodes"

@@ -74,6 +74,7 @@ class Reporter:
         objects: wiring.Objects | None = None,
         reporting: wiring.Reporting | None = None,
         mode: wiring.Mode | None = None,
+        snapshots: snapshotz.Audience | None = None,
     ) -> None:
         self._objects, mode = objects or wiring.Objects(), mode or wiring.Mode()
         reporting = reporting or wiring.Reporting()
@@ -89,7 +90,7 @@ class Reporter:
         self._drains: events.Drains = {}
         self._story: Story | None = None
         self._queued: asyncio.Queue[Occurrence] = asyncio.Queue()
-        self._wanted: list[asyncio.Future[snapshotz.Json]] = []
+        self._snapshots = snapshots
         self._loop_began_s, self._loop_began_monotonic_s = api.clock.now_s(), api.clock.monotonic_s()
 
     # From the start to the end
@@ -135,7 +136,9 @@ class Reporter:
         """A loop has failed."""
         self.metrics.count((counting.Count(f"{families.PEER}errors_total", (counting.type_of(error),)),))
         self._note_duration()
-        self._answer(snapshotz.describe_failure(str(error), self._loop_began_s, self._clock.now_s()))
+        if self._snapshots is not None and self._snapshots.is_wanted:
+            found = snapshotz.describe_failure(str(error), self._loop_began_s, self._clock.now_s())
+            self._snapshots.offer(snapshotz.spell(found))
 
     def before_acting(
         self,
@@ -190,17 +193,12 @@ class Reporter:
         """The priority expander's ConfigMap cannot be used."""
         self._tell((pod_events.tell_invalid_priorities(self._objects.namespace, said),))
 
-    def snapshot(self) -> "asyncio.Future[snapshotz.Json]":
-        """What the next loop sees, for /snapshotz."""
-        wanted: asyncio.Future[snapshotz.Json] = asyncio.get_running_loop().create_future()
-        self._wanted.append(wanted)
-        return wanted
-
     # Inside
 
     def _account_for_loop(self, seen: Observation, decision: decide.Decision, now_s: float) -> Account:
-        if self._wanted:
-            self._answer(snapshotz.describe(seen, decision, self._settings, self._loop_began_s, now_s))
+        if self._snapshots is not None and self._snapshots.is_wanted:
+            found = snapshotz.describe(seen, decision, self._settings, self._loop_began_s, now_s)
+            self._snapshots.offer(snapshotz.spell(found))
         for line in summary.summarize(decision):
             _log.log(verbosity.level(0 if decision.plan else 1), "%s", line)
         known = counting.know(seen, decision.plan)
@@ -265,12 +263,6 @@ class Reporter:
             self.metrics.began(Function.SCALE_UP, now_s)
         if story.scale_down.result not in (ScaleDownResult.NOT_TRIED, ScaleDownResult.IN_COOLDOWN):
             self.metrics.began(Function.SCALE_DOWN, now_s)
-
-    def _answer(self, document: snapshotz.Json) -> None:
-        wanted, self._wanted = self._wanted, []
-        for one in wanted:
-            if not one.done():
-                one.set_result(document)
 
     def _tell(self, said: "Iterator[Occurrence] | events.Occurrences") -> None:
         for event in said:

@@ -3,7 +3,9 @@ decisions see them.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
+
+import msgspec
 
 from windlass.engine import decide, facts
 from windlass.engine.observation import Observation
@@ -13,6 +15,21 @@ from windlass.engine.settings import Settings
 from windlass.kube import times
 
 Json = dict[str, Any]
+
+
+class Audience(Protocol):
+    """Whoever may ask for a snapshot."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Does somebody wait for one? Making it costs time."""
+
+    def offer(self, snapshot: bytes) -> None:
+        """What a loop saw, as JSON."""
+
+
+def spell(document: Json) -> bytes:
+    return msgspec.json.encode(document)
 
 
 def describe(seen: Observation, decision: decide.Decision, settings: Settings, began_s: float, ended_s: float) -> Json:
