@@ -119,7 +119,17 @@ def _began(pid: int) -> str | None:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return None if state in "ZX" else f"{fields[18]} after {_BOOT.read_text().strip()}"
+    if state in "ZX" and not _has_threads(pid):
+        return None
+    return f"{fields[18]} after {_BOOT.read_text().strip()}"
+
+
+def _has_threads(pid: int) -> bool:
+    """Has an ended process threads that are still ending? They hold its ports."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def resident_mb(process: Process) -> float:
