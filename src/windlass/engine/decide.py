@@ -13,10 +13,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from windlass.engine import backoff, disruption, dtypes, facts, health, plan, readiness, repairs, requests, taints
+from windlass.engine import (
+    backoff,
+    disruption,
+    dtypes,
+    facts,
+    health,
+    plan,
+    quiet,
+    readiness,
+    repairs,
+    requests,
+    taints,
+)
 from windlass.engine.drain import by_kind, context
 from windlass.engine.draining import marking
-from windlass.engine.memory import DrainBegun, Durable, Memory, Volatile
+from windlass.engine.memory import DrainBegun, Durable, Memory, Standing, Volatile
 from windlass.engine.observation import Observation
 from windlass.engine.scale_down import cooldown, deletion_budgets, planning, soft_taints
 from windlass.engine.scale_down import scene as scenes
@@ -33,10 +45,16 @@ class Decision:
     plan: plan.Plan
     memory: Memory
     story: Story
+    quiet_until_s: float
+    """Before this time the same observation is decided alike: nothing is ordered, and nothing new is remembered. The
+    time of the decision itself, if it may be decided otherwise at once."""
 
 
 def decide(seen: Observation, memory: Memory, settings: Settings, now_s: float) -> Decision:
-    """One loop."""
+    """One loop. While the last decision stands, and nothing has changed, it is given again."""
+    last = memory.volatile.standing
+    if last is not None and last.holds(seen, memory.durable, settings, now_s):
+        return Decision(last.plan, memory, last.story, last.until_s)
     return _Loop(seen, memory, settings, now_s).run()
 
 
@@ -96,6 +114,7 @@ class _Loop:
                 group.id: group for group in self._seen.groups
             }  # the peer looks at sizes again only after changes
         story = Story(
+            self._now_s,
             found,
             repaired,
             proposals,
@@ -103,7 +122,25 @@ class _Loop:
             self._find_upcoming(found, durable, groups),
             _unhealthy(verdicts),
         )
-        return Decision(tuple(self._plan), Memory(durable, volatile), story)
+        return self._conclude(durable, volatile, story)
+
+    def _conclude(self, durable: Durable, volatile: Volatile, story: Story) -> Decision:
+        """The decision, which stands until time alone would change it."""
+        seen, settings, ordered = self._seen, self._settings, tuple(self._plan)
+        until_s = quiet.find_until_s(
+            seen,
+            story.health,
+            self._nodes,
+            self._group_of,
+            ordered,
+            self._memory.durable,
+            durable,
+            story.scale_down,
+            settings,
+            self._now_s,
+        )
+        standing = Standing(seen, seen.snapshot.generation, durable, settings, ordered, story, until_s)
+        return Decision(ordered, Memory(durable, replace(volatile, standing=standing)), story, until_s)
 
     # Before anything is decided
 
@@ -157,6 +194,7 @@ class _Loop:
         if repaired.stop is repairs.Stop.UNHEALTHY:
             durable = replace(durable, scale_down=durable.scale_down.clear())
         story = Story(
+            self._now_s,
             found,
             repaired,
             (proposing.Proposal(proposing.Result.NOT_TRIED),),
@@ -164,7 +202,7 @@ class _Loop:
             {group: one.nodes for group, one in repaired.upcoming.items()},
             _unhealthy(_verdicts(found)),
         )
-        return Decision(tuple(self._plan), Memory(durable, volatile), story)
+        return self._conclude(durable, volatile, story)
 
     def _resized(self, sizes: repairs.Sizes) -> dict[str, facts.NodeGroup]:
         return {group.id: replace(group, target_size=sizes[group.id].target) for group in self._seen.groups}
@@ -378,8 +416,8 @@ class _Loop:
         for name in going:
             group = self._group_of[name].id
             home = scene.snapshot.nodes.rows[name]  # pods of nodes tried before it may have gone through it in thought
-            rows = [row for row in moves[name].move if scene.snapshot.pods.node_rows[row] == home]
-            self._plan.append(plan.Drain(name, group, tuple(map(scene.snapshot.pods.key, rows))))
+            rows = scene.snapshot.pods.those_on(home, moves[name].move)
+            self._plan.append(plan.Drain(name, group, scene.snapshot.pods.keys(rows)))
             uids = [scene.snapshot.pods.uids[row] for row in rows]
             places = {uid: places_of[uid] for uid in uids if uid in places_of}
             node = scene.snapshot.nodes.facts[home]

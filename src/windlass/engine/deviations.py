@@ -42,6 +42,9 @@ class Deviations:
     recheck_unremovable_nodes: bool = True
     """A node that could not be removed is looked at again as soon as anything about it changed. Off: not for
     --unremovable-node-recheck-timeout, even if what stood in the way has left."""
+    try_all_candidates: bool = True
+    """Every node that might be unneeded is tried in every loop. Off: only so many that those found can be removed
+    within the unneeded time, judging by how fast loops follow each other."""
     recheck_places_before_draining: bool = True
     """Before the first pod of a node is evicted, all must still have a place elsewhere, and none may ask to be let
     finish. Off: they only must still be allowed to leave."""
@@ -71,6 +74,7 @@ NONE = Deviations(
     revert_only_missing_nodes=False,
     isolate_size_fixes=False,
     recheck_unremovable_nodes=False,
+    try_all_candidates=False,
     recheck_places_before_draining=False,
     count_stuck_pods_as_gone=False,
     keep_cordons=False,

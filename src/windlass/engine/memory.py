@@ -7,11 +7,14 @@ backoff. Volatile: losing it costs time, or lets ties fall otherwise, never a de
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.engine import searching
+from windlass.engine import plan, searching
 from windlass.engine.draining.progress import Progress
 from windlass.engine.health import Memory as HealthMemory
+from windlass.engine.observation import Observation
 from windlass.engine.scale_down import cooldown, scene
 from windlass.engine.scale_up.templates import GroupTemplate
+from windlass.engine.settings import Settings
+from windlass.engine.story import Story
 
 VERSION = 1
 """Of the durable part. A reader that finds another one upgrades it, or starts anew where it cannot."""
@@ -52,6 +55,31 @@ class Durable:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """A decision that stands, and what it was made of."""
+
+    seen: Observation
+    generation: int
+    """Of the snapshot, which is the caller's and may have changed since."""
+    durable: Durable
+    settings: Settings
+    plan: plan.Plan
+    story: Story
+    until_s: float
+
+    def holds(self, seen: Observation, durable: Durable, settings: Settings, now_s: float) -> bool:
+        """Would deciding again give the same?"""
+        return (
+            self.story.at_s <= now_s < self.until_s
+            and seen.snapshot is self.seen.snapshot
+            and seen.snapshot.generation == self.generation
+            and (durable is self.durable or durable == self.durable)
+            and (settings is self.settings or settings == self.settings)
+            and (seen is self.seen or seen == self.seen)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Volatile:
     """What may be lost."""
 
@@ -59,6 +87,8 @@ class Volatile:
     """What nodes of a group were like when it last had a good one."""
     pending: searching.Search = field(default_factory=searching.Search)
     removal: searching.Search = field(default_factory=searching.Search)
+    standing: Standing | None = None
+    """The last decision, for as long as it stands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class ScaleDownStory:
 class Story:
     """One loop."""
 
+    at_s: float
+    """When it was decided. What is told of how long something has been so, was so then."""
     health: health.Health
     repairs: repairs.Repairs
     scale_ups: tuple[proposing.Proposal, ...]

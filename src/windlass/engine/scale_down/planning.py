@@ -61,16 +61,18 @@ def look(
     budget: limits.Budget = trials.UNLIMITED,
 ) -> Look:
     """Find out which candidates are unneeded."""
-    pace = state.pace.look(now_s)
+    tries_all = settings.deviations.try_all_candidates
+    pace = state.pace if tries_all else state.pace.look(now_s)
     remembers = not settings.deviations.recheck_unremovable_nodes
     rechecks = eligibility.prune(state.rechecks, scene.snapshot, now_s) if remembers else {}
     leaving = scene.in_progress.nodes
     staying = [name for name in names if name not in leaving]
     checked = eligibility.check(scene.snapshot, staying, scene.group_of, rechecks, settings, now_s, scene.gpu_label)
+    eligible = checked.eligible
     unneeded_time_s = settings.groups.scale_down_unneeded_time_s
     parallelism = settings.scale_down.max_scale_down_parallelism
     enough = candidates.limit_trials(len(state.since), parallelism, unneeded_time_s, pace)
-    tried = trials.simulate(scene, checked.eligible, enough, settings, budget)
+    tried = trials.simulate(scene, eligible, len(eligible) if tries_all else enough, settings, budget)
     since = unneeded.update(state.since, (removal.node_name for removal in tried.removals), now_s)
     if remembers:
         until_s = now_s + settings.scale_down.unremovable_node_recheck_timeout_s
