@@ -14,6 +14,7 @@ import cyclopts
 from windlass import errors
 from windlass.cli.autoscaler import autoscaler
 from windlass.cli.fit import fit
+from windlass.cli.operator import operator
 
 UNUSABLE = 2
 """Exit code for input that cannot be used, flags and files alike."""
@@ -25,6 +26,7 @@ app = cyclopts.App(
 )
 app.command(autoscaler, help_flags=(), version_flags=(), end_of_options_delimiter="")
 app.command(fit, usage="Usage: windlass fit [OPTIONS] FILE...")
+app.command(operator)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from windlass import errors
 from windlass.controllers import controller
 from windlass.runtime import health, leader_election, serving
 
@@ -26,8 +25,6 @@ async def run(
     address: str = "",
 ) -> None:
     """Run controllers until cancelled. Without an election they run at once; without an address nothing is served."""
-    if not controllers:
-        raise errors.InvalidInput("controllers: found none, expected at least one")
     state = health.Health()
     for each in controllers:
         state.ready[each.name] = each.complain

@@ -22,11 +22,17 @@ EVERY: tuple[tuple[str, Make], ...] = (
 )
 
 
-def make(names: str, site: controller.Site, settings: Settings) -> list[controller.Controller]:
-    """Controllers by their names, separated by commas. InvalidInput if there is none of a name."""
-    known = dict(EVERY)
-    wanted = [name for part in names.split(",") if (name := part.strip().replace("-", "_"))]
-    for name in wanted:
+def check(names: str) -> list[str]:
+    """Names of controllers, separated by commas. InvalidInput if there is none of a name, or no name at all."""
+    known = [name for name, _ in EVERY]
+    wanted = list(dict.fromkeys(name for part in names.split(",") if (name := part.strip().replace("-", "_"))))
+    for name in wanted or [""]:
         if name not in known:
             raise errors.InvalidInput(f"controllers: found {name!r}, expected some of {', '.join(known)}")
-    return [known[name](site, settings) for name in dict.fromkeys(wanted)]
+    return wanted
+
+
+def make(names: str, site: controller.Site, settings: Settings) -> list[controller.Controller]:
+    """Controllers by their names, separated by commas."""
+    known = dict(EVERY)
+    return [known[name](site, settings) for name in check(names)]

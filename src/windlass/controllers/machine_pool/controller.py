@@ -22,6 +22,8 @@ from windlass.kube import errors as kube_errors
 from windlass.runtime import workqueue
 
 _RETRY_S = 5.0
+_PACE = workqueue.Settings(first_s=0.25, limit_s=300.0)
+"""What stands in a pool's way is watched, so that asking again and again is seldom what helps."""
 _log = logging.getLogger(__name__)
 
 
@@ -38,7 +40,7 @@ class MachinePools:
         self._site = site
         self._settings = settings
         self._dial = reach
-        self._queue: workqueue.WorkQueue[str] = workqueue.WorkQueue(site.api.clock)
+        self._queue: workqueue.WorkQueue[str] = workqueue.WorkQueue(site.api.clock, _PACE)
         self._measures = measures.Measures(site.measures.registry)
         self._watched: watches.Watches | None = None
         site.measures.watch(self.name, self._queue)

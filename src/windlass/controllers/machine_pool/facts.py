@@ -189,6 +189,7 @@ class Machine:
 
     name: str
     uid: str = ""
+    generation: int = 0
     is_deleting: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)

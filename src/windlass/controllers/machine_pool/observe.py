@@ -204,6 +204,7 @@ def read_machine(body: Json) -> facts.Machine:
     return facts.Machine(
         metadata["name"],
         metadata.get("uid", ""),
+        metadata.get("generation", 0),
         metadata.get("deletionTimestamp") is not None,
         metadata.get("labels") or {},
         metadata.get("annotations") or {},

@@ -87,28 +87,22 @@ def _differs(machine: Machine, wanted: Mapping[str, Any], version: str) -> bool:
 
 def mark(machines: Iterable[Machine]) -> list[MarkMachine]:
     """Say on every Machine whether it is up to date: as long as nobody deletes it, it is."""
-    return [
-        MarkMachine(machine.name, wanted)
-        for machine in machines
-        if not _says(machine, wanted := NOT_UP_TO_DATE if machine.is_deleting else UP_TO_DATE)
-    ]
+    return [MarkMachine(machine.name, wanted) for machine in machines if not _says(machine, wanted := _judge(machine))]
 
 
 def as_marked(machines: Iterable[Machine]) -> list[Machine]:
     """The Machines as they will be once they are marked."""
-    return [
-        dataclasses.replace(machine, up_to_date=NOT_UP_TO_DATE if machine.is_deleting else UP_TO_DATE)
-        for machine in machines
-    ]
+    return [dataclasses.replace(machine, up_to_date=_judge(machine)) for machine in machines]
+
+
+def _judge(machine: Machine) -> Condition:
+    wanted = NOT_UP_TO_DATE if machine.is_deleting else UP_TO_DATE
+    return dataclasses.replace(wanted, observed_generation=machine.generation)
 
 
 def _says(machine: Machine, wanted: Condition) -> bool:
     said = machine.up_to_date
-    return said is not None and (said.status, said.reason, said.message) == (
-        wanted.status,
-        wanted.reason,
-        wanted.message,
-    )
+    return said is not None and dataclasses.replace(said, since="") == wanted
 
 
 def versions(found: Iterable[str]) -> tuple[tuple[str, int], ...]:

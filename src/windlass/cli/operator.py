@@ -1,0 +1,127 @@
+"""`windlass operator`: the controllers, some or all of them, in one process."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from windlass.controllers import registry
+    from windlass.kube import client
+
+_Switch = Parameter(negative=(), show_default=False)
+
+
+def operator(
+    *,
+    controllers: str = "machine_pool",
+    kubeconfig: str = "",
+    context: str = "",
+    namespace: str = "",
+    concurrency: int = 10,
+    metrics_address: str = ":8080",
+    leader_elect: bool = True,
+    leader_elect_namespace: str = "",
+    leader_elect_name: str = "windlass-operator",
+    kube_api_qps: float = 50.0,
+    kube_api_burst: int = 100,
+    machine_pool_rotate_bootstrap_secret: Annotated[bool, _Switch] = False,
+    verbosity: Annotated[int, Parameter(name=["--verbosity", "-v"])] = 0,
+) -> int:
+    """Run controllers until asked to end.
+
+    Controllers are independent of each other; each keeps one kind of object as it should be. machine_pool is Cluster
+    API's MachinePool controller: turn the manager's own off (--feature-gates=MachinePool=false) where it runs.
+
+    Exit code: 0 if it ended when asked to, 1 if it failed or lost its lease, 2 if it could not begin with what it was
+    given.
+
+    Parameters
+    ----------
+    controllers
+        Which ones, separated by commas: machine_pool.
+    kubeconfig
+        The cluster to talk to; otherwise KUBECONFIG, the cluster we run in, or ~/.kube/config.
+    context
+        A context of the kubeconfig; the current one if none is named.
+    namespace
+        Look at this namespace only.
+    concurrency
+        Objects that each controller looks after at the same time.
+    metrics_address
+        Where /metrics, /healthz and /readyz are served, as host:port; empty serves none.
+    leader_elect
+        Of several processes let one lead, and run only while leading.
+    leader_elect_namespace
+        Where the lease is; the namespace of the kubeconfig's context, or the one we run in, if none is named.
+    leader_elect_name
+        What the lease is called.
+    kube_api_qps
+        Calls a second to each API server, in the long run. Zero is no limit.
+    kube_api_burst
+        Calls at once, after a quiet time.
+    machine_pool_rotate_bootstrap_secret
+        Copy a bootstrap config's data secret name whenever it changes, over a user's as well, as Cluster API's own
+        controller does.
+    verbosity
+        As klog has it: 9 shows every call.
+    """
+    # Not before they are needed: `windlass --help` should answer at once.
+    import asyncio
+    import logging
+
+    from windlass import verbosity as levels
+    from windlass.controllers import registry
+    from windlass.controllers.machine_pool import settings
+    from windlass.kube import client, prepare
+    from windlass.runtime import leader_election, shutdown
+
+    logging.basicConfig(level=levels.level(verbosity), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    registry.check(controllers)
+    asked = Asked(
+        controllers,
+        registry.Settings(settings.Settings(rotate_bootstrap_secret=machine_pool_rotate_bootstrap_secret)),
+        namespace,
+        concurrency,
+        metrics_address,
+        (leader_elect_namespace, leader_elect_name) if leader_elect else None,
+    )
+    rate = client.Settings(writer=prepare.Writer("windlass"), qps=kube_api_qps, burst=kube_api_burst)
+    try:
+        return 0 if asyncio.run(shutdown.run(_run(asked, kubeconfig, context, rate))) else 1
+    except leader_election.LeadershipLost as lost:
+        logging.getLogger(__name__).error("%s", lost)
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked for."""
+
+    controllers: str
+    settings: "registry.Settings"
+    namespace: str
+    concurrency: int
+    address: str
+    lease: tuple[str, str] | None
+    """(namespace, name); None: nobody is elected."""
+
+
+async def _run(asked: Asked, kubeconfig: str, context: str, rate: "client.Settings") -> None:
+    import prometheus_client
+
+    from windlass import clock
+    from windlass.controllers import controller, metrics, operator, registry
+    from windlass.kube import access, client
+
+    real = clock.Real()
+    found = access.find(real, kubeconfig, context)
+    measures = metrics.Metrics(prometheus_client.CollectorRegistry())
+    election = None
+    if asked.lease is not None:
+        election = operator.Election(asked.lease[0] or found.namespace, asked.lease[1])
+    async with found.connect() as carrier:
+        api = client.Client(carrier, real, rate)
+        site = controller.Site(api, measures, asked.namespace, asked.concurrency)
+        made = registry.make(asked.controllers, site, asked.settings)
+        await operator.run(made, site, election=election, address=asked.address)
