@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import prometheus_client
 from aiohttp import web
@@ -10,13 +10,19 @@ from aiohttp import web
 from windlass import errors
 from windlass.runtime import health
 
-LIVE_PATHS = ("/healthz", "/livez", "/health-check")
-"""`/health-check` is where Cluster Autoscaler answers."""
+LIVE_PATHS = ("/healthz", "/livez")
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
 
+Write = Callable[[prometheus_client.CollectorRegistry], bytes]
 
-def make_app(state: health.Health, registry: prometheus_client.CollectorRegistry) -> web.Application:
+
+def make_app(
+    state: health.Health,
+    registry: prometheus_client.CollectorRegistry,
+    write: Write = prometheus_client.generate_latest,
+) -> web.Application:
+    """`write` makes the text of /metrics."""
     app = web.Application()
 
     async def answer_live(_: web.Request) -> web.Response:
@@ -27,7 +33,7 @@ def make_app(state: health.Health, registry: prometheus_client.CollectorRegistry
 
     async def answer_metrics(_: web.Request) -> web.Response:
         # Thousands of series take a while to write down: not in the way of a lease that is to be renewed.
-        text = await asyncio.to_thread(prometheus_client.generate_latest, registry)
+        text = await asyncio.to_thread(write, registry)
         return web.Response(body=text, headers={"Content-Type": prometheus_client.CONTENT_TYPE_LATEST})
 
     app.router.add_get(READY_PATH, answer_ready)

@@ -1,0 +1,187 @@
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import aiohttp
+import prometheus_client
+import pytest
+
+from windlass import clock
+from windlass.autoscaler import endpoints
+from windlass.runtime import health, loop, serving
+
+
+class Turns:
+    """A loop whose turns begin and end when the test says so."""
+
+    def __init__(self) -> None:
+        self.time = clock.Virtual()
+        self.loop = loop.Loop("main", self._never, 10.0, self.time)
+        self.activity = health.Activity(self.loop, self.time, 600.0, 900.0, 1200.0)
+
+    def begin(self) -> None:
+        self.loop.begun_at_s = self.time.monotonic_s()
+        self.loop.first_at_s = self.loop.begun_at_s if self.loop.first_at_s is None else self.loop.first_at_s
+
+    def succeed(self) -> None:
+        self.loop.succeeded_at_s = self.time.monotonic_s()
+
+    def rest(self, seconds: float) -> None:
+        self.time.run(self.time.sleep(seconds))
+
+    async def _never(self) -> None:
+        raise NotImplementedError
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    activity: health.Activity, *, snapshots: endpoints.Snapshots | None = None, profiling: bool = False
+) -> AsyncIterator[str]:
+    registry = prometheus_client.CollectorRegistry()
+    prometheus_client.Counter("cluster_autoscaler_errors", "Errors.", registry=registry)
+    app = endpoints.make_app(health.Health(), registry, activity, snapshots=snapshots, profiling=profiling)
+    async with serving.serve("127.0.0.1:0", app) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+async def get(url: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status, await answer.text()
+
+
+def test_a_loop_that_has_not_begun_is_well() -> None:
+    turns = Turns()
+    turns.rest(10_000.0)
+    assert endpoints.complain(turns.activity) == ""
+
+
+def test_the_first_success_may_take_longer() -> None:
+    turns = Turns()
+    turns.begin()
+    turns.rest(1200.0)
+    assert endpoints.complain(turns.activity) == ""
+    turns.rest(1.0)
+    assert endpoints.complain(turns.activity) == (
+        "Error: last activity more 20m1s ago, last success more than 20m1s ago"
+    )
+
+
+def test_a_loop_that_stands_still_is_not_well() -> None:
+    turns = Turns()
+    turns.begin()
+    turns.rest(1.0)
+    turns.succeed()
+    turns.rest(600.0)
+    assert endpoints.complain(turns.activity) == ""
+    turns.rest(0.5)
+    assert endpoints.complain(turns.activity) == (
+        "Error: last activity more 10m0.5s ago, last success more than 10m0.5s ago"
+    )
+    turns.begin()
+    assert endpoints.complain(turns.activity) == ""
+
+
+def test_a_loop_that_only_fails_is_not_well() -> None:
+    turns = Turns()
+    turns.begin()
+    turns.succeed()
+    for _ in range(90):
+        turns.rest(10.0)
+        turns.begin()
+    assert endpoints.complain(turns.activity) == ""
+    turns.rest(10.0)
+    assert endpoints.complain(turns.activity) == (
+        "Error: last activity more 10s ago, last success more than 15m10s ago"
+    )
+
+
+def ask(turns: Turns, *paths: str) -> list[tuple[int, str]]:
+    async def ask_all() -> list[tuple[int, str]]:
+        async with serve(turns.activity) as at:
+            return [await get(at + path) for path in paths]
+
+    return asyncio.run(ask_all())
+
+
+def test_health_is_answered_as_the_peer_answers() -> None:
+    turns = Turns()
+    assert ask(turns, "/health-check") == [(200, "OK")]
+    turns.begin()
+    turns.rest(2000.0)
+    (status, text), (own_status, _), (_, metrics) = ask(turns, "/health-check", "/healthz", "/metrics")
+
+    assert (status, text) == (500, "Error: last activity more 33m20s ago, last success more than 33m20s ago")
+    assert own_status == 200
+    assert "cluster_autoscaler_errors_total 0.0" in metrics
+
+
+async def test_what_was_not_asked_for_is_not_served() -> None:
+    async with serve(Turns().activity) as at:
+        assert (await get(f"{at}/snapshotz"))[0] == 404
+        assert (await get(f"{at}/debug/pprof/"))[0] == 404
+
+
+async def wait_wanted(snapshots: endpoints.Snapshots) -> None:
+    while not snapshots.is_wanted:
+        await asyncio.sleep(0.01)
+
+
+async def test_a_snapshot_is_what_the_next_loop_saw() -> None:
+    snapshots = endpoints.Snapshots()
+    snapshots.offer(b"too early")
+    async with serve(Turns().activity, snapshots=snapshots) as at:
+        for body in ('{"NodeList":[]}', '{"NodeList":null}'):
+            asking = asyncio.create_task(get(f"{at}/snapshotz"))
+            await wait_wanted(snapshots)
+            snapshots.offer(body.encode())
+            snapshots.offer(b"too late")
+            assert await asking == (200, body)
+            assert not snapshots.is_wanted
+
+
+async def test_only_one_may_wait_for_a_snapshot() -> None:
+    snapshots = endpoints.Snapshots()
+    async with serve(Turns().activity, snapshots=snapshots) as at:
+        asking = asyncio.create_task(get(f"{at}/snapshotz"))
+        await wait_wanted(snapshots)
+        status, text = await get(f"{at}/snapshotz")
+        snapshots.offer(b"{}")
+        assert await asking == (200, "{}")
+    assert status == 429
+    assert text == "Another debugging snapshot request is being processed. Concurrent requests not supported"
+
+
+async def test_whoever_waits_for_a_snapshot_is_sent_away_at_the_end() -> None:
+    snapshots = endpoints.Snapshots()
+    async with serve(Turns().activity, snapshots=snapshots) as at:
+        asking = asyncio.create_task(get(f"{at}/snapshotz"))
+        await wait_wanted(snapshots)
+    assert (await asking)[0] == 503
+
+
+async def test_profiles_show_what_the_process_does() -> None:
+    async with serve(Turns().activity, profiling=True) as at:
+        pages = (await get(f"{at}/debug/pprof/"))[1].splitlines()
+        assert pages == ["/debug/pprof/profile", "/debug/pprof/goroutine", "/debug/pprof/heap", "/debug/pprof/cmdline"]
+        status, profile = await get(f"{at}/debug/pprof/profile?seconds=0.1")
+        assert status == 200
+        assert any(line.startswith("MainThread;") and line.split()[-1].isdigit() for line in profile.splitlines())
+        assert "answer_threads" in (await get(f"{at}/debug/pprof/goroutine"))[1]
+        assert "peak resident set: " in (await get(f"{at}/debug/pprof/heap"))[1]
+        assert (await get(f"{at}/debug/pprof/cmdline"))[0] == 200
+
+
+@pytest.mark.parametrize("seconds", ["soon", "0", "-1", "nan", "601"])
+async def test_a_profile_takes_a_sensible_time(seconds: str) -> None:
+    async with serve(Turns().activity, profiling=True) as at:
+        assert await get(f"{at}/debug/pprof/profile?seconds={seconds}") == (
+            400,
+            f"seconds: found '{seconds}', expected more than 0 and at most 600 seconds",
+        )
+
+
+async def test_a_profile_under_way_does_not_hold_up_the_end() -> None:
+    async with serve(Turns().activity, profiling=True) as at:
+        asking = asyncio.create_task(get(f"{at}/debug/pprof/profile?seconds=600"))
+        await asyncio.sleep(0.1)
+    assert (await asking)[0] == 200
