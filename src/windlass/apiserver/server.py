@@ -52,6 +52,15 @@ class Server:
         """The resourceVersion of the last write."""
         return self._core.store.version
 
+    @property
+    def core(self) -> cores.Core:
+        """For controllers that run in the same process and write without a request; they `settle` afterwards."""
+        return self._core
+
+    def settle(self) -> None:
+        """Let the server's own controllers react to what was written past `handle`."""
+        self._react()
+
     def compact(self) -> None:
         """Forget all history, as etcd does every few minutes: older versions are answered 410 from now on."""
         self._core.store.compact()

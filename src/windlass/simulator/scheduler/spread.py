@@ -99,7 +99,7 @@ class PodTopologySpread(Check):
 
 def prepare(pod: Json, cluster: ClusterView) -> Check | None:
     hard = [
-        _read(constraint, pod)
+        read(constraint, pod)
         for constraint in pod["spec"].get("topologySpreadConstraints") or ()
         if constraint["whenUnsatisfiable"] == "DoNotSchedule"
     ]
@@ -111,7 +111,7 @@ def prepare(pod: Json, cluster: ClusterView) -> Check | None:
     return check
 
 
-def _read(constraint: Json, pod: Json) -> Constraint:
+def read(constraint: Json, pod: Json) -> Constraint:
     return Constraint(
         key=constraint["topologyKey"],
         max_skew=constraint["maxSkew"],

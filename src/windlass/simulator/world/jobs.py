@@ -1,0 +1,77 @@
+"""Jobs: pods until enough of them have succeeded; then the job is done and goes after a while, pods and all."""
+
+from typing import Any
+
+from windlass.simulator.world import edit, kinds
+from windlass.simulator.world.api import Change
+from windlass.simulator.world.ownership import Owned
+from windlass.simulator.world.pulse import Pulse
+from windlass.simulator.world.stamps import Stamps
+
+Json = dict[str, Any]
+
+
+class Jobs:
+    """The Job controller, and the one that removes finished jobs."""
+
+    hears = (kinds.JOBS, kinds.PODS)
+
+    def __init__(self, pulse: Pulse) -> None:
+        self._pulse, self._api = pulse, pulse.api
+        self._stamps = Stamps(pulse.api)
+        self._pods = Owned("Job", kinds.PODS)
+        self._due: dict[str, None] = {}
+
+    def react(self, change: Change) -> None:
+        key = self._pods.hear(change)
+        if change.kind == kinds.JOBS:
+            key = change.key
+            if change.now is None:
+                self._stamps.forget(change.obj["metadata"]["uid"])
+        if key is not None:
+            self._due[key] = None
+
+    def act(self) -> bool:
+        due, self._due = self._due, {}
+        for key in due:
+            found = self._api.find(kinds.JOBS, key)
+            if found is not None and not edit.is_deleting(found) and not is_complete(found):
+                self._reconcile(key, found)
+        return bool(due)
+
+    def _reconcile(self, key: str, found: Json) -> None:
+        pods = self._pods.of(found)
+        active = [pod for pod in pods if edit.is_active(pod)]
+        succeeded = sum(1 for pod in pods if pod["status"].get("phase") == "Succeeded")
+        wanted = found["spec"].get("completions", 1) - succeeded
+        if wanted <= 0:
+            self._finish(key, found, succeeded)
+            return
+        missing = min(found["spec"].get("parallelism", 1), wanted) - len(active)
+        for _ in range(missing):
+            self._api.create(kinds.PODS, self._stamps.make(found))
+        self._count(found, {"active": len(active) + max(missing, 0), "succeeded": succeeded})
+
+    def _count(self, found: Json, counts: dict[str, int]) -> None:
+        status = {"startTime": found["metadata"]["creationTimestamp"], **counts}
+        if found.get("status") != status:
+            self._api.update(kinds.JOBS, {**found, "status": status})
+
+    def _finish(self, key: str, found: Json, succeeded: int) -> None:
+        now = self._api.now()
+        condition = {"type": "Complete", "status": "True", "lastTransitionTime": now, "lastProbeTime": now}
+        status = {
+            "startTime": found["metadata"]["creationTimestamp"],
+            "completionTime": now,
+            "succeeded": succeeded,
+            "conditions": [condition],
+        }
+        self._api.update(kinds.JOBS, {**found, "status": status})
+        ttl_s = found["spec"].get("ttlSecondsAfterFinished")
+        if ttl_s is not None:
+            self._pulse.later(ttl_s, lambda: self._api.remove(kinds.JOBS, key))
+
+
+def is_complete(job: Json) -> bool:
+    found = edit.condition_of(job, "Complete")
+    return found is not None and found["status"] == "True"

@@ -1,0 +1,171 @@
+"""Machines: asked of the cloud, joined with their node, and on deletion drained before the cloud takes them back."""
+
+from typing import Any
+
+from windlass.simulator.world import cloud, edit, groups, kinds
+from windlass.simulator.world.api import Change, Refused
+from windlass.simulator.world.pulse import Pulse
+
+Json = dict[str, Any]
+
+DRAIN_RETRY_S = 20.0
+"""How long Cluster API waits before it tries again to evict what a budget protects."""
+
+
+class Machines:
+    """The Machine controller, and a health check where a group has one."""
+
+    hears = (kinds.MACHINES, kinds.NODES, kinds.PODS)
+
+    def __init__(self, pulse: Pulse, cloud_: cloud.Cloud) -> None:
+        self._pulse, self._api, self._cloud = pulse, pulse.api, cloud_
+        self._due: dict[str, None] = {}
+        self._by_node: dict[str, str] = {}
+        self._pods: dict[str, dict[str, None]] = {}
+        self._draining: dict[str, str] = {}
+        """Machines by the node that is being emptied for them."""
+        self.evictions = 0
+        """Pods that were left for Cluster API to evict."""
+        cloud_.tell(self)
+
+    # ── The cloud ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def instance_came(self, instance: cloud.Instance) -> None:
+        machine = self._api.find(kinds.MACHINES, instance.machine)
+        if machine is not None:
+            joined = edit.with_part(machine, "spec", providerID=instance.provider_id)
+            self._set_phase(joined, "Deleting" if edit.is_deleting(machine) else "Provisioned")
+
+    def instance_up(self, instance: cloud.Instance) -> None:
+        """Its node will say so."""
+
+    def instance_down(self, instance: cloud.Instance) -> None:
+        after_s = instance.group.remediate_after_s
+        if after_s is not None:
+            self._pulse.later(after_s, lambda: self._remediate(instance))
+
+    def instance_gone(self, instance: cloud.Instance) -> None:
+        if instance.is_ended_on_purpose:
+            self._api.remove(kinds.NODES, instance.name)
+            self._api.remove(kinds.MACHINES, instance.machine)
+
+    def _remediate(self, instance: cloud.Instance) -> None:
+        machine = self._api.find(kinds.MACHINES, instance.machine)
+        if machine is not None and instance.state != cloud.UP and not edit.is_deleting(machine):
+            now = self._api.now()
+            self._api.update(kinds.MACHINES, edit.with_part(machine, "metadata", deletionTimestamp=now))
+
+    # ── Hearing ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def react(self, change: Change) -> None:
+        match change.kind:
+            case kinds.MACHINES:
+                self._due[change.key] = None
+                if change.now is None:
+                    self._forget(change.key, change.obj)
+            case kinds.NODES:
+                annotations = change.obj["metadata"].get("annotations") or {}
+                if "cluster.x-k8s.io/machine" in annotations and (change.before is None or change.now is None):
+                    self._due[f"{groups.NAMESPACE}/{annotations['cluster.x-k8s.io/machine']}"] = None
+            case kinds.PODS:
+                self._hear_pod(change)
+
+    def _forget(self, key: str, machine: Json) -> None:
+        self._draining.pop(machine["metadata"]["name"], None)
+        self._cloud.terminate(key)
+
+    def _hear_pod(self, change: Change) -> None:
+        node = edit.node_of(change.obj)
+        if not node:
+            return
+        if change.now is None:
+            self._pods.get(node, {}).pop(change.key, None)
+        else:
+            self._pods.setdefault(node, {})[change.key] = None
+        if node in self._draining:
+            self._due[self._draining[node]] = None
+
+    def act(self) -> bool:
+        due, self._due = self._due, {}
+        for key in due:
+            machine = self._api.find(kinds.MACHINES, key)
+            if machine is None:
+                continue
+            if edit.is_deleting(machine):
+                self._delete(key, machine)
+            elif key not in self._cloud.instances and not machine["spec"].get("providerID"):
+                self._launch(key, machine)
+            else:
+                self._join(machine)
+        return bool(due)
+
+    # ── Living ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _launch(self, key: str, machine: Json) -> None:
+        group = self._cloud.groups[machine["metadata"]["labels"][groups.DEPLOYMENT_NAME]]
+        self._cloud.launch(key, machine["metadata"]["name"], group)
+        self._set_phase(machine, "Provisioning")
+
+    def _join(self, machine: Json) -> None:
+        name = machine["metadata"]["name"]
+        status = machine.get("status") or {}
+        if "nodeRef" not in status and self._api.find(kinds.NODES, name) is not None:
+            self._set_phase(machine, "Running", nodeRef={"name": name})
+
+    def _set_phase(self, machine: Json, phase: str, **status: Any) -> None:
+        self._api.update(kinds.MACHINES, edit.with_part(machine, "status", phase=phase, **status))
+
+    # ── Going ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _delete(self, key: str, machine: Json) -> None:
+        if (machine.get("status") or {}).get("phase") != "Deleting":
+            self._set_phase(machine, "Deleting")
+        name = machine["metadata"]["name"]
+        node = self._api.find(kinds.NODES, name)
+        if node is None or not self._drain(key, node):
+            self._draining.pop(name, None)
+            self._cloud.terminate(key)
+            if key not in self._cloud.instances:
+                # Vanished, or never asked for.
+                self._api.remove(kinds.NODES, name)
+                self._api.remove(kinds.MACHINES, key)
+
+    def _drain(self, key: str, node: Json) -> bool:
+        """Empty a node as far as that goes now; is anything left to wait for?"""
+        name = node["metadata"]["name"]
+        if not node["spec"].get("unschedulable"):
+            self._api.update(kinds.NODES, edit.with_part(node, "spec", unschedulable=True))
+        left = [pod for pod in self._pods_on(name) if _must_leave(pod)]
+        if not edit.is_ready(node):
+            # A kubelet that does not answer ends no pod: nobody waits for it.
+            left = [pod for pod in left if not edit.is_deleting(pod)]
+        is_new = name not in self._draining
+        self._draining[name] = key
+        for pod in left:
+            if not edit.is_deleting(pod):
+                self._evict(pod, name, is_new)
+        return bool(left)
+
+    def _pods_on(self, node: str) -> list[Json]:
+        return [pod for key in self._pods.get(node, ()) if (pod := self._api.find(kinds.PODS, key)) is not None]
+
+    def _evict(self, pod: Json, node: str, is_new: bool) -> None:
+        metadata = pod["metadata"]
+        path = f"{self._api.path_of(kinds.PODS, metadata['namespace'])}/{metadata['name']}/eviction"
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": metadata["name"]}}
+        try:
+            self._api.request("POST", path, body)
+            self.evictions += 1
+        except Refused:
+            if is_new:
+                self._pulse.later(DRAIN_RETRY_S, lambda: self._retry(node))
+
+    def _retry(self, node: str) -> None:
+        key = self._draining.pop(node, None)
+        if key is not None:
+            self._due[key] = None
+
+
+def _must_leave(pod: Json) -> bool:
+    owner = edit.controller_of(pod)
+    return not edit.is_finished(pod) and (owner is None or owner["kind"] != "DaemonSet")

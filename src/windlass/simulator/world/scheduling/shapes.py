@@ -1,0 +1,133 @@
+"""Shapes: pods that no filter can tell apart, but for their labels, are asked about once."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from windlass.simulator.scheduler import interpod, ports, queue, requests, spread
+from windlass.simulator.scheduler.cluster import priority_of
+from windlass.simulator.world import daemon_sets
+
+Json = dict[str, Any]
+
+_SEEN = (
+    "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priority", "preemptionPolicy",
+    "containers", "initContainers", "overhead", "resources", "hostNetwork", "hostUsers", "volumes", "nodeName",
+)  # fmt: skip
+"""What filters see of a spec."""
+
+
+@dataclass(slots=True, eq=False)
+class Shape:
+    """All that filters see of a pod but its labels; `example` is the first pod seen."""
+
+    example: Json
+    amounts: requests.Amounts
+    priority: int
+    spread: list[spread.Constraint]
+    together: list[interpod.Term]
+    apart: list[interpod.Term]
+    ports: list[ports.HostPort]
+    has_claims: bool
+    names_nodes: bool
+    """May the verdict differ between nodes that differ by their name only?"""
+    number: int = 0
+    wanted: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(resources,): what the pod asks for, by column."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Do other pods matter only by what they take?"""
+        return not (self.spread or self.together or self.apart)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A pod as the loop sees it."""
+
+    shape: Shape
+    pinned: str
+    """The only node it may go to, as daemon pods have it; empty: any."""
+
+
+class Shapes:
+    """Shapes by what they are made of."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[bytes, Shape] = {}
+        self._by_spec: dict[int, tuple[Json, Seen]] = {}
+
+    def __iter__(self) -> Any:
+        return iter(self._by_key.values())
+
+    def see(self, pod: Json) -> Seen:
+        spec = pod["spec"]
+        # Pods of one owner share their spec until they are bound; it is kept here, so its id stays its own.
+        known = self._by_spec.get(id(spec))
+        if known is None:
+            known = (spec, self._intern(pod))
+            if not known[1].pinned:
+                self._by_spec[id(spec)] = known
+        return known[1]
+
+    def _intern(self, pod: Json) -> Seen:
+        pinned = daemon_sets.pinned_to(pod)
+        if pinned:
+            pod = {**pod, "spec": {**pod["spec"], "affinity": _without_node_affinity(pod["spec"]["affinity"])}}
+        key = _key_of(pod)
+        shape = self._by_key.get(key)
+        if shape is None:
+            shape = self._by_key[key] = _make(pod)
+            shape.number = len(self._by_key)
+        return Seen(shape, pinned)
+
+
+def _without_node_affinity(affinity: Json) -> Json:
+    return {name: value for name, value in affinity.items() if name != "nodeAffinity"}
+
+
+def _key_of(pod: Json) -> bytes:
+    spec = pod["spec"]
+    seen = [spec.get(name) for name in _SEEN]
+    # Terms without a namespace mean the pod's own.
+    place = pod["metadata"]["namespace"] if spec.get("affinity") or spec.get("topologySpreadConstraints") else ""
+    return msgspec.json.encode((place, _own_labels(pod), seen), order="deterministic")
+
+
+def _own_labels(pod: Json) -> Json | None:
+    """Whether a pod counts for its own constraints depends on its labels."""
+    spec = pod["spec"]
+    if not spec.get("topologySpreadConstraints") and not (spec.get("affinity") or {}).get("podAffinity"):
+        return None
+    labels: Json | None = pod["metadata"].get("labels")
+    return labels
+
+
+def _make(pod: Json) -> Shape:
+    spec = pod["spec"]
+    hard = [one for one in spec.get("topologySpreadConstraints") or () if one["whenUnsatisfiable"] == "DoNotSchedule"]
+    text = msgspec.json.encode([spec.get("affinity"), spec.get("nodeSelector")])
+    return Shape(
+        pod,
+        requests.of_pending(pod),
+        priority_of(pod),
+        [spread.read(one, pod) for one in hard],
+        interpod.terms_of(pod, "podAffinity"),
+        interpod.terms_of(pod, "podAntiAffinity"),
+        ports.host_ports(pod),
+        any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in spec.get("volumes") or ()),
+        b"metadata.name" in text or b"kubernetes.io/hostname" in text,
+    )
+
+
+def is_waiting(pod: Json) -> bool:
+    """Is it the loop's to place?"""
+    return (
+        not pod["spec"].get("nodeName")
+        and "deletionTimestamp" not in pod["metadata"]
+        and queue.is_queued(pod)
+        and pod["status"].get("phase") not in ("Succeeded", "Failed")
+    )

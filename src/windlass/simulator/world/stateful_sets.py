@@ -1,0 +1,74 @@
+"""StatefulSets: pods with names that stay, made one after the other and taken away from the end."""
+
+from typing import Any
+
+from windlass.simulator.world import edit, kinds
+from windlass.simulator.world.api import Change
+from windlass.simulator.world.ownership import Owned
+from windlass.simulator.world.pulse import Pulse
+from windlass.simulator.world.stamps import Stamps
+
+Json = dict[str, Any]
+
+
+class StatefulSets:
+    """The StatefulSet controller."""
+
+    hears = (kinds.STATEFUL_SETS, kinds.PODS)
+
+    def __init__(self, pulse: Pulse) -> None:
+        self._api = pulse.api
+        self._stamps = Stamps(pulse.api)
+        self._pods = Owned("StatefulSet", kinds.PODS)
+        self._due: dict[str, None] = {}
+
+    def react(self, change: Change) -> None:
+        key = self._pods.hear(change)
+        if change.kind == kinds.STATEFUL_SETS:
+            key = change.key
+            if change.now is None:
+                self._stamps.forget(change.obj["metadata"]["uid"])
+        if key is not None:
+            self._due[key] = None
+
+    def act(self) -> bool:
+        due, self._due = self._due, {}
+        for key in due:
+            found = self._api.find(kinds.STATEFUL_SETS, key)
+            if found is not None and not edit.is_deleting(found):
+                self._reconcile(found)
+        return bool(due)
+
+    def _reconcile(self, found: Json) -> None:
+        pods = {pod["metadata"]["name"]: pod for pod in self._pods.of(found)}
+        is_ordered = found["spec"].get("podManagementPolicy") != "Parallel"
+        names = [f"{found['metadata']['name']}-{i}" for i in range(found["spec"]["replicas"])]
+        for name in names:
+            pod = pods.pop(name, None)
+            if pod is None:
+                index = {"statefulset.kubernetes.io/pod-name": name}
+                self._api.create(kinds.PODS, self._stamps.make(found, name, index))
+            # The next one waits until this one is up; a pod on its way out keeps its name until it is gone.
+            if is_ordered and (pod is None or not edit.is_ready(pod) or edit.is_deleting(pod)):
+                break
+        self._shrink([pod for name, pod in pods.items() if name not in names], is_ordered)
+        self._count(found)
+
+    def _shrink(self, surplus: list[Json], is_ordered: bool) -> None:
+        last_first = sorted(surplus, key=lambda pod: -int(pod["metadata"]["name"].rpartition("-")[2]))
+        if is_ordered and any(edit.is_deleting(pod) for pod in last_first):
+            return
+        for pod in last_first[:1] if is_ordered else last_first:
+            self._api.delete_pod(pod)
+
+    def _count(self, found: Json) -> None:
+        pods = [pod for pod in self._pods.of(found) if edit.is_active(pod)]
+        ready = sum(map(edit.is_ready, pods))
+        status = {
+            "replicas": len(pods),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "observedGeneration": found["metadata"].get("generation", 0),
+        }
+        if found.get("status") != status:
+            self._api.update(kinds.STATEFUL_SETS, {**found, "status": status})
