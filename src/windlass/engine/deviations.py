@@ -39,6 +39,12 @@ class Deviations:
     isolate_size_fixes: bool = True
     """A wrong size is fixed as far as the provider allows, and the loop goes on. Off: a fix ends the loop for all
     groups, a refused one with an error."""
+    leave_rollouts_alone: bool = True
+    """While the machines of a group are being replaced nothing is deleted of it and its size is not lowered. Off: what
+    did not register or could not be created is, and running machines go in its place."""
+    never_shrink_blindly: bool = True
+    """A group of which it cannot be said which instance goes shrinks only as a whole. Off: one by one, and whichever
+    instance the infrastructure picks goes, not the one that was emptied."""
     recheck_unremovable_nodes: bool = True
     """A node that could not be removed is looked at again as soon as anything about it changed. Off: not for
     --unremovable-node-recheck-timeout, even if what stood in the way has left."""
@@ -73,6 +79,8 @@ NONE = Deviations(
     only_ready_nodes_fulfil_requests=False,
     revert_only_missing_nodes=False,
     isolate_size_fixes=False,
+    leave_rollouts_alone=False,
+    never_shrink_blindly=False,
     recheck_unremovable_nodes=False,
     try_all_candidates=False,
     recheck_places_before_draining=False,

@@ -6,6 +6,9 @@
     3. instances that could not be created are deleted
     4. a target size that has been wrong for too long is lowered to what is there; then the loop is over
 
+A group whose machines are being replaced is left alone, by `leave_rollouts_alone`: a lower size would cost it a machine
+that runs. So is one that cannot choose which instances go, by `never_shrink_blindly`, unless all of them are to go.
+
 The provider refuses to lower a target size below the number of instances, and to delete instances below the minimum.
 That can be foreseen, so it is: a repair that would be refused is told as such, and changes no size. Sizes that the
 repairs lead to are part of the answer, because the rest of the loop goes by them.
@@ -104,7 +107,7 @@ def plan(groups: Collection[NodeGroup], found: Health, chosen: settings.Settings
 
 def _revert(groups: Iterable[NodeGroup], found: Health, sizes: Sizes, chosen: settings.Settings) -> list[Decrease]:
     reverts = []
-    for group in groups:
+    for group in _spare_rollouts(groups, chosen):
         size, by = sizes[group.id], found.groups[group.id].progress.overdue
         if chosen.deviations.revert_only_missing_nodes:
             by = min(by, _count_spare(group, size))
@@ -119,12 +122,12 @@ def _remove_unregistered(
     """Those that have been unregistered longest go first; where only some may go, the others wait."""
     is_forced, since = chosen.health.force_delete_unregistered_nodes, found.memory.unregistered_since
     removals = []
-    for group in groups:
+    for group in _spare_rollouts(groups, chosen):
         size, seen = sizes[group.id], found.groups[group.id].readiness
         doomed = sorted(seen.long_unregistered if seen else (), key=lambda instance: (since[instance], instance))
         allowed = len(doomed) if is_forced else max(min(len(doomed), size.target - group.min_size), 0)
-        if allowed > 0:
-            going = _complete(group, doomed[:allowed], chosen)
+        going = _complete(group, doomed[:allowed], chosen)
+        if going and _is_chosen(group, going, size, chosen):
             removals.append(Removal(group.id, going, is_forced, group.min_size, size))
     return removals
 
@@ -132,10 +135,10 @@ def _remove_unregistered(
 def _remove_uncreated(groups: Iterable[NodeGroup], sizes: Sizes, chosen: settings.Settings) -> list[Removal]:
     is_forced = chosen.health.force_delete_failed_nodes
     removals = []
-    for group in groups:
+    for group in _spare_rollouts(groups, chosen):
         doomed = [provider_id for provider_id, _ in following.find_uncreated(group)]
-        if doomed:
-            going = _complete(group, doomed, chosen)
+        going = _complete(group, doomed, chosen)
+        if going and _is_chosen(group, going, sizes[group.id], chosen):
             removals.append(Removal(group.id, going, is_forced, group.min_size, sizes[group.id]))
     return removals
 
@@ -150,9 +153,18 @@ def _without(groups: Iterable[NodeGroup], removals: Iterable[Removal]) -> Iterat
         yield group
 
 
+def _spare_rollouts(groups: Iterable[NodeGroup], chosen: settings.Settings) -> Iterator[NodeGroup]:
+    return (group for group in groups if not (group.is_rolling_out and chosen.deviations.leave_rollouts_alone))
+
+
+def _is_chosen(group: NodeGroup, going: Sequence[str], size: Size, chosen: settings.Settings) -> bool:
+    """Would these instances be the ones that go?"""
+    return group.can_choose or len(going) >= size.target or not chosen.deviations.never_shrink_blindly
+
+
 def _complete(group: NodeGroup, doomed: Sequence[str], chosen: settings.Settings) -> tuple[str, ...]:
     """A group that is all or nothing loses all its instances with the first."""
-    if settings.for_group(chosen, group.options).zero_or_max:
+    if doomed and settings.for_group(chosen, group.options).zero_or_max:
         return tuple(instance.provider_id for instance in group.instances)
     return tuple(doomed)
 
@@ -162,7 +174,7 @@ def _fix(
 ) -> list[Decrease]:
     """Lower target sizes that nothing has come up to for longer than a node may take, up to the first refusal."""
     fixes = []
-    for group in groups:
+    for group in _spare_rollouts(groups, chosen):
         time_s = settings.for_group(chosen, group.options).max_node_provision_time_s
         size, by = sizes[group.id], _count_excess(found.groups[group.id].wrong_size, time_s, now_s)
         if chosen.deviations.isolate_size_fixes:

@@ -2,7 +2,8 @@
 
 Annotations `delay-deletion.cluster-autoscaler.kubernetes.io/…` hold it for --node-deletion-delay-timeout at most, from
 when it was empty. Nodes of a group are gathered for --node-deletion-batcher-interval, from the first on; those of a
-group that is all or nothing until all of them are ready. No group is led below its minimum.
+group that is all or nothing until all of them are ready. No group is led below its minimum, and none shrinks while
+others than the nodes meant might go.
 """
 
 from collections.abc import Sequence
@@ -39,8 +40,21 @@ def delete(cases: Sequence[Case], situation: Situation) -> None:
         if group is None:
             for case in together:
                 case.fail(Why.GROUP_MISSING)
+        elif (why := _find_obstacle(group, together, situation)) is not None:
+            for case in together:
+                case.fail(why)
         elif not _gather(id, together, cases, situation):
             _delete_together(group, together, situation)
+
+
+def _find_obstacle(group: facts.NodeGroup, ready: Sequence[Case], situation: Situation) -> Why | None:
+    """Why others than these nodes might go if the group shrank now."""
+    chosen = situation.settings.deviations
+    if group.is_rolling_out and chosen.leave_rollouts_alone:
+        return Why.GROUP_ROLLS_OUT
+    if not group.can_choose and chosen.never_shrink_blindly and len(ready) < group.target_size:
+        return Why.CANNOT_CHOOSE
+    return None
 
 
 def _gather(group: str, ready: Sequence[Case], cases: Sequence[Case], situation: Situation) -> bool:

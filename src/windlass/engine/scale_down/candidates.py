@@ -1,7 +1,8 @@
 """Candidates: which nodes could go at all, in which order they are tried, and how many.
 
-Nodes of a group at or below its minimum are no candidates: nothing is said of them. Empty nodes come first, because
-they cost nobody anything; then nodes that were unneeded before, because their time has begun to run.
+Nodes of a group at or below its minimum are no candidates: nothing is said of them. Nor are nodes of a group of which
+nobody can say which node goes when it shrinks: one that is being rolled out, or that cannot choose. Empty nodes come
+first, because they cost nobody anything; then nodes that were unneeded before, because their time has begun to run.
 
 Trying is limited. With N nodes deleted per loop, more than N can be used only in later loops; so N beyond those already
 unneeded are enough, and N to spare. If a node is unneeded for U before it goes and a loop takes I, the nodes of U/I
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from windlass.engine import dtypes, facts, pod_traits
+from windlass.engine import deviations, dtypes, facts, pod_traits
 from windlass.engine.drain import context, rules
 from windlass.engine.drain.outcome import Action
 from windlass.engine.scale_down import kinds
@@ -30,6 +31,19 @@ Occupancy = npt.NDArray[np.int8]
 def above_min(names: Sequence[str], group_of: Mapping[str, facts.NodeGroup]) -> list[str]:
     """The nodes of groups that are larger than they must be."""
     return [name for name in names if (group := group_of.get(name)) and group.target_size > group.min_size]
+
+
+def leave_out_unchosen(
+    names: Sequence[str], group_of: Mapping[str, facts.NodeGroup], chosen: deviations.Deviations
+) -> list[str]:
+    """The nodes that would be the ones to go if their group shrank because of them."""
+    return [name for name in names if _goes_itself(group_of[name], chosen)]
+
+
+def _goes_itself(group: facts.NodeGroup, chosen: deviations.Deviations) -> bool:
+    if group.is_rolling_out:
+        return False
+    return group.can_choose or group.target_size == 1 or not chosen.never_shrink_blindly
 
 
 # ── Order ────────────────────────────────────────────────────────────────────────────────────────────────────────

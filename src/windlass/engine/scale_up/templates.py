@@ -67,7 +67,8 @@ def find_templates(
             found[group.id] = remembered[group.id]
         elif group.template is not None:
             made = _label_as_before(_name(sanitize(group.template), group.id))
-            found[group.id] = GroupTemplate(made, _missing_daemons(made, daemon_sets, frozenset(), force=True))
+            daemons = _missing_daemons(made, daemon_sets, frozenset(), force=True)
+            found[group.id] = GroupTemplate(made, (*group.template_pods, *daemons))
     for node, id in own:
         if id not in found:
             learn(node, id)
