@@ -242,3 +242,23 @@ def test_limits_that_stand_in_the_way_are_counted() -> None:
     skipped = "cluster_autoscaler_skipped_scale_events_count"
     assert value(text, skipped, direction="up", reason="CpuResourceLimit") == 1
     assert value(text, skipped, direction="up", reason="MemoryResourceLimit") == 0
+
+
+def test_removals_are_told_by_how_late_they_come_and_what_kept_them() -> None:
+    settings = builders.choose(PEER, "groups", scale_down_unneeded_time_s=60.0)
+
+    async def script(stage: Stage) -> None:
+        members = builders.nodes("g", 3)
+        busy = builders.running("busy", "g-0", 3000)
+        for _ in range(2):
+            stage.loop(builders.observe([builders.group("g", members, min_size=2)], members, [busy]))
+            await stage.clock.sleep(80)
+        left = [node for node in members if node.name not in stage.memory.durable.drains]
+        stage.loop(builders.observe([builders.group("g", left)], left, [busy]))
+
+    chosen = wiring.Reporting(node_removal_latency_tracking_enabled=True)
+    text = Stage(settings, reporting=chosen).play(script).reporter.metrics.render().decode()
+    late = "cluster_autoscaler_node_removal_latency_seconds"
+    assert value(text, f"{late}_sum", deleted="true", delay_reason="none") == 20
+    assert value(text, f"{late}_count", deleted="true", delay_reason="none") == 1
+    assert value(text, f"{late}_sum", deleted="true", delay_reason="NodeGroupMinSizeReached") == 100

@@ -210,3 +210,18 @@ def test_a_text_that_tells_nothing_is_no_trouble(text: str) -> None:
 @pytest.mark.parametrize(("fraction", "told"), [(0.0, "12"), (0.5, "12.5"), (0.000001, "12.000001"), (0.25, "12.25")])
 def test_moments_are_spelled_as_go_does(fraction: float, told: str) -> None:
     assert status_text.spell_time(1_000_212.0 + fraction) == f"1970-01-12 13:50:{told} +0000 UTC"
+
+
+def test_times_in_messages_are_spelled_as_go_does() -> None:
+    settings = builders.choose(PEER, "groups", max_node_provision_time_s=900.0)
+    members = builders.nodes("g", 1)
+    pods = [builders.running("busy", "g-0", 4000), builders.pending("p", 4000)]
+    asked, decision = look(builders.observe([builders.group("g", members)], members, pods), settings)
+    late = builders.observe([builders.group("g", members, target=2)], members, pods)
+    found, _ = look(late, settings, before=asked, memory=decision.memory, now_s=NOW_S + 900.5)
+    told = status_text.document(found)["nodeGroups"][0]["scaleUp"]
+    assert told["status"] == "Backoff"
+    assert told["backoffInfo"] == {
+        "errorCode": "timeout",
+        "errorMessage": "Scale-up timed out for node group g after 15m0.5s",
+    }

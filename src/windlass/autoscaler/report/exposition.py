@@ -12,8 +12,6 @@ from prometheus_client.samples import Sample
 
 from windlass.autoscaler.report import words
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
 _BESIDES = {"histogram": ("_bucket", "_count", "_sum"), "summary": ("", "_count", "_sum")}
 
 

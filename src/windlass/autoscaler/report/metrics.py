@@ -41,8 +41,8 @@ class Metrics:
             self.count((Count(PEER + name, labels, 0.0),))
 
     def render(self) -> bytes:
-        """What /metrics answers, as `exposition.CONTENT_TYPE`."""
-        return exposition.render(self.registry, _UNTOTALLED)
+        """What /metrics answers."""
+        return write(self.registry)
 
     def read(self, readings: Readings) -> None:
         """Set gauges. Series that a gauge had before and that are not read any more disappear, or are 0."""
@@ -82,6 +82,11 @@ class Metrics:
     def set_aside(self, by_kind: Mapping[str, int]) -> None:
         """Note how many objects of each kind cannot be read."""
         self.read({families.SET_ASIDE.name: {(kind,): float(count) for kind, count in by_kind.items()}})
+
+
+def write(registry: prometheus_client.CollectorRegistry) -> bytes:
+    """The text of a registry in which these metrics are, for `runtime.serving`."""
+    return exposition.render(registry, _UNTOTALLED)
 
 
 def _gauge(one: Family, registry: prometheus_client.CollectorRegistry) -> prometheus_client.Gauge:

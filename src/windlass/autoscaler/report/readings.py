@@ -10,9 +10,10 @@ from windlass.engine.draining.story import ENDED
 from windlass.engine.equivalence import MAX_GROUPS_PER_CONTROLLER
 from windlass.engine.memory import DrainBegun
 from windlass.engine.observation import Observation
+from windlass.engine.scale_down.removal import Unremovable
 from windlass.engine.scale_up import pending
 from windlass.engine.settings import Settings
-from windlass.engine.story import ScaleDownResult, Story
+from windlass.engine.story import ScaleDownResult, ScaleDownStory, Story
 
 Values = Mapping[tuple[str, ...], float]
 """By the values of the labels, in the family's order; `()` where it has none."""
@@ -120,13 +121,22 @@ def _read_scale_down(decision: decide.Decision) -> Readings:
     story = decision.story.scale_down
     if story.look is None:
         return {}
-    kept = (*story.look.kept, *(story.choice.kept if story.choice is not None else ()))
-    reasons = Counter(str(one.reason) for one in kept)
     return _prefix(
         unneeded_nodes_count={(): len(decision.memory.durable.scale_down.since)},
-        unremovable_nodes_count={(reason,): count for reason, count in reasons.items()},
+        unremovable_nodes_count={(str(reason),): count for reason, count in count_kept(story).items()},
         scale_down_in_cooldown={(): story.result is ScaleDownResult.IN_COOLDOWN},
     )
+
+
+def count_kept(story: ScaleDownStory) -> Counter[Unremovable]:
+    """How many nodes cannot go, by reason."""
+    counts: Counter[Unremovable] = Counter()
+    if story.look is not None:
+        counts.update(reason for reason in story.look.eligibility.reasons if reason is not None)
+        counts.update(one.reason for one in story.look.trials.failed if one.reason is not None)
+    if story.choice is not None:
+        counts.update(one.reason for one in story.choice.kept)
+    return counts
 
 
 def _read_groups(groups: Iterable[facts.NodeGroup], decision: decide.Decision, now_s: float) -> Readings:

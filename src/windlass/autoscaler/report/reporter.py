@@ -15,12 +15,22 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass import verbosity
 from windlass.autoscaler import wiring
 from windlass.autoscaler.act.outcome import Outcome
-from windlass.autoscaler.report import counting, events, families, pod_events, readings, snapshotz, status, summary
+from windlass.autoscaler.report import (
+    counting,
+    events,
+    families,
+    latency,
+    pod_events,
+    readings,
+    snapshotz,
+    status,
+    summary,
+)
 from windlass.autoscaler.report.families import Function
 from windlass.autoscaler.report.metrics import Metrics
 from windlass.autoscaler.report.status_writer import StatusWriter
@@ -59,6 +69,7 @@ class Account:
     group_of: Mapping[str, facts.NodeGroup] = field(default_factory=dict)
     gauges: readings.Readings = field(default_factory=dict)
     counts: tuple[counting.Count, ...] = ()
+    latencies: tuple[latency.Latency, ...] = ()
 
 
 class Reporter:
@@ -88,7 +99,10 @@ class Reporter:
         self._writer = StatusWriter(api, self._objects.namespace, self._objects.status_config_map_name)
         self._status = status.initializing(api.clock.now_s())
         self._drains: events.Drains = {}
-        self._story: Story | None = None
+        self._told: Account | None = None
+        """Of the last loop, whole."""
+        self._unneeded: latency.Tracked = {}
+        self._tracks_latency = reporting.node_removal_latency_tracking_enabled
         self._queued: asyncio.Queue[Occurrence] = asyncio.Queue()
         self._snapshots = snapshots
         self._loop_began_s, self._loop_began_monotonic_s = api.clock.now_s(), api.clock.monotonic_s()
@@ -201,7 +215,11 @@ class Reporter:
             self._snapshots.offer(snapshotz.spell(found))
         for line in summary.summarize(decision):
             _log.log(verbosity.level(0 if decision.plan else 1), "%s", line)
-        known = counting.know(seen, decision.plan)
+        if self._told is not None and decision.story is self._told.decision.story:
+            return replace(self._told, decision=decision, now_s=now_s)  # the same of the same, at once
+        known, latencies = counting.know(seen, decision.plan), list[latency.Latency]()
+        if self._tracks_latency:
+            self._unneeded, latencies = latency.track(self._unneeded, seen, decision, self._settings, now_s)
         return Account(
             decision,
             now_s,
@@ -212,6 +230,7 @@ class Reporter:
             seen.group_of_nodes(),
             readings.read_decision(seen, decision, self._settings, now_s),
             tuple(counting.count_decision(decision, known)),
+            tuple(latencies),
         )
 
     def _account_for_drains(self, seen: Observation, advanced: advance.Advanced, now_s: float) -> Account:
@@ -242,16 +261,21 @@ class Reporter:
 
     def _conclude(self, account: Account, decision: decide.Decision, outcome: Outcome) -> None:
         self._tell((*account.told.after, *events.tell_triggered(account.told, outcome)))
-        if decision.story is not self._story:  # one that merely stands was counted when it was made
-            self.metrics.count(account.counts)
-            for labels, kinds in counting.observe_estimates(decision):
-                self.metrics.observe(families.HETEROGENEITY, labels, kinds)
-        self._story = decision.story
+        if self._told is None or decision.story is not self._told.decision.story:
+            self._count_once(account, decision)  # one that merely stands was counted when it was made
+        self._told = account
         self._note_activity(decision.story, account.now_s)
         before = self._status
         self._status = status.describe(account.groups, account.group_of, decision, outcome, before, account.now_s)
         if self._keeps_status:
             self._writer.put(self._status)
+
+    def _count_once(self, account: Account, decision: decide.Decision) -> None:
+        self.metrics.count(account.counts)
+        for labels, kinds in counting.observe_estimates(decision):
+            self.metrics.observe(families.HETEROGENEITY, labels, kinds)
+        for one in account.latencies:
+            self.metrics.observe(families.REMOVAL_LATENCY, one.labels, one.seconds)
 
     def _note_duration(self) -> None:
         self.metrics.took(Function.MAIN, self._clock.monotonic_s() - self._loop_began_monotonic_s)

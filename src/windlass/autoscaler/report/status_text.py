@@ -1,6 +1,7 @@
 """The status as text: the YAML in the ConfigMap's key `status`, field by field as the peer writes it, and back."""
 
 import datetime
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,11 +20,12 @@ from windlass.autoscaler.report.status import (
     truncate,
 )
 from windlass.engine.readiness import NOBODY, Readiness
-from windlass.kube import times
+from windlass.kube import durations, times
 
 KEY = "status"
 LAST_UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
 
+_AFTER_SECONDS = re.compile(r" after ([0-9.]+)s$")
 _UNKNOWN = Condition("", None, None)
 _NOTHING = ClusterStatus(_UNKNOWN, NOBODY, _UNKNOWN, _UNKNOWN, 0)
 
@@ -79,8 +81,13 @@ def _backoff(group: GroupStatus) -> dict[str, str]:
     if group.backoff is None:
         return {}
     error = group.backoff.error
-    told = {"errorCode": error.code, "errorMessage": truncate(error.message)}
+    told = {"errorCode": error.code, "errorMessage": truncate(_AFTER_SECONDS.sub(_respell, error.message))}
     return {key: value for key, value in told.items() if value}
+
+
+def _respell(seconds: re.Match[str]) -> str:
+    """Decisions tell times in seconds; the peer as Go does."""
+    return f" after {durations.spell(float(seconds[1]))}"
 
 
 def _with_candidates(condition: Condition, candidates: int) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The summary: what a loop decided and why, in a line or a few, for the log."""
 
-from collections import Counter
 from collections.abc import Iterator, Sized
 
+from windlass.autoscaler.report import readings
 from windlass.engine import advance, decide, plan
 from windlass.engine.draining.story import Phase
 from windlass.engine.repairs import Stop
@@ -95,8 +95,7 @@ def _tell_kept(story: ScaleDownStory) -> str:
     unneeded = len(story.look.state.since)
     if story.result is ScaleDownResult.IN_COOLDOWN:
         return f"scale-down pauses with {_count(range(unneeded), 'unneeded node')}"
-    kept = (*story.look.kept, *(story.choice.kept if story.choice is not None else ()))
-    reasons = Counter(str(one.reason) for one in kept).most_common(_SHOWN)
+    reasons = readings.count_kept(story).most_common(_SHOWN)
     if not reasons:
         return "no node could go"
     return "nodes stay: " + ", ".join(f"{count} {reason}" for reason, count in reasons)
