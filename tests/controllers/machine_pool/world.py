@@ -45,9 +45,7 @@ def definition(group: str, kind: str, version: str, labels: dict[str, str] | Non
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},
-                    "schema": {
-                        "openAPIV3Schema": {"type": "object", "properties": {"spec": anything, "status": STATUS}}
-                    },
+                    "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}},
                 }
             ],
         },
@@ -139,6 +137,7 @@ class World:
     @contextlib.asynccontextmanager
     async def controlled(self, settings: machine_pool_settings.Settings | None = None) -> AsyncIterator[None]:
         """With the controller running."""
+        self.registry = prometheus_client.CollectorRegistry()
         self.written = Counting(inprocess.InProcess(self.management, self.clock))
         api = client.Client(self.written, self.clock, client.Settings(qps=0, writer=prepare.Writer("windlass")))
         site = controller.Site(api, Metrics(self.registry), workers=2)
@@ -280,3 +279,80 @@ def provider_definitions() -> list[Json]:
         definition(INFRASTRUCTURE, kind, "v1beta1", {f"cluster.x-k8s.io/{contract}": "v1beta1"})
         for kind, contract in kinds.items()
     ]
+
+
+class Stage:
+    """A world with a cluster `work`, and the objects that tests are about."""
+
+    def __init__(self, scene: World) -> None:
+        self.scene = scene
+
+    async def set(self, *, without: tuple[str, ...] = ()) -> None:
+        for each in (*cluster_api_definitions(self.scene.version), *provider_definitions()):
+            if each["spec"]["names"]["kind"] not in without:
+                await self.scene.apply(each)
+        await self.add_cluster("work")
+
+    async def add_cluster(self, name: str, value: bytes | None = None) -> None:
+        await self.scene.apply(
+            {
+                "apiVersion": f"cluster.x-k8s.io/{self.scene.version}",
+                "kind": "Cluster",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {},
+            }
+        )
+        config = kubeconfig(f"http://{name}.example:80") if value is None else value
+        await self.scene.apply(secret(f"{name}-kubeconfig", config))
+
+    async def add_infrastructure(self, name: str, ids: list[str], kind: str = "NewPool", **status: object) -> None:
+        await self.scene.apply(
+            {
+                "apiVersion": f"{INFRASTRUCTURE}/v1beta1",
+                "kind": kind,
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"providerIDList": ids},
+                "status": {"ready": True, "replicas": len(ids), **status},
+            }
+        )
+
+    async def add_pool(
+        self, name: str, replicas: int, *, cluster: str = "work", kind: str = "NewPool", **machine: object
+    ) -> None:
+        reference = {"apiGroup": INFRASTRUCTURE, "kind": kind, "name": name}
+        spec: Json = {
+            "clusterName": cluster,
+            "bootstrap": {"dataSecretName": "own"},
+            "infrastructureRef": reference,
+            "deletion": {"nodeDeletionTimeoutSeconds": 10},
+            **machine,
+        }
+        if self.scene.version == "v1beta1":
+            spec["infrastructureRef"] = {
+                "apiVersion": f"{INFRASTRUCTURE}/v1beta1",
+                "kind": kind,
+                "name": name,
+                "namespace": "default",
+            }
+            del spec["deletion"]
+            spec["nodeDeletionTimeout"] = "10s"
+        await self.scene.apply(
+            {
+                "apiVersion": f"cluster.x-k8s.io/{self.scene.version}",
+                "kind": "MachinePool",
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"clusterName": cluster, "replicas": replicas, "template": {"spec": spec}},
+            }
+        )
+
+    async def add_nodes(self, *names: str, ready: bool = True) -> None:
+        for name in names:
+            await self.scene.apply(node(name, ready=ready))
+
+
+def conditions(pool: Json) -> dict[str, Json]:
+    """All conditions of a pool, of either kind, by type."""
+    status = pool.get("status") or {}
+    new = (status.get("v1beta2") or {}).get("conditions") or ()
+    old = (status.get("deprecated") or {}).get("v1beta1", {}).get("conditions") or ()
+    return {each["type"]: each for each in (*(status.get("conditions") or ()), *new, *old)}

@@ -17,6 +17,8 @@ class Outcome:
     failures: tuple[str, ...] = ()
     is_outdated: bool = False
     """Someone else was faster: the plan was made from what is no longer the case, and is made anew."""
+    is_written: bool = True
+    """What the pool should be, it is: what is told of it is true."""
 
 
 class Hands:
@@ -30,7 +32,7 @@ class Hands:
     async def carry_out(self, wanted: plan.Plan, before: facts.Pool, workload: client.Client | None) -> Outcome:
         """Steps first, then the pool: what it says is then true, or about to be."""
         failures = []
-        is_outdated = False
+        is_outdated = is_written = False
         for step in wanted.steps:
             try:
                 await self._do(step, before, workload)
@@ -42,13 +44,14 @@ class Hands:
                 failures.append(str(error))
         try:
             await self._write(before, _without_progress(wanted.pool, before) if failures else wanted.pool)
+            is_written = True
         except errors.NotFound:
-            pass
+            is_written = True  # gone meanwhile
         except errors.Conflict:
             is_outdated = True
         except errors.KubeError as error:
             failures.append(str(error))
-        return Outcome(tuple(failures), is_outdated)
+        return Outcome(tuple(failures), is_outdated, is_written)
 
     async def _write(self, before: facts.Pool, after: facts.Pool) -> None:
         main, status = report.patch(before, after)

@@ -53,14 +53,13 @@ class MachinePools:
         version = await self._choose_version()
         watched = self._watched = watches.Watches(self._site, self._settings, self._queue, version, self._dial)
         hands = act.Hands(self._site.api, version)
-        told = events.Recorder(self._site.api, names.MACHINE_MANAGER, window_s=0.0)
-        warned = events.Recorder(self._site.api, names.MACHINE_MANAGER)
-        for recorder in (told, warned):
-            watched.following.spawn(recorder.run())
+        # Plans tell what is new, and nothing twice: each event is worth being written.
+        recorder = events.Recorder(self._site.api, names.MACHINE_MANAGER, window_s=0.0)
+        watched.following.spawn(recorder.run())
 
         async def reconcile(key: str) -> float | None:
             with self._site.measures.measure(self.name):
-                return await self._reconcile(key, watched, hands, {"Normal": told, "Warning": warned})
+                return await self._reconcile(key, watched, hands, recorder)
 
         await watched.following.run(reconcile, self._site.workers)
 
@@ -78,7 +77,7 @@ class MachinePools:
             await self._site.api.clock.sleep(_RETRY_S)
 
     async def _reconcile(
-        self, key: str, watched: watches.Watches, hands: act.Hands, recorders: dict[str, events.Recorder]
+        self, key: str, watched: watches.Watches, hands: act.Hands, recorder: events.Recorder
     ) -> float | None:
         body = watched.pools.get(key)
         if body is None:
@@ -97,18 +96,18 @@ class MachinePools:
         plan = decide(seen, self._settings, self._site.api.clock.now_s())
         outcome = await hands.carry_out(plan, before, watched.client_of(before))
         self._measures.show(plan.pool)
-        return self._conclude(key, before, plan, outcome, recorders)
+        return self._conclude(key, before, plan, outcome, recorder)
 
     def _conclude(
-        self, key: str, before: facts.Pool, plan: Plan, outcome: act.Outcome, recorders: dict[str, events.Recorder]
+        self, key: str, before: facts.Pool, plan: Plan, outcome: act.Outcome, recorder: events.Recorder
     ) -> float | None:
         if plan.again_s is not None:
             self._queue.add_after(key, plan.again_s)
+        about = events.About(before.api_version, "MachinePool", before.name, before.namespace, before.uid)
+        for event in plan.events if outcome.is_written else ():
+            recorder.record(about, event.type, event.reason, event.message)
         if outcome.is_outdated:
             return _RETRY_S  # woken as soon as what changed is known; this is for the case that it never is
-        about = events.About(before.api_version, "MachinePool", before.name, before.namespace, before.uid)
-        for event in plan.events:
-            recorders[event.type].record(about, event.type, event.reason, event.message)
         if failures := (*plan.failures, *outcome.failures):
             raise controller.NotYet("; ".join(failures))
         return self._settings.resync_s

@@ -9,6 +9,7 @@ first needed, when the Secret changes, and from time to time while it does not s
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 
 from windlass import clock, errors
 from windlass.controllers.machine_pool import facts, models, observe
-from windlass.kube import access, client, informers, kubeconfig, store, transport
+from windlass.kube import access, client, informers, kubeconfig, prepare, store, transport
 from windlass.kube import errors as kube_errors
 from windlass.kube.resources import SECRETS
 
@@ -24,6 +25,8 @@ _LOOK_S = 1.0
 """How often the state of a connection is looked at."""
 _RETRY_S = 10.0
 """How often a kubeconfig that does not serve is read again."""
+_PROBE_S = 5.0
+"""Time for a cluster that seems to be down to prove that it is not."""
 
 
 class Dial(Protocol):
@@ -111,23 +114,28 @@ class Workload:
             finally:
                 following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
+                if isinstance(self._state, Connected):
+                    self._state = None
 
     async def _watch_over(self, informer: informers.Informer[models.Node], connected: Connected, version: str) -> None:
+        """Say how the cluster is, until it is to be connected to anew."""
         well_s = looked_s = self._api.clock.monotonic_s()
         while True:
             now_s = self._api.clock.monotonic_s()
-            if informer.synced and informer.trouble is None:
+            is_well = informer.synced and informer.trouble is None
+            if is_well:
                 well_s = now_s
                 self._set(connected)
-            elif now_s - well_s > self._grace_s:
-                why = _explain(informer.trouble) if informer.trouble else "no answer"
-                self._set(facts.Unreachable("WorkloadClusterUnreachable", f"workload cluster {self.key}: {why}"))
-            is_down = not isinstance(self._state, Connected)
-            if self._poked.is_set() or (is_down and now_s - looked_s > _RETRY_S):
+            is_overdue = not is_well and now_s - max(well_s, looked_s) > self._grace_s
+            if self._poked.is_set() or is_overdue:
                 self._poked.clear()
                 looked_s = now_s
-                if await self._has_changed(version):
+                # A watch that came back says so only with its next event: who asks knows at once.
+                if await self._has_changed(version) or (is_overdue and await self._answers(connected.client)):
                     return
+            if not is_well and now_s - well_s > self._grace_s:
+                why = _explain(informer.trouble) if informer.trouble else "no answer"
+                self._set(facts.Unreachable("WorkloadClusterUnreachable", f"workload cluster {self.key}: {why}"))
             if not informer.synced:
                 with contextlib.suppress(TimeoutError):
                     await clock.within(self._api.clock, _LOOK_S, informer.wait_synced())
@@ -142,6 +150,14 @@ class Workload:
         except kube_errors.KubeError:
             return False
         return bool(secret["metadata"].get("resourceVersion") != version)
+
+    async def _answers(self, api: client.Client) -> bool:
+        request = dataclasses.replace(prepare.list_page(models.WORKLOAD_NODES, limit=1), timeout_s=_PROBE_S)
+        try:
+            await api.exchange(request)
+        except kube_errors.KubeError:
+            return False
+        return True
 
     def _set(self, state: Look) -> None:
         if state != self._state:
