@@ -83,15 +83,20 @@ def capacity(
     """Int64 (n_rows): how many pods of the shape each of these nodes has room for, by resources alone."""
     checked = fit.checked(snapshot, shape, config)
     here = [(snapshot.nodes.free[column][rows], amount) for column, amount in checked]
-    fits = np.ones(len(snapshot.nodes.alive[rows]), bool)
-    for free, amount in here:
-        fits &= free >= amount
+    return count_room(here, len(snapshot.nodes.alive[rows]))
+
+
+def count_room(free: Sequence[tuple[dtypes.Amounts, int]], rows: int) -> dtypes.Amounts:
+    """Int64 (n_rows): how many pods each row has room for, from (what is free (n_rows,), what a pod takes) of each."""
+    fits = np.ones(rows, bool)
+    for left, amount in free:
+        fits &= left >= amount
     # Dividing is the costly part: only where at least one fits.
     some = np.flatnonzero(fits)
     most = np.full(len(some), _PLENTY)
-    for free, amount in here:
-        np.minimum(most, free[some] // amount, out=most)
-    room = np.zeros(len(fits), dtypes.RESOURCE)
+    for left, amount in free:
+        np.minimum(most, left[some] // amount, out=most)
+    room = np.zeros(rows, dtypes.RESOURCE)
     room[some] = most
     return room
 
@@ -240,6 +245,8 @@ def fill_levels(rows: dtypes.Rows, room: dtypes.Amounts, count: int) -> Placed:
     if count <= 0 or not len(rows):
         return NOWHERE
     low, high = 0, int(min(room.max(initial=0), count))
+    if int(room.sum()) <= count:
+        low = high
     while low < high:
         middle = (low + high + 1) // 2
         if int(np.minimum(room, middle).sum()) <= count:

@@ -5,6 +5,7 @@ name, uid, labels, times, its shape and where it is. `PodTable.fact` puts a pod 
 """
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,6 +105,18 @@ class PodTable:
     def key(self, row: int) -> str:
         """The pod's namespace/name."""
         return f"{self.kind(row).namespace}/{self.names[row]}"
+
+    def keys(self, rows: Sequence[int]) -> tuple[str, ...]:
+        """The namespace/name of each of these pods."""
+        kinds, names = self.kinds, self.names
+        kind_ids = self._kind_ids[list(rows)].tolist()
+        return tuple([f"{kinds[kind].namespace}/{names[row]}" for row, kind in zip(rows, kind_ids, strict=True)])
+
+    def those_on(self, node_row: int, rows: Sequence[int]) -> list[int]:
+        """Those of these pods that are on the node."""
+        chosen = np.array(rows, np.intp)
+        found: list[int] = chosen[self._node_rows[chosen] == node_row].tolist()
+        return found
 
     def kind(self, row: int) -> Kind:
         return self.kinds[self._kind_ids[row]]

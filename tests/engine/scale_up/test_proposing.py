@@ -31,6 +31,7 @@ from windlass.engine.predicates import config
 from windlass.engine.scale_down.removal import Unremovable
 from windlass.engine.scale_up import helping, quotas, similarity
 from windlass.engine.scale_up.proposing import EXECUTION_FAILED, FILTERED_OUT, Groups, Limits, Proposer, Result, Skip
+from windlass.engine.scale_up.prospects import Prospects
 from windlass.engine.scale_up.templates import GroupTemplate
 from windlass.engine.settings import Bounds, GpuBounds, Settings
 
@@ -231,7 +232,7 @@ def test_pods_learn_when_no_expander_wants_any_option() -> None:
     snapshot = snapshots.build([], pods)
     made = {"g": GroupTemplate(node("t"))}
     proposer = Proposer(
-        snapshot,
+        Prospects(snapshot, made, config.DEFAULT),
         Groups([group("g")], made, {}),
         quotas.track(quotas.Bound.MAXIMUM, [], []),
         0,
@@ -239,7 +240,6 @@ def test_pods_learn_when_no_expander_wants_any_option() -> None:
         ("price",),
         chain.Situation(np.random.default_rng(0), pricing=pricing.PriceTable()),  # it knows no price of such a node
         similarity.choose_comparator((), (), similarity.Ratios(0.015, 0.05, 0.05)),
-        config.DEFAULT,
     )
     proposal = proposer.propose(helping.alike_pods(snapshot, snapshot.waiting(), WINDLASS))
     assert (proposal.result, proposal.increases) == (Result.NO_OPTIONS, ())

@@ -60,16 +60,16 @@ def estimate(
     With `fastpath`, the group that gains most goes last and is counted by division instead of being packed. With
     `scatter`, open nodes are searched from a random one for every pod, as the peer does.
     """
-    order = _order(groups, template)
-    divided = _best_to_divide(snapshot, groups, order, template) if fastpath else None
+    in_order = order(groups, template)
+    divided = _best_to_divide(snapshot, groups, in_order, template) if fastpath else None
     if divided is not None:
-        order = [number for number in order if number != divided] + [divided]
+        in_order = [number for number in in_order if number != divided] + [divided]
     placed = [0] * len(groups)
     packing = Packing(snapshot, template, limiter, config, scatter)
     snapshot.fork()
     try:
         may_open = True
-        for number in order:
+        for number in in_order:
             group = groups[number]
             placed[number] = packing.fill_open_nodes(group.shape, group.count)
             rest = group.count - placed[number]
@@ -82,16 +82,17 @@ def estimate(
     return Estimate(packing.nodes_with_pods, tuple(placed), limiter.stopped_by)
 
 
-def _order(groups: Sequence[PodGroup], template: Template) -> list[int]:
+def order(groups: Sequence[PodGroup], template: Template) -> list[int]:
+    """The order in which groups are packed."""
     requests = [dict(group.shape.spec.requests) for group in groups]
     allocatable = dict(template.node.allocatable)
-    order = ordering.sort_decreasing(
+    found = ordering.sort_decreasing(
         np.array([amounts.get(facts.CPU, 0) for amounts in requests], dtypes.RESOURCE),
         np.array([amounts.get(facts.MEMORY, 0) for amounts in requests], dtypes.RESOURCE),
         allocatable.get(facts.CPU, 0),
         allocatable.get(facts.MEMORY, 0),
     )
-    return [int(number) for number in order]
+    return [int(number) for number in found]
 
 
 class Packing:

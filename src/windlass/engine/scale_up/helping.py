@@ -13,7 +13,7 @@ from windlass.engine import dtypes, equivalence, facts, gpus, placing, pod_trait
 from windlass.engine.expanders import chain
 from windlass.engine.observation import Observation
 from windlass.engine.pods import Kind
-from windlass.engine.scale_up import balancing, pending, proposing, quotas, similarity
+from windlass.engine.scale_up import balancing, pending, proposing, prospects, quotas, similarity
 from windlass.engine.settings import Settings
 from windlass.engine.snapshot import Snapshot
 
@@ -124,8 +124,8 @@ def _salvo(
 ) -> Iterator[proposing.Proposal]:
     """Round after round: what one round asks for is there for the next, with the pods that it helps."""
     left = list(helpless)
+    proposer = make_proposer(seen, snapshot, groups, settings, rng)
     while True:
-        proposer = make_proposer(seen, snapshot, groups, settings, rng)
         proposal = proposer.propose(alike_pods(snapshot, left, settings))
         yield proposal
         helped = set(proposal.helped)
@@ -133,6 +133,10 @@ def _salvo(
         if proposal.result is not proposing.Result.SUCCESSFUL or not helped or not left:
             return
         groups = _take_for_granted(snapshot, groups, proposal, settings)
+        if any(quotas.is_virtual(groups.templates[one.group.id].node.labels) for one in proposal.increases):
+            proposer = make_proposer(seen, snapshot, groups, settings, rng)  # such nodes are asked for, but not counted
+        else:
+            proposer = proposer.go_on(groups, sum(increase.added for increase in proposal.increases))
 
 
 def _take_for_granted(
@@ -180,7 +184,7 @@ def make_proposer(
     ]
     up = settings.scale_up
     return proposing.Proposer(
-        snapshot,
+        prospects.Prospects(snapshot, groups.templates, settings.filters),
         groups,
         quotas.track(quotas.Bound.MAXIMUM, [maximum(settings)], nodes, count_with_gpus(seen)),
         len(nodes),
@@ -200,7 +204,6 @@ def make_proposer(
                 up.memory_difference_ratio, up.max_allocatable_difference_ratio, up.max_free_difference_ratio
             ),
         ),
-        settings.filters,
     )
 
 

@@ -8,15 +8,13 @@ import enum
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from windlass.engine import facts, predicates, shapes
+from windlass.engine import facts, shapes
 from windlass.engine.estimator import binpacking, limits
 from windlass.engine.expanders import chain
 from windlass.engine.expanders.option import Helped, Option
-from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.scale_up import balancing, quotas, similarity
+from windlass.engine.scale_up.prospects import Prospects
 from windlass.engine.scale_up.templates import GroupTemplate
-from windlass.engine.snapshot import Snapshot
-from windlass.engine.verdict import Refusal
 
 
 class Result(enum.StrEnum):
@@ -102,11 +100,11 @@ class Groups:
 
 
 class Proposer:
-    """One scale-up on one snapshot, which is left as it was found."""
+    """One scale-up."""
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        prospects: Prospects,
         groups: Groups,
         tracker: quotas.Tracker,
         node_count: int,
@@ -114,17 +112,24 @@ class Proposer:
         expanders: Sequence[str],
         situation: chain.Situation,
         similar: similarity.Comparator,
-        config: FilterConfig,
     ) -> None:
-        self._snapshot, self._groups, self._tracker = snapshot, groups, tracker
-        self._node_count, self._bounds, self._config = node_count, bounds, config
+        self._prospects, self._groups, self._tracker = prospects, groups, tracker
+        self._node_count, self._bounds = node_count, bounds
         self._expanders, self._situation, self._similar = expanders, situation, similar
         self._by_id = {group.id: group for group in groups.all}
+
+    def go_on(self, groups: Groups, added: int) -> "Proposer":
+        """The proposer of the next round, with so many nodes more that the tracker has counted already."""
+        nodes = self._node_count + added
+        situation = replace(self._situation, cluster_nodes=nodes)
+        return Proposer(
+            self._prospects, groups, self._tracker, nodes, self._bounds, self._expanders, situation, self._similar
+        )
 
     def propose(self, pending: Sequence[Alike]) -> Proposal:
         """The best way to help the pending pods in this loop."""
         valid, skipped = self._sort_out_groups()
-        schedulable = {group.id: self._accepted_by(group, pending) for group in valid}
+        schedulable = self._ask(valid, pending)
         options = [option for group in valid if (option := self._expand(group, schedulable)) is not None]
         if not options:
             return Proposal(Result.NO_OPTIONS, remaining=_refused(pending), skipped=skipped)
@@ -202,34 +207,22 @@ class Proposer:
             for exceeded in answer.exceeded
         )
 
-    def _accepted_by(self, group: facts.NodeGroup, pending: Sequence[Alike]) -> list[int]:
-        """Positions of the pending pods that a new, empty node of the group would take."""
-        template = self._groups.templates[group.id]
-        snapshot = self._snapshot
-        shapes_on_it = [snapshot.shape_of(pod) for pod in template.pods]
-        snapshot.fork()
-        (row,) = snapshot.append(template.node, [template.node.name])
-        for shape in shapes_on_it:
-            snapshot.place(shape, row)
-        refusals: dict[int, Refusal | None] = {}
-        accepted: list[int] = []
-        for position, alike in enumerate(pending):
-            if alike.shape.id not in refusals:
-                refusals[alike.shape.id] = self._refusal(alike.shape, row)
-            refusal = refusals[alike.shape.id]
-            if refusal is None:
-                alike.accepted.append(group.id)
-                accepted.append(position)
-            else:
-                alike.rejected[group.id] = tuple(refusal.texts)
-        snapshot.revert()
+    def _ask(self, groups: Sequence[facts.NodeGroup], pending: Sequence[Alike]) -> dict[str, list[int]]:
+        """Positions of the pending pods that a new, empty node of each group would take."""
         self._pending = pending
+        wanted = {alike.shape.id: alike.shape for alike in pending}
+        found = self._prospects.ask([group.id for group in groups], wanted.values())
+        accepted: dict[str, list[int]] = {}
+        for group, answers in found.items():
+            accepted[group] = []
+            for position, alike in enumerate(pending):
+                reasons = answers[alike.shape.id]
+                if reasons:
+                    alike.rejected[group] = reasons
+                else:
+                    alike.accepted.append(group)
+                    accepted[group].append(position)
         return accepted
-
-    def _refusal(self, shape: shapes.Shape, row: int) -> Refusal | None:
-        if predicates.feasible(self._snapshot, shape, self._config)[row]:
-            return None
-        return predicates.judge(self._snapshot, shape, self._config)[row]
 
     def _expand(self, group: facts.NodeGroup, schedulable: Mapping[str, list[int]]) -> Option | None:
         """What growing this group would take and bring; None if it helps nobody."""
@@ -242,12 +235,10 @@ class Proposer:
             binpacking.PodGroup(self._pending[position].shape, len(self._pending[position].rows))
             for position in positions
         ]
-        estimate = binpacking.estimate(
-            self._snapshot,
+        estimate = self._prospects.estimate(
+            group.id,
             pod_groups,
-            binpacking.Template(template.node, tuple(self._snapshot.shape_of(pod) for pod in template.pods)),
             self._limiter(group, similar),
-            self._config,
             fastpath=self._bounds.fastpath,
             scatter=self._situation.rng if self._bounds.scatter else None,
         )

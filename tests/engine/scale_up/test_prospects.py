@@ -1,0 +1,81 @@
+"""Prospects: what is asked for many groups at once, and kept, is what each group alone would say at any time."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests import strategies
+from tests.builders import node, pod, term
+from tests.conformance import objects
+from tests.strategies import Json, Objects
+from windlass.autoscaler.observe import cluster
+from windlass.autoscaler.observe import snapshot as observed
+from windlass.engine import facts, predicates, shapes
+from windlass.engine import snapshot as snapshots
+from windlass.engine.estimator import binpacking, limits
+from windlass.engine.predicates import config
+from windlass.engine.scale_up.prospects import Answers, Prospects
+from windlass.engine.scale_up.templates import GroupTemplate
+from windlass.engine.snapshot import Snapshot
+
+
+def ask_plainly(snapshot: Snapshot, template: GroupTemplate, wanted: list[shapes.Shape]) -> Answers:
+    """One new node of one group, one shape after the other."""
+    snapshot.fork()
+    (row,) = snapshot.append(template.node, [template.node.name])
+    for one in template.pods:
+        snapshot.place(snapshot.shape_of(one), row)
+    refusals = {shape.id: predicates.judge(snapshot, shape, config.DEFAULT)[row] for shape in wanted}
+    snapshot.revert()
+    return {number: () if refusal is None else tuple(refusal.texts) for number, refusal in refusals.items()}
+
+
+@given(
+    strategies.clusters(nodes=4, bound=6, pending=4),
+    st.lists(st.tuples(strategies.node("t"), strategies.pod("daemon")), min_size=1, max_size=4),
+)
+@strategies.examples(80)
+def test_answers_are_those_of_each_group_alone_in_every_round(found: Objects, drawn: list[tuple[Json, Json]]) -> None:
+    snapshot = observed.build(cluster.read([*found.all, *found.pending]))
+    templates = {
+        f"g{number}": GroupTemplate(
+            objects.node({**raw, "metadata": {**raw["metadata"], "name": f"t{number}"}}), (objects.pod(daemon),)
+        )
+        for number, (raw, daemon) in enumerate(drawn)
+    }
+    for one in templates.values():
+        snapshot.shape_of(one.pods[0])
+    waiting = snapshot.waiting()
+    wanted = [snapshot.shape_of_row(row) for row in waiting]
+    prospects = Prospects(snapshot, templates, config.DEFAULT)
+    snapshot.fork()
+    for row in [None, *waiting]:  # round after round, with one more pod placed
+        if row is not None and snapshot.nodes.count:
+            snapshot.bind(row, 0)
+        expected = {group: ask_plainly(snapshot, template, wanted) for group, template in templates.items()}
+        assert prospects.ask(list(templates), wanted) == expected
+
+
+def test_pods_that_come_with_one_groups_node_say_nothing_of_another_groups() -> None:
+    jealous = pod("daemon", spec=facts.PodSpec(anti_affinity=(term(facts.ZONE, app="a"),)))
+    snapshot = snapshots.build([], [pod("p", labels={"app": "a"})])
+    snapshot.shape_of(jealous)
+    templates = {"g": GroupTemplate(node("t", zone="x"), (jealous,)), "h": GroupTemplate(node("u", zone="x"))}
+    shape = snapshot.shape_of_row(snapshot.waiting()[0])
+    answers = Prospects(snapshot, templates, config.DEFAULT)
+    snapshot.fork()
+    assert {group: bool(found[shape.id]) for group, found in answers.ask(["g", "h"], [shape]).items()} == {
+        "g": True,
+        "h": False,
+    }
+
+
+def test_an_estimate_is_made_anew_once_something_keeps_its_pods_away() -> None:
+    jealous = pod("j", spec=facts.PodSpec(anti_affinity=(term(facts.ZONE, app="a"),)))
+    snapshot = snapshots.build([node("a", zone="x")], [pod("p", labels={"app": "a"}, cpu=3000), jealous])
+    row, jealous_row = snapshot.waiting()
+    prospects = Prospects(snapshot, {"g": GroupTemplate(node("t", zone="x"))}, config.DEFAULT)
+    pods = [binpacking.PodGroup(snapshot.shape_of_row(row), 3)]
+    assert prospects.estimate("g", pods, limits.Limiter([])) == binpacking.Estimate(3, (3,))
+    snapshot.fork()
+    snapshot.bind(jealous_row, 0)
+    assert prospects.estimate("g", pods, limits.Limiter([])) == binpacking.Estimate(0, (0,))
