@@ -9,13 +9,12 @@ from tests.autoscaler.report.situations import NOW_S, PEER, carried_out
 from tests.kube.faulty import Faulty
 from windlass import clock
 from windlass.apiserver import inprocess, server
-from windlass.autoscaler import wiring
 from windlass.autoscaler.report import Reporter
 from windlass.engine import advance, decide, plan
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
-from windlass.kube import client, errors, resources
+from windlass.kube import client, errors, resources, transport
 
 CONFIG_MAPS, EVENTS = resources.CONFIG_MAPS.untyped(), resources.EVENTS.untyped()
 
@@ -28,7 +27,9 @@ class Stage:
         self.settings, self.memory = settings, Memory()
         carrier = inprocess.InProcess(server.Server(self.clock), self.clock)
         self.faults = Faulty(carrier, random.Random(1))
-        self.api = client.Client(self.faults, self.clock, client.Settings(qps=0))
+        self.calls: list[tuple[str, str]] = []
+        """Method and path of every request."""
+        self.api = client.Client(self, self.clock, client.Settings(qps=0))
         self._wired = wired
 
     def play(self, script: Callable[["Stage"], Awaitable[None]]) -> "Stage":
@@ -67,6 +68,10 @@ class Stage:
         self.reporter.after_acting(account, carried_out(advanced.plan, failed))
         return advanced
 
+    async def send(self, request: transport.Request) -> transport.Response:
+        self.calls.append((request.method, request.path))
+        return await self.faults.send(request)
+
     async def status(self, name: str = "cluster-autoscaler-status") -> dict[str, Any] | None:
         try:
             return await self.api.get(CONFIG_MAPS, name, "kube-system")
@@ -75,7 +80,3 @@ class Stage:
 
     async def events(self) -> list[dict[str, Any]]:
         return list((await self.api.list(EVENTS)).items)
-
-
-def objects(**changes: Any) -> wiring.Objects:
-    return wiring.Objects(**changes)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -262,3 +263,12 @@ def test_removals_are_told_by_how_late_they_come_and_what_kept_them() -> None:
     assert value(text, f"{late}_sum", deleted="true", delay_reason="none") == 20
     assert value(text, f"{late}_count", deleted="true", delay_reason="none") == 1
     assert value(text, f"{late}_sum", deleted="true", delay_reason="NodeGroupMinSizeReached") == 100
+
+
+def test_metrics_of_our_own_are_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "outside.md").read_text()
+    own = [family for family in families.FAMILIES if family.name.startswith(families.OWN)]
+    assert own
+    for family in own:
+        labels = ", ".join(f"`{label}`" for label in family.labels)
+        assert f"| `{family.name}` | {family.kind} | {labels}{' ' if labels else ''}|" in page

@@ -206,6 +206,22 @@ def test_many_loops_in_a_row_write_the_status_now_and_then() -> None:
     Stage().play(script)
 
 
+def test_no_rights_are_needed_but_those_that_the_peer_has() -> None:
+    async def script(stage: Stage) -> None:
+        stage.calls.clear()
+        await stage.reporter.start()
+        for _ in range(40):
+            stage.loop(NONE_FITS)
+            await stage.clock.sleep(10)
+        stage.loop(ONE_WAITS)
+        await stage.reporter.close()
+
+    rights = {"configmaps": {"GET", "POST", "PUT", "DELETE"}, "events": {"POST", "PATCH"}}
+    used = {(path.split("/")[5], method) for method, path in Stage().play(script).calls}
+    assert {("configmaps", "PUT"), ("configmaps", "DELETE"), ("events", "POST"), ("events", "PATCH")} <= used
+    assert all(method in rights[resource] for resource, method in used)
+
+
 def test_errors_are_counted_by_type() -> None:
     async def script(stage: Stage) -> None:
         stage.reporter.begin_loop()

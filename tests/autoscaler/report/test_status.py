@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import hypothesis
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.autoscaler.report import recorded
 from tests.autoscaler.report.situations import PEER, carried_out
@@ -225,3 +228,34 @@ def test_times_in_messages_are_spelled_as_go_does() -> None:
         "errorCode": "timeout",
         "errorMessage": "Scale-up timed out for node group g after 15m0.5s",
     }
+
+
+CONDITIONS = st.builds(
+    Condition, st.sampled_from(["Healthy", "Unhealthy", "NoActivity"]), st.just(NOW_S), st.integers(0, 2**31).map(float)
+)
+
+
+MESSAGES = st.text(max_size=600).filter(lambda text: not text.endswith("s"))
+
+
+@hypothesis.settings(deadline=None, max_examples=40)
+@given(names=st.lists(st.text(min_size=1), unique=True, max_size=4), message=MESSAGES, data=st.data())
+def test_whatever_names_and_messages_hold_the_text_can_be_read_back(
+    names: list[str], message: str, data: st.DataObject
+) -> None:
+    waiting = Backoff(NOW_S, 1.0, NOW_S, facts.InstanceError("Other", "code", message))
+    groups = tuple(
+        GroupStatus(
+            name, data.draw(CONDITIONS), Readiness(), 1, 0, 9, data.draw(CONDITIONS), waiting, data.draw(CONDITIONS), 0
+        )
+        for name in names
+    )  # fmt: skip
+    text = status_text.spell(Status(NOW_S, None, groups))
+    told = yaml.safe_load(text).get("nodeGroups", [])
+    assert [group["name"] for group in told] == names
+    messages = [group["scaleUp"]["backoffInfo"].get("errorMessage", "") for group in told]
+    assert messages == [status.truncate(message)] * len(names)
+    since = status_text.read_since(text)
+    for group in groups:
+        parts = {"health": group.health, "scaleUp": group.scale_up, "scaleDown": group.scale_down}
+        assert all(since[group.name, part] == (one.status, one.since_s) for part, one in parts.items())

@@ -70,6 +70,12 @@ def about_nodes(seen: Observation, mentioned: plan.Plan) -> dict[str, About]:
     return {name: about_node(table.facts[table.rows[name]]) for name in sorted(names) if name in table.rows}
 
 
+def tell_leading(namespace: str, lease: str, who: str, leads: bool) -> Occurrence:
+    """Someone became the leader, or is no longer."""
+    about = About("coordination.k8s.io/v1", "Lease", lease, namespace)
+    return Occurrence(about, NORMAL, "LeaderElection", f"{who} {'became leader' if leads else 'stopped leading'}")
+
+
 # ── A decision ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 

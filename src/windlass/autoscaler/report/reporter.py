@@ -203,6 +203,10 @@ class Reporter:
         """Memory was saved in so many bytes."""
         self.metrics.read({families.MEMORY_BYTES.name: {(): float(size_bytes)}})
 
+    def leading(self, namespace: str, lease: str, who: str, leads: bool = True) -> None:
+        """This process became the leader, or is no longer."""
+        self._tell((events.tell_leading(namespace, lease, who, leads),))
+
     def priorities_invalid(self, said: str) -> None:
         """The priority expander's ConfigMap cannot be used."""
         self._tell((pod_events.tell_invalid_priorities(self._objects.namespace, said),))

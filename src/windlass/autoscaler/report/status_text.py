@@ -127,7 +127,17 @@ class _Dumper(yaml.SafeDumper):
     """Writes as Go's does."""
 
 
-_Dumper.add_representer(_Time, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"'))
+def _quote(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Plain, unless a character would be taken for a break of the line."""
+    return dumper.represent_str(text) if text.isprintable() else _quote(dumper, text)
+
+
+_Dumper.add_representer(_Time, _quote)
+_Dumper.add_representer(str, _represent)
 
 
 def _time(at_s: float | None) -> _Time | None:
