@@ -9,11 +9,13 @@ influence on a decision, a wait that the loop would feel, a failure that the loo
     families.py       every metric; readings and counting their values; metrics the registry; exposition the text
     snapshotz.py      what a loop saw
     summary.py        what a loop did, in words
+    accounts.py       all that is to be said of a decision, as one value
     reporter.py       the one whom the loop tells
 
 Imitate `repair_events.py` for a new event, `readings.py` for a new gauge.
 """
 
-from windlass.autoscaler.report.reporter import Account, Reporter
+from windlass.autoscaler.report.accounts import Account
+from windlass.autoscaler.report.reporter import Reporter
 
 __all__ = ["Account", "Reporter"]

@@ -14,13 +14,14 @@ server is written by `run`, in the background. A failure to report is logged, an
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 from windlass import verbosity
 from windlass.autoscaler import wiring
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.report import (
+    accounts,
     counting,
     events,
     families,
@@ -31,10 +32,11 @@ from windlass.autoscaler.report import (
     status,
     summary,
 )
+from windlass.autoscaler.report.accounts import Account
 from windlass.autoscaler.report.families import Function
 from windlass.autoscaler.report.metrics import Metrics
 from windlass.autoscaler.report.status_writer import StatusWriter
-from windlass.engine import advance, decide, facts
+from windlass.engine import advance, decide
 from windlass.engine.observation import Observation
 from windlass.engine.scale_up.proposing import Result
 from windlass.engine.settings import Settings
@@ -53,23 +55,6 @@ _AT_ONCE = 200
 """Events noted before others get their turn."""
 _TRIED = frozenset({Result.SUCCESSFUL, Result.ERROR, Result.NO_OPTIONS})
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What is to be said of a decision, or of drains that moved on, once it is known what became of it."""
-
-    decision: decide.Decision | advance.Advanced
-    now_s: float
-    """When it was decided."""
-    told: events.Told = field(default_factory=events.Told)
-    doing: events.Doing = field(default_factory=events.Doing)
-    known: counting.Known = field(default_factory=counting.Known)
-    groups: tuple[facts.NodeGroup, ...] = ()
-    group_of: Mapping[str, facts.NodeGroup] = field(default_factory=dict)
-    gauges: readings.Readings = field(default_factory=dict)
-    counts: tuple[counting.Count, ...] = ()
-    latencies: tuple[latency.Latency, ...] = ()
 
 
 class Reporter:
@@ -204,7 +189,7 @@ class Reporter:
         self.metrics.read({families.MEMORY_BYTES.name: {(): float(size_bytes)}})
 
     def leading(self, namespace: str, lease: str, who: str, leads: bool = True) -> None:
-        """This process became the leader, or is no longer."""
+        """Say that this process became the leader, or is no longer."""
         self._tell((events.tell_leading(namespace, lease, who, leads),))
 
     def priorities_invalid(self, said: str) -> None:
@@ -221,36 +206,15 @@ class Reporter:
             _log.log(verbosity.level(0 if decision.plan else 1), "%s", line)
         if self._told is not None and decision.story is self._told.decision.story:
             return replace(self._told, decision=decision, now_s=now_s)  # the same of the same, at once
-        known, latencies = counting.know(seen, decision.plan), list[latency.Latency]()
+        latencies = list[latency.Latency]()
         if self._tracks_latency:
             self._unneeded, latencies = latency.track(self._unneeded, seen, decision, self._settings, now_s)
-        return Account(
-            decision,
-            now_s,
-            events.tell_decision(seen, decision, self._settings, self._writer.about, now_s),
-            events.doing_decision(seen, decision),
-            known,
-            seen.groups,
-            seen.group_of_nodes(),
-            readings.read_decision(seen, decision, self._settings, now_s),
-            tuple(counting.count_decision(decision, known)),
-            tuple(latencies),
-        )
+        return accounts.of_decision(seen, decision, self._settings, self._writer.about, latencies, now_s)
 
     def _account_for_drains(self, seen: Observation, advanced: advance.Advanced, now_s: float) -> Account:
         for line in summary.summarize_drains(advanced):
             _log.info("%s", line)
-        return Account(
-            advanced,
-            now_s,
-            events.tell_advance(seen, advanced, self._drains),
-            events.doing_advance(seen, advanced, self._drains),
-            counting.know(seen, advanced.plan),
-            seen.groups,
-            {},
-            readings.read_advance(advanced),
-            tuple(counting.count_advance(advanced, self._drains)),
-        )
+        return accounts.of_advance(seen, advanced, self._drains, now_s)
 
     def _report(self, account: Account, outcome: Outcome) -> None:
         self._tell(events.tell_outcome(account.doing, outcome, self._writer.about))
