@@ -6,7 +6,7 @@ Nobody acts on the objects here: what Cluster API would do, a test does.
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -80,17 +80,16 @@ class Carrier:
         """What was sent, but for watches."""
         return [f"{one.method} {one.path}" for one in self.sent if ("watch", "true") not in one.query]
 
-    @contextlib.contextmanager
-    def refusing(self, method: str, path: str, code: int = 403, reason: str = "Forbidden") -> Iterator[None]:
-        """Answer requests of this method whose path holds this text with a refusal."""
+    def forbid(self, method: str, path: str, code: int = 403, reason: str = "Forbidden") -> None:
+        """Answer requests of this method whose path holds this text with a refusal, from now on."""
         before = self.refuse
         self.refuse = lambda request: (
             refusal(code, reason) if request.method == method and path in request.path else before(request)
         )
-        try:
-            yield
-        finally:
-            self.refuse = before
+
+    def allow(self) -> None:
+        """Refuse nothing any more."""
+        self.refuse = lambda _: None
 
 
 def refusal(code: int, reason: str, message: str = "not today") -> transport.Response:
@@ -147,12 +146,12 @@ class Bed:
         annotations: Json | None = None,
         labels: Json | None = None,
         cluster: str = "work",
-        template: str = "FakeMachineTemplate",
+        refers_to: Any = "FakeMachineTemplate",
         **spec: Any,
     ) -> Json:
         """A scalable object; a MachineDeployment comes with its MachineSet."""
         limits = {} if bounds is None else {MIN: str(bounds[0]), MAX: str(bounds[1])}
-        reference: Json = {"kind": template, "name": name}
+        reference: Json = {"kind": refers_to, "name": name}
         if self.version == "v1beta2":
             reference["apiGroup"] = INFRASTRUCTURE
         else:
@@ -227,6 +226,12 @@ class Bed:
     async def remove(self, kind: str, name: str, namespace: str = "default") -> None:
         await self.api.delete(self.resource(kind), name, namespace)
         await self.settle()
+
+    def recover_after(self, seconds: float) -> None:
+        """Refuse nothing any more by then."""
+        end_s = self.clock.monotonic_s() + seconds
+        before = self.carrier.refuse
+        self.carrier.refuse = lambda request: before(request) if self.clock.monotonic_s() < end_s else None
 
     async def begin_deleting(self, machine: str) -> None:
         """As Cluster API does; the Machine must have a finalizer."""

@@ -1,0 +1,122 @@
+"""What following and observing costs, and what happens where something may not be read."""
+
+from tests.providers.clusterapi.bed import Bed, enough, node, play
+
+GROUPS = 200
+
+
+def test_d11_observing_200_groups_asks_nobody() -> None:
+    def arrange(bed: Bed) -> None:
+        for i in range(GROUPS):
+            bed.apply("FakeMachineTemplate", f"g{i}", status={"capacity": {"cpu": "2", "memory": "4Gi"}})
+            bed.group(f"g{i}", i % 2)
+            bed.members(f"g{i}", i % 2)
+
+    async def scenario(bed: Bed) -> None:
+        nodes = [node(f"g{i}-0") for i in range(1, GROUPS, 2)]
+        assert len(await bed.observe(nodes)) == GROUPS
+        sent = len(bed.carrier.sent)
+        for _ in range(5):
+            assert len(await bed.observe(nodes)) == GROUPS
+        assert len(bed.carrier.sent) == sent
+
+    play(scenario, arrange)
+
+
+def test_d11_a_template_kind_is_looked_up_and_followed_once() -> None:
+    def arrange(bed: Bed) -> None:
+        for i in range(GROUPS):
+            bed.group(f"g{i}", 0, annotations=enough())
+
+    async def scenario(bed: Bed) -> None:
+        await bed.settle()
+        followed = [one for one in bed.carrier.sent if one.path.endswith("/fakemachinetemplates")]
+        assert len(followed) == 1
+        assert bed.carrier.calls.count("GET /apis") == 2
+        assert len(bed.carrier.calls) == 4  # two lookups: of Cluster API, and of the kind
+
+    play(scenario, arrange)
+
+
+def test_d12_a_template_kind_that_may_not_be_read_keeps_nobody_waiting() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.carrier.forbid("GET", "/fakemachinetemplates")
+        bed.apply("OtherMachineTemplate", "other", status={"capacity": {"cpu": "2", "memory": "4Gi"}})
+        bed.group("told", 0, annotations=enough())
+        bed.group("untold", 0)
+        bed.group("other", 0, refers_to="OtherMachineTemplate")
+        bed.group("running", 1)
+
+    async def scenario(bed: Bed) -> None:
+        assert [id.rpartition("/")[2] for id in await bed.observe()] == ["other", "running", "told"]
+        (complaint,) = bed.provider.observe([]).set_aside
+        assert complaint.name == "default/untold"
+        assert "403" in str(complaint.found)
+        assert "403" in bed.provider.trouble["FakeMachineTemplate"]
+
+    play(scenario, arrange)
+
+
+def test_d12_a_right_that_is_granted_later_brings_the_groups_back() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.carrier.forbid("GET", "/fakemachinetemplates")
+        bed.apply("FakeMachineTemplate", "g", status={"capacity": {"cpu": "2", "memory": "4Gi"}})
+        bed.group("g", 0)
+
+    async def scenario(bed: Bed) -> None:
+        assert await bed.observe() == {}
+        bed.carrier.allow()
+        await bed.clock.sleep(60.0)
+        assert list(await bed.observe()) == ["MachineDeployment/default/g"]
+        assert bed.provider.trouble == {}
+
+    play(scenario, arrange)
+
+
+def test_d12_a_template_kind_that_the_server_does_not_have_or_cannot_convert_keeps_nobody_waiting() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.carrier.forbid("GET", "/fakemachinetemplates", 500, "InternalError")
+        bed.group("unknown", 1, refers_to="NoSuchTemplate")
+        bed.group("broken", 1)
+
+    async def scenario(bed: Bed) -> None:
+        assert len(await bed.observe()) == 2
+        assert bed.provider.trouble.keys() == {"NoSuchTemplate", "FakeMachineTemplate"}
+
+    play(scenario, arrange)
+
+
+def test_pools_that_may_not_be_read_keep_nobody_waiting() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.carrier.forbid("GET", "/machinepools")
+        bed.group("p", 1, kind="MachinePool")
+        bed.group("g", 1)
+
+    async def scenario(bed: Bed) -> None:
+        assert list(await bed.observe()) == ["MachineDeployment/default/g"]
+        assert "403" in bed.provider.trouble["MachinePool"]
+
+    play(scenario, arrange)
+
+
+def test_a_kind_that_only_fixed_groups_refer_to_is_not_asked_for() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.group("fixed", 1, None)
+
+    async def scenario(bed: Bed) -> None:
+        await bed.settle()
+        assert not any("infrastructure" in call for call in bed.carrier.calls)
+
+    play(scenario, arrange)
+
+
+def test_a_server_that_is_not_there_yet_is_asked_again() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.carrier.forbid("GET", "/apis", 503, "ServiceUnavailable")
+        bed.group("g", 1)
+        bed.recover_after(20.0)
+
+    async def scenario(bed: Bed) -> None:
+        assert list(await bed.observe()) == ["MachineDeployment/default/g"]
+
+    play(scenario, arrange)
