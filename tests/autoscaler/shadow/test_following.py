@@ -1,0 +1,154 @@
+"""What a shadow remembers: the other's deeds, never its own."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.engine.decide.builders import (
+    BOTH,
+    NOW_S,
+    WINDLASS,
+    at_once,
+    choose,
+    decide_once,
+    drained,
+    group,
+    node,
+    nodes,
+    observe,
+    pending,
+    running,
+    sizes,
+)
+from windlass.autoscaler.shadow import deeds, following
+from windlass.engine import facts, plan, taints
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.settings import Settings
+
+
+def crowd(size: int, target: int | None = None) -> Observation:
+    """One group of full nodes, and four pods that need a node of their own."""
+    found = nodes("a", size)
+    busy = [running(f"busy-{one.name}", one.name, 4000) for one in found]
+    return observe([group("a", found, target=target)], found, [*busy, *(pending(f"p-{n}", 4000) for n in range(4))])
+
+
+def idle(count: int, marked: Sequence[str] = (), at_s: float = NOW_S) -> Observation:
+    """One group of empty nodes, some of which the other has marked."""
+    found = [
+        replace(one, taints=(taints.to_be_deleted(at_s),)) if one.name in marked else one for one in nodes("a", count)
+    ]
+    return observe([group("a", found)], found)
+
+
+@pytest.mark.parametrize("settings", BOTH)
+def test_a_wish_is_wished_again_as_long_as_nobody_fulfils_it(settings: Settings) -> None:
+    seen = crowd(1)
+    memory = following.begin(seen, settings, NOW_S)
+    for step in range(5):
+        decision = decide_once(seen, settings, memory, NOW_S + step * 10)
+        assert sizes(decision) == {"a": 5}
+        memory = following.follow(memory, decision)
+        assert not memory.durable.health.requests.scale_ups
+        assert memory.durable.activity.added_s is None
+
+
+@pytest.mark.parametrize("settings", BOTH)
+def test_what_the_other_asked_for_is_awaited(settings: Settings) -> None:
+    before, after = crowd(1), crowd(1, target=5)
+    memory = following.begin(before, settings, NOW_S)
+    memory = following.follow(memory, decide_once(before, settings, memory))
+    done = deeds.find_deeds(deeds.look(before), after, NOW_S + 10)
+    memory = following.take_over(memory, done, after, settings, NOW_S + 10)
+    decision = decide_once(after, settings, memory, NOW_S + 10)
+
+    assert done == (deeds.Resized("a", 1, 5, NOW_S + 10),)
+    assert sizes(decision) == {}
+    assert decision.story.upcoming == {"a": 4}
+    assert memory.durable.activity.added_s == NOW_S + 10
+
+
+@pytest.mark.parametrize("settings", BOTH)
+def test_too_small_a_step_of_the_others_leaves_the_rest_to_be_wished(settings: Settings) -> None:
+    before, after = crowd(1), crowd(1, target=3)
+    memory = following.begin(before, settings, NOW_S)
+    done = deeds.find_deeds(deeds.look(before), after, NOW_S + 10)
+    memory = following.take_over(memory, done, after, settings, NOW_S + 10)
+    assert sizes(decide_once(after, settings, memory, NOW_S + 10)) == {"a": 5}
+
+
+@pytest.mark.parametrize("settings", BOTH)
+def test_a_scale_up_of_the_others_that_never_comes_makes_its_group_back_off(settings: Settings) -> None:
+    before, after = crowd(1), crowd(1, target=5)
+    memory = following.begin(before, settings, NOW_S)
+    done = deeds.find_deeds(deeds.look(before), after, NOW_S)
+    memory = following.take_over(memory, done, after, settings, NOW_S)
+    for now_s in (NOW_S, NOW_S + 901, NOW_S + 911):
+        decision = decide_once(after, settings, memory, now_s)
+        memory = following.follow(memory, decision)
+    assert "a" in memory.durable.health.backoffs
+
+
+@pytest.mark.parametrize("settings", BOTH)
+def test_nodes_on_their_way_when_a_shadow_begins_are_awaited(settings: Settings) -> None:
+    seen = crowd(1, target=5)
+    assert sizes(decide_once(seen, settings, following.begin(seen, settings, NOW_S))) == {}
+
+
+@pytest.mark.parametrize("settings", BOTH)
+def test_a_removal_is_wished_again_as_long_as_nobody_begins_it(settings: Settings) -> None:
+    settings = at_once(settings)
+    seen = idle(3)
+    memory = following.begin(seen, settings, NOW_S)
+    wished = []
+    for step in range(4):
+        decision = decide_once(seen, settings, memory, NOW_S + step * 10)
+        memory = following.follow(memory, decision)
+        wished.append(set(drained(decision)))
+        assert not memory.durable.drains
+    assert wished[1:] == [{"a-0", "a-1", "a-2"}] * 3
+
+
+@pytest.mark.parametrize("settings", BOTH)
+def test_drains_of_the_others_count_against_the_budgets(settings: Settings) -> None:
+    settings = choose(at_once(settings), "scale_down", max_scale_down_parallelism=1)
+    before, after = idle(3), idle(3, marked=["a-1"])
+    memory = following.begin(before, settings, NOW_S)
+    for step in range(2):
+        memory = following.follow(memory, decide_once(before, settings, memory, NOW_S + step))
+    done = deeds.find_deeds(deeds.look(before), after, NOW_S + 10)
+    memory = following.take_over(memory, done, after, settings, NOW_S + 10)
+
+    assert done == (deeds.Marked("a-1", "a", NOW_S),)
+    assert set(memory.durable.drains) == {"a-1"}
+    assert memory.durable.drains["a-1"].is_empty
+    assert drained(decide_once(after, settings, memory, NOW_S + 10)) == []
+    gone = observe([group("a", nodes("a", 1))], nodes("a", 1))
+    assert not following.take_over(memory, (), gone, settings, NOW_S + 20).durable.drains
+
+
+def test_the_others_marks_tell_since_when_nodes_are_unneeded() -> None:
+    marked = node("a-0", taints=(taints.deletion_candidate(NOW_S - 700),))
+    seen = observe([group("a", [marked, node("a-1")])], [marked, node("a-1")])
+    memory = following.begin(seen, WINDLASS, NOW_S)
+
+    assert memory.durable.scale_down.since == {"a-0": NOW_S - 700}
+    assert drained(decide_once(seen, WINDLASS, memory)) == ["a-0"]
+
+
+def test_a_shadow_never_cleans_up_after_the_other() -> None:
+    seen = idle(2, marked=["a-0"])
+    undo = plan.RemoveTaint("a-0", taints.TO_BE_DELETED)
+    assert undo in decide_once(seen, WINDLASS, Memory()).plan
+    assert undo not in decide_once(seen, WINDLASS, following.begin(seen, WINDLASS, NOW_S)).plan
+
+
+def test_a_node_with_pods_is_not_taken_for_empty() -> None:
+    found = [node("a-0", taints=(facts.Taint(facts.TO_BE_DELETED, "nonsense", "NoSchedule"),))]
+    agent = facts.Owner("apps/v1", "DaemonSet", "agent", "uid-agent")
+    for pods, is_empty in (([running("p", "a-0")], False), ([running("d", "a-0", owner=agent)], True)):
+        seen = observe([group("a", found)], found, pods)
+        drains = following.take_over(Memory(), (), seen, WINDLASS, NOW_S).durable.drains
+        assert (drains["a-0"].is_empty, drains["a-0"].since_s) == (is_empty, NOW_S)
