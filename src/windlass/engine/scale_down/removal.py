@@ -95,7 +95,6 @@ class RemovalSimulator:
         snapshot.fork()
         snapshot.clear_node(row)
         snapshot.empty_out(row)
-        self._search.pointer = row  # what one node's pods find depends on no trial before it but by the room it took
         found = searching.find_places(self._placer, pod_rows, self._search, destinations, all_or_nothing=True)
         if found.failed:
             snapshot.revert()

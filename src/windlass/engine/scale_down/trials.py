@@ -37,6 +37,7 @@ def simulate(
     Nodes of groups that are all or nothing do not count: half of such a group is of no use.
     """
     snapshot, mark = scene.snapshot, scene.budgets.mark()
+    scene.search.pointer = -1  # what comes out depends on no loop before
     snapshot.fork()
     try:
         if scene.returning:
