@@ -9,7 +9,7 @@ _TOLERANCE_S = 1e-6
 
 
 class Agenda:
-    """Things to do at moments of the monotonic clock. Nothing is taken off: who is called sees whether it still holds."""
+    """Things to do at moments of the monotonic clock. Nothing is taken off: who is called sees if it still holds."""
 
     def __init__(self) -> None:
         self._due: list[tuple[float, int, Callable[[], None]]] = []

@@ -72,7 +72,7 @@ class DaemonSets:
 
     def _reconcile(self, found: Json, node: Json) -> None:
         seat = (found["metadata"]["uid"], node["metadata"]["name"])
-        if seat in self._seats or not _runs_on(found, node):
+        if seat in self._seats or not runs_on(found, node):
             return
         pod = self._stamps.make(found)
         spec = {
@@ -112,7 +112,8 @@ def _is_other(now: Json | None, before: Json | None) -> bool:
     )
 
 
-def _runs_on(found: Json, node: Json) -> bool:
+def runs_on(found: Json, node: Json) -> bool:
+    """Does a DaemonSet want a pod on a node?"""
     template = found["spec"]["template"]
     tolerations = [*(template["spec"].get("tolerations") or ()), *TOLERATIONS]
     hard = [taint for taint in node["spec"].get("taints") or () if taint["effect"] in ("NoSchedule", "NoExecute")]

@@ -17,8 +17,9 @@ from windlass.simulator.world.kinds import Kind
 class Part(Protocol):
     """A piece of the world."""
 
-    hears: tuple[Kind, ...]
-    """Kinds whose changes it wants to be told of."""
+    @property
+    def hears(self) -> tuple[Kind, ...]:
+        """Kinds whose changes it wants to be told of."""
 
     def react(self, change: Change) -> None:
         """Take note. Nothing is written here."""
@@ -45,6 +46,7 @@ class Pulse:
         self._clock = clock_
         self._parts: tuple[Part, ...] = ()
         self._listeners: dict[Kind, tuple[Part, ...]] = {}
+        self._before: list[Callable[[], None]] = []
         self._after: list[Callable[[], None]] = []
         self._waking: asyncio.Future[None] | None = None
         api.notify = self._wake
@@ -54,6 +56,10 @@ class Pulse:
         self._parts = (*self._parts, *parts)
         heard = {kind for part in self._parts for kind in part.hears}
         self._listeners = {kind: tuple(part for part in self._parts if kind in part.hears) for kind in heard}
+
+    def before_each_step(self, act: Callable[[], None]) -> None:
+        """To be called when time has passed and nobody has heard yet of what happened since."""
+        self._before.append(act)
 
     def after_each_step(self, act: Callable[[], None]) -> None:
         """To be called whenever the world has come to rest at a moment."""
@@ -98,6 +104,8 @@ class Pulse:
 
     def step(self) -> None:
         """Do all that is to be done at this moment."""
+        for act in self._before:
+            act()
         most = self.turns + _MOST_TURNS + 100 * len(self.api.changes)
         while self._turn():
             if self.turns > most:

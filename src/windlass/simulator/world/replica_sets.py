@@ -49,8 +49,9 @@ class ReplicaSets:
         if surplus < 0:
             for _ in range(-surplus):
                 self._api.create(kinds.PODS, self._stamps.make(found))
-        for pod in least_valuable(active)[: max(surplus, 0)]:
-            self._api.delete_pod(pod)
+        elif surplus > 0:
+            for pod in least_valuable(active)[:surplus]:
+                self._api.delete_pod(pod)
         if key not in self._counting:
             self._counting.add(key)
             self._pulse.later(STATUS_LAG_S, lambda: self._count(key))

@@ -46,6 +46,8 @@ class World:
         self.scheduler = Scheduler(self.pulse)
         self.pulse.join(
             (
+                # Budgets first: whoever evicts afterwards meets a status that knows of this moment.
+                Budgets(self.pulse),
                 MachineDeployments(self.pulse),
                 MachineSets(self.pulse),
                 self.machines,
@@ -56,7 +58,6 @@ class World:
                 StatefulSets(self.pulse),
                 Jobs(self.pulse),
                 DaemonSets(self.pulse),
-                Budgets(self.pulse),
                 self.scheduler,
             )
         )

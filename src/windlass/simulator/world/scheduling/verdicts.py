@@ -48,11 +48,11 @@ class Verdicts:
     def refuse(self, shape: Shape, slot: int) -> tuple[str, ...]:
         """Why a pod of this shape may not run there; nothing if it may."""
         if shape.names_nodes:
-            return _ask(shape, self._seats.nodes[slot])
+            return ask(shape, self._seats.nodes[slot])
         key = (shape.number, int(self._seats.sorts[slot]))
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = _ask(shape, self._seats.nodes[slot])
+            found = self._known[key] = ask(shape, self._seats.nodes[slot])
         return found
 
     def count(self, shape: Shape) -> Counter[str]:
@@ -63,7 +63,8 @@ class Verdicts:
         return reasons
 
 
-def _ask(shape: Shape, node: Json) -> tuple[str, ...]:
+def ask(shape: Shape, node: Json) -> tuple[str, ...]:
+    """Why a pod of a shape may not run on a node; nothing if it may."""
     view = NodeView(node, {})
     for prepare in _STATIC:
         check = prepare(shape.example, _NOBODY)
