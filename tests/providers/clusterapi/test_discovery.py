@@ -141,6 +141,26 @@ def test_groups_come_and_go_and_whoever_wants_to_know_is_told() -> None:
     play(scenario)
 
 
+def test_only_changes_that_matter_are_told() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.group("g", 1)
+        bed.machine("g-0", "g-1", node=False)
+
+    async def scenario(bed: Bed) -> None:
+        await bed.settle()
+        told = bed.told
+        patch = {"status": {"conditions": [{"type": "Available", "status": "True"}]}}
+        await bed.api.merge_patch(bed.resource("MachineDeployment"), "g", patch, "default")
+        bed.machine("g-0", "g-1", node=False, phase="Provisioning")
+        await bed.settle()
+        assert bed.told == told
+        bed.machine("g-0", "g-1")
+        await bed.settle()
+        assert bed.told == told + 1
+
+    play(scenario, arrange)
+
+
 def test_a_kind_that_goes_away_takes_no_other_along() -> None:
     async def scenario(bed: Bed) -> None:
         resource = Resource(

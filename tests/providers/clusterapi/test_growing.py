@@ -23,6 +23,7 @@ def test_a_group_grows_by_one_patch_of_its_scale(version: str) -> None:
         assert patch.path.endswith("/machinedeployments/g/scale")
         assert ("fieldManager", "cluster-autoscaler") in patch.query
         assert patch.headers["content-type"] == "application/merge-patch+json"
+        assert not any(one.path.endswith("/scale") and one.method == "GET" for one in bed.carrier.sent)
 
     play(scenario, lambda bed: bed.group("g", 2), version=version)
 

@@ -39,6 +39,7 @@ def test_machines_of_a_batch_are_marked_and_the_size_is_lowered_once(version: st
         assert await bed.marked() == {"g-0", "g-2"}
         assert await bed.replicas(G) == 1
         assert (count(bed, "PUT", "/machines/"), count(bed, "PATCH", "/scale")) == (2, 1)
+        assert (count(bed, "GET", "/machines/"), count(bed, "GET", "/scale")) == (2, 1)
         assert {one.method for one in bed.carrier.sent} == {"GET", "PUT", "PATCH"}
         written = [one for one in bed.carrier.sent if one.method != "GET"]
         assert all(("fieldManager", "cluster-autoscaler") in one.query for one in written)

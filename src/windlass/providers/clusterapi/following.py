@@ -13,9 +13,9 @@ from windlass.kube import client, informers, prepare, store
 from windlass.kube import errors as kube_errors
 from windlass.kube.models import meta
 from windlass.kube.resources import Resource
+from windlass.providers.clusterapi import changes
 
 T = TypeVar("T", bound=meta.Object)
-T_contra = TypeVar("T_contra", contravariant=True)
 
 _REFUSALS = (kube_errors.Forbidden, kube_errors.NotFound, kube_errors.Unauthorized, kube_errors.MethodNotAllowed)
 _LOOK_S = 0.05
@@ -92,17 +92,18 @@ class Following(Generic[T]):
                 together.create_task(informer.run())
 
 
-class Notify(Generic[T_contra]):
-    """A handler that passes on which object is different now, and no more."""
+class Notify(Generic[T]):
+    """A handler that passes on which object is different now, if the difference matters, and no more."""
 
-    def __init__(self, tell: Callable[[T_contra], None]) -> None:
+    def __init__(self, tell: Callable[[T], None]) -> None:
         self._tell = tell
 
-    def added(self, found: T_contra) -> None:
+    def added(self, found: T) -> None:
         self._tell(found)
 
-    def modified(self, before: T_contra, found: T_contra) -> None:
-        self._tell(found)
+    def modified(self, before: T, found: T) -> None:
+        if changes.matter(before, found):
+            self._tell(found)
 
-    def deleted(self, before: T_contra) -> None:
+    def deleted(self, before: T) -> None:
         self._tell(before)

@@ -65,7 +65,8 @@ class Provider:
         found = await self._discover()
         self._kinds = kinds.follow(self._api, self._config, found, self._on_change, self._look_at)
         marks = Marks(self._api, found["machines"], self._keys.delete_machine)
-        self._scaling = Scaling(self._context, Replicas(self._api, self._sizes), marks, self._memory)
+        replicas = Replicas(self._api, self._sizes)
+        self._scaling = Scaling(self._context, self._sizes, replicas, marks, self._memory)
         self._is_discovered.set()
         async with asyncio.TaskGroup() as together:
             together.create_task(self._infrastructure.run())

@@ -1,7 +1,7 @@
 """Replicas: reading and writing the size of a group through its scale subresource.
 
-A size is written only over the size that was read. Where an answer got lost, or someone else wrote meanwhile, it is
-read again: if it is what was to be written, it is done; otherwise what is wanted is worked out anew.
+A size is written only over the size that is known. Where that was wrong, because someone else wrote meanwhile, or where
+an answer got lost, it is read again: if it is what was to be written, it is done; otherwise it is worked out anew.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from windlass.providers import base
 from windlass.providers.clusterapi import refusals
 from windlass.providers.clusterapi.marks import MANAGER
 from windlass.providers.clusterapi.scalable import Scalable
-from windlass.providers.clusterapi.sizes import Sizes
+from windlass.providers.clusterapi.sizes import Size, Sizes
 
 _TRIES = 5
 
@@ -30,44 +30,40 @@ class Replicas:
         self._api = api
         self._sizes = sizes
 
-    async def read(self, group: Scalable) -> int:
-        try:
-            size, _ = await self._get(group)
-        except kube_errors.KubeError as error:
-            raise refusals.from_call(error) from error
-        return size
+    async def read(self, group: Scalable) -> Size:
+        return await self._get(group, None)
 
-    async def write(self, group: Scalable, choose: Callable[[int], int]) -> int:
-        """Set the size that `choose` makes of the present one; the size that holds then. `choose` may refuse."""
+    async def write(self, group: Scalable, choose: Callable[[int], int], known: Size | None = None) -> None:
+        """Set the size that `choose` makes of the present one, which is `known` unless it changed meanwhile.
+
+        `choose` may refuse.
+        """
         sent: int | None = None
-        last: kube_errors.KubeError | None = None
-        for _ in range(_TRIES):
+        for left in reversed(range(_TRIES)):
+            size = known or await self._get(group, sent)
+            known = None
+            wanted = size.replicas if size.replicas == sent else choose(size.replicas)
+            if wanted == size.replicas:
+                self._sizes.note(group.id, size)
+                return
             try:
-                size, version = await self._get(group)
-            except kube_errors.KubeError as error:
-                raise _explain(error, sent) from error
-            if size == sent:
-                self._sizes.note(group.id, version, size)
-                return size
-            wanted = choose(size)
-            if wanted == size:
-                return size
-            try:
-                answered, version = await self._patch(group, wanted, version)
+                self._sizes.note(group.id, await self._patch(group, wanted, size.resource_version))
+                return
             except (kube_errors.Conflict, kube_errors.ConnectionLost, kube_errors.ServerError) as error:
-                sent, last = wanted, error
-                continue
+                sent = wanted
+                if not left:
+                    raise OutcomeUnknown(refusals.from_call(error).error) from error
             except kube_errors.KubeError as error:
                 raise refusals.from_call(error) from error
-            self._sizes.note(group.id, version, answered)
-            return answered
-        assert last is not None, "every try but the last ended in an error"
-        raise refusals.from_call(last) from last
 
-    async def _get(self, group: Scalable) -> tuple[int, str]:
-        return _read(await self._api.get_scale(group.resource, group.name, group.namespace))
+    async def _get(self, group: Scalable, sent: int | None) -> Size:
+        try:
+            return _read(await self._api.get_scale(group.resource, group.name, group.namespace))
+        except kube_errors.KubeError as error:
+            refused = refusals.from_call(error)
+            raise refused if sent is None else OutcomeUnknown(refused.error) from error
 
-    async def _patch(self, group: Scalable, replicas: int, version: str) -> tuple[int, str]:
+    async def _patch(self, group: Scalable, replicas: int, version: str) -> Size:
         writer = prepare.Writer(MANAGER, self._api.settings.writer.dry_run)
         request = prepare.scale(
             group.resource, group.name, replicas, group.namespace, resource_version=version, writer=writer
@@ -75,14 +71,9 @@ class Replicas:
         return _read(msgspec.json.decode(await self._api.call(request)))
 
 
-def _explain(error: kube_errors.KubeError, sent: int | None) -> base.Refused:
-    refused = refusals.from_call(error)
-    return refused if sent is None else OutcomeUnknown(refused.error)
-
-
-def _read(scale: dict[str, object]) -> tuple[int, str]:
-    """(replicas, resourceVersion) of a Scale. At zero it says nothing."""
+def _read(scale: dict[str, object]) -> Size:
+    """The size that a Scale tells. At zero it says nothing."""
     spec, metadata = scale.get("spec"), scale.get("metadata")
     replicas = spec.get("replicas", 0) if isinstance(spec, dict) else 0
     version = metadata.get("resourceVersion", "") if isinstance(metadata, dict) else ""
-    return int(replicas), str(version)
+    return Size(int(replicas), str(version))

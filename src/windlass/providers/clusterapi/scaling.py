@@ -18,6 +18,7 @@ from windlass.providers.clusterapi.marks import Marks
 from windlass.providers.clusterapi.memory import Memory
 from windlass.providers.clusterapi.replicas import OutcomeUnknown, Replicas
 from windlass.providers.clusterapi.scalable import Scalable
+from windlass.providers.clusterapi.sizes import Size, Sizes
 
 Machine = clusterapi.Machine
 
@@ -25,8 +26,11 @@ Machine = clusterapi.Machine
 class Scaling:
     """Changes groups."""
 
-    def __init__(self, context: Callable[[], Context], replicas: Replicas, marks: Marks, memory: Memory) -> None:
+    def __init__(
+        self, context: Callable[[], Context], sizes: Sizes, replicas: Replicas, marks: Marks, memory: Memory
+    ) -> None:
         self._context = context
+        self._sizes = sizes
         self._replicas = replicas
         self._marks = marks
         self._memory = memory
@@ -37,30 +41,31 @@ class Scaling:
             group = self._find(order.group)
             largest = self._bound(group).max
 
-            def choose(size: int) -> int:
+            def choose(replicas: int) -> int:
                 if order.to_size > largest:
                     raise refusals.refuse(f"size increase too large - desired:{order.to_size} max:{largest}")
-                return max(size, order.to_size)
+                return max(replicas, order.to_size)
 
-            await self._replicas.write(group, choose)
+            await self._replicas.write(group, choose, self._sizes.read_version(group))
 
     async def reduce_target(self, order: plan.ReduceTarget) -> None:
         async with self._lock(order.group):
             group = self._find(order.group)
-            members = await self._prepare(group)
+            size, members = await self._prepare(group)
             there, smallest = _count_there(group, members), self._bound(group).min
 
-            def choose(size: int) -> int:
-                if size - order.by < there:
+            def choose(replicas: int) -> int:
+                wanted = replicas - order.by
+                if wanted < there:
                     raise refusals.refuse(
                         f"node group {group.name}: attempt to delete existing nodes "
-                        f"currentReplicas:{size} delta:{-order.by} existingNodes: {there}"
+                        f"currentReplicas:{replicas} delta:{-order.by} existingNodes: {there}"
                     )
-                if size - order.by < smallest:
-                    raise refusals.refuse(f"size decrease too large - desired:{size - order.by} min:{smallest}")
-                return size - order.by
+                if wanted < smallest:
+                    raise refusals.refuse(f"size decrease too large - desired:{wanted} min:{smallest}")
+                return wanted
 
-            await self._replicas.write(group, choose)
+            await self._replicas.write(group, choose, size)
 
     async def delete_instances(self, order: plan.DeleteInstances) -> None:
         async with self._lock(order.group):
@@ -78,7 +83,7 @@ class Scaling:
 
     async def _delete(self, group: Scalable, wanted: Sequence[tuple[str, Machine | None]], smallest: int) -> None:
         """Delete these; nothing is done about those that are on their way out already."""
-        members = await self._prepare(group, keep=[machine for _, machine in wanted if machine is not None])
+        size, members = await self._prepare(group, keep=[machine for _, machine in wanted if machine is not None])
         own = {machine.meta.uid for machine in members.machines}
         machines: list[Machine] = []
         without: list[str] = []
@@ -90,7 +95,8 @@ class Scaling:
             elif not instances.is_deleting(machine) and machine.meta.uid not in members.marked.leaving:
                 machines.append(machine)
         if machines or without:
-            await self._shrink(group, machines, without, smallest)
+            _check_room(group, size.replicas, len(machines) + len(without), smallest)
+            await self._shrink(group, machines, without, smallest, size)
 
     def _check_instance(self, group: Scalable, provider_id: str) -> list[str]:
         """An instance of a MachinePool that no Machine stands for; empty if it is on its way out."""
@@ -103,20 +109,21 @@ class Scaling:
             raise refusals.refuse(f"node {provider_id!r} is not present in providerIDList of {group.id!r}")
         return [] if self._memory.is_leaving(group.id, provider_id) else [provider_id]
 
-    async def _shrink(self, group: Scalable, machines: list[Machine], without: list[str], smallest: int) -> None:
-        _check_room(group, await self._replicas.read(group), len(machines) + len(without), smallest)
+    async def _shrink(
+        self, group: Scalable, machines: list[Machine], without: list[str], smallest: int, size: Size
+    ) -> None:
         try:
             marked = await self._marks.put(machines)
         except kube_errors.KubeError as error:
             raise refusals.from_call(error) from error
         by = len(marked) + len(without)
 
-        def choose(size: int) -> int:
-            _check_room(group, size, by, smallest)
-            return size - by
+        def choose(replicas: int) -> int:
+            _check_room(group, replicas, by, smallest)
+            return replicas - by
 
         try:
-            await self._replicas.write(group, choose)
+            await self._replicas.write(group, choose, size)
         except OutcomeUnknown:
             raise  # if it was taken after all, the marks are needed; if not, the next change finds them stale
         except base.Refused:
@@ -124,17 +131,17 @@ class Scaling:
             raise
         self._memory.remember(group.id, (machine.meta.uid or "" for machine in marked), without)
 
-    async def _prepare(self, group: Scalable, keep: Iterable[Machine] = ()) -> Members:
+    async def _prepare(self, group: Scalable, keep: Iterable[Machine] = ()) -> tuple[Size, Members]:
         """Look at a group that is to shrink, and take off the marks that would send away others than those meant."""
         size = await self._replicas.read(group)
-        members = groups.find_members(group, size, self._context())
+        members = groups.find_members(group, size.replicas, self._context())
         if members.is_rolling_out:
             raise refusals.refuse(f"{group.id} is rolling out: which machine would go is not known")
         kept = {machine.meta.uid for machine in keep}
         stale = [machine for machine in members.marked.stale if machine.meta.uid not in kept]
         if failures := await self._marks.take_off(stale):
             raise refusals.from_call(failures[0]) from failures[0]
-        return members
+        return size, members
 
     # Finding
 

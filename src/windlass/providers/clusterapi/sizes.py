@@ -4,25 +4,42 @@ What was written here shows in the informer's store only a moment later. Until i
 a loop that begins at once must not order the same nodes again.
 """
 
+from dataclasses import dataclass
+
 from windlass import selectors
 from windlass.providers.clusterapi.scalable import Scalable
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A number of replicas, and when it was so."""
+
+    replicas: int
+    resource_version: str
 
 
 class Sizes:
     """Sizes written here and not seen yet."""
 
     def __init__(self) -> None:
-        self._written: dict[str, tuple[int, int]] = {}
-        """resourceVersion and replicas by group."""
+        self._written: dict[str, Size] = {}
+        """By group."""
 
-    def note(self, id: str, resource_version: str, replicas: int) -> None:
-        self._written[id] = (selectors.parse_int64(resource_version) or 0, replicas)
+    def note(self, id: str, size: Size) -> None:
+        self._written[id] = size
 
     def read(self, group: Scalable) -> int:
+        return self.read_version(group).replicas
+
+    def read_version(self, group: Scalable) -> Size:
+        """The size, and the resourceVersion of the object that had it."""
+        seen = Size(group.spec.replicas or 0, group.meta.resource_version or "")
         written = self._written.get(group.id)
-        if written is not None:
-            version, replicas = written
-            if (selectors.parse_int64(group.meta.resource_version) or 0) < version:
-                return replicas
-            del self._written[group.id]
-        return group.spec.replicas or 0
+        if written is not None and _number(seen.resource_version) < _number(written.resource_version):
+            return written
+        self._written.pop(group.id, None)
+        return seen
+
+
+def _number(resource_version: str) -> int:
+    return selectors.parse_int64(resource_version) or 0

@@ -1,0 +1,29 @@
+"""Changes: which differences between two states of an object could make a difference to anyone.
+
+Most of what happens to these objects are conditions and counters that nobody here reads; waking a loop for them would
+only cost time.
+"""
+
+from windlass.kube.models import clusterapi, meta
+from windlass.providers.clusterapi import instances
+
+
+def matter(before: meta.Object, found: meta.Object) -> bool:
+    """Is anything different that observing looks at?"""
+    return _view(before) != _view(found)
+
+
+def _view(found: meta.Object) -> tuple[object, ...]:
+    metadata = found.meta
+    owners, spec = metadata.owner_references, getattr(found, "spec", None)
+    identity = (metadata.uid, metadata.deletion_timestamp, metadata.labels, metadata.annotations, owners, spec)
+    match found:
+        case clusterapi.Machine(spec=clusterapi.MachineSpec() as asked, status=clusterapi.MachineStatus() as status):
+            return (*identity, status.node_ref, instances.find_failure(status, asked))
+        case clusterapi.MachineSet(status=clusterapi.MachineGroupStatus() as counted):
+            return (*identity, counted.replicas)
+        case clusterapi.InfrastructureTemplate(status=told):
+            return (*identity, told)
+        case clusterapi.MirroredMachineSet(status=told_twin):
+            return (*identity, told_twin)
+    return identity
