@@ -9,11 +9,11 @@ from testbed.infrastructure import definitions
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def install(server: api.Api, webhooks_url: str, ca_bundle: str) -> None:
+def install(server: api.Api, webhooks_url: str, ca_bundle: str, *, machine_pools: bool = True) -> None:
     """Create the definitions and webhook configurations, and wait until the resources are served."""
     crds = manifests.definitions(webhooks_url, ca_bundle) + definitions.every()
     with futures.ThreadPoolExecutor(4) as several:
-        list(several.map(server.add, crds + manifests.webhooks(webhooks_url, ca_bundle)))
+        list(several.map(server.add, crds + manifests.webhooks(webhooks_url, ca_bundle, machine_pools=machine_pools)))
     api.wait_for(
         "CRDs established",
         lambda: server.items(_DEFINITIONS),

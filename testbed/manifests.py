@@ -50,6 +50,9 @@ def write_stages(path: Path) -> None:
     path.write_text(yaml.safe_dump_all(stages))
 
 
+_REFUSING = "validation.machinepool.cluster.x-k8s.io"
+
+
 def definitions(url: str, ca_bundle: str) -> list[Object]:
     """Cluster API's CRDs, converting through the manager at `url`: v1beta1 and v1beta2 are both served."""
     found: list[Object] = json.loads((cache.place(components.CLUSTER_API) / _DEFINITIONS).read_text())
@@ -63,11 +66,17 @@ def definitions(url: str, ca_bundle: str) -> list[Object]:
     return found
 
 
-def webhooks(url: str, ca_bundle: str) -> list[Object]:
-    """Cluster API's webhook configurations, made for a Service and cert-manager, pointed at the manager at `url`."""
+def webhooks(url: str, ca_bundle: str, *, machine_pools: bool = True) -> list[Object]:
+    """Cluster API's webhook configurations, made for a Service and cert-manager, pointed at the manager at `url`.
+
+    A manager that does not look after MachinePools refuses every one: then it is not asked.
+    """
     found: list[Object] = json.loads((cache.place(components.CLUSTER_API) / _WEBHOOKS).read_text())
     for configuration in found:
         configuration["metadata"]["name"] = "capi-" + configuration["metadata"]["name"]
+        if not machine_pools:
+            asked = [webhook for webhook in configuration["webhooks"] if webhook["name"] != _REFUSING]
+            configuration["webhooks"] = asked
         for webhook in configuration["webhooks"]:
             path = webhook["clientConfig"]["service"]["path"]
             webhook["clientConfig"] = {"url": url + path, "caBundle": ca_bundle}

@@ -95,7 +95,7 @@ def controller_manager(site: Site) -> Part:
         cache.binary(components.KUBE_CONTROLLER_MANAGER),
         *_serving(site, site.ports.controllers),
         *_as_user(site, "controllers"),
-        f"--controllers={'*' if site.choice.has_nodes else ','.join(_QUIET)}",
+        f"--controllers={_controllers(site)}",
         "--use-service-account-credentials",  # as one user, RBAC would not let it create ReplicaSets
         f"--root-ca-file={site.files.ca}",
         f"--service-account-private-key-file={site.files.service_accounts}",
@@ -146,10 +146,17 @@ def cluster_api(site: Site) -> Part:
         "--clustercache-client-qps=500",
         "--clustercache-client-burst=1000",
         "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",  # every CRD is new
-        f"--feature-gates=ReconcilerRateLimiting={str(site.choice.capi_rate_limiting).lower()}",
+        f"--feature-gates=ReconcilerRateLimiting={str(site.choice.capi_rate_limiting).lower()}"
+        f",MachinePool={str(site.choice.capi_machine_pools).lower()}",
     )
     environment = {"KUBECONFIG": str(site.kubeconfig("capi"))}
     return Part("capi-manager", command, f"http://{health}/readyz", environment)
+
+
+def _controllers(site: Site) -> str:
+    if not site.choice.has_nodes:
+        return ",".join(_QUIET)
+    return "*" if site.choice.node_lifecycle else "*,-node-lifecycle-controller,-taint-eviction-controller,-ttl-controller"
 
 
 def infrastructure(site: Site) -> Part:

@@ -21,6 +21,10 @@ class Choice:
     """Cluster API's manager and the fake infrastructure: Machines become KWOK nodes. Brings KWOK along."""
     capi_rate_limiting: bool = False
     """As in production, each object is reconciled at most once a second; tests of timing want that."""
+    capi_machine_pools: bool = True
+    """Cluster API's own MachinePool controller. Without it another one may look after MachinePools."""
+    node_lifecycle: bool = True
+    """Nodes are marked by controllers, as unready if they say nothing. Without it they stay as they are made."""
 
     @property
     def has_nodes(self) -> bool:

@@ -106,7 +106,54 @@ def node(name: str, *, ready: bool = True, provider_id: str = "", version: str =
     }
 
 
-class World:
+class Objects:
+    """What can be asked of a management cluster, and told to it."""
+
+    api: client.Client
+    version: str
+
+    async def apply(self, body: Json) -> Json:
+        """Create an object, or merge what is given into the one that is there; the status apart."""
+        resource = find_resource(body)
+        name, namespace = body["metadata"]["name"], body["metadata"].get("namespace", "")
+        namespace = namespace or ("default" if resource.namespaced else "")
+        try:
+            await self.api.get(resource, name, namespace)
+            found = await self.api.merge_patch(resource, name, without_status(body), namespace)
+        except errors.NotFound:
+            found = await self.api.create(resource, without_status(body), namespace)
+        if body.get("status") is not None:
+            status = {"status": body["status"]}
+            found = await self.api.merge_patch(resource, name, status, namespace, subresource="status")
+        return found
+
+    async def get(self, kind: str, name: str, namespace: str = "default") -> Json | None:
+        resource = find_resource({"kind": kind, "apiVersion": self._api_version(kind)})
+        try:
+            return await self.api.get(resource, name, namespace if resource.namespaced else "")
+        except errors.NotFound:
+            return None
+
+    async def delete(self, kind: str, name: str, namespace: str = "default") -> None:
+        resource = find_resource({"kind": kind, "apiVersion": self._api_version(kind)})
+        await self.api.delete(resource, name, namespace if resource.namespaced else "")
+
+    async def pool(self, name: str) -> Json:
+        found = await self.get("MachinePool", name)
+        assert found is not None, f"MachinePool {name} is gone"
+        return found
+
+    async def events(self, name: str) -> list[Json]:
+        found = await self.api.list(resources.EVENTS.untyped(), prepare.Selection("default"))
+        return [each for each in found.items if each["involvedObject"].get("name") == name]
+
+    def _api_version(self, kind: str) -> str:
+        if kind in ("MachinePool", "Machine", "Cluster"):
+            return f"cluster.x-k8s.io/{self.version}"
+        return "v1" if kind in ("Node", "Secret") else f"{INFRASTRUCTURE}/v1beta1"
+
+
+class World(Objects):
     """Objects, and what becomes of them."""
 
     def __init__(self, time: clock.Virtual, version: str = "v1beta2") -> None:
@@ -158,46 +205,6 @@ class World:
 
     async def settle(self, seconds: float = SETTLED_S) -> None:
         await self.clock.sleep(seconds)
-
-    async def apply(self, body: Json) -> Json:
-        """Create an object, or merge what is given into the one that is there; the status apart."""
-        resource = find_resource(body)
-        name, namespace = body["metadata"]["name"], body["metadata"].get("namespace", "")
-        namespace = namespace or ("default" if resource.namespaced else "")
-        try:
-            await self.api.get(resource, name, namespace)
-            found = await self.api.merge_patch(resource, name, without_status(body), namespace)
-        except errors.NotFound:
-            found = await self.api.create(resource, without_status(body), namespace)
-        if body.get("status") is not None:
-            status = {"status": body["status"]}
-            found = await self.api.merge_patch(resource, name, status, namespace, subresource="status")
-        return found
-
-    async def get(self, kind: str, name: str, namespace: str = "default") -> Json | None:
-        resource = find_resource({"kind": kind, "apiVersion": self._api_version(kind)})
-        try:
-            return await self.api.get(resource, name, namespace if resource.namespaced else "")
-        except errors.NotFound:
-            return None
-
-    async def delete(self, kind: str, name: str, namespace: str = "default") -> None:
-        resource = find_resource({"kind": kind, "apiVersion": self._api_version(kind)})
-        await self.api.delete(resource, name, namespace if resource.namespaced else "")
-
-    async def pool(self, name: str) -> Json:
-        found = await self.get("MachinePool", name)
-        assert found is not None, f"MachinePool {name} is gone"
-        return found
-
-    async def events(self, name: str) -> list[Json]:
-        found = await self.api.list(resources.EVENTS.untyped(), prepare.Selection("default"))
-        return [each for each in found.items if each["involvedObject"].get("name") == name]
-
-    def _api_version(self, kind: str) -> str:
-        if kind in ("MachinePool", "Machine", "Cluster"):
-            return f"cluster.x-k8s.io/{self.version}"
-        return "v1" if kind in ("Node", "Secret") else f"{INFRASTRUCTURE}/v1beta1"
 
 
 class Counting:
