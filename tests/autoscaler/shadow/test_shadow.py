@@ -62,7 +62,7 @@ def spare(count: int, marked: Sequence[str] = (), at_s: float = NOW_S) -> Observ
 def test_both_raise_the_same_group_to_the_same_size() -> None:
     stage = Stage()
     stage.show(waiting({"a": 1}), times=2)
-    stage.shadow.hear(Said("default/p-0", "TriggeredScaleUp", "pod triggered scale-up: [{a 1->4 (max: 10)}]", NOW_S))
+    stage.shadow.hear(Said("default/p-0", "TriggeredScaleUp", "pod triggered scale-up: [{a 1->4 (max: 10)}]"))
     stage.show(waiting({"a": 4}), times=20)
 
     assert stage.kinds() == {(Direction.UP, Kind.AGREED): 1}
@@ -102,7 +102,7 @@ def test_the_other_takes_another_group() -> None:
 def test_the_other_does_nothing_and_says_why() -> None:
     stage = Stage()
     for number in range(3):
-        stage.shadow.hear(Said(f"default/p-{number}", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 x", NOW_S))
+        stage.shadow.hear(Said(f"default/p-{number}", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 x"))
     stage.show(waiting({"a": 1}), times=30)
     (verdict,) = stage.shadow.differences
     assert (verdict.kind, verdict.wanted, verdict.done) == (Kind.ONLY_WINDLASS, 3, 0)

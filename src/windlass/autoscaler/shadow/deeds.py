@@ -41,7 +41,6 @@ class Said:
     """`namespace/name` of a pod, or the name of a node."""
     reason: str
     message: str
-    at_s: float
 
     @property
     def steps(self) -> dict[str, tuple[int, int]]:
