@@ -48,6 +48,19 @@ def test_it_can_be_called_as_cluster_autoscaler(capsys: pytest.CaptureFixture[st
     )
 
 
+def test_warnings_are_logged_and_a_cluster_that_is_none_ends_it() -> None:
+    words = ["autoscaler", "--kubeconfig=/no/such/file", "--regional", "-v=1"]
+    run = subprocess.run([sys.executable, "-m", "windlass.cli", *words], capture_output=True, text=True, check=False)
+    version, warning, error = run.stderr.splitlines()
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert version.startswith("I")
+    assert "] windlass 0." in version
+    assert warning.startswith("W")
+    assert warning.endswith("] --regional: changes nothing: it concerns Google Cloud")
+    assert error == "windlass: kubeconfig /no/such/file: no such file"
+
+
 def test_its_help_is_the_document() -> None:
     document = Path(__file__).parents[2] / "docs" / "flags.md"
     assert document.read_text() == flag_help.markdown()

@@ -5,7 +5,7 @@ Its flags are pflag's, not this command line's: they are handed on word by word.
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -50,20 +50,35 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(command: "command_line.Command") -> int:
     import asyncio
+    import importlib.metadata
     import logging
 
+    from windlass import verbosity
     from windlass.autoscaler import logs, process
     from windlass.runtime import shutdown
 
     logs.configure(command.wiring.logging)
     log = logging.getLogger(__name__)
+    log.log(verbosity.level(1), "windlass %s", importlib.metadata.version("windlass"))
     for warning in command.warnings:
         log.warning("%s", warning)
     try:
         ended_well = asyncio.run(shutdown.run(process.run(command.settings, command.wiring)))
     except errors.InvalidInput:
         raise
-    except errors.WindlassError as error:
-        log.error("%s", error)
+    except (errors.WindlassError, ExceptionGroup) as error:
+        for cause in _unwrap(error):
+            if not isinstance(cause, errors.WindlassError):
+                raise  # a bug of ours: its traceback is worth more than a sentence
+            log.error("%s", cause)
         return FAILED
     return 0 if ended_well else FAILED
+
+
+def _unwrap(error: Exception) -> Iterator[Exception]:
+    """What went wrong, where several tasks that ran together may have failed."""
+    if isinstance(error, ExceptionGroup):
+        for each in error.exceptions:
+            yield from _unwrap(each)
+    else:
+        yield error
