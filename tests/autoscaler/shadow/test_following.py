@@ -129,6 +129,17 @@ def test_drains_of_the_others_count_against_the_budgets(settings: Settings) -> N
     assert not following.take_over(memory, (), gone, settings, NOW_S + 20).durable.drains
 
 
+@pytest.mark.parametrize("settings", BOTH)
+def test_a_drain_that_the_other_gave_up_begins_the_pause_that_a_failure_of_ours_would(settings: Settings) -> None:
+    begun = following.take_over(Memory(), (), idle(2, marked=["a-0"]), settings, NOW_S)
+    given_back = following.take_over(begun, (), idle(2), settings, NOW_S + 10).durable
+    gone = observe([group("a")])
+
+    assert not given_back.drains
+    assert given_back.activity.failed_s == (NOW_S + 10 if settings is WINDLASS else None)
+    assert following.take_over(begun, (), gone, settings, NOW_S + 10).durable.activity.failed_s is None
+
+
 def test_the_others_marks_tell_since_when_nodes_are_unneeded() -> None:
     marked = node("a-0", taints=(taints.deletion_candidate(NOW_S - 700),))
     seen = observe([group("a", [marked, node("a-1")])], [marked, node("a-1")])

@@ -49,6 +49,8 @@ def take_over(memory: Memory, deeds: Iterable[Deed], seen: Observation, settings
     """What to decide with: the memory as if these deeds had been our own."""
     groups = {group.id: group for group in seen.groups}
     durable = replace(memory.durable, drains=_find_drains(memory.durable.drains, seen, now_s))
+    if settings.deviations.pause_after_failed_drains:
+        durable = _note_failures(durable, memory.durable.drains, seen, now_s)
     for deed in deeds:
         match deed:
             case Resized(group, from_size, to_size) if to_size > from_size and group in groups:
@@ -102,6 +104,20 @@ def _shrink(durable: Durable, group: str, node: str, at_s: float, settings: Sett
         activity=replace(durable.activity, deleted_s=at_s),
         activities={**durable.activities, group: own},
     )
+
+
+def _note_failures(durable: Durable, before: Mapping[str, DrainBegun], seen: Observation, now_s: float) -> Durable:
+    """A node that was being emptied and is still there, without its mark, was given back."""
+    there = {node.name for node in seen.nodes}
+    for name in before.keys() & there - durable.drains.keys():
+        group = before[name].group
+        own = replace(durable.activities.get(group, cooldown.Activity()), failed_s=now_s)
+        durable = replace(
+            durable,
+            activity=replace(durable.activity, failed_s=now_s),
+            activities={**durable.activities, group: own},
+        )
+    return durable
 
 
 def _find_drains(known: Mapping[str, DrainBegun], seen: Observation, now_s: float) -> dict[str, DrainBegun]:
