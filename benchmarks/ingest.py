@@ -18,7 +18,7 @@ import msgspec
 
 from benchmarks import pod_server
 from windlass import clock
-from windlass.autoscaler.observe import sinks
+from windlass.autoscaler.observe import gate, sinks
 from windlass.engine import snapshot as snapshots
 from windlass.kube import client, http, informers, reflector, resources
 from windlass.kube.models import pods as models
@@ -36,11 +36,11 @@ _SAMPLE_S = 0.05
 async def measure(port: int) -> dict[str, float]:
     connections = http.Http(f"http://127.0.0.1:{port}")
     api = client.Client(connections, clock.Real())
-    kept = snapshots.Snapshot()
+    kept, behind = snapshots.Snapshot(), gate.Gate()
     # The server lists only once: whoever fell silent for long would not find out by asking again.
     patient = reflector.Settings(silence_s=3600.0)
-    nodes = informers.Informer(api, resources.NODES, sinks.NodeSink(kept), settings=patient)
-    pods = informers.Informer(api, resources.PODS, sinks.PodSink(kept), settings=patient)
+    nodes = informers.Informer(api, resources.NODES, sinks.node_sink(kept, behind), settings=patient)
+    pods = informers.Informer(api, resources.PODS, sinks.pod_sink(kept, behind), settings=patient)
     results: dict[str, float] = {}
     started_s = time.monotonic()
     async with asyncio.TaskGroup() as group:

@@ -5,7 +5,7 @@ backoff. Volatile: losing it costs time, or lets ties fall otherwise, never a de
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.engine import plan, searching
 from windlass.engine.draining.progress import Progress
@@ -97,3 +97,8 @@ class Memory:
 
     durable: Durable = field(default_factory=Durable)
     volatile: Volatile = field(default_factory=Volatile)
+
+
+def but_loops(durable: Durable) -> Durable:
+    """The same but for how many loops there were: for whoever wants to know whether anything is new."""
+    return replace(durable, loop=0)

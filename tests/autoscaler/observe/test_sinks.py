@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from windlass import errors
-from windlass.autoscaler.observe import sinks
+from windlass.autoscaler.observe import gate, sinks
 from windlass.engine import snapshot
 from windlass.kube import resources
 from windlass.kube.models import core, pods
@@ -29,7 +29,8 @@ def node(name: str, cpu: str = "8") -> core.Node:
 class Scene:
     def __init__(self) -> None:
         self.kept = snapshot.Snapshot()
-        self.pods, self.nodes = sinks.PodSink(self.kept), sinks.NodeSink(self.kept)
+        self.gate = gate.Gate()
+        self.pods, self.nodes = sinks.pod_sink(self.kept, self.gate), sinks.node_sink(self.kept, self.gate)
 
     def put(self, *found: pods.Pod | core.Node) -> None:
         for each in found:
@@ -98,3 +99,31 @@ def test_what_cannot_be_read_is_refused_by_name() -> None:
 
     with pytest.raises(errors.InvalidObject, match=r"Node n: status\.allocatable"):
         scene.put(node("n", cpu="lots"))
+
+
+def test_what_is_seen_while_a_decision_is_made_waits() -> None:
+    scene = Scene()
+    scene.put(node("n"), pod("a", node="n"))
+    with scene.gate.closed():
+        scene.put(pod("b", node="n"), pod("a"))
+        scene.pods.remove(pod("b").meta)
+        scene.put(pod("c", node="n"))
+        assert scene.on("n") == ["a"]
+    assert (scene.on("n"), scene.names()) == (["c"], ["ns/a", "ns/c"])
+
+
+def test_a_pod_that_cannot_be_read_is_complained_about_at_once() -> None:
+    scene = Scene()
+    bad = {"metadata": {"name": "bad", "namespace": "ns"}, "spec": {"tolerations": [{"operator": "Likes"}]}}
+    with scene.gate.closed(), pytest.raises(errors.InvalidObject, match="ns/bad"):
+        scene.put(resources.PODS.decode(msgspec.json.encode(bad)))
+
+
+def test_nothing_changes_where_nothing_did() -> None:
+    scene = Scene()
+    scene.put(node("n"), pod("a", node="n"))
+    generation = scene.kept.generation
+    scene.put(node("n"), pod("a", node="n", conditions=[{"type": "ContainersReady", "status": "True"}]))
+    assert scene.kept.generation == generation
+    scene.put(pod("a", node="n", phase="Succeeded"))
+    assert scene.kept.generation > generation

@@ -204,6 +204,11 @@ def _scale_up_delay(annotations: Mapping[str, str] | None) -> float | None:
         return None
 
 
+def is_unschedulable(pod: pods.Pod) -> bool:
+    """Did the scheduler say that it fits nowhere?"""
+    return pod.status is not None and _unschedulable_since(pod.status, 0.0) is not None
+
+
 def _unschedulable_since(status: pods.PodStatus, created_s: float) -> float | None:
     for condition in status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":

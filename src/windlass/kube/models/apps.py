@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from windlass.kube.models import core
-from windlass.kube.models.meta import Object
+from windlass.kube.models import core, templates
+from windlass.kube.models.meta import Model, Object
 
 
 class ReplicaSet(Object, frozen=True):
@@ -21,5 +21,9 @@ class Deployment(Object, frozen=True):
     status: core.Scale | None = None
 
 
+class DaemonSetSpec(Model, frozen=True):
+    template: templates.PodTemplateSpec | None = None
+
+
 class DaemonSet(Object, frozen=True):
-    """That it exists is all that anyone reads."""
+    spec: DaemonSetSpec | None = None

@@ -1,0 +1,143 @@
+"""The actor: carries out plans, a few things at a time, and says what became of each.
+
+    groups first      one after the other up to the first refusal, or all together
+    then nodes        all that is wanted of one node at once
+    then pods
+    then machines     those of one group at once
+
+What the plan says of draining is not done here: `advance` orders the steps of a drain, one plan after another.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from windlass import errors
+from windlass.autoscaler.act import evictions, nodes
+from windlass.autoscaler.act.outcome import Outcome
+from windlass.engine import facts, plan
+from windlass.kube import client
+from windlass.providers import base
+
+_NODES_AT_ONCE = 5
+_GROUPS_AT_ONCE = 10
+_EVICTIONS_AT_ONCE = 25
+
+NOT_TRIED = "not tried: another group could not be raised"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Tally:
+    done: list[plan.Instruction] = field(default_factory=list)
+    failed: dict[plan.Instruction, str] = field(default_factory=dict)
+    refused: dict[str, facts.InstanceError] = field(default_factory=dict)
+
+    def close(self) -> Outcome:
+        return Outcome(tuple(self.done), self.failed, self.refused)
+
+
+class Actor:
+    """Acts on one cluster and its node groups."""
+
+    def __init__(self, api: client.Client, provider: base.Provider) -> None:
+        self._api, self._provider = api, provider
+
+    async def resize(self, ordered: plan.Plan, together: bool) -> Outcome:
+        """Carry out what a plan says of groups: raise them, and take back what did not come.
+
+        `together`: groups are raised at the same time, and a refusal concerns none but the group itself. Otherwise one
+        after the other; after a refusal the others are not tried.
+        """
+        tally = _Tally()
+        for order in ordered:
+            if isinstance(order, plan.ReduceTarget):
+                await self._try(tally, [order], self._provider.reduce_target(order))
+            elif isinstance(order, plan.DeleteInstances):
+                await self._try(tally, [order], self._provider.delete_instances(order))
+        raised = [order for order in ordered if isinstance(order, plan.Resize)]
+        if together:
+            await _bounded(_GROUPS_AT_ONCE, [self._raise(tally, order) for order in raised])
+            return tally.close()
+        for number, order in enumerate(raised):
+            await self._raise(tally, order)
+            if tally.refused:
+                tally.failed |= dict.fromkeys(raised[number + 1 :], NOT_TRIED)
+                break
+        return tally.close()
+
+    async def change(self, ordered: plan.Plan, known: Callable[[str], facts.Node | None]) -> Outcome:
+        """Carry out what a plan says of nodes and pods. `known` finds a node by its name."""
+        tally = _Tally()
+        by_node: dict[str, list[nodes.Change]] = {}
+        for order in ordered:
+            if isinstance(order, plan.SetTaint | plan.RemoveTaint | plan.Cordon):
+                by_node.setdefault(order.node, []).append(order)
+        await _bounded(
+            _NODES_AT_ONCE,
+            [self._try(tally, changes, nodes.change(self._api, name, changes)) for name, changes in by_node.items()],
+        )
+        leaving = [order for order in ordered if isinstance(order, plan.Evict)]
+        await _bounded(
+            _EVICTIONS_AT_ONCE, [self._try(tally, [order], evictions.evict(self._api, order)) for order in leaving]
+        )
+        await self._delete(tally, [order for order in ordered if isinstance(order, plan.DeleteNode)], known)
+        return tally.close()
+
+    async def _raise(self, tally: _Tally, order: plan.Resize) -> None:
+        await self._try(tally, [order], self._provider.resize(order))
+
+    async def _delete(
+        self, tally: _Tally, orders: Sequence[plan.DeleteNode], known: Callable[[str], facts.Node | None]
+    ) -> None:
+        by_group: dict[str, list[plan.DeleteNode]] = {}
+        for order in orders:
+            by_group.setdefault(order.group, []).append(order)
+        deletions = []
+        for group, of_group in by_group.items():
+            found = [node for order in of_group if (node := known(order.node)) is not None]
+            deletions.append(self._try(tally, of_group, self._provider.delete_nodes(group, found)))
+        await _bounded(_GROUPS_AT_ONCE, deletions)
+
+    async def _try(self, tally: _Tally, orders: Sequence[plan.Instruction], act: Awaitable[None]) -> None:
+        """Do it, and note what became of it. A bug in one thing keeps no other from being done."""
+        try:
+            await act
+        except base.Refused as error:
+            self._note(tally, orders, str(error), error.error)
+        except errors.WindlassError as error:
+            self._note(tally, orders, str(error), facts.InstanceError("Other", "apiCallError", str(error)))
+        except Exception as error:
+            _log.exception("%s failed", orders)
+            self._note(tally, orders, repr(error), facts.InstanceError("Other", "internalError", repr(error)))
+        else:
+            tally.done += orders
+
+    def _note(self, tally: _Tally, orders: Sequence[plan.Instruction], said: str, why: facts.InstanceError) -> None:
+        for order in orders:
+            _log.warning("%s: %s", order, said)
+            tally.failed[order] = said
+            if isinstance(order, plan.Resize):
+                tally.refused[order.group] = why
+
+
+def merge(first: Outcome, then: Outcome) -> Outcome:
+    """What became of two parts of a plan."""
+    return replace(
+        first,
+        done=first.done + then.done,
+        failed={**first.failed, **then.failed},
+        refused={**first.refused, **then.refused},
+    )
+
+
+async def _bounded(limit: int, acts: Iterable[Awaitable[None]]) -> None:
+    """All of these, so many at a time."""
+    gate = asyncio.Semaphore(limit)
+
+    async def pass_through(act: Awaitable[None]) -> None:
+        async with gate:
+            await act
+
+    await asyncio.gather(*(pass_through(act) for act in acts))

@@ -1,0 +1,256 @@
+"""The autoscaler: observe · decide · act · report, again and again, for as long as it leads.
+
+Two loops share one memory, and take turns with it. `decide` looks at everything, every --scan-interval and whenever
+something calls for it. `advance` moves nodes that are on their way out, as soon as anything about them changes.
+
+    decide   observe ─▶ decide ─▶ save ─▶ resize ─┬─▶ taints ─▶ report
+                          ▲           refused? ───┘
+    advance  observe ─▶ advance ─▶ save ─▶ taints, evictions, deletions ─▶ report
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from windlass import clock, errors
+from windlass.autoscaler import keeping, report, rhythm
+from windlass.autoscaler.act import actor
+from windlass.autoscaler.act.outcome import Outcome
+from windlass.autoscaler.observe.world import UNSCHEDULABLE, Seen, World
+from windlass.autoscaler.report.families import Function
+from windlass.engine import facts, plan
+from windlass.engine.advance import advance
+from windlass.engine.decide import Decision, decide
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.settings import Settings
+from windlass.kube import errors as kube_errors
+from windlass.runtime.loop import Loop
+
+T = TypeVar("T")
+
+DRAINING = frozenset({"Node", "Pod", "PodDisruptionBudget", UNSCHEDULABLE})
+"""Kinds whose changes may let a drain go on."""
+
+_DRAIN_PAUSE_S = 0.2
+"""Between two looks at drains, however much changes."""
+_READ_AGAIN_S = 2.0
+_log = logging.getLogger(__name__)
+
+Think = Callable[[Callable[[], T]], Awaitable[T]]
+
+
+class Bystander(Protocol):
+    """Decides and does nothing: what becomes of memory where someone else acts, or nobody."""
+
+    def look(self, seen: Observation, memory: Memory, settings: Settings, now_s: float) -> Memory:
+        """What to decide with."""
+
+    def compare(self, seen: Observation, before: Memory, decision: Decision, now_s: float) -> Memory:
+        """What to remember."""
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Decide while the event loop goes on: leases are renewed, health is answered, watches are read."""
+    return await asyncio.to_thread(work)
+
+
+async def inline(work: Callable[[], T]) -> T:
+    """Decide while everything else stands still, as in a simulation."""
+    return work()
+
+
+class Autoscaler:
+    """One cluster and its node groups."""
+
+    def __init__(
+        self,
+        world: World,
+        does: actor.Actor,
+        reporter: report.Reporter,
+        keeper: keeping.Keeper,
+        settings: Settings,
+        time: clock.Clock,
+        *,
+        frequent: bool = True,
+        think: Think[Decision] = in_thread,
+        bystander: Bystander | None = None,
+        may_act: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.memory = Memory()
+        self.decision: Decision | None = None
+        self.loop = Loop("autoscaler", self._take_turn, settings.scale_down.scan_interval_s, time)
+        self._world, self._actor, self._reporter, self._keeper = world, does, reporter, keeper
+        self._settings, self._clock = settings, time
+        self._frequent, self._think, self._bystander, self._may_act = frequent, think, bystander, may_act
+        self._rhythm = rhythm.Rhythm(time, settings.deviations)
+        self._turns = asyncio.Lock()
+        self._failed: dict[plan.Instruction, str] = {}
+        self._drains_changed = asyncio.Event()
+        self._set_aside: tuple[errors.InvalidObject, ...] = ()
+
+    # Being told
+
+    def note(self, kind: str) -> None:
+        """Something of this kind changed."""
+        if kind == UNSCHEDULABLE and self._frequent:
+            self._rhythm.note_pod()
+            self.loop.wake()
+        if kind in DRAINING and self.memory.durable.drains:
+            self._drains_changed.set()
+
+    # Leading
+
+    async def run(self) -> None:
+        """Remember, then go round until cancelled."""
+        self.memory = await self._remember()
+        async with asyncio.TaskGroup() as together:
+            together.create_task(self.loop.run())
+            if self._bystander is None:
+                together.create_task(self._move_drains())
+
+    async def _remember(self) -> Memory:
+        while True:
+            try:
+                return await self._keeper.read()
+            except kube_errors.KubeError as error:
+                _log.warning("memory cannot be read, and without it nodes might be ordered twice: %s", error)
+                await self._clock.sleep(_READ_AGAIN_S)
+
+    def _observe(self, failed: dict[plan.Instruction, str] | None = None) -> Seen:
+        seen = self._world.observe(failed)
+        for complaint in seen.set_aside:
+            if complaint not in self._set_aside:
+                _log.warning("set aside: %s", complaint)
+        self._set_aside = seen.set_aside
+        return seen
+
+    def _find_node(self, name: str) -> facts.Node | None:
+        table = self._world.snapshot.nodes
+        row = table.rows.get(name)
+        return None if row is None or not table.alive[row] else table.facts[row]
+
+    def _check_may_act(self) -> None:
+        if not self._may_act():
+            raise errors.WindlassError("it does not lead any more")
+
+    # The loop
+
+    async def _take_turn(self) -> None:
+        if self._frequent:
+            await self._rhythm.settle()
+        self._reporter.begin_loop()
+        try:
+            async with self._turns:
+                account, decision, outcome = await self._decide_and_resize()
+            if self._bystander is None:
+                outcome = actor.merge(outcome, await self._actor.change(decision.plan, self._find_node))
+            self._reporter.after_acting(account, outcome)
+            if self._bystander is None:
+                await self._keep()
+        except Exception as error:
+            self._reporter.loop_failed(error)
+            raise
+        self._reporter.end_loop()
+        self._go_on(decision, outcome)
+
+    async def _decide_and_resize(self) -> tuple[report.Account, Decision, Outcome]:
+        now_s = self._clock.now_s()
+        with self._world.still():
+            seen = self._observe().observation
+            if self._bystander is not None:
+                return await self._stand_by(self._bystander, seen, now_s)
+            decision = await self._decide(seen, now_s)
+            account = self._reporter.before_acting(seen, decision, now_s)
+            if decision.plan:
+                self._check_may_act()
+                await self._keeper.write(decision.memory.durable)
+            outcome = await self._resize(decision.plan)
+            if outcome.refused:
+                decision = await self._decide(replace(seen, refused=outcome.refused), now_s)
+                account = self._reporter.before_acting(seen, decision, now_s, instead_of=account)
+        self._conclude(decision.memory, decision)
+        return account, decision, outcome
+
+    async def _stand_by(
+        self, bystander: Bystander, seen: Observation, now_s: float
+    ) -> tuple[report.Account, Decision, Outcome]:
+        self.memory = bystander.look(seen, self.memory, self._settings, now_s)
+        decision = await self._decide(seen, now_s)
+        account = self._reporter.before_acting(seen, decision, now_s)
+        self._conclude(bystander.compare(seen, self.memory, decision, now_s), decision)
+        return account, decision, Outcome()
+
+    async def _decide(self, seen: Observation, now_s: float) -> Decision:
+        began_s = self._clock.monotonic_s()
+        with self._reporter.measure(Function.AUTOSCALING):
+            decision = await self._think(lambda: decide(seen, self.memory, self._settings, now_s))
+        self._reporter.decided("decide", self._clock.monotonic_s() - began_s)
+        return decision
+
+    async def _resize(self, ordered: plan.Plan) -> Outcome:
+        chosen = self._settings
+        together = chosen.deviations.joint_scale_up or chosen.scale_up.parallel_scale_up
+        return await self._actor.resize(ordered, together)
+
+    def _conclude(self, memory: Memory, decision: Decision) -> None:
+        self.memory, self.decision = memory, decision
+        self._drains_changed.set()
+
+    async def _keep(self) -> None:
+        if await self._keeper.write(self.memory.durable):
+            self._reporter.saved(self._keeper.size_bytes)
+
+    def _go_on(self, decision: Decision, outcome: Outcome) -> None:
+        """Look again at once where something was done, and when time will have changed something."""
+        if not self._frequent:
+            return
+        if any(isinstance(one, plan.Resize | plan.DeleteInstances | plan.ReduceTarget) for one in outcome.done):
+            self.loop.wake()
+        rest_s = decision.quiet_until_s - self._clock.now_s()
+        if 0.0 < rest_s < self._settings.scale_down.scan_interval_s:
+            asyncio.get_running_loop().call_later(rest_s, self.loop.wake)
+
+    # Drains
+
+    async def _move_drains(self) -> None:
+        while True:
+            try:
+                next_s = await self._move_on()
+            except Exception:
+                _log.exception("drains cannot be moved on")
+                next_s = self._clock.now_s() + self._settings.scale_down.scan_interval_s
+            await self._clock.sleep(_DRAIN_PAUSE_S)
+            await self._wait_for_change(next_s)
+
+    async def _move_on(self) -> float:
+        """Take the next step of every drain. When to look again, if nothing changes before."""
+        async with self._turns:
+            now_s = self._clock.now_s()
+            self._drains_changed.clear()
+            failed, self._failed = self._failed, {}
+            seen = self._observe(failed).observation
+            advanced = advance(seen, self.memory, self._settings, now_s)
+            account = self._reporter.before_acting(seen, advanced, now_s)
+            self.memory = advanced.memory
+            if advanced.plan:
+                self._check_may_act()
+                await self._keeper.write(self.memory.durable)
+        outcome = await self._actor.change(advanced.plan, self._find_node)
+        self._failed |= outcome.failed
+        self._reporter.after_acting(account, outcome)
+        await self._keep()
+        if any(isinstance(one, plan.DeleteNode) for one in outcome.done):
+            self.loop.wake()
+        return now_s if advanced.plan else advanced.next_s
+
+    async def _wait_for_change(self, next_s: float) -> None:
+        rest_s = next_s - self._clock.now_s()
+        if rest_s <= 0.0:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if rest_s == float("inf") else rest_s):
+                await self._drains_changed.wait()

@@ -1,0 +1,215 @@
+"""The world: the cluster whose pods are served, kept current by informers, and observed between two of its changes.
+
+world = World(api, provider, on_change=…)
+running = asyncio.create_task(world.run())
+await world.wait_synced()
+with world.still():
+    seen = world.observe()          # stays true until the end of the block
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass import errors
+from windlass.autoscaler import priorities
+from windlass.autoscaler.observe import daemons as daemon_sets
+from windlass.autoscaler.observe import gate, pods, sinks, storage, workloads
+from windlass.engine import facts, plan
+from windlass.engine.drain.context import ControllerKey
+from windlass.engine.expanders import priority
+from windlass.engine.observation import Observation
+from windlass.engine.snapshot import Snapshot
+from windlass.kube import client, informers, prepare, reflector, resources
+from windlass.kube.models import configuration, meta
+from windlass.kube.models import pods as pod_models
+from windlass.providers import base
+
+OnChange = Callable[[str], None]
+"""Told the kind of what changed, often."""
+
+UNSCHEDULABLE = "UnschedulablePod"
+"""Told instead of Pod when one turns unschedulable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An observation, and what had to be left out of it."""
+
+    observation: Observation
+    set_aside: tuple[errors.InvalidObject, ...] = ()
+
+
+@dataclass(slots=True)
+class _Workloads:
+    daemon_sets: sinks.Kept[facts.DaemonSet] = field(default_factory=sinks.Kept)
+    budgets: sinks.Kept[facts.PodDisruptionBudget] = field(default_factory=sinks.Kept)
+    controllers: list[sinks.Kept[facts.Controller]] = field(default_factory=list)
+    priorities: sinks.Kept[tuple[priority.Rule, ...]] = field(default_factory=sinks.Kept)
+
+
+class World:
+    """Follows everything that a decision may look at, but for the node groups: the provider does that."""
+
+    def __init__(
+        self,
+        api: client.Client,
+        provider: base.Provider,
+        on_change: OnChange,
+        priorities_namespace: str = "",
+    ) -> None:
+        self.snapshot = Snapshot()
+        self._provider, self._on_change = provider, on_change
+        self._gate = gate.Gate()
+        self._workloads = _Workloads()
+        self._controllers: tuple[tuple[object, ...], dict[ControllerKey, facts.Controller]] = ((), {})
+        self._informers = [*self._follow(api), *self._follow_priorities(api, priorities_namespace)]
+
+    async def run(self) -> None:
+        """Until cancelled. No failure of the server ends this."""
+        async with asyncio.TaskGroup() as together:
+            for informer in self._informers:
+                together.create_task(informer.run())
+
+    async def wait_synced(self) -> None:
+        for informer in self._informers:
+            await informer.wait_synced()
+
+    @property
+    def trouble(self) -> dict[str, str]:
+        """Kinds that are not current, and why; empty while all is well."""
+        return {one.resource.kind: str(one.trouble) for one in self._informers if one.trouble is not None}
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """Nothing of what is observed changes meanwhile; what is seen then comes afterwards."""
+        with self._gate.closed():
+            yield
+
+    def observe(self, failed: Mapping[plan.Instruction, str] | None = None) -> Seen:
+        """The cluster as it is now."""
+        table = self.snapshot.nodes
+        existing = [node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive]
+        groups = self._provider.observe(existing)
+        known = self._workloads
+        rules = known.priorities.all
+        seen = Observation(
+            self.snapshot,
+            groups.groups,
+            known.daemon_sets.all,
+            known.budgets.all,
+            self._index_controllers(),
+            rules[0] if rules else (),
+            failed=failed or {},
+        )
+        malformed = [error for one in self._informers for error in one.malformed.values()]
+        return Seen(seen, (*malformed, *groups.set_aside))
+
+    # Inside
+
+    def _index_controllers(self) -> Mapping[ControllerKey, facts.Controller]:
+        """The same object while nothing in it changes."""
+        known = self._workloads
+        now = (known.daemon_sets.all, *(kept.all for kept in known.controllers))
+        before, found = self._controllers
+        if len(now) != len(before) or any(one is not other for one, other in zip(now, before, strict=True)):
+            daemons = [
+                facts.Controller("DaemonSet", one.namespace, one.name, one.uid, 1) for one in known.daemon_sets.all
+            ]
+            every = [*daemons, *(one for kept in known.controllers for one in kept.all)]
+            found = {(one.kind, one.namespace, one.name): one for one in every}
+            self._controllers = now, found
+        return found
+
+    def _follow(self, api: client.Client) -> Iterator[informers.Informer[Any]]:
+        kept, known, behind = self.snapshot, self._workloads, self._gate
+
+        def follow(resource: resources.Resource[Any], sink: sinks.Sink[Any, Any]) -> informers.Informer[Any]:
+            return informers.Informer(api, resource, _Heard(sink, resource.kind, self._on_change))
+
+        # Nodes first: a pod that comes before its node is counted when that comes.
+        yield follow(resources.NODES, sinks.node_sink(kept, behind))
+        heard = _HeardPods(sinks.pod_sink(kept, behind), self._on_change)
+        yield informers.Informer(api, resources.PODS, heard)
+        yield follow(resources.NAMESPACES, sinks.namespace_sink(kept, behind))
+        yield follow(resources.POD_DISRUPTION_BUDGETS, sinks.plain_sink(known.budgets, workloads.read_budget, behind))
+        yield follow(resources.DAEMON_SETS, sinks.plain_sink(known.daemon_sets, daemon_sets.read, behind))
+        for resource, read in _CONTROLLERS.items():
+            controllers: sinks.Kept[facts.Controller] = sinks.Kept()
+            known.controllers.append(controllers)
+            yield follow(resource, sinks.plain_sink(controllers, read, behind))
+        for resource, read_storage in _STORAGE.items():
+            yield follow(resource, sinks.storage_sink(kept, read_storage, behind))
+
+    def _follow_priorities(self, api: client.Client, namespace: str) -> Iterator[informers.Informer[Any]]:
+        if namespace:
+            only = prepare.Selection(namespace=namespace, fields=f"metadata.name={priorities.NAME}")
+            sink = sinks.plain_sink(self._workloads.priorities, _read_priorities, self._gate)
+            heard = _Heard(sink, "ConfigMap", self._on_change)
+            yield informers.Informer(api, resources.CONFIG_MAPS, heard, only)
+
+
+_CONTROLLERS: Mapping[resources.Resource[Any], Callable[[Any], facts.Controller]] = {
+    resources.REPLICATION_CONTROLLERS: workloads.read_scaled,
+    resources.REPLICA_SETS: workloads.read_scaled,
+    resources.STATEFUL_SETS: workloads.read_scaled,
+    resources.JOBS: workloads.read_job,
+}
+
+_STORAGE: Mapping[resources.Resource[Any], Callable[[Any], Any]] = {
+    resources.PERSISTENT_VOLUMES: storage.read_volume,
+    resources.PERSISTENT_VOLUME_CLAIMS: storage.read_claim,
+    resources.STORAGE_CLASSES: storage.read_class,
+    resources.CSI_NODES: storage.read_csi_node,
+    resources.CSI_DRIVERS: storage.read_csi_driver,
+    resources.CSI_STORAGE_CAPACITIES: storage.read_capacity,
+    resources.VOLUME_ATTACHMENTS: storage.read_attachment,
+}
+
+
+def _read_priorities(found: configuration.ConfigMap) -> tuple[priority.Rule, ...]:
+    return priorities.read_config_map(found.meta.namespace or "", found.data or {})
+
+
+class _Heard:
+    """A sink, and someone who wants to know when it is given something."""
+
+    def __init__(self, sink: reflector.Sink[Any], kind: str, tell: OnChange) -> None:
+        self._sink, self._kind, self._tell = sink, kind, tell
+        self.begin = sink.begin
+
+    def put(self, metadata: meta.ObjectMeta, found: Any) -> None:
+        self._sink.put(metadata, found)
+        self._tell(self._kind)
+
+    def remove(self, metadata: meta.ObjectMeta) -> None:
+        self._sink.remove(metadata)
+        self._tell(self._kind)
+
+    def end(self) -> None:
+        self._sink.end()
+        self._tell(self._kind)
+
+
+class _HeardPods(_Heard):
+    """The same for pods; those that turn unschedulable are told of as such, once."""
+
+    def __init__(self, sink: reflector.Sink[Any], tell: OnChange) -> None:
+        super().__init__(sink, "Pod", tell)
+        self._waiting: set[str] = set()
+
+    def put(self, metadata: meta.ObjectMeta, found: pod_models.Pod) -> None:
+        self._sink.put(metadata, found)
+        identity = sinks.identity(metadata)
+        if not pods.is_unschedulable(found):
+            self._waiting.discard(identity)
+            self._tell("Pod")
+        elif identity not in self._waiting:
+            self._waiting.add(identity)
+            self._tell(UNSCHEDULABLE)
+
+    def remove(self, metadata: meta.ObjectMeta) -> None:
+        self._waiting.discard(sinks.identity(metadata))
+        super().remove(metadata)

@@ -1,0 +1,218 @@
+"""The process: everything put together, from flags to a running autoscaler.
+
+health and metrics are served from the start · informers follow both clusters · whoever leads decides and acts
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from windlass import clock
+from windlass.autoscaler import dry_run, endpoints, keeping, report, scheduler_config
+from windlass.autoscaler.act.actor import Actor
+from windlass.autoscaler.autoscaler import Autoscaler, Think, in_thread
+from windlass.autoscaler.observe.world import World
+from windlass.autoscaler.report import metrics
+from windlass.autoscaler.shadow import listening
+from windlass.autoscaler.shadow.shadow import Shadow
+from windlass.autoscaler.wiring import Clients, Wiring
+from windlass.engine.decide import Decision
+from windlass.engine.settings import Settings
+from windlass.kube import access, client, prepare, transport
+from windlass.providers import clusterapi
+from windlass.providers.clusterapi import config as clusterapi_config
+from windlass.runtime import health, leader_election, serving
+
+_log = logging.getLogger(__name__)
+
+
+async def run(chosen: Settings, wiring: Wiring) -> None:
+    """Until cancelled, or until leadership is lost. InvalidInput for flags that cannot be used."""
+    time = clock.Real()
+    chosen = read_scheduler_config(chosen, wiring)
+    found = clusterapi_config.read(wiring.node_groups.node_group_auto_discovery, os.environ)
+    async with connect(time, wiring.clients) as servers:
+        await Process(servers, chosen, wiring, found, time).run()
+
+
+def read_scheduler_config(chosen: Settings, wiring: Wiring) -> Settings:
+    """The settings with the filters of the scheduler's configuration, where one is given."""
+    path = wiring.objects.scheduler_config_file
+    if not path:
+        return chosen
+    return replace(chosen, filters=scheduler_config.load(Path(path)).filters)
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The cluster whose pods are served, and the one where its Machines are; often the same."""
+
+    workload: transport.Transport
+    management: transport.Transport
+
+
+@contextlib.asynccontextmanager
+async def connect(time: clock.Clock, chosen: Clients) -> AsyncIterator[Servers]:
+    """Both, as the flags say."""
+    workload = access.find(time, chosen.kubeconfig)
+    if chosen.kubernetes:
+        workload = replace(workload, server=chosen.kubernetes)
+    if chosen.cloud_config:
+        management = access.find(time, chosen.cloud_config)
+    elif chosen.clusterapi_cloud_config_authoritative and access.is_in_cluster(os.environ):
+        management = access.in_cluster(time, os.environ)
+    else:
+        management = workload
+    async with workload.connect() as one:
+        if management is workload:
+            yield Servers(one, one)
+            return
+        async with management.connect() as other:
+            yield Servers(one, other)
+
+
+class Process:
+    """One autoscaler with all its parts, on servers that are reached already."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        chosen: Settings,
+        wiring: Wiring,
+        found: clusterapi.Config,
+        time: clock.Clock,
+        think: Think[Decision] = in_thread,
+    ) -> None:
+        self._servers, self._wiring, self._clock = servers, wiring, time
+        self._snapshots = endpoints.Snapshots() if wiring.reporting.debugging_snapshot_enabled else None
+        self.reporter = report.Reporter(
+            self._client(servers.workload), chosen, wiring.objects, wiring.reporting, wiring.mode, self._snapshots
+        )
+        self.provider = clusterapi.Provider(self._client(servers.management), found, self._note_group)
+        priorities_in = wiring.objects.namespace if "priority" in chosen.scale_up.expander else ""
+        workload = self._client(servers.workload)
+        self.world = World(workload, self.provider, self._note, priorities_in)
+        self._shadow = (
+            Shadow(wiring.mode.shadow_window_s, self.reporter.metrics.registry) if wiring.mode.shadow else None
+        )
+        objects = wiring.objects
+        self.autoscaler = Autoscaler(
+            self.world,
+            Actor(workload, self.provider),
+            self.reporter,
+            keeping.Keeper(
+                self._client(servers.workload), objects.namespace, objects.memory_config_map if wiring.acts else ""
+            ),
+            chosen,
+            time,
+            frequent=wiring.loop.frequent_loops_enabled,
+            bystander=self._shadow or (dry_run.DryRun() if wiring.mode.dry_run else None),
+            may_act=self._may_act,
+            think=think,
+        )
+        self._election = self._stand() if wiring.leads else None
+
+    async def run(self) -> None:
+        """Until cancelled. LeadershipLost if someone else leads now."""
+        async with self._serving(), asyncio.TaskGroup() as together:
+            following = [together.create_task(self.world.run()), together.create_task(self.provider.run())]
+            if self._shadow is not None:
+                following.append(
+                    together.create_task(listening.listen(self._client(self._servers.workload), self._shadow))
+                )
+            try:
+                if self._election is None:
+                    await self.lead()
+                else:
+                    await self._election.run(self.lead)
+            finally:
+                for task in following:
+                    task.cancel()
+
+    async def lead(self) -> None:
+        """Decide and act, once everything was seen; put things in order in the end."""
+        writing = asyncio.create_task(self.reporter.run())
+        try:
+            self._tell_leading()
+            await self.reporter.start()
+            await self.world.wait_synced()
+            await self.provider.wait_synced()
+            await self.autoscaler.run()
+        finally:
+            if self._shadow is not None:
+                _log.info("%s", self._shadow.end())
+            await self.reporter.close()
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+
+    # Inside
+
+    def _client(self, server: transport.Transport) -> client.Client:
+        """A client with limits of its own, so that nobody who writes waits for another who does."""
+        chosen = self._wiring.clients
+        settings = client.Settings(
+            user_agent=chosen.user_agent,
+            writer=prepare.Writer("cluster-autoscaler"),
+            qps=max(chosen.kube_client_qps, 0.0),
+            burst=chosen.kube_client_burst,
+        )
+        return client.Client(server, self._clock, settings)
+
+    def _stand(self) -> leader_election.Election:
+        chosen = self._wiring.leader_election
+        return leader_election.Election(
+            client.Client(self._servers.workload, self._clock, client.Settings(user_agent="cluster-autoscaler")),
+            self._wiring.lease_namespace,
+            chosen.leader_elect_resource_name,
+            leader_election.make_identity(),
+            leader_election.Settings(
+                round(chosen.leader_elect_lease_duration_s),
+                chosen.leader_elect_renew_deadline_s,
+                chosen.leader_elect_retry_period_s,
+            ),
+        )
+
+    def _may_act(self) -> bool:
+        return self._wiring.acts and (self._election is None or self._election.is_leader)
+
+    def _note(self, kind: str) -> None:
+        self.autoscaler.note(kind)
+
+    def _note_group(self) -> None:
+        self.autoscaler.note("NodeGroup")
+
+    def _tell_leading(self) -> None:
+        if self._election is not None:
+            name = self._wiring.leader_election.leader_elect_resource_name
+            self.reporter.leading(self._wiring.lease_namespace, name, self._election.holder)
+
+    @contextlib.asynccontextmanager
+    async def _serving(self) -> AsyncIterator[None]:
+        chosen = self._wiring.loop
+        activity = health.Activity(
+            self.autoscaler.loop,
+            self._clock,
+            chosen.max_inactivity_s,
+            chosen.max_failing_time_s,
+            max(chosen.max_startup_time_s, chosen.max_inactivity_s, chosen.max_failing_time_s),
+        )
+        state = health.Health(live={"loop": activity}, ready={"watches": self._complain})
+        app = endpoints.make_app(
+            state,
+            self.reporter.metrics.registry,
+            activity,
+            snapshots=self._snapshots,
+            profiling=self._wiring.reporting.profiling,
+            write=metrics.write,
+        )
+        async with serving.serve(self._wiring.reporting.address, app) as port:
+            _log.info("serving health and metrics on port %d", port)
+            yield
+
+    def _complain(self) -> str:
+        found: Mapping[str, str] = self.world.trouble | self.provider.trouble
+        return "; ".join(f"{kind}: {why}" for kind, why in found.items())

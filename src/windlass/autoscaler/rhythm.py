@@ -1,0 +1,37 @@
+"""The rhythm: when a loop begins, besides every --scan-interval.
+
+One burst of pods should be answered by one step of the right size. So a pod that turns unschedulable wakes the loop,
+which then waits until none has followed for a moment, but not for ever. What a decision knows to change with time wakes
+the loop at that time.
+"""
+
+from windlass import clock
+from windlass.engine.deviations import Deviations
+
+
+class Rhythm:
+    """Keeps account of pods that come, by the monotonic clock."""
+
+    def __init__(self, time: clock.Clock, deviations: Deviations) -> None:
+        self._clock = time
+        self._quiet_s, self._at_most_s = deviations.quiet_window_s, deviations.quiet_window_max_s
+        self._first_s: float | None = None
+        self._last_s = 0.0
+
+    def note_pod(self) -> None:
+        """A pod turned unschedulable."""
+        self._last_s = self._clock.monotonic_s()
+        if self._first_s is None:
+            self._first_s = self._last_s
+
+    def quiet_at_s(self) -> float:
+        """When the burst will be over, if nobody follows; long ago where there is none. Monotonic."""
+        if self._first_s is None:
+            return float("-inf")
+        return min(self._last_s + self._quiet_s, self._first_s + self._at_most_s)
+
+    async def settle(self) -> None:
+        """Wait until no pods are coming any more. The next one begins another burst."""
+        while (left_s := self.quiet_at_s() - self._clock.monotonic_s()) > 0.0:
+            await self._clock.sleep(left_s)
+        self._first_s = None
