@@ -12,7 +12,7 @@ from tests.engine import columns, plainly
 from tests.strategies import Objects
 from windlass.autoscaler.observe import cluster
 from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import dtypes, placing, predicates, shapes
+from windlass.engine import dtypes, gates, placing, predicates, shapes
 from windlass.engine.predicates import config
 from windlass.engine.snapshot import Snapshot
 
@@ -70,7 +70,7 @@ def test_a_placer_sees_what_was_placed_since_it_last_looked(found: Objects, data
 def test_a_run_knows_after_every_pod_what_is_feasible_for_the_next(found: Objects, data: st.DataObject) -> None:
     snapshot, asked = build(found)
     for shape in asked:
-        if placing.holds_disks(shape):
+        if gates.holds_disks(shape):
             continue
         run = placing.Run(snapshot, shape, snapshot.nodes.alive, config.DEFAULT)
         snapshot.fork()
@@ -95,7 +95,7 @@ def test_scattered_pods_go_where_they_may_one_after_the_other(found: Objects, co
         first = predicates.feasible(snapshot, shape, config.DEFAULT)
         assert (placed.total > 0) == first.any()
         if (
-            not placing.holds_disks(shape)
+            not gates.holds_disks(shape)
             and placing.Run(snapshot, shape, snapshot.nodes.alive, config.DEFAULT).is_closed_form
         ):
             assert placed.total == placer.place(shape, count, -1, snapshot.nodes.alive.copy()).total

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, predicates, shapes, tallies
+from windlass.engine import dtypes, facts, gates, predicates, shapes, tallies
 from windlass.engine.predicates import fit, interpod, ports, spread
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 
-_FEW, _PROBES = 8, 4
+_FEW, _PROBES, _GATES = 8, 4, 32
 _FIRST_WINDOW = 64
 _PLENTY = np.int64(np.iinfo(dtypes.COUNT).max)
 """Room where nothing is checked: more pods than there are, and yet sums of it do not overflow."""
@@ -61,7 +61,7 @@ def asks_nothing(shape: shapes.Shape, config: FilterConfig) -> bool:
     """Does the shape itself ask for nothing but resources and facts of nodes?"""
     spec = shape.spec
     asks = spec.spread or spec.affinity or spec.anti_affinity or spec.host_ports or config.default_constraints
-    return not asks and not holds_disks(shape)
+    return not asks and not gates.holds_disks(shape)
 
 
 def is_repelled(snapshot: Snapshot, shape: shapes.Shape) -> bool:
@@ -70,11 +70,6 @@ def is_repelled(snapshot: Snapshot, shape: shapes.Shape) -> bool:
         return False
     nodes = snapshot.nodes.count
     return any(snapshot.tallies.counts(tally, nodes).any() for _, tally in snapshot.tallies.repelling(shape))
-
-
-def holds_disks(shape: shapes.Shape) -> bool:
-    """Does the shape use volumes that filters look at? Then pods are placed one by one, each seen by the next."""
-    return any(volume.claim or volume.identity or volume.driver for volume in shape.spec.volumes)
 
 
 def capacity(
@@ -117,20 +112,34 @@ class Placer:
         plain = self._find_plain(shape)
         if plain is not None and not is_repelled(self.snapshot, shape):
             return plain.place(count, pointer, usable)
-        if count > 1 and holds_disks(shape):
+        if count > 1 and gates.holds_disks(shape):
             return _place_singly(self.snapshot, shape, count, pointer, usable, self.config)
+        if count == 1 and gates.has_gates(shape):
+            row = gates.Gates(self.snapshot, shape, self.config).next(pointer, usable, _GATES)
+            if row is not None:
+                return Placed(np.array([row]), _ONES[:1], 1, row)
         run = Run(self.snapshot, shape, usable, self.config)
         if run.is_closed_form:
             rows = rotate(np.flatnonzero(run.mask), pointer)
             return fill_levels(rows, run.room[rows], count)
         return run.place_round_robin(count, pointer)
 
+    def place_on(self, row: int, shape: shapes.Shape, count: int) -> Placed:
+        """Find room for `count` pods on one node."""
+        if count == 1 and gates.has_gates(shape) and self._find_plain(shape) is None:
+            if gates.Gates(self.snapshot, shape, self.config).lets_pass(row):
+                return Placed(np.array([row]), _ONES[:1], 1, row)
+            return NOWHERE
+        only_there = np.zeros(self.snapshot.nodes.count, bool)
+        only_there[row] = True
+        return self.place(shape, count, row - 1, only_there)
+
     def scatter(self, shape: shapes.Shape, count: int, rng: np.random.Generator, usable: dtypes.Mask) -> Placed:
         """The same, but every pod starts at a random node and takes the first from there on that it fits on.
 
         So does the peer, because its list of nodes begins somewhere else after every pod that was placed.
         """
-        if holds_disks(shape):
+        if gates.holds_disks(shape):
             return self.place(shape, count, int(rng.integers(len(usable))), usable)
         run = Run(self.snapshot, shape, usable, self.config)
         if run.is_closed_form:

@@ -152,9 +152,7 @@ def _follow_hints(
             else:
                 hinted.setdefault(node_row, []).append(row)
         for node_row, together in hinted.items():
-            only_there = np.zeros(snapshot.nodes.count, bool)
-            only_there[node_row] = True
-            placed = placer.place(shape, len(together), node_row - 1, only_there)
+            placed = placer.place_on(node_row, shape, len(together))
             total = placed.total
             if total:
                 _bind(snapshot, together[:total], placed, search.hints)

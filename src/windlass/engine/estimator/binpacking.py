@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, placing, predicates, shapes
+from windlass.engine import dtypes, facts, gates, placing, predicates, shapes
 from windlass.engine.estimator import limits, ordering
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -217,7 +217,7 @@ class Packing:
     ) -> int:
         """Place pods one by one where `choose` says, until it says nowhere."""
         taken: list[int] = []
-        each = 1 if placing.holds_disks(shape) else count  # what volumes allow is asked anew for every pod
+        each = 1 if gates.holds_disks(shape) else count  # what volumes allow is asked anew for every pod
         while len(taken) < count:
             run = placing.Run(self._snapshot, shape, usable, self._config)
             batch: list[int] = []
@@ -270,7 +270,7 @@ class Packing:
             new = slice(self._first, snapshot.nodes.count)
             allowed = predicates.static_mask(snapshot, shape, config)[new]
             return rows, placing.capacity(snapshot, shape, new, config) * allowed
-        if placing.holds_disks(shape):
+        if gates.holds_disks(shape):
             return rows, None
         run = placing.Run(snapshot, shape, self._new_nodes(), config)
         if not run.is_closed_form:
