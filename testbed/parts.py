@@ -29,6 +29,10 @@ _QUIET = (
 """Controllers whose absence a client would notice, and which leave Nodes and Pods as they were made."""
 
 
+_MARKING = ("node-lifecycle-controller", "taint-eviction-controller", "ttl-controller")
+"""Controllers that write on Nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """A process of a test bed."""
@@ -156,7 +160,7 @@ def cluster_api(site: Site) -> Part:
 def _controllers(site: Site) -> str:
     if not site.choice.has_nodes:
         return ",".join(_QUIET)
-    return "*" if site.choice.node_lifecycle else "*,-node-lifecycle-controller,-taint-eviction-controller,-ttl-controller"
+    return "*" if site.choice.node_lifecycle else ",".join(["*", *(f"-{name}" for name in _MARKING)])
 
 
 def infrastructure(site: Site) -> Part:

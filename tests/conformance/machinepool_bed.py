@@ -132,6 +132,7 @@ def play(names: list[str], *, ours: bool) -> dict[str, tuple[list[Outcome], list
 def explain(name: str, theirs: list[Json], ours: list[Json]) -> Iterator[tuple[str, str]]:
     """(reason, difference) for all that differs between two tellings; no reason if there is none."""
     seed = Seed()
+    told: list[str] = []
     steps = json.loads((STORIES / f"{name}.json").read_text())["steps"]
     for number, (step, their, our) in enumerate(zip(steps, theirs, ours, strict=True)):
         for body in step["apply"]:
@@ -141,6 +142,9 @@ def explain(name: str, theirs: list[Json], ours: list[Json]) -> Iterator[tuple[s
         if "managers of MachinePool" in recorded:
             recorded["managers of MachinePool"] = corrected["managers of MachinePool"]
         said = {difference.partition(": ")[0] for difference in compare(recorded, corrected)}
+        # What they told late, because of a defect, was told here already.
+        their = {**their, "new events": [each for each in their["new events"] if each["message"] not in told]}
+        told += [each["message"] for each in our["new events"]]
         for difference in compare(their, our):
             reason = "the seed" if difference.partition(": ")[0] in said else ""
             defect = step.get("upstream defect")

@@ -1,0 +1,214 @@
+"""`windlass operator` as a process, looking after MachinePools on the real control plane."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import api, clusterapi, fixtures, objects, parts, sharing
+from testbed.bed import Bed
+from tests.conformance import machinepool_bed
+from tests.controllers.machine_pool import world
+
+POOLS = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machinepools"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/windlass-operator"
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A control plane whose Cluster API does not look after MachinePools, with a Cluster `work`."""
+    if reason := fixtures.why_not():
+        pytest.skip(reason)
+    directory = tmp_path_factory.mktemp("machine-pools")
+    with sharing.shared(directory, machinepool_bed.choose(ours=True)) as found:
+        clusterapi.add_cluster(found.api, found.kubeconfig)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The operator, and its log."""
+    log = tmp_path_factory.mktemp("operator") / "log"
+    flags = ["--kubeconfig", str(bed.kubeconfig), "--controllers", "machine_pool", "--metrics-address", "127.0.0.1:0"]
+    with log.open("w") as lines:
+        command = [sys.executable, "-m", "windlass.cli", "operator", *flags]
+        process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
+    yield log
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    assert bed.api.get(LEASE)["spec"]["holderIdentity"] == "", "the lease is released"
+
+
+class Pool:
+    """A MachinePool with the fake infrastructure under it: its Nodes are KWOK's."""
+
+    def __init__(self, server: api.Api, name: str, replicas: int) -> None:
+        self.server, self.name = server, name
+        self.path = f"{POOLS}/{name}"
+        for body in objects.machine_pool(name, replicas):
+            server.add(body)
+
+    def wait(self, phase: str, replicas: int) -> dict[str, Any]:
+        def look() -> tuple[str, int, int]:
+            status = (self.server.find(self.path) or {}).get("status", {})
+            ready = status.get("deprecated", {}).get("v1beta1", {}).get("readyReplicas", 0)
+            return status.get("phase", ""), ready, len(status.get("nodeRefs", ()))
+
+        wanted = (phase, replicas, replicas)
+        api.wait_for(f"{self.name}: {wanted}", look, lambda seen: seen == wanted)
+        return self.server.get(self.path)
+
+    def scale(self, replicas: int) -> None:
+        self.server.merge(f"{self.path}/scale", {"spec": {"replicas": replicas}})
+
+    def nodes(self) -> list[str]:
+        return [
+            name
+            for node in self.server.items("/api/v1/nodes")
+            if (name := node["metadata"]["name"]).startswith(self.name)
+        ]
+
+
+def test_a_pool_lives_from_its_creation_over_scaling_to_its_deletion(bed: Bed, operator: Path) -> None:
+    pool = Pool(bed.api, "mp-life", 2)
+    found = pool.wait("Running", 2)
+    assert found["metadata"]["finalizers"] == ["machinepool.cluster.x-k8s.io"]
+    assert [owner["kind"] for owner in found["metadata"]["ownerReferences"]] == ["Cluster"]
+    assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+    node = bed.api.get(f"/api/v1/nodes/{pool.nodes()[0]}")
+    assert node["metadata"]["annotations"]["cluster.x-k8s.io/owner-name"] == "mp-life"
+
+    pool.scale(4)
+    pool.wait("Running", 4)
+    pool.scale(1)
+    pool.wait("Running", 1)
+    api.wait_for("one node is left", pool.nodes, lambda names: len(names) == 1)
+
+    old = bed.api.get(pool.path.replace("v1beta2", "v1beta1"))
+    assert (old["status"]["readyReplicas"], old["status"]["bootstrapReady"]) == (1, True)
+
+    bed.api.delete(pool.path)
+    api.wait_for("the pool is gone", lambda: bed.api.find(pool.path), lambda seen: seen is None)
+    api.wait_for("its nodes are gone", pool.nodes, lambda names: not names)
+
+
+def test_a_pool_with_machines_has_one_for_each_replica(bed: Bed, operator: Path) -> None:
+    for body in objects.machine_pool("mp-machines", 2, machines=True):
+        bed.api.add(body)
+    path = f"{POOLS}/mp-machines"
+
+    def counts() -> tuple[int, ...]:
+        status = bed.api.get(path).get("status", {})
+        return tuple(status.get(f"{word}Replicas", 0) for word in ("ready", "available", "upToDate"))
+
+    api.wait_for("both are counted", counts, lambda seen: seen == (2, 2, 2))
+    bed.api.merge(f"{path}/scale", {"spec": {"replicas": 1}})
+    api.wait_for("one is counted", counts, lambda seen: seen == (1, 1, 1))
+    bed.api.delete(path)
+    api.wait_for("the pool is gone", lambda: bed.api.find(path), lambda seen: seen is None)
+
+
+def _infrastructure(name: str, ids: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    body = {
+        "apiVersion": f"{world.INFRASTRUCTURE}/v1beta1",
+        "kind": "NewPool",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"providerIDList": ids},
+    }
+    return body, {"status": {"ready": True, "replicas": len(ids)}}
+
+
+def _pool(name: str, replicas: int, cluster: str, annotations: dict[str, str]) -> dict[str, Any]:
+    reference = {"apiGroup": world.INFRASTRUCTURE, "kind": "NewPool", "name": name}
+    machine = {"clusterName": cluster, "bootstrap": {"dataSecretName": "own"}, "infrastructureRef": reference}
+    spec = {"clusterName": cluster, "replicas": replicas, "template": {"spec": machine}}
+    return objects.made("cluster.x-k8s.io/v1beta2", "MachinePool", name, "default", spec, annotations=annotations)
+
+
+def _add_node(server: api.Api, name: str) -> None:
+    body = world.node(name)
+    server.add(world.without_status(body))
+    server.merge(f"/api/v1/nodes/{name}/status", {"status": body["status"]})
+
+
+@pytest.fixture(scope="module")
+def kind(bed: Bed) -> str:
+    """A kind of infrastructure that only tests write: the path of its objects."""
+    body = world.definition(world.INFRASTRUCTURE, "NewPool", "v1beta1", {"cluster.x-k8s.io/v1beta2": "v1beta1"})
+    if bed.api.find(f"{api.path_of(body)}/{body['metadata']['name']}") is None:
+        bed.api.add(body)
+    path = f"/apis/{world.INFRASTRUCTURE}/v1beta1/namespaces/default/newpools"
+
+    def is_served() -> bool:
+        try:
+            return bed.api.find(path) is not None
+        except api.Refused:
+            return False  # a new kind may answer with 429 for its first second
+
+    api.wait_for("NewPools are served", is_served)
+    return path
+
+
+def _phase(bed: Bed, name: str, wanted: str) -> dict[str, Any]:
+    path = f"{POOLS}/{name}"
+    api.wait_for(
+        f"{name}: {wanted}", lambda: bed.api.get(path).get("status", {}).get("phase"), lambda seen: seen == wanted
+    )
+    return bed.api.get(path)
+
+
+def test_scaling_that_someone_else_manages_shows_scaling_then_running(bed: Bed, operator: Path, kind: str) -> None:
+    names = ["mp-ext-0", "mp-ext-1", "mp-ext-2"]
+    for name in names:
+        _add_node(bed.api, name)
+    body, status = _infrastructure("mp-ext", [f"test:///{name}" for name in names])
+    bed.api.add(body)
+    bed.api.merge(f"{kind}/mp-ext/status", status)
+    bed.api.add(_pool("mp-ext", 2, "work", {"cluster.x-k8s.io/replicas-managed-by": "external-autoscaler"}))
+    _phase(bed, "mp-ext", "Scaling")
+    bed.api.merge(f"{POOLS}/mp-ext", {"spec": {"replicas": 3}})
+    _phase(bed, "mp-ext", "Running")
+    bed.api.delete(f"{POOLS}/mp-ext")
+    api.wait_for("the pool is gone", lambda: bed.api.find(f"{POOLS}/mp-ext"), lambda seen: seen is None)
+    assert all(bed.api.find(f"/api/v1/nodes/{name}") is None for name in names)
+
+
+def test_two_clusters_have_control_planes_and_kubeconfigs_of_their_own(
+    bed: Bed, operator: Path, kind: str, real_api_server: Path
+) -> None:
+    other = api.Api(real_api_server)
+    for body in objects.cluster("second", real_api_server.read_bytes()):
+        if body["kind"] in ("Secret", "Cluster", "FakeCluster"):
+            bed.api.add(body)
+    _add_node(bed.api, "mp-twin")
+    _add_node(other, "mp-twin")
+    for name, cluster in (("mp-here", "work"), ("mp-there", "second")):
+        body, status = _infrastructure(name, ["test:///mp-twin"])
+        bed.api.add(body)
+        bed.api.merge(f"{kind}/{name}/status", status)
+        bed.api.add(_pool(name, 1, cluster, {}))
+    here, there = _phase(bed, "mp-here", "Running"), _phase(bed, "mp-there", "Running")
+    uids = [server.get("/api/v1/nodes/mp-twin")["metadata"]["uid"] for server in (bed.api, other)]
+    assert [pool["status"]["nodeRefs"][0]["uid"] for pool in (here, there)] == uids
+    bed.api.delete(f"{POOLS}/mp-there")
+    api.wait_for("the other node is gone", lambda: other.find("/api/v1/nodes/mp-twin"), lambda seen: seen is None)
+    assert bed.api.find("/api/v1/nodes/mp-twin") is not None
+    bed.api.delete(f"{POOLS}/mp-here")
+    api.wait_for("this node is gone", lambda: bed.api.find("/api/v1/nodes/mp-twin"), lambda seen: seen is None)
+
+
+@pytest.mark.skipif(not machinepool_bed.STORIES.is_dir(), reason="NOT JUDGED: no recorded stories beside us")
+def test_recorded_lives_are_lived_again_on_the_real_control_plane(tmp_path: Path) -> None:
+    if reason := fixtures.why_not():
+        pytest.skip(reason)
+    with sharing.shared(tmp_path, machinepool_bed.choose(ours=True)) as alone:
+        clusterapi.add_cluster(alone.api, alone.kubeconfig)
+        told = asyncio.run(machinepool_bed.tell(alone, machinepool_bed.every_story(), ours=True))
+    differences = [f"{each.name}: {text}" for found, _ in told.values() for each in found for text in each.differences]
+    assert differences == []
