@@ -226,7 +226,7 @@ class Snapshot:
             for shape_id, rows, pods_placed in self._imagined:
                 if shape_matches[shape_id]:
                     np.add.at(counts, rows, pods_placed)
-        self.tallies.fill(self.tallies.open(key), counts)
+        self.tallies.fill(self.tallies.open(key, matching), counts)
 
     # Moving pods and nodes about
 

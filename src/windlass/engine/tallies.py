@@ -68,8 +68,10 @@ def own_term_matches(term: facts.PodAffinityTerm, profile: shapes.Profile, names
     kube-scheduler 1.36 resolves the term's namespaceSelector to names beforehand and then, by a quirk, still asks the
     selector about a namespace without labels: one that an empty label set satisfies matches pods of every namespace.
     """
-    if term.selector is None or not term.selector.matches(profile.label_map):
-        return False
+    return _is_namespace_of(term, profile, namespaces) and _selects(term, profile)
+
+
+def _is_namespace_of(term: facts.PodAffinityTerm, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
     if profile.namespace in term.namespaces:
         return True
     selector = term.namespace_selector
@@ -81,14 +83,17 @@ def own_term_matches(term: facts.PodAffinityTerm, profile: shapes.Profile, names
     return labels is not None and selector.matches(labels)
 
 
+def _selects(term: facts.PodAffinityTerm, profile: shapes.Profile) -> bool:
+    return term.selector is not None and term.selector.matches(profile.label_map)
+
+
 def carried_term_matches(term: facts.PodAffinityTerm, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
     """Does an incoming pod match a term that a running pod carries?"""
-    if term.selector is None or not term.selector.matches(profile.label_map):
-        return False
-    if profile.namespace in term.namespaces:
-        return True
-    selector = term.namespace_selector
-    return selector is not None and selector.matches(namespaces.get(profile.namespace, {}))
+    if profile.namespace not in term.namespaces:  # asked first, because few pods are of the right one
+        selector = term.namespace_selector
+        if selector is None or not selector.matches(namespaces.get(profile.namespace, {})):
+            return False
+    return _selects(term, profile)
 
 
 def carried_by(shape: shapes.Shape) -> list[Carried]:
@@ -136,10 +141,18 @@ class TallyTable:
     def is_known(self, key: Matching) -> bool:
         return key in self._rows
 
-    def open(self, key: Matching) -> int:
-        """Make a matching tally, all zero: its caller fills in the pods that are there already."""
+    def open(self, key: Matching, matching: dtypes.Mask) -> int:
+        """Make a matching tally, all zero: its caller fills in the pods that are there already.
+
+        `matching` bool (n_profiles): the profiles that it counts (`matching_profiles`).
+        """
         tally = self._new_row(key)
+        judged = len(self._matching)
         self._matching.append((tally, key))
+        for profile_id, is_counted in enumerate(matching.tolist()):
+            known, rows = self._by_profile.get(profile_id, (0, []))
+            if known == judged:
+                self._by_profile[profile_id] = (judged + 1, [*rows, tally] if is_counted else rows)
         return tally
 
     def row(self, key: Matching) -> int:
