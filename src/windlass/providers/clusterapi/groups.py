@@ -101,10 +101,10 @@ def list_instances(group: Scalable, members: Members, nodes: Nodes) -> Iterator[
     """One for each Machine; of a MachinePool also one for each instance without a Machine."""
     with_machine = set()
     for machine in members.machines:
-        node = nodes.of_machine(machine)
-        if machine.spec and machine.spec.provider_id:
+        if group.is_pool and machine.spec and machine.spec.provider_id:
             with_machine.add(provider_ids.normalise(machine.spec.provider_id))
-        yield instances.describe(machine, node, (machine.meta.uid or "") in members.marked.leaving)
+        is_leaving = (machine.meta.uid or "") in members.marked.leaving
+        yield instances.describe(machine, nodes.of_machine(machine), is_leaving)
     for provider_id in dict.fromkeys(group.provider_ids):
         if provider_ids.normalise(provider_id) not in with_machine:
             registered = nodes.find(provider_id)
