@@ -30,7 +30,7 @@ from windlass.engine.drain import by_kind, context
 from windlass.engine.draining import marking
 from windlass.engine.memory import DrainBegun, Durable, Memory, Standing, Volatile
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down import cooldown, deletion_budgets, planning, soft_taints
+from windlass.engine.scale_down import cooldown, deletion_budgets, planning, soft_taints, unneeded
 from windlass.engine.scale_down import scene as scenes
 from windlass.engine.scale_up import balancing, helping, pending, proposing, quotas, templates
 from windlass.engine.settings import Settings, for_group
@@ -145,14 +145,23 @@ class _Loop:
     # Before anything is decided
 
     def _clean_up_at_start(self) -> None:
-        """A process that died may have left nodes marked for deletion: nobody deletes them now."""
+        """A process that died may have left nodes marked for deletion: nobody deletes them now.
+
+        Marks of candidates tell since when nodes are unneeded, if the user wants them to.
+        """
         if self._memory.durable.loop > 0:
             return
-        for node in self._nodes:
-            if node.name in self._group_of and taints.has(node, taints.TO_BE_DELETED):
+        settings, own = self._settings, [node for node in self._nodes if node.name in self._group_of]
+        for node in own:
+            if taints.has(node, taints.TO_BE_DELETED):
                 self._plan.append(plan.RemoveTaint(node.name, taints.TO_BE_DELETED))
-                if self._settings.drain.cordon_node_before_terminating:
+                if settings.drain.cordon_node_before_terminating:
                     self._plan.append(plan.Cordon(node.name, cordoned=False))
+        self._plan += soft_taints.clean_up(own, settings.scale_down, self._now_s)
+        since = unneeded.restore(own, settings.scale_down.node_deletion_candidate_ttl_s, self._now_s)
+        known = self._memory.durable.scale_down
+        state = replace(known, since={**since, **known.since}, previous=known.previous | since.keys())
+        self._memory = replace(self._memory, durable=replace(self._memory.durable, scale_down=state))
 
     def _repair(self, repaired: repairs.Repairs) -> None:
         for revert in repaired.reverts:

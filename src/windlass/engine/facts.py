@@ -431,6 +431,8 @@ class NodeGroup:
     """What the provider says a new node would look like; None where it cannot tell."""
     options: GroupOptions = field(default_factory=GroupOptions)
     exists: bool = True
+    price_per_hour: float | None = None
+    """What a node of it costs, in any currency; None where nobody says."""
     is_rolling_out: bool = False
     """Its nodes are being replaced by new ones. Whoever lowers its size now does not know which of them goes, so none
     is removed."""

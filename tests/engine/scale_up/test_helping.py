@@ -119,8 +119,8 @@ def test_the_peer_waits_until_the_oldest_pod_is_two_seconds_old() -> None:
         assert result(decide_once(observe([group("g")], pods=[pending("p", age_s=age_s)]), PEER)) is expected
 
 
-def test_windlass_waits_until_no_pod_has_come_for_a_second() -> None:
-    for age_s, expected in ((0.9, Result.IN_COOLDOWN), (1.0, Result.SUCCESSFUL)):
+def test_windlass_waits_until_no_pod_has_come_for_half_a_second() -> None:
+    for age_s, expected in ((0.4, Result.IN_COOLDOWN), (0.5, Result.SUCCESSFUL)):
         assert result(decide_once(observe([group("g")], pods=[pending("p", age_s=age_s)]), WINDLASS)) is expected
 
 

@@ -10,12 +10,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from windlass.engine import dtypes, equivalence, facts, gpus, placing, pod_traits, searching
-from windlass.engine.expanders import chain
+from windlass.engine.expanders import chain, pricing
 from windlass.engine.observation import Observation
 from windlass.engine.pods import Kind
 from windlass.engine.scale_up import balancing, pending, proposing, prospects, quotas, similarity
 from windlass.engine.settings import Settings
 from windlass.engine.snapshot import Snapshot
+
+PRICES = pricing.PriceTable()
+"""Groups say what their nodes cost; pods are worth what they ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +199,7 @@ def make_proposer(
             scatter=not settings.deviations.tight_packing,
         ),
         up.expander,
-        chain.Situation(rng, seen.priorities, cluster_nodes=len(nodes)),
+        chain.Situation(rng, seen.priorities, PRICES, len(nodes)),
         similarity.choose_comparator(
             up.balancing_label,
             up.balancing_ignore_label,

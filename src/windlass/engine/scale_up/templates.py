@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.engine import facts, pod_traits
+from windlass.engine.expanders import pricing
 
 STABLE_FOR_S = 60.0
 """How long a node must have been ready to speak for its group."""
@@ -72,6 +73,9 @@ def find_templates(
     for node, id in own:
         if id not in found:
             learn(node, id)
+    for group in groups:
+        if group.id in found and group.price_per_hour is not None:
+            found[group.id] = _with_price(found[group.id], group.price_per_hour)
     return found, {group: template for group, template in remember.items() if group in ids}
 
 
@@ -100,6 +104,12 @@ def _from_example(
     kept = tuple(pod for pod in staying if pod_traits.is_mirror(pod) or pod_traits.is_daemonset(pod))
     running = frozenset(pod.owner.uid for pod in staying if pod.owner is not None and pod.owner.kind == "DaemonSet")
     return GroupTemplate(node, kept + _missing_daemons(node, daemon_sets, running, force))
+
+
+def _with_price(template: GroupTemplate, price: float) -> GroupTemplate:
+    """A node does not know what it costs; its group does."""
+    annotations = {**template.node.annotations, pricing.ANNOTATION: str(price)}
+    return dataclasses.replace(template, node=dataclasses.replace(template.node, annotations=annotations))
 
 
 def _name(node: facts.Node, group: str) -> facts.Node:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from windlass import errors
 from windlass.engine import facts
+from windlass.engine.expanders import pricing
 from windlass.kube import fields
 from windlass.kube.models import clusterapi
 from windlass.providers.clusterapi import (
@@ -92,6 +93,7 @@ def read(
             options=chosen,
             is_rolling_out=members.is_rolling_out,
             can_choose=can_choose(group, members),
+            price_per_hour=pricing.parse_price(group.annotations.get(pricing.ANNOTATION, "")),
         ),
         complaints,
     )
