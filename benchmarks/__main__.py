@@ -18,6 +18,8 @@ NAMES = (
     "loop-15k",
     "ingest",
     "apiserver",
+    "machinepool",
+    "reaction",
 )
 """One module each (with underscores for dashes), with `run() -> dict`."""
 
