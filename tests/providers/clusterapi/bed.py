@@ -119,11 +119,28 @@ class Bed:
         self.told = 0
         settings = client.Settings(qps=0)
         self.api = client.Client(inprocess.InProcess(self.server, virtual), virtual, settings, random.Random(1))
-        watching = client.Client(self.carrier, virtual, settings, random.Random(2))
-        self.provider = clusterapi.Provider(watching, config, self._hear)
+        self._watching = client.Client(self.carrier, virtual, settings, random.Random(2))
+        self._config = config
+        self._running: asyncio.Task[None] | None = None
 
     def _hear(self) -> None:
         self.told += 1
+
+    async def start(self) -> None:
+        """Follow, with a provider that knows nothing yet."""
+        self.provider = clusterapi.Provider(self._watching, self._config, self._hear)
+        self._running = asyncio.create_task(self.provider.run())
+        await clock.within(self.clock, 120.0, self.provider.wait_synced())
+
+    async def stop(self) -> None:
+        assert self._running is not None, "stopped before it was started"
+        self._running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._running
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
 
     # Objects
 
@@ -263,14 +280,11 @@ def play(
     async def main() -> None:
         bed = Bed(virtual, version, config or clusterapi.Config())
         arrange(bed)
-        running = asyncio.create_task(bed.provider.run())
         try:
-            await clock.within(virtual, 120.0, bed.provider.wait_synced())
+            await bed.start()
             await scenario(bed)
         finally:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
+            await bed.stop()
 
     virtual.run(main())
 

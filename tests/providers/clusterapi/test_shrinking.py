@@ -100,6 +100,15 @@ def test_instances_without_nodes_are_deleted_by_the_name_of_their_machine() -> N
     play(scenario, arrange)
 
 
+def test_an_instance_that_has_become_a_node_meanwhile_stays() -> None:
+    async def scenario(bed: Bed) -> None:
+        with pytest.raises(base.Refused, match="has become a node"):
+            await bed.provider.delete_instances(plan.DeleteInstances(G, ("pending-machine-default_g-0",), ""))
+        assert (await bed.marked(), await bed.replicas(G)) == (set(), 3)
+
+    play(scenario, three)
+
+
 def test_a_batch_that_goes_below_the_minimum_is_refused_whole_unless_it_is_forced() -> None:
     def arrange(bed: Bed) -> None:
         bed.group("g", 3, (2, 10))

@@ -43,7 +43,7 @@ class Following(Generic[T]):
         ]
 
     def get(self, namespace: str, name: str) -> T | None:
-        held = self._stores.get(namespace) or self._stores.get("")
+        held = self._stores.get("" if "" in self._stores else namespace)
         return None if held is None else held.get(f"{namespace}/{name}")
 
     def find(self, index: str, value: str) -> Iterator[T]:

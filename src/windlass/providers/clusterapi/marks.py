@@ -34,7 +34,7 @@ class Judgement:
     leaving: frozenset[str]
     """Machines that are about to go, by uid."""
     stale: tuple[Machine, ...]
-    """Machines that carry a mark for nothing."""
+    """Machines that carry a mark for nothing, or may: what was marked here is not always seen yet."""
 
 
 def judge(
@@ -46,12 +46,15 @@ def judge(
     rollout there are more Machines than replicas for another reason, so only those count.
     """
     alive = [machine for machine in machines if not instances.is_deleting(machine)]
-    marked = [machine for machine in alive if mark in (machine.meta.annotations or {})]
-    own = [machine.meta.uid or "" for machine in alive if (machine.meta.uid or "") in remembered]
-    others = [machine.meta.uid or "" for machine in marked if (machine.meta.uid or "") not in remembered]
+    own = [machine for machine in alive if (machine.meta.uid or "") in remembered]
+    others = [
+        machine
+        for machine in alive
+        if mark in (machine.meta.annotations or {}) and (machine.meta.uid or "") not in remembered
+    ]
     surplus = max(len(alive) - replicas, 0)
-    leaving = frozenset((own if is_rolling_out else own + others)[:surplus])
-    return Judgement(leaving, tuple(machine for machine in marked if (machine.meta.uid or "") not in leaving))
+    leaving = frozenset(machine.meta.uid or "" for machine in (own if is_rolling_out else own + others)[:surplus])
+    return Judgement(leaving, tuple(one for one in own + others if (one.meta.uid or "") not in leaving))
 
 
 class Marks:

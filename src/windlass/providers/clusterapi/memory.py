@@ -29,6 +29,10 @@ class Memory:
         told = (provider_ids.normalise(one) for one in without_machine)
         self._instances.setdefault(group, set()).update(told)
 
+    def forget(self, uids: Iterable[str]) -> None:
+        """These Machines stay after all."""
+        self._machines -= set(uids)
+
     def is_leaving(self, group: str, provider_id: str) -> bool:
         return provider_ids.normalise(provider_id) in self._instances.get(group, ())
 

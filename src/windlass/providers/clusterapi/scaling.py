@@ -71,6 +71,9 @@ class Scaling:
         async with self._lock(order.group):
             group = self._find(order.group)
             wanted = [(provider_id, self._find_by_id(provider_id)) for provider_id in order.provider_ids]
+            for provider_id, machine in wanted:
+                if machine is not None and provider_ids.is_made(provider_id) and instances.has_node(machine):
+                    raise refusals.refuse(f"{provider_id} has become a node meanwhile")
             await self._delete(group, wanted, 0 if order.force else self._bound(group).min)
 
     async def delete_nodes(self, id: str, nodes: Sequence[facts.Node]) -> None:
@@ -141,6 +144,7 @@ class Scaling:
         stale = [machine for machine in members.marked.stale if machine.meta.uid not in kept]
         if failures := await self._marks.take_off(stale):
             raise refusals.from_call(failures[0]) from failures[0]
+        self._memory.forget(machine.meta.uid or "" for machine in stale)
         return size, members
 
     # Finding
