@@ -1,6 +1,8 @@
 """What following and observing costs, and what happens where something may not be read."""
 
 from tests.providers.clusterapi.bed import Bed, enough, node, play
+from windlass.engine import plan
+from windlass.kube import transport
 
 GROUPS = 200
 
@@ -120,3 +122,46 @@ def test_a_server_that_is_not_there_yet_is_asked_again() -> None:
         assert list(await bed.observe()) == ["MachineDeployment/default/g"]
 
     play(scenario, arrange)
+
+
+# ── Rights ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+RIGHTS = {
+    ("follow", "machinedeployments"),
+    ("follow", "machinesets"),
+    ("follow", "machinepools"),
+    ("follow", "machines"),
+    ("follow", "fakemachinetemplates"),
+    ("GET", "machinedeployments/scale"),
+    ("PATCH", "machinedeployments/scale"),
+    ("GET", "machines"),
+    ("PUT", "machines"),
+}
+"""What Cluster Autoscaler may do in a management cluster; following is listing and watching."""
+
+
+def test_no_more_rights_are_needed_than_cluster_autoscaler_has() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.group("g", 4)
+        bed.members("g", 3)
+        bed.machine("g-2", "g-1", marked=True)
+
+    async def scenario(bed: Bed) -> None:
+        group = "MachineDeployment/default/g"
+        await bed.provider.reduce_target(plan.ReduceTarget(group, 1, ""))
+        await bed.provider.delete_nodes(group, [node("g-0")])
+        await bed.provider.delete_instances(plan.DeleteInstances(group, ("fake:///g-1",), ""))
+        await bed.provider.resize(plan.Resize(group, 1, 3, 10))
+        asked = {_name_right(one) for one in bed.carrier.sent if "/v1beta" in one.path and one.path.count("/") > 3}
+        assert asked == RIGHTS
+
+    play(scenario, arrange)
+
+
+def _name_right(request: transport.Request) -> tuple[str, str]:
+    """What was done, to which resource."""
+    parts = request.path.split("/")[4:]
+    if "namespaces" not in parts:
+        return "follow", parts[0]
+    _, _, resource, _, *subresource = parts
+    return request.method, "/".join([resource, *subresource])
