@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.__main__ import FILTER_TOPICS, RUNNERS
+from tests.conformance.__main__ import FILTER_TOPICS, RUNNERS, find_runner
 
 SAMPLE = Path(__file__).parent / "data" / "vectors"
 ALL = Path(__file__).parents[2] / "shared" / "vectors"
@@ -17,11 +17,15 @@ def find_files(folder: Path) -> list[Path]:
     """The files of a folder of vectors for which there is a runner."""
     topics = [folder / "scheduler" / f"{topic}.jsonl.gz" for topic in FILTER_TOPICS]
     tables = [folder / "tables" / f"{name}.json" for name in RUNNERS if name not in FILTER_TOPICS]
-    return [path for path in topics + tables if path.exists()]
+    single = [folder / "controllers" / f"{name}.json" for name in RUNNERS if name not in FILTER_TOPICS]
+    stories = sorted(path for path in folder.glob("machinepool/*.json") if path.stem != "common")
+    return [path for path in topics + tables + single + stories if path.exists()]
 
 
 def check(path: Path) -> None:
-    outcomes = list(RUNNERS[path.name.split(".")[0]](path))
+    runner = find_runner(path)
+    assert runner is not None
+    outcomes = list(runner(path))
     assert [f"{one.name}: {text}" for one in outcomes for text in one.differences] == []
     assert sum(one.agreed for one in outcomes) == sum(one.total for one in outcomes) > 0
 

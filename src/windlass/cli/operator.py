@@ -76,8 +76,8 @@ def operator(
     from windlass.kube import client, prepare
     from windlass.runtime import leader_election, shutdown
 
-    logging.basicConfig(level=levels.level(verbosity), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     registry.check(controllers)
+    logging.basicConfig(level=levels.level(verbosity), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     asked = Asked(
         controllers,
         registry.Settings(settings.Settings(rotate_bootstrap_secret=machine_pool_rotate_bootstrap_secret)),

@@ -1,0 +1,188 @@
+"""The frame that controllers stand in."""
+
+import asyncio
+import socket
+import urllib.error
+import urllib.request
+
+import prometheus_client
+import pytest
+
+from windlass import clock, errors
+from windlass.apiserver import inprocess, server
+from windlass.cli import main
+from windlass.controllers import controller, following, operator, registry
+from windlass.controllers.metrics import Metrics
+from windlass.kube import client, prepare, resources
+from windlass.runtime import workqueue
+
+
+def make_site(time: clock.Clock, served: server.Server) -> controller.Site:
+    api = client.Client(inprocess.InProcess(served, time), time, client.Settings(qps=0))
+    return controller.Site(api, Metrics(prometheus_client.CollectorRegistry()))
+
+
+def config_map(name: str, **data: str) -> dict[str, object]:
+    return {"metadata": {"name": name, "namespace": "default"}, "data": data}
+
+
+class Copier:
+    """Makes a ConfigMap `copy-NAME` of every ConfigMap that is labelled so: as small as a controller can be."""
+
+    name = "copier"
+
+    def __init__(self, site: controller.Site) -> None:
+        self.site = site
+        self.queue: workqueue.WorkQueue[str] = workqueue.WorkQueue(site.api.clock)
+        self.following = following.Following(self.queue)
+        selection = prepare.Selection("default", labels="copy")
+        self.maps = self.following.follow(
+            site.api, resources.CONFIG_MAPS, lambda found: [found.meta.key], selection
+        ).store
+        self.handled: list[str] = []
+
+    def complain(self) -> str:
+        return self.following.complaint
+
+    async def run(self) -> None:
+        await self.following.run(self._reconcile)
+
+    async def _reconcile(self, key: str) -> float | None:
+        with self.site.measures.measure(self.name):
+            self.handled.append(key)
+            found = self.maps.get(key)
+            if found is None:
+                return None
+            if (found.data or {}).get("bad"):
+                raise controller.NotYet(f"{key} is bad")
+            await self.site.api.create(resources.CONFIG_MAPS, config_map(f"copy-{found.meta.name}"))
+            return None
+
+
+def labelled(name: str, **data: str) -> dict[str, object]:
+    body = config_map(name, **data)
+    body["metadata"] = {"name": name, "namespace": "default", "labels": {"copy": ""}}
+    return body
+
+
+def test_what_is_there_and_what_comes_is_reconciled_once_it_is_known() -> None:
+    time = clock.Virtual()
+
+    async def play() -> None:
+        site = make_site(time, server.Server(time))
+        await site.api.create(resources.CONFIG_MAPS, labelled("a"))
+        copier = Copier(site)
+        running = asyncio.ensure_future(operator.run([copier], site))
+        await time.sleep(1.0)
+        assert copier.complain() == ""
+        await site.api.create(resources.CONFIG_MAPS, labelled("b"))
+        await site.api.create(resources.CONFIG_MAPS, config_map("other"))
+        await time.sleep(1.0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert copier.handled == ["default/a", "default/b"]
+        assert await site.api.get(resources.CONFIG_MAPS, "copy-b", "default")
+
+    time.run(play())
+
+
+def test_one_bad_object_is_tried_again_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    time = clock.Virtual()
+
+    async def play() -> None:
+        site = make_site(time, server.Server(time))
+        await site.api.create(resources.CONFIG_MAPS, labelled("bad", bad="yes"))
+        await site.api.create(resources.CONFIG_MAPS, labelled("good"))
+        copier = Copier(site)
+        running = asyncio.ensure_future(copier.run())
+        await time.sleep(10.0)
+        assert copier.handled.count("default/good") == 1
+        tries = copier.handled.count("default/bad")
+        assert tries > 2
+        count = site.measures.registry.get_sample_value
+        labels = {"controller": "copier", "result": "error"}
+        assert count("windlass_controller_reconcile_total", labels) == tries
+        await site.api.merge_patch(resources.CONFIG_MAPS, "bad", {"data": {"bad": None}}, "default")
+        await time.sleep(1.0)
+        assert await site.api.get(resources.CONFIG_MAPS, "copy-bad", "default")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    time.run(play())
+    assert "Traceback" not in caplog.text
+    assert "default/bad is bad" in caplog.text
+
+
+def test_of_two_operators_one_works_and_the_other_takes_over() -> None:
+    time = clock.Virtual()
+
+    async def play() -> None:
+        served = server.Server(time)
+        sites = [make_site(time, served) for _ in range(2)]
+        copiers = [Copier(site) for site in sites]
+        election = operator.Election("default")
+        running = [
+            asyncio.ensure_future(operator.run([copier], site, election=election))
+            for copier, site in zip(copiers, sites, strict=True)
+        ]
+        await sites[0].api.create(resources.CONFIG_MAPS, labelled("a"))
+        await time.sleep(30.0)
+        worked = [bool(copier.handled) for copier in copiers]
+        assert sorted(worked) == [False, True]
+        leader = worked.index(True)
+        running[leader].cancel()
+        await asyncio.gather(running[leader], return_exceptions=True)
+        await sites[0].api.create(resources.CONFIG_MAPS, labelled("b"))
+        await time.sleep(30.0)
+        assert "default/b" in copiers[1 - leader].handled
+        running[1 - leader].cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    time.run(play())
+
+
+async def test_health_and_metrics_are_served() -> None:
+    real = clock.Real()
+    site = make_site(real, server.Server(real))
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    running = asyncio.ensure_future(operator.run([Copier(site)], site, address=f"127.0.0.1:{port}"))
+
+    def ask(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return str(answer.read().decode())
+
+    async def eventually(path: str, word: str) -> None:
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    if word in await asyncio.to_thread(ask, path):
+                        return
+                except urllib.error.URLError:
+                    pass
+                await asyncio.sleep(0.02)
+
+    await eventually("/healthz", "ok")
+    await eventually("/readyz", "ok")
+    await eventually("/metrics", "windlass_controller_queue_depth")
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("names", "found"), [("machine_pool", 1), ("machine-pool, machine_pool,", 1)])
+def test_controllers_are_chosen_by_name(names: str, found: int) -> None:
+    assert len(registry.check(names)) == found
+
+
+@pytest.mark.parametrize("names", ["", "machine_pool,nothing"])
+def test_unknown_controllers_are_refused(names: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="expected some of machine_pool"):
+        registry.check(names)
+
+
+def test_the_command_refuses_unknown_controllers(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["operator", "--controllers", "nothing"])
+    assert ended.value.code == 2
+    assert "nothing" in capsys.readouterr().err
