@@ -195,7 +195,9 @@ class _Plain:
                     return Placed(rows, np.ones(count, dtypes.RESOURCE), count, int(rows[-1]))
             window *= 8
         rows = rotate(np.flatnonzero(self._fits(slice(None), usable)), pointer)
-        return fill_levels(rows, self._capacity(rows), count)
+        if len(rows) >= count:
+            return Placed(rows[:count], np.ones(count, dtypes.RESOURCE), count, int(rows[count - 1]))
+        return fill_levels(rows, self._capacity(rows), count) if len(rows) else NOWHERE
 
     def _probe(self, count: int, pointer: int, usable: dtypes.Mask) -> list[int]:
         """The next nodes that take one pod each, if few need be looked at."""

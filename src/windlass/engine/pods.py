@@ -108,7 +108,7 @@ class PodTable:
 
     def keys(self, rows: Sequence[int]) -> tuple[str, ...]:
         """The namespace/name of each of these pods."""
-        kinds, names = self.kinds, self.names
+        kinds, names = self.kinds.values, self.names
         kind_ids = self._kind_ids[list(rows)].tolist()
         return tuple([f"{kinds[kind].namespace}/{names[row]}" for row, kind in zip(rows, kind_ids, strict=True)])
 

@@ -423,8 +423,9 @@ class Snapshot:
             self.tallies.add(self.shapes[shape_id], node_row, sign * count)
 
     def _count_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
-        for column, amount in self.requests(shape):
-            self.nodes.free[column, rows] -= counts * amount
+        self.requests(shape)  # tabulates them
+        taken = self._table[shape.id]
+        self.nodes.free[: len(taken), rows] -= np.multiply.outer(taken, counts)
         self.tallies.add_many(shape, rows, counts)
 
     def _make_room(self) -> None:
