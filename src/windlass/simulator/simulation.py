@@ -14,6 +14,7 @@ from windlass.simulator.measure import expectations, totals
 from windlass.simulator.measure.meter import Meter, Series
 from windlass.simulator.scenario import driving, machinery, model
 from windlass.simulator.scenario.trouble import Troubled
+from windlass.simulator.trace import playing, reading
 from windlass.simulator.world.world import World
 
 Player = Callable[["Simulation"], Coroutine[Any, Any, None]]
@@ -38,12 +39,13 @@ class Result:
 class Simulation:
     """One run of a scenario."""
 
-    def __init__(self, scenario: model.Scenario) -> None:
+    def __init__(self, scenario: model.Scenario, trace: reading.Trace | None = None) -> None:
         self.scenario = scenario
         self.clock = clock.Virtual(datetime.datetime.fromisoformat(scenario.begins).timestamp())
         self.world = World(self.clock, machinery.make_groups(scenario), scenario.seed)
         self.troubled = Troubled(self.world.transport, self.clock, self.world.dice.for_part("trouble"))
         self.driver = driving.Driver(scenario, self.world, self.troubled)
+        self._trace = playing.TracePlayer(trace, self.world) if trace is not None else None
         self.meter = Meter(self.world, float(scenario.sample))
         self.checker = Checker(self.world.pulse, self.driver.excused)
         self.world.pulse.join((self.meter, self.checker))
@@ -54,11 +56,6 @@ class Simulation:
         """The way to the API server, with the story's trouble on it."""
         return self.troubled
 
-    @property
-    def flags(self) -> list[str]:
-        """The scenario's settings, as a command line has them."""
-        return [f"--{name}={_spell(value)}" for name, value in self.scenario.flags.items()]
-
     def play(self, player: Player | None = None) -> Result:
         """The whole story, in virtual time."""
         return self.clock.run(self.live(player))
@@ -67,6 +64,8 @@ class Simulation:
         """The same within an event loop of `clock`."""
         self.world.found()
         self.driver.start()
+        if self._trace is not None:
+            self._trace.start()
         self.world.begin()
         self.meter.begin()
         playing = asyncio.ensure_future(player(self)) if player is not None else None
@@ -102,7 +101,3 @@ class Simulation:
         )
         judged = tuple(expectations.judge(one, summed, self.meter.series) for one in self.scenario.expect)
         return Result(self.scenario.name, summed, self.meter.series, tuple(self.checker.violations), judged)
-
-
-def _spell(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.apiserver import times
 from windlass.simulator.measure.demand import Demand
 from windlass.simulator.scheduler import requests
 from windlass.simulator.world import cloud, edit, kinds
@@ -183,13 +182,9 @@ class Meter:
         if change.now is None or edit.is_deleting(pod):
             self._waiting.pop(key, None)
         elif is_counted and before is None and not edit.node_of(pod):
-            self._waiting[key] = times.read(pod["metadata"]["creationTimestamp"]) - self._started_s
+            self._waiting[key] = self._pulse.now_s()
         elif edit.node_of(pod) and key in self._waiting:
             self.waits_s.append(round(max(self._pulse.now_s() - self._waiting.pop(key), 0.0), 3))
-
-    @property
-    def _started_s(self) -> float:
-        return self._pulse.wall_s() - self._pulse.now_s()
 
     def _follow_demand(self, change: Change, is_daemon: bool) -> None:
         key = change.key

@@ -178,7 +178,8 @@ class Scheduler:
         if key in self._placing.promises:
             return True
         if group[1]:
-            self._mark(key, pod, self._placing.explain(pod, shape))
+            if key in self._unmarked:
+                self._mark(key, pod, self._placing.explain(pod, shape))
             return True
         outcome = preempting.make_room(self._api, self._placing, pod, shape)
         if isinstance(outcome, cycle.Placement):
@@ -187,8 +188,9 @@ class Scheduler:
         if outcome is not None and outcome.victims:
             self._preempt(key, pod, shape, outcome)
             return True
-        why = self._placing.explain(pod, shape)
-        for other in [other for other in self._waiting[group] if other in self._unmarked]:
+        unmarked = [other for other in self._waiting[group] if other in self._unmarked]
+        why = self._placing.explain(pod, shape) if unmarked else ""
+        for other in unmarked:
             self._mark(other, self._api.all(kinds.PODS)[other], why)
         return False
 
