@@ -191,6 +191,57 @@ async def test_an_externally_managed_pool_is_scaling_until_someone_writes_the_re
         assert (await scene.pool("p"))["status"]["phase"] == "Running"
 
 
+# Machines
+
+
+@in_virtual_time
+async def test_counters_follow_the_machines_at_once(scene: World, stage: Stage) -> None:
+    await stage.set()
+    await stage.add_nodes("m-0")
+    labels = {"cluster.x-k8s.io/cluster-name": "work", "cluster.x-k8s.io/pool-name": "p"}
+    kind = {"apiVersion": f"{world.INFRASTRUCTURE}/v1beta1", "kind": "NewMachine"}
+    await scene.apply({**kind, "metadata": {"name": "m-0", "labels": labels}, "spec": {"providerID": "test:///m-0"}})
+    await stage.add_infrastructure("p", ["test:///m-0"], infrastructureMachineKind="NewMachine")
+    await stage.add_pool("p", 1)
+    machine = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m-0"}}
+    async with scene.controlled():
+        made = await scene.get("Machine", "m-0")
+        assert made is not None
+        assert made["spec"]["version"] == "v1.36.3"
+        applied = [each["manager"] for each in made["metadata"]["managedFields"] if each["operation"] == "Apply"]
+        assert set(applied) == {"machinepool-controller"}
+        for ready in (True, False):
+            said = [{"type": "Ready", "status": str(ready)}, {"type": "Available", "status": str(ready)}]
+            await scene.apply({**machine, "status": {"conditions": said}})
+            await scene.settle()
+            status = (await scene.pool("p"))["status"]
+            assert (status["readyReplicas"], status["availableReplicas"]) == (int(ready), int(ready))
+            assert status["upToDateReplicas"] == 1
+        await scene.delete("NewMachine", "m-0")
+        await stage.add_infrastructure("p", [], infrastructureMachineKind="NewMachine")
+        await scene.settle()
+        assert await scene.get("Machine", "m-0") is not None, "Machines are never deleted here"
+
+
+@in_virtual_time
+async def test_a_label_that_leaves_the_template_leaves_the_machines(scene: World, stage: Stage) -> None:
+    await stage.set()
+    labels = {"cluster.x-k8s.io/cluster-name": "work", "cluster.x-k8s.io/pool-name": "p"}
+    kind = {"apiVersion": f"{world.INFRASTRUCTURE}/v1beta1", "kind": "NewMachine"}
+    await scene.apply({**kind, "metadata": {"name": "m-0", "labels": labels}, "spec": {}})
+    await stage.add_infrastructure("p", [], infrastructureMachineKind="NewMachine")
+    await stage.add_pool("p", 0)
+    pool = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool", "metadata": {"name": "p"}}
+    async with scene.controlled():
+        for value in ("a", None):
+            template = {"metadata": {"labels": {"team": value}}}
+            await scene.apply({**pool, "spec": {"template": template}})
+            await scene.settle()
+            made = await scene.get("Machine", "m-0")
+            assert made is not None
+            assert made["metadata"]["labels"].get("team") == value
+
+
 # Failures
 
 

@@ -56,6 +56,13 @@ def test_defaults_and_what_is_given_stays() -> None:
     assert given["spec"]["template"]["spec"]["deletion"] == {"nodeDeletionTimeoutSeconds": 0}
 
 
+def test_v1beta1_spells_the_timeout_its_own_way() -> None:
+    made = webhook.default({"apiVersion": "cluster.x-k8s.io/v1beta1", **body()}, None)
+    machine = made["spec"]["template"]["spec"]
+    assert machine["nodeDeletionTimeout"] == "10s"
+    assert "deletion" not in machine
+
+
 def test_what_is_asked_for_is_not_changed_in_place() -> None:
     asked = body()
     webhook.default(asked, None)

@@ -1,4 +1,4 @@
-"""Webhook functions: what Cluster API's admission makes of a MachinePool, and what it refuses. v1beta2 objects, pure.
+"""Webhook functions: what Cluster API's admission makes of a MachinePool, and what it refuses. Both versions, pure.
 
 made = default(asked, before)           # Refused if replicas cannot be worked out
 complaints = validate(made, before)     # empty if it may be stored
@@ -44,13 +44,19 @@ def default(asked: Mapping[str, Any], before: Mapping[str, Any] | None) -> Json:
     if spec.get("replicas") is None:
         old = ((before or {}).get("spec") or {}).get("replicas")
         spec["replicas"] = default_replicas(made["metadata"].get("annotations") or {}, old, is_new=before is None)
-    deletion = machine.setdefault("deletion", {})
-    if deletion.get("nodeDeletionTimeoutSeconds") is None:
-        deletion["nodeDeletionTimeoutSeconds"] = DEFAULT_NODE_DELETION_TIMEOUT_S
+    if made.get("apiVersion") == names.V1BETA1:
+        _fill(machine, "nodeDeletionTimeout", f"{DEFAULT_NODE_DELETION_TIMEOUT_S}s")
+    else:
+        _fill(machine.setdefault("deletion", {}), "nodeDeletionTimeoutSeconds", DEFAULT_NODE_DELETION_TIMEOUT_S)
     version = machine.get("version")
     if version and not version.startswith("v"):
         machine["version"] = f"v{version}"
     return made
+
+
+def _fill(where: Json, name: str, value: object) -> None:
+    if where.get(name) is None:
+        where[name] = value
 
 
 def default_replicas(annotations: Mapping[str, str], old: int | None, *, is_new: bool) -> int:
