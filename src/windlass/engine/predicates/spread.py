@@ -81,8 +81,10 @@ def _count(
     if tally is None:
         per_domain = np.zeros(size, dtypes.RESOURCE)
     else:
-        counts = snapshot.counts(tally)[included]
-        per_domain = np.bincount(where, weights=counts, minlength=size).astype(dtypes.RESOURCE)
+        counts = snapshot.counts(tally)
+        rows = np.flatnonzero(counts)  # few nodes hold a pod that counts
+        rows = rows[included[rows]]
+        per_domain = np.bincount(domains[rows], weights=counts[rows], minlength=size).astype(dtypes.RESOURCE)
     matches_itself = constraint.selector is not None and constraint.selector.matches(shape.profile.label_map)
     counts_itself = tally is not None and tally.matches(shape.profile, snapshot.tallies.namespaces)
     return Spreading(constraint, domains, included, per_domain, exists, matches_itself, counts_itself)
