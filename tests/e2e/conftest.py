@@ -1,0 +1,65 @@
+"""One control plane and one autoscaler for all tests here; the autoscaler's log is shown where a test fails."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed import clusterapi, fixtures, sharing
+from testbed.bed import Bed
+from testbed.site import Choice
+from tests.e2e import rights
+from tests.e2e.gateway import Gateway
+from tests.e2e.harness import Live, Scene, slug, write_kubeconfig
+
+_LOG_CHARS = 12000
+
+
+@pytest.fixture(scope="session")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A control plane that no other tests use: their nodes would be in the autoscaler's sight."""
+    if reason := fixtures.why_not():
+        pytest.skip(reason)
+    directory = tmp_path_factory.mktemp("e2e")
+    with sharing.shared(directory, Choice(scheduler=True, kwok=True, capi=True)) as found:
+        clusterapi.add_cluster(found.api, found.kubeconfig)
+        rights.grant(found.api)
+        yield found
+
+
+@pytest.fixture(scope="session")
+def gateway(bed: Bed) -> Iterator[Gateway]:
+    with Gateway(bed.site.server, str(bed.site.files.ca)) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def autoscaler(bed: Bed, gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """The autoscaler, not started yet."""
+    directory = tmp_path_factory.mktemp("autoscaler")
+    kubeconfig = write_kubeconfig(directory / "kubeconfig", bed.site.kubeconfig(rights.USER), gateway.port)
+    found = Live(kubeconfig, Path(os.environ.get("WINDLASS_E2E_LOG", directory / "log")))
+    yield found
+    if found.is_alive:
+        found.stop()
+
+
+@pytest.fixture
+def live(autoscaler: Live) -> Live:
+    """The autoscaler with its usual flags, running, whatever the test before did to it."""
+    if not autoscaler.is_alive:
+        autoscaler.start()
+    return autoscaler
+
+
+@pytest.fixture
+def scene(bed: Bed, live: Live, gateway: Gateway, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """Groups and pods of one test."""
+    began = live.log.stat().st_size
+    found = Scene(bed, live, gateway, slug(request.node.name))
+    yield found
+    request.node.add_report_section("teardown", "autoscaler", live.log.read_text()[began:][-_LOG_CHARS:])
+    found.clear()
+    refused = [call for call in found.calls() if call.status in (401, 403)]
+    assert found.expects_refusals or not refused, f"more rights than cluster-autoscaler has: {refused}"

@@ -1,0 +1,90 @@
+"""Rights: what cluster-autoscaler needs, as found by running it with none, and one user who has these and no more."""
+
+from testbed import api
+
+USER = "nobody"
+"""Of the test bed: someone who may do nothing else."""
+
+_READ = ["list", "watch"]
+
+WORKLOAD: list[api.Object] = [
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", *_READ, "update"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", *_READ]},
+    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
+    {
+        "apiGroups": [""],
+        "resources": [
+            "namespaces",
+            "services",
+            "replicationcontrollers",
+            "persistentvolumes",
+            "persistentvolumeclaims",
+        ],
+        "verbs": _READ,
+    },
+    {"apiGroups": ["apps"], "resources": ["daemonsets", "replicasets", "statefulsets"], "verbs": _READ},
+    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": _READ},
+    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": _READ},
+    {
+        "apiGroups": ["storage.k8s.io"],
+        "resources": ["csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"],
+        "verbs": _READ,
+    },
+    {
+        "apiGroups": ["resource.k8s.io"],
+        "resources": ["deviceclasses", "resourceclaims", "resourceslices"],
+        "verbs": _READ,
+    },
+]
+"""In the whole cluster."""
+
+OWN: list[api.Object] = [
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get", "update", "delete"]},
+]
+"""In kube-system."""
+
+_GROUPS = ["machinedeployments", "machinesets", "machinepools"]
+MANAGEMENT: list[api.Object] = [
+    {"apiGroups": ["cluster.x-k8s.io"], "resources": _GROUPS, "verbs": _READ},
+    {"apiGroups": ["cluster.x-k8s.io"], "resources": [f"{kind}/scale" for kind in _GROUPS], "verbs": ["get", "patch"]},
+    {"apiGroups": ["cluster.x-k8s.io"], "resources": ["machines"], "verbs": ["get", *_READ, "update"]},
+]
+"""Where the Machines are."""
+
+TEMPLATES: list[api.Object] = [
+    {
+        "apiGroups": ["infrastructure.cluster.x-k8s.io"],
+        "resources": ["fakemachinetemplates", "fakemachinepools"],
+        "verbs": _READ,
+    }
+]
+"""The same, of the infrastructure's own kinds."""
+
+_RBAC = "rbac.authorization.k8s.io/v1"
+_TEMPLATES_ROLE = f"/apis/{_RBAC}/clusterroles/autoscaler-templates"
+
+
+def grant(server: api.Api) -> None:
+    """Give the user all of these."""
+    for name, rules in (("workload", WORKLOAD), ("management", MANAGEMENT), ("templates", TEMPLATES)):
+        _bind(server, "ClusterRole", f"autoscaler-{name}", "", rules)
+    _bind(server, "Role", "autoscaler-own", "kube-system", OWN)
+
+
+def revoke_templates(server: api.Api) -> None:
+    server.merge(_TEMPLATES_ROLE, {"rules": []})
+
+
+def restore_templates(server: api.Api) -> None:
+    server.merge(_TEMPLATES_ROLE, {"rules": TEMPLATES})
+
+
+def _bind(server: api.Api, kind: str, name: str, namespace: str, rules: list[api.Object]) -> None:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    server.add({"apiVersion": _RBAC, "kind": kind, "metadata": metadata, "rules": rules})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}
+    binding = {"apiVersion": _RBAC, "kind": f"{kind}Binding", "metadata": metadata}
+    server.add({**binding, "roleRef": reference, "subjects": [user]})

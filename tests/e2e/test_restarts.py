@@ -1,0 +1,123 @@
+"""A process that is killed, at any step, loses nothing: the next one goes on, or gives back."""
+
+import pytest
+
+from tests.e2e.harness import CANDIDATE, MARK, TO_BE_DELETED, Group, Scene, taints
+
+MEMORY = "/api/v1/namespaces/kube-system/configmaps/windlass-memory"
+
+
+def die(scene: Scene, method: str, path: str, *, before: bool, body: str = "") -> None:
+    """Let the autoscaler die at its next such call."""
+    sprung = scene.gateway.trap(method, path, scene.live.kill, before=before, body=body)
+    scene.wait(f"it dies at {method} {path}", sprung.is_set)
+    assert not scene.live.is_alive
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["after_the_size_is_written", "before"])
+def test_killed_while_it_scales_up_it_orders_each_node_once(scene: Scene, before: bool) -> None:
+    group = scene.group("a", 1, boot_seconds="4")
+    group.wait_nodes(1)
+    scene.pods("web", 4, [group], cpu="3")
+    die(scene, "PATCH", f"/{group.name}/scale", before=before)
+    scene.live.start()
+    scene.wait_running(4)
+    assert group.replicas == 4
+    assert len([call for call in scene.resizes(group) if call.status == 200]) == 1
+
+
+def start_drain(scene: Scene) -> tuple[Group, str]:
+    """Two nodes with a pod each, whose end is held, and one of the nodes about to go. Its group and its name."""
+    group = scene.group("a", 2)
+    group.wait_nodes(2)
+    scene.pods("web", 2, [group], hold=True, spread=True)
+    scene.wait_running(2)
+    assert len(scene.places()) == 2
+    group.annotate(unneeded="1s")
+    die(scene, "PUT", f"/api/v1/nodes/{group.name}-", before=False, body=TO_BE_DELETED)
+    (going,) = scene.marked()
+    return group, going
+
+
+def test_killed_at_every_step_of_a_drain_it_goes_on_where_it_was(scene: Scene) -> None:
+    group, going = start_drain(scene)  # it died when the node was marked
+    for method, path, before in (
+        ("POST", "/eviction$", True),  # settled, and the first pod is about to be evicted
+        ("POST", "/eviction$", False),  # the pod is on its way out
+    ):
+        scene.live.start()
+        die(scene, method, path, before=before)
+        assert scene.marked() == [going]
+    scene.live.start()
+    scene.live.wait_looped(2)  # it waits for the pod
+    assert scene.marked() == [going]
+    scene.live.kill()
+    scene.release()
+    for method, path, before in (
+        ("PUT", f"/machines/{going}$", True),  # empty, and the Machine is about to be marked
+        ("PATCH", f"/{group.name}/scale$", True),  # the Machine is marked, the size is not lowered
+        ("PATCH", f"/{group.name}/scale$", False),  # lowered
+    ):
+        scene.live.start()
+        die(scene, method, path, before=before)
+    scene.live.start()
+    (left,) = group.wait_nodes(1)
+    assert left != going
+    scene.release()
+    scene.wait_running(2)
+    scene.live.wait_looped(2)
+    assert group.replicas == 1
+    assert scene.marked() == []
+    assert MARK not in group.machines()[0]["metadata"].get("annotations", {})
+
+
+def test_a_drain_that_became_impossible_while_nobody_was_there_is_given_back(scene: Scene) -> None:
+    group, _ = start_drain(scene)
+    scene.budget("web", 2)
+    scene.live.start()
+    scene.wait("the node is given back", scene.marked, lambda now: now == [])
+    scene.live.wait_looped()
+    assert len(scene.running()) == 2
+    assert group.replicas == 2
+
+
+def test_a_node_whose_drain_nobody_remembers_is_given_back(scene: Scene) -> None:
+    group, _ = start_drain(scene)
+    scene.api.delete(MEMORY)
+    group.annotate(unneeded=None)
+    scene.live.start()
+    scene.wait("the node is given back", scene.marked, lambda now: now == [])
+    assert len(scene.running()) == 2
+    assert group.replicas == 2
+    assert scene.wait("it is told", lambda: scene.events("ClusterAutoscalerCleanup", scene.name))
+
+
+def test_stopped_in_the_middle_of_a_drain_it_ends_well_and_the_next_one_goes_on(scene: Scene) -> None:
+    group = scene.group("a", 2)
+    group.wait_nodes(2)
+    scene.pods("web", 2, [group], hold=True, spread=True)
+    scene.wait_running(2)
+    group.annotate(unneeded="1s")
+    (going,) = scene.wait("a pod is being evicted", scene.leaving)
+    assert scene.live.stop() == 0
+    assert scene.api.find("/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status") is None
+    scene.live.start()
+    scene.live.wait_looped()
+    assert scene.marked() == [going]
+    scene.release()
+    assert group.wait_nodes(1) != [going]
+    assert scene.marked() == []
+
+
+def test_d10_unneeded_times_survive_a_restart(scene: Scene) -> None:
+    group = scene.group("a", 1, unneeded="10s")
+    group.wait_nodes(1)
+    scene.wait("it is a candidate", lambda: [CANDIDATE in taints(node) for node in group.nodes()], any)
+    scene.live.kill()
+    candidate_s = scene.now_s()
+    scene.wait("its time is up", lambda: scene.now_s() - candidate_s, lambda now: now > 10.0)
+    scene.live.start()
+    began_s = scene.now_s()
+    group.wait_nodes(0)
+    marked = next(call for call in scene.calls() if call.at_s > began_s and call.path.startswith("/api/v1/nodes/"))
+    assert marked.at_s - began_s < 10.0
