@@ -7,7 +7,7 @@ cluster of their own is asked for, as on the test bed.
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import prometheus_client
@@ -182,11 +182,16 @@ class World(Objects):
         yield Flaky(self, found.server, inprocess.InProcess(self.clusters[found.server], self.clock))
 
     @contextlib.asynccontextmanager
-    async def controlled(self, settings: machine_pool_settings.Settings | None = None) -> AsyncIterator[None]:
-        """With the controller running."""
+    async def controlled(
+        self,
+        settings: machine_pool_settings.Settings | None = None,
+        between: Callable[[transport.Transport], transport.Transport] = lambda carrier: carrier,
+    ) -> AsyncIterator[None]:
+        """With the controller running; `between` stands between it and the management cluster."""
         self.registry = prometheus_client.CollectorRegistry()
         self.written = Counting(inprocess.InProcess(self.management, self.clock))
-        api = client.Client(self.written, self.clock, client.Settings(qps=0, writer=prepare.Writer("windlass")))
+        settings_ = client.Settings(qps=0, writer=prepare.Writer("windlass"))
+        api = client.Client(between(self.written), self.clock, settings_)
         site = controller.Site(api, Metrics(self.registry), workers=2)
         made = machine_pool.make(site, settings or machine_pool_settings.Settings(), self.dial)
         running = asyncio.ensure_future(made.run())
