@@ -142,10 +142,13 @@ class Placing:
         wanted = self.tallies.of_terms(shape.together)
         fits: Mask = self.seats.here.copy()
         keyed: Mask = self.seats.here.copy()
+        is_anyone_there = False
         for term in shape.together:
-            keyed &= self.tallies.domains(term.key)[0] >= 0
+            has_key = self.seats.here & (self.tallies.domains(term.key)[0] >= 0)
+            keyed &= has_key
             fits &= self._same_domain(term.key, wanted)
-        if not wanted[self.seats.here].any() and all(term.selects(shape.example, {}) for term in shape.together):
+            is_anyone_there = is_anyone_there or bool(wanted[has_key].any())
+        if not is_anyone_there and all(term.selects(shape.example, {}) for term in shape.together):
             return keyed
         return fits & keyed
 

@@ -1,0 +1,145 @@
+"""The quick scheduler of the world against the plain one: where one finds a place, so does the other, and as good."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.simulator import worlds
+from windlass.simulator.scheduler import cycle
+from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.simulator.world import edit, kinds
+from windlass.simulator.world.scheduling import placing, seats, shapes, tallies, verdicts
+from windlass.simulator.world.scheduling.placing import NOWHERE
+
+Json = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
+HOST = "kubernetes.io/hostname"
+APPS = ("red", "green")
+TAINT = {"key": "special", "effect": "NoSchedule"}
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[Json]:
+    found = []
+    for i in range(draw(st.integers(1, 5))):
+        labels = {HOST: f"n{i}", "disk": draw(st.sampled_from(["fast", "slow"]))}
+        if draw(st.booleans()):
+            labels[ZONE] = draw(st.sampled_from("abc"))
+        spec: Json = {"taints": [TAINT]} if draw(st.booleans()) and draw(st.booleans()) else {}
+        if draw(st.integers(0, 6)) == 0:
+            spec["unschedulable"] = True
+        has = {"cpu": str(draw(st.integers(1, 8))), "memory": f"{draw(st.integers(1, 16))}Gi"}
+        has["pods"] = str(draw(st.integers(1, 9)))
+        found.append(
+            {"kind": "Node", "metadata": {"name": f"n{i}", "labels": labels}, "spec": spec, "status": {"allocatable": has}}
+        )
+    return found
+
+
+@st.composite
+def pods(draw: st.DrawFn, number: int) -> Json:
+    app = draw(st.sampled_from(APPS))
+    wanted = {"cpu": f"{draw(st.integers(0, 3000))}m", "memory": f"{draw(st.integers(0, 4))}Gi"}
+    selector = {"matchLabels": {"app": draw(st.sampled_from(APPS))}}
+    spec: Json = {"containers": [{"name": "main", "resources": {"requests": wanted}}]}
+    if draw(st.booleans()):
+        spec["tolerations"] = [{"key": "special", "operator": "Exists"}]
+    if draw(st.integers(0, 3)) == 0:
+        spec["nodeSelector"] = {"disk": "fast"}
+    key = draw(st.sampled_from([ZONE, HOST]))
+    match draw(st.integers(0, 5)):
+        case 0:
+            constraint = {"maxSkew": draw(st.integers(1, 2)), "topologyKey": key, "labelSelector": selector}
+            constraint["nodeTaintsPolicy"] = draw(st.sampled_from(["Honor", "Ignore"]))
+            spec["topologySpreadConstraints"] = [{**constraint, "whenUnsatisfiable": "DoNotSchedule"}]
+        case 1 | 2 as kind:
+            term = {"topologyKey": key, "labelSelector": selector}
+            name = "podAffinity" if kind == 1 else "podAntiAffinity"
+            spec["affinity"] = {name: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        case 3:
+            spec["containers"][0]["ports"] = [{"hostPort": draw(st.sampled_from([80, 81]))}]
+    metadata = {"name": f"p{number}", "namespace": draw(st.sampled_from(["x", "y"])), "uid": f"u{number}"}
+    return {"kind": "Pod", "metadata": {**metadata, "labels": {"app": app}}, "spec": spec, "status": {}}
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[Json], list[Json]]:
+    return draw(nodes()), [draw(pods(number)) for number in range(draw(st.integers(1, 12)))]
+
+
+@settings(max_examples=300, deadline=None)
+@given(clusters(), st.randoms(use_true_random=False))
+def test_both_schedulers_agree_pod_by_pod_while_pods_come_and_go(
+    cluster: tuple[list[Json], list[Json]], chance: Any
+) -> None:
+    view = ClusterView.of(cluster[0])
+    table, seen = seats.Seats(), shapes.Shapes()
+    counted = tallies.Tallies(table)
+    quick = placing.Placing(table, verdicts.Verdicts(table), counted)
+    for node in cluster[0]:
+        table.put_node(node)
+    for pod in cluster[1]:
+        shape = seen.see(pod).shape
+        slot = quick.find(pod, shape)
+        outcome = cycle.schedule(view, pod)
+        if not isinstance(outcome, cycle.Placement):
+            assert slot == NOWHERE, f"the plain one says {outcome.message}"
+            continue
+        assert slot != NOWHERE, f"the plain one says {outcome.node_name}"
+        chosen = np.array([slot, table.slots[outcome.node_name]])
+        ours, theirs = quick._room(shape, chosen)
+        assert abs(ours - theirs) < 1e-9
+        bound = cycle.bind(view, outcome)
+        seat = table.seat(edit.key_of(pod), pod, shape, outcome.node_name)
+        assert seat is not None
+        counted.come(seat)
+        if chance.random() < 0.2:
+            view.remove(bound)
+            left = table.unseat(edit.key_of(pod))
+            assert left is not None
+            counted.go(left)
+
+
+def test_a_more_important_pod_takes_the_place_of_a_less_important_one() -> None:
+    world = worlds.make()
+    for name, value in (("high", 1000), ("low", -10)):
+        world.api.post(kinds.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+    worlds.deploy(world, "pause", 4, "2", priorityClassName="low", terminationGracePeriodSeconds=5)
+    worlds.pass_time(world, 10)
+    assert len(worlds.running(world, "pause")) == 4
+    worlds.deploy(world, "web", 2, "2", priorityClassName="high")
+    worlds.pass_time(world, 10.5)
+    waiting = [pod for pod in worlds.pods(world, "web") if not edit.node_of(pod)]
+    assert len(waiting) == 2
+    assert all(pod["status"]["nominatedNodeName"] for pod in waiting)
+    worlds.pass_time(world, 20)
+    assert len(worlds.running(world, "web")) == 2
+    assert len(worlds.running(world, "pause")) == 2
+    assert len([pod for pod in worlds.pods(world, "pause") if not edit.node_of(pod)]) == 2
+
+
+def test_a_pod_that_never_preempts_waits() -> None:
+    world = worlds.make()
+    world.api.post(
+        kinds.PRIORITY_CLASSES, {"metadata": {"name": "meek"}, "value": 10, "preemptionPolicy": "Never"}
+    )
+    worlds.deploy(world, "web", 8)
+    worlds.pass_time(world, 10)
+    worlds.deploy(world, "meek", 1, priorityClassName="meek")
+    worlds.pass_time(world, 20)
+    assert worlds.running(world, "meek") == []
+    assert len(worlds.running(world, "web")) == 8
+
+
+def test_pods_of_one_line_are_placed_in_the_order_of_their_coming() -> None:
+    world = worlds.make()
+    worlds.deploy(world, "first", 10)
+    worlds.pass_time(world, 5)
+    worlds.deploy(world, "second", 10)
+    worlds.pass_time(world, 10)
+    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 3)
+    worlds.pass_time(world, 100)
+    assert len(worlds.running(world, "first")) == 10
+    assert len(worlds.running(world, "second")) == 2
