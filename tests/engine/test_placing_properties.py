@@ -12,12 +12,12 @@ from tests.engine import columns, plainly
 from tests.strategies import Objects
 from windlass.autoscaler.observe import cluster
 from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import dtypes, gates, placing, predicates, shapes
+from windlass.engine import dtypes, filling, gates, placing, predicates, runs, shapes
 from windlass.engine.predicates import config
 from windlass.engine.snapshot import Snapshot
 
 
-def as_counter(placed: placing.Placed) -> Counter[int]:
+def as_counter(placed: filling.Placed) -> Counter[int]:
     found = Counter(dict(zip(placed.rows.tolist(), placed.counts.tolist(), strict=True)))
     assert found.total() == placed.total
     assert len(found) == len(placed.rows)
@@ -72,7 +72,7 @@ def test_a_run_knows_after_every_pod_what_is_feasible_for_the_next(found: Object
     for shape in asked:
         if gates.holds_disks(shape):
             continue
-        run = placing.Run(snapshot, shape, snapshot.nodes.alive, config.DEFAULT)
+        run = runs.Run(snapshot, shape, snapshot.nodes.alive, config.DEFAULT)
         snapshot.fork()
         for _ in range(data.draw(st.integers(1, 8))):
             feasible = predicates.feasible(snapshot, shape, config.DEFAULT)
@@ -96,7 +96,7 @@ def test_scattered_pods_go_where_they_may_one_after_the_other(found: Objects, co
         assert (placed.total > 0) == first.any()
         if (
             not gates.holds_disks(shape)
-            and placing.Run(snapshot, shape, snapshot.nodes.alive, config.DEFAULT).is_closed_form
+            and runs.Run(snapshot, shape, snapshot.nodes.alive, config.DEFAULT).is_closed_form
         ):
             assert placed.total == placer.place(shape, count, -1, snapshot.nodes.alive.copy()).total
             assert all(first[row] for row in as_counter(placed))
@@ -117,7 +117,7 @@ def test_levels_are_filled_as_a_round_robin_fills_them(room: dtypes.Amounts, cou
             last = int(rows[position % len(room)])
             taken[last] += 1
         position += 1
-    placed = placing.fill_levels(rows, room, count)
+    placed = filling.fill_levels(rows, room, count)
     assert as_counter(placed) == taken
     assert placed.last == last
 
@@ -127,7 +127,7 @@ def test_levels_are_filled_as_a_round_robin_fills_them(room: dtypes.Amounts, cou
 def test_first_fit_fills_a_node_before_it_touches_the_next(room: dtypes.Amounts, count: int) -> None:
     rows = np.arange(len(room)) * 3
     homes = [int(row) for row, space in zip(rows, room, strict=True) for _ in range(space)][:count]
-    placed = placing.fill_first(rows, room, count)
+    placed = filling.fill_first(rows, room, count)
     assert placed.homes() == homes
     assert placed.last == (homes[-1] if homes else -1)
 
@@ -136,7 +136,7 @@ def test_first_fit_fills_a_node_before_it_touches_the_next(room: dtypes.Amounts,
 @strategies.examples(100)
 def test_scattered_pods_find_all_the_room_there_is_and_no_more(room: dtypes.Amounts, count: int, seed: int) -> None:
     rows = np.arange(len(room)) * 3
-    placed = placing.fill_scattered(rows, room, count, np.random.default_rng(seed))
+    placed = filling.fill_scattered(rows, room, count, np.random.default_rng(seed))
     assert placed.total == min(count, int(room.sum()))
     assert all(taken <= room[row // 3] for row, taken in as_counter(placed).items())
 
@@ -144,5 +144,5 @@ def test_scattered_pods_find_all_the_room_there_is_and_no_more(room: dtypes.Amou
 @given(st.lists(st.integers(0, 20), unique=True).map(sorted), st.integers(-1, 25))
 @strategies.examples(100)
 def test_rotating_puts_rows_after_the_pointer_first(rows: list[int], pointer: int) -> None:
-    rotated = placing.rotate(np.array(rows, np.intp), pointer).tolist()
+    rotated = filling.rotate(np.array(rows, np.intp), pointer).tolist()
     assert rotated == [row for row in rows if row > pointer] + [row for row in rows if row <= pointer]

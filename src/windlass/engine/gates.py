@@ -1,6 +1,6 @@
 """Gates: what stands between one more pod of a shape and a node, asked node by node.
 
-A `placing.Run` knows all nodes at once and stays current while pods are placed: much work for a single pod that the
+A `runs.Run` knows all nodes at once and stays current while pods are placed: much work for a single pod that the
 next node takes, or that goes back to where it was. What other pods have to say of a node they say of its domain, so it
 is asked of the domains, which are few or looked up once; the rest is asked of the node alone.
 """

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from windlass.engine import dtypes, placing, shapes
+from windlass.engine import dtypes, filling, placing, shapes
 from windlass.engine.snapshot import Snapshot
 
 _TURNS = 8
@@ -124,7 +124,7 @@ def in_turns(groups: list[Alike]) -> list[Alike]:
     return [alike for _, _, alike in sorted(parts, key=lambda part: part[:2])]
 
 
-def _bind(snapshot: Snapshot, rows: list[int], placed: placing.Placed, hints: Hints) -> None:
+def _bind(snapshot: Snapshot, rows: list[int], placed: filling.Placed, hints: Hints) -> None:
     snapshot.bind_many(rows, placed.rows, placed.counts)
     names = map(snapshot.nodes.names.__getitem__, placed.homes())
     hints.current.update(zip(map(snapshot.pods.uids.__getitem__, rows), names, strict=True))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, gates, placing, predicates, shapes
+from windlass.engine import dtypes, facts, filling, gates, placing, predicates, runs, shapes
 from windlass.engine.estimator import limits, ordering
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -133,14 +133,14 @@ class Packing:
         if room is None:
             return self._place_while(shape, count, self._next, self._new_nodes())
         if self._scatter is not None:
-            return self._place(shape, placing.fill_scattered(rows, room, count, self._scatter))
-        order = placing.rotate(np.flatnonzero(room), self._pointer - self._first)
-        placed = placing.fill_levels(rows[order], room[order], count)
+            return self._place(shape, filling.fill_scattered(rows, room, count, self._scatter))
+        order = filling.rotate(np.flatnonzero(room), self._pointer - self._first)
+        placed = filling.fill_levels(rows[order], room[order], count)
         if len(placed.rows):
             self._pointer = placed.last
         return self._place(shape, placed)
 
-    def _next(self, run: placing.Run) -> int | None:
+    def _next(self, run: runs.Run) -> int | None:
         if self._scatter is not None:
             return run.next(int(self._scatter.integers(self._first, self._snapshot.nodes.count)))
         row = run.next(self._pointer)
@@ -170,7 +170,7 @@ class Packing:
         wanted = -(-count // per_node) - 1
         granted = self._open(wanted)
         rows = newest + np.arange(granted + 1)
-        placed = placing.fill_first(rows, np.full(granted + 1, per_node, dtypes.RESOURCE), count)
+        placed = filling.fill_first(rows, np.full(granted + 1, per_node, dtypes.RESOURCE), count)
         return self._place(shape, placed), granted == wanted
 
     def _open_one_by_one(self, shape: shapes.Shape, count: int) -> tuple[int, bool]:
@@ -199,7 +199,7 @@ class Packing:
         retries = _retries_elsewhere(shape)
         must_fit = is_fresh
 
-        def choose(run: placing.Run) -> int | None:
+        def choose(run: runs.Run) -> int | None:
             nonlocal must_fit
             if run.mask[last]:
                 must_fit = False
@@ -212,14 +212,14 @@ class Packing:
         self,
         shape: shapes.Shape,
         count: int,
-        choose: Callable[[placing.Run], int | None],
+        choose: Callable[[runs.Run], int | None],
         usable: dtypes.Mask,
     ) -> int:
         """Place pods one by one where `choose` says, until it says nowhere."""
         taken: list[int] = []
         each = 1 if gates.holds_disks(shape) else count  # what volumes allow is asked anew for every pod
         while len(taken) < count:
-            run = placing.Run(self._snapshot, shape, usable, self._config)
+            run = runs.Run(self._snapshot, shape, usable, self._config)
             batch: list[int] = []
             while len(batch) < min(each, count - len(taken)) and (row := choose(run)) is not None:
                 run.add(row)
@@ -230,10 +230,10 @@ class Packing:
                 break
         return len(taken)
 
-    def _next_elsewhere(self, run: placing.Run, last: int) -> int | None:
+    def _next_elsewhere(self, run: runs.Run, last: int) -> int | None:
         elsewhere = run.mask & ~self._snapshot.nodes.unschedulable
         elsewhere[last] = False
-        rows = placing.rotate(np.flatnonzero(elsewhere), self._pointer)
+        rows = filling.rotate(np.flatnonzero(elsewhere), self._pointer)
         if not len(rows):
             return None
         self._pointer = int(rows[0])
@@ -269,10 +269,10 @@ class Packing:
         if placing.is_plain(snapshot, shape, config):
             new = slice(self._first, snapshot.nodes.count)
             allowed = predicates.static_mask(snapshot, shape, config)[new]
-            return rows, placing.capacity(snapshot, shape, new, config) * allowed
+            return rows, runs.capacity(snapshot, shape, new, config) * allowed
         if gates.holds_disks(shape):
             return rows, None
-        run = placing.Run(snapshot, shape, self._new_nodes(), config)
+        run = runs.Run(snapshot, shape, self._new_nodes(), config)
         if not run.is_closed_form:
             return rows, None
         return rows, np.where(run.mask[rows], run.room[rows], 0)
@@ -280,14 +280,14 @@ class Packing:
     def _new_nodes(self) -> dtypes.Mask:
         return np.arange(self._snapshot.nodes.count) >= self._first
 
-    def _place(self, shape: shapes.Shape, placed: placing.Placed) -> int:
+    def _place(self, shape: shapes.Shape, placed: filling.Placed) -> int:
         if len(placed.rows):
             self._snapshot.place_many(shape, placed.rows, placed.counts)
             self._with_pods[placed.rows] = True
         return placed.total
 
     def _place_rows(self, shape: shapes.Shape, taken: list[int]) -> None:
-        self._place(shape, placing.one_by_one(taken))
+        self._place(shape, filling.one_by_one(taken))
 
 
 def _retries_elsewhere(shape: shapes.Shape) -> bool:

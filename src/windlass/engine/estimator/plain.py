@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.engine import dtypes, placing
+from windlass.engine import dtypes, filling
 from windlass.engine.estimator import binpacking, limits
 from windlass.engine.predicates import fit
 from windlass.engine.predicates.config import FilterConfig
@@ -86,9 +86,9 @@ class _Packing:
             return 0
         room = self._room(demand)
         if self._scatter is not None:
-            return self._place(demand, placing.fill_scattered(np.arange(len(room)), room, demand.count, self._scatter))
-        rows = placing.rotate(np.flatnonzero(room), self._pointer)
-        placed = placing.fill_levels(rows, room[rows], demand.count)
+            return self._place(demand, filling.fill_scattered(np.arange(len(room)), room, demand.count, self._scatter))
+        rows = filling.rotate(np.flatnonzero(room), self._pointer)
+        placed = filling.fill_levels(rows, room[rows], demand.count)
         if len(placed.rows):
             self._pointer = placed.last
         return self._place(demand, placed)
@@ -100,20 +100,20 @@ class _Packing:
         if not self._open(1):
             return 0, False
         newest = self._count - 1
-        per_node = int(placing.count_room([(self._free[column, newest:self._count], amount)
+        per_node = int(filling.count_room([(self._free[column, newest:self._count], amount)
                                            for column, amount in demand.checked], 1)[0])  # fmt: skip
         if per_node == 0:
             return 0, True
         wanted = -(-count // per_node) - 1
         granted = self._open(wanted)
         rows = newest + np.arange(granted + 1)
-        placed = placing.fill_first(rows, np.full(granted + 1, per_node, dtypes.RESOURCE), count)
+        placed = filling.fill_first(rows, np.full(granted + 1, per_node, dtypes.RESOURCE), count)
         return self._place(demand, placed), granted == wanted
 
     def _room(self, demand: Demand) -> dtypes.Amounts:
         """Int64 (n_open): how many such pods each open node has room for."""
         here = [(self._free[column, : self._count], amount) for column, amount in demand.checked]
-        return placing.count_room(here, self._count)
+        return filling.count_room(here, self._count)
 
     def _open(self, wanted: int) -> int:
         granted = self._limiter.grant(wanted) if wanted > 0 else 0
@@ -126,7 +126,7 @@ class _Packing:
         self._free[:, first : self._count] = self._empty[:, None]
         return granted
 
-    def _place(self, demand: Demand, placed: placing.Placed) -> int:
+    def _place(self, demand: Demand, placed: filling.Placed) -> int:
         if placed.total:
             for column, amount in demand.takes:
                 self._free[column, placed.rows] -= placed.counts * amount
