@@ -205,10 +205,11 @@ class Autoscaler:
             self._reporter.saved(self._keeper.size_bytes)
 
     def _go_on(self, decision: Decision, outcome: Outcome) -> None:
-        """Look again at once where something was done, and when time will have changed something."""
+        """Look again at once where something was done or refused, and when time will have changed something."""
         if not self._frequent:
             return
-        if any(isinstance(one, plan.Resize | plan.DeleteInstances | plan.ReduceTarget) for one in outcome.done):
+        of_groups = (plan.Resize, plan.DeleteInstances, plan.ReduceTarget)
+        if outcome.refused or any(isinstance(one, of_groups) for one in outcome.done):
             self.loop.wake()
         rest_s = decision.quiet_until_s - self._clock.now_s()
         if 0.0 < rest_s < self._settings.scale_down.scan_interval_s:

@@ -9,10 +9,9 @@ import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from windlass import clock
-from windlass.autoscaler import dry_run, endpoints, keeping, report, scheduler_config
+from windlass.autoscaler import dry_run, endpoints, keeping, report
 from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, Think, in_thread
 from windlass.autoscaler.observe.world import World
@@ -33,18 +32,9 @@ _log = logging.getLogger(__name__)
 async def run(chosen: Settings, wiring: Wiring) -> None:
     """Until cancelled, or until leadership is lost. InvalidInput for flags that cannot be used."""
     time = clock.Real()
-    chosen = read_scheduler_config(chosen, wiring)
     found = clusterapi_config.read(wiring.node_groups.node_group_auto_discovery, os.environ)
     async with connect(time, wiring.clients) as servers:
         await Process(servers, chosen, wiring, found, time).run()
-
-
-def read_scheduler_config(chosen: Settings, wiring: Wiring) -> Settings:
-    """The settings with the filters of the scheduler's configuration, where one is given."""
-    path = wiring.objects.scheduler_config_file
-    if not path:
-        return chosen
-    return replace(chosen, filters=scheduler_config.load(Path(path)).filters)
 
 
 @dataclass(frozen=True, slots=True)

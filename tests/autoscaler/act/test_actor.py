@@ -1,0 +1,165 @@
+"""Plans carried out on the embedded API server: what is written, and what is said of what could not be."""
+
+from dataclasses import replace
+from typing import Any
+
+from tests.autoscaler.little_cluster import Cluster, play
+from windlass.autoscaler.act import actor
+from windlass.autoscaler.act.outcome import Outcome
+from windlass.engine import facts, plan
+from windlass.kube import client, prepare, resources, transport
+
+MARK = plan.SetTaint("a-1", "k", "v", "NoSchedule")
+
+
+def acting(cluster: Cluster) -> actor.Actor:
+    return actor.Actor(client.Client(cluster.carrier, cluster.clock, client.Settings(qps=0)), cluster.provider)
+
+
+async def change(cluster: Cluster, *ordered: plan.Instruction) -> Outcome:
+    known = {node.name: node for node in cluster.provider.nodes}
+    return await acting(cluster).change(ordered, known.get)
+
+
+def test_all_that_is_wanted_of_a_node_is_written_at_once() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        outcome = await change(cluster, MARK, plan.Cordon("a-1"))
+        assert outcome.done == (MARK, plan.Cordon("a-1"))
+        assert cluster.carrier.calls == ["GET /api/v1/nodes/a-1", "PUT /api/v1/nodes/a-1"]
+        spec = (await cluster.node("a-1"))["spec"]
+        assert spec["unschedulable"] is True
+        assert {"key": "k", "value": "v", "effect": "NoSchedule"} in spec["taints"]
+
+    play(scenario)
+
+
+def test_what_is_so_already_is_not_written() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        await change(cluster, MARK)
+        cluster.carrier.sent.clear()
+        again = await change(cluster, MARK, plan.RemoveTaint("a-1", "other"), plan.Cordon("a-1", cordoned=False))
+        assert len(again.done) == 3
+        assert cluster.carrier.calls == ["GET /api/v1/nodes/a-1"]
+
+    play(scenario)
+
+
+def test_another_writer_s_taint_is_not_lost() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        before = cluster.carrier.refuse
+
+        def interfere(request: transport.Request) -> transport.Response | None:
+            if request.method == "PUT":
+                cluster.carrier.refuse = before
+                patch = {"spec": {"taints": [{"key": "theirs", "effect": "NoSchedule"}]}}
+                cluster.server.handle(prepare.merge_patch(resources.NODES, "a-1", patch))
+            return None
+
+        cluster.carrier.refuse = interfere
+        assert (await change(cluster, MARK)).done == (MARK,)
+        assert await cluster.taints("a-1") == {"theirs", "k"}
+
+    play(scenario)
+
+
+def test_a_node_that_is_gone_needs_no_change() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        assert (await change(cluster, MARK)).done == (MARK,)
+
+    play(scenario)
+
+
+def test_what_fails_is_told_and_keeps_nothing_else_from_being_done() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 2)
+        cluster.register_nodes()
+        cluster.carrier.forbid("PUT", "nodes/a-1")
+        other = replace(MARK, node="a-2")
+        outcome = await change(cluster, MARK, other)
+        assert outcome.done == (other,)
+        assert "403 Forbidden" in outcome.failed[MARK]
+
+    play(scenario)
+
+
+def evict(name: str, uid: str) -> plan.Evict:
+    return plan.Evict("default", name, uid, 1.5, "a-1")
+
+
+def test_evictions_answers_are_told_apart() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        for name in ("free", "held", "other"):
+            cluster.add_pod(name, node="a-1", labels={"app": name})
+        selector = {"selector": {"matchLabels": {"app": "held"}}, "minAvailable": 1}
+        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": selector}
+        cluster.server.apply({**budget, "metadata": {"name": "b", "namespace": "default"}})
+        uids: dict[str, str] = {}
+        for name in ("free", "held", "other"):
+            found: dict[str, Any] = await cluster.api.get(resources.PODS.untyped(), name, "default")
+            uids[name] = found["metadata"]["uid"]
+        orders = [
+            evict("free", uids["free"]),
+            evict("held", uids["held"]),
+            evict("gone", ""),
+            evict("other", "old-uid"),
+        ]
+        outcome = await change(cluster, *orders)
+        assert set(outcome.done) == {orders[0], orders[2], orders[3]}
+        assert "disruption budget" in outcome.failed[orders[1]]
+        left = await cluster.api.list(resources.PODS.untyped())
+        assert sorted(pod["metadata"]["name"] for pod in left.items) == ["free", "held", "other"]
+        free = await cluster.api.get(resources.PODS.untyped(), "free", "default")
+        assert free["metadata"]["deletionGracePeriodSeconds"] == 2
+
+    play(scenario)
+
+
+def test_nodes_of_one_group_are_deleted_together() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        group = cluster.add_group("a", 3)
+        orders = [plan.DeleteNode("a-1", "a"), plan.DeleteNode("a-3", "a")]
+        assert (await change(cluster, *orders)).done == tuple(orders)
+        assert group.size == 1
+        group.refuses = facts.InstanceError("Other", "no", "not now")
+        last = plan.DeleteNode("a-2", "a")
+        assert (await change(cluster, last)).failed == {last: "not now"}
+
+    play(scenario)
+
+
+def resizes(*groups: str) -> list[plan.Instruction]:
+    return [plan.Resize(group, 0, 1, 10) for group in groups]
+
+
+def test_one_after_the_other_ends_at_the_first_refusal() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        for id in "abc":
+            cluster.add_group(id)
+        cluster.provider.groups["b"].refuses = facts.InstanceError("Other", "code", "no")
+        first, second, third = resizes("a", "b", "c")
+        outcome = await acting(cluster).resize((first, second, third), together=False)
+        assert outcome.done == (first,)
+        assert outcome.failed == {second: "no", third: actor.NOT_TRIED}
+        assert [cluster.provider.groups[id].size for id in "abc"] == [1, 0, 0]
+
+    play(scenario)
+
+
+def test_together_a_refusal_concerns_only_the_group_itself() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        for id in "abc":
+            cluster.add_group(id)
+        cluster.provider.groups["b"].refuses = facts.InstanceError("Other", "code", "no")
+        outcome = await acting(cluster).resize(tuple(resizes("a", "b", "c")), together=True)
+        assert [cluster.provider.groups[id].size for id in "abc"] == [1, 0, 1]
+        assert outcome.refused == {"b": facts.InstanceError("Other", "code", "no")}
+
+    play(scenario)

@@ -1,0 +1,154 @@
+"""A cluster in process, in virtual time: the embedded API server, the simulated provider, and the autoscaler on both.
+
+Nobody schedules pods or runs kubelets here: what they would do, a test does. `World` of the simulator does it all.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from tests.providers.clusterapi.bed import Carrier
+from windlass import clock
+from windlass.apiserver import core, inprocess, server
+from windlass.autoscaler import keeping, report
+from windlass.autoscaler.act.actor import Actor
+from windlass.autoscaler.autoscaler import Autoscaler, inline
+from windlass.autoscaler.observe.world import World
+from windlass.engine import facts
+from windlass.engine.settings import Settings
+from windlass.kube import client, prepare, resources
+from windlass.providers import simulated
+
+Json = dict[str, Any]
+NOW_S = 1_700_000_000.0
+HAS = (("cpu", 4000), ("memory", 2**34), ("pods", 110))
+
+
+def template(name: str) -> facts.Node:
+    ready = (facts.Condition("Ready", "True"),)
+    return facts.Node(name, allocatable=HAS, capacity=HAS, labels={"group": name}, conditions=ready)
+
+
+class Cluster:
+    """What a test needs at hand."""
+
+    def __init__(self, time: clock.Virtual, settings: Settings | None = None) -> None:
+        self.clock, self.settings = time, settings or Settings()
+        # Nobody here takes off the taint that new nodes get until they are ready.
+        self.server = server.Server(time, core.Settings(disabled_admission=frozenset({"TaintNodesByCondition"})))
+        self.carrier = Carrier(inprocess.InProcess(self.server, time))
+        self.provider = simulated.Provider(time)
+        self.api = client.Client(inprocess.InProcess(self.server, time), time, client.Settings(qps=0), random.Random(1))
+        self._known: set[str] = set()
+        self.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
+        self._owner: str = self.server.apply(_REPLICA_SET)["metadata"]["uid"]
+
+    def add_group(self, id: str, size: int = 0, **more: Any) -> simulated.Group:
+        group = simulated.Group(id, 0, 10, template(id), size=size, **more)
+        self.provider.add(group)
+        return group
+
+    def register_nodes(self) -> None:
+        """Kubelets of instances that have booted, or are gone, say so."""
+        found = {node.name: node for node in self.provider.nodes}
+        for name in sorted(found.keys() - self._known):
+            self.server.apply(_spell_node(found[name]), "kubelet")
+            self._tell(resources.NODES, name, _STATUS)
+        for name in sorted(self._known - found.keys()):
+            self.server.handle(prepare.delete(resources.NODES, name))
+        self._known = set(found)
+
+    def add_pod(self, name: str, cpu: str = "1", node: str = "", **more: Any) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": self._owner, "controller": True}
+        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+        spec = {"containers": [container], **({"nodeName": node} if node else {}), **more.pop("spec", {})}
+        status = {"phase": "Running"} if node else {"phase": "Pending", "conditions": [condition]}
+        metadata = {"name": name, "namespace": "default", "ownerReferences": [owner], **more}
+        self.server.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, "test")
+        self._tell(resources.PODS, name, status, "default")
+
+    def _tell(self, resource: resources.Resource[Any], name: str, status: Json, namespace: str = "") -> None:
+        patch = prepare.merge_patch(resource, name, {"status": status}, namespace, subresource="status")
+        assert self.server.handle(patch).status == 200
+
+    # Looking
+
+    async def node(self, name: str) -> Json:
+        return await self.api.get(resources.NODES.untyped(), name)
+
+    async def taints(self, name: str) -> set[str]:
+        return {taint["key"] for taint in (await self.node(name))["spec"].get("taints", ())}
+
+    async def until(self, what: Callable[[], object], within_s: float = 300.0) -> float:
+        """Let time pass until it is so. How long that took."""
+        since_s = self.clock.monotonic_s()
+        while not what():
+            assert self.clock.monotonic_s() < since_s + within_s, "not in time"
+            self.register_nodes()
+            await self.clock.sleep(0.1)
+        return self.clock.monotonic_s() - since_s
+
+    # The autoscaler
+
+    @contextlib.asynccontextmanager
+    async def autoscaling(self, **more: Any) -> AsyncIterator[Autoscaler]:
+        """An autoscaler that runs meanwhile; afterwards it is gone at once, as if killed."""
+
+        def connect() -> client.Client:
+            return client.Client(self.carrier, self.clock, client.Settings(qps=0), random.Random(2))
+
+        def hear(kind: str) -> None:
+            running.note(kind)
+
+        world = World(connect(), self.provider, hear)
+        running = Autoscaler(
+            world,
+            Actor(connect(), self.provider),
+            report.Reporter(connect(), self.settings),
+            keeping.Keeper(connect(), "kube-system", "windlass-memory"),
+            self.settings,
+            self.clock,
+            think=inline,
+            **more,
+        )
+        following = asyncio.create_task(world.run())
+        await world.wait_synced()
+        going = asyncio.create_task(running.run())
+        try:
+            yield running
+        finally:
+            for task in (going, following):
+                task.cancel()
+            await asyncio.gather(going, following, return_exceptions=True)
+
+
+def play(scenario: Callable[[Cluster], Any], settings: Settings | None = None) -> None:
+    """Run a scenario in virtual time."""
+    time = clock.Virtual(NOW_S)
+
+    async def main() -> None:
+        await scenario(Cluster(time, settings))
+
+    time.run(main())
+
+
+_TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+_REPLICA_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "rs", "namespace": "default"},
+    "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE},
+}
+
+
+_AMOUNTS = {"cpu": "4", "memory": str(2**34), "pods": "110"}
+_READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2023-01-01T00:00:00Z"}
+_STATUS = {"capacity": _AMOUNTS, "allocatable": _AMOUNTS, "conditions": [_READY]}
+
+
+def _spell_node(node: facts.Node) -> Json:
+    metadata = {"name": node.name, "labels": dict(node.labels)}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"providerID": node.provider_id}}

@@ -1,0 +1,234 @@
+"""The live loop, on the embedded API server and the simulated provider, in virtual time."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.autoscaler.little_cluster import NOW_S, Cluster, play
+from windlass.autoscaler.dry_run import DryRun
+from windlass.engine import facts, taints
+from windlass.engine.settings import Settings
+from windlass.kube import resources
+
+
+def quick(**deviations: Any) -> Settings:
+    """Settings with short times."""
+    chosen = Settings()
+    return replace(
+        chosen,
+        groups=replace(chosen.groups, scale_down_unneeded_time_s=20.0, max_node_provision_time_s=60.0),
+        scale_down=replace(chosen.scale_down, scale_down_delay_after_add_s=10.0),
+        deviations=replace(chosen.deviations, **deviations),
+    )
+
+
+def test_pods_that_wait_get_nodes_half_a_second_after_the_last_of_them() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling():
+            await cluster.clock.sleep(3.0)
+            for number in range(8):
+                cluster.add_pod(f"p{number}", "2")
+                await cluster.clock.sleep(0.3)
+            took_s = await cluster.until(lambda: cluster.provider.groups["a"].size > 1)
+            assert cluster.provider.groups["a"].size == 4 + 1 - 1
+            assert took_s <= 0.5
+
+    play(scenario)
+
+
+def test_a_burst_that_does_not_end_is_answered_all_the_same() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling():
+            await cluster.clock.sleep(3.0)
+            since_s, number = cluster.clock.monotonic_s(), 0
+            while cluster.provider.groups["a"].size == 1:
+                assert cluster.clock.monotonic_s() < since_s + 12.0
+                cluster.add_pod(f"p{number}", "100m")
+                number += 1
+                cluster.add_pod(f"big{number}", "4")
+                await cluster.clock.sleep(0.4)
+
+    play(scenario)
+
+
+def test_an_idle_node_is_marked_drained_and_deleted() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 2, delete_s=1.0)
+        cluster.register_nodes()
+        cluster.add_pod("p", "3", node="a-1")
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: "a-2" in running.memory.durable.drains)
+            assert cluster.provider.groups["a"].size == 2
+            took_s = await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
+            assert 5.0 <= took_s <= 7.0  # others are given time to see the mark
+            await cluster.until(lambda: not running.memory.durable.drains)
+            assert [node.name for node in cluster.provider.nodes] == ["a-1"]
+            assert taints.TO_BE_DELETED not in await cluster.taints("a-1")
+
+    play(scenario, quick())
+
+
+def test_a_group_that_refuses_backs_off_and_another_helps_at_once() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        best, other = cluster.add_group("a", 0), cluster.add_group("b", 0)
+        best.refuses = facts.InstanceError("Other", "cloudProviderError", "no")
+        wasteful = (("cpu", 16_000), ("memory", 2**36), ("pods", 110))
+        other.template = replace(other.template, allocatable=wasteful, capacity=wasteful)
+        cluster.add_pod("p", "3")
+        async with cluster.autoscaling() as running:
+            took_s = await cluster.until(lambda: other.size == 1)
+            assert took_s < 2.0
+            assert best.size == 0
+            assert running.memory.durable.health.backoffs["a"].until_s > NOW_S + 200
+
+    play(scenario)
+
+
+def test_a_new_process_goes_on_where_the_old_one_was_killed() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1, boot_s=40.0)
+        cluster.register_nodes()
+        for number in range(6):
+            cluster.add_pod(f"p{number}", "2")
+        async with cluster.autoscaling():
+            await cluster.until(lambda: cluster.provider.groups["a"].size == 3)
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(30.0)
+            assert running.memory.durable.loop > 1
+            assert cluster.provider.groups["a"].size == 3
+
+    play(scenario, quick())
+
+
+def test_without_a_memory_to_be_read_nothing_is_begun() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 0)
+        cluster.add_pod("p", "2")
+        cluster.carrier.forbid("GET", "configmaps/windlass-memory")
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(20.0)
+            assert (running.loop.turns, cluster.provider.groups["a"].size) == (0, 0)
+            cluster.carrier.allow()
+            await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
+
+    play(scenario)
+
+
+def test_memory_that_cannot_be_saved_keeps_no_node_from_coming() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 0)
+        cluster.add_pod("p", "2")
+        for method in ("PUT", "POST"):
+            cluster.carrier.forbid(method, "configmaps")
+        async with cluster.autoscaling():
+            await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 3.0, 4.9, 5.3, 7.0])
+def test_a_drain_goes_on_after_a_restart_at_any_moment(after_s: float) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 2, delete_s=3.0)
+        cluster.register_nodes()
+        cluster.add_pod("p", "3", node="a-1")
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: "a-2" in running.memory.durable.drains)
+            await cluster.clock.sleep(after_s)
+        await cluster.clock.sleep(2.0)
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
+            await cluster.until(lambda: not running.memory.durable.drains)
+            assert await cluster.taints("a-1") == set()
+
+    play(scenario, quick())
+
+
+def test_who_does_not_lead_any_more_does_nothing() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 0)
+        cluster.add_pod("p", "2")
+        async with cluster.autoscaling(may_act=lambda: False) as running:
+            await cluster.clock.sleep(30.0)
+            assert running.loop.failures > 0
+            assert cluster.provider.groups["a"].size == 0
+            assert not [call for call in cluster.carrier.calls if not call.startswith("GET")]
+
+    play(scenario)
+
+
+def test_a_dry_run_decides_the_same_again_and_again_and_changes_nothing() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 0)
+        cluster.add_pod("p", "2")
+        async with cluster.autoscaling(bystander=DryRun()) as running:
+            await cluster.clock.sleep(65.0)
+            assert running.decision is not None
+            assert [type(one).__name__ for one in running.decision.plan] == ["Resize"]
+            assert running.memory.durable.health.requests.scale_ups == {}
+            assert cluster.provider.groups["a"].size == 0
+            assert not [call for call in cluster.carrier.calls if not call.startswith("GET")]
+
+    play(scenario, quick())
+
+
+def test_memory_is_kept_in_one_config_map() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 0)
+        cluster.add_pod("p", "2")
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
+            await cluster.clock.sleep(1.0)
+            found = await cluster.api.get(resources.CONFIG_MAPS.untyped(), "windlass-memory", "kube-system")
+            assert found["data"]["memory"]
+            kept = running.memory.durable.health.requests
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: running.memory.durable.loop > 0)
+            assert running.memory.durable.health.requests == kept
+
+    play(scenario)
+
+
+def test_a_memory_that_is_garbage_is_begun_anew() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        name = {"name": "windlass-memory", "namespace": "kube-system"}
+        cluster.server.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": {"memory": "garbage"}})
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: running.memory.durable.loop > 0)
+
+    play(scenario)
+
+
+def test_a_loop_after_nothing_changed_decides_nothing_anew() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        cluster.add_pod("p", "3", node="a-1")
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(25.0)
+            first, turns = running.decision, running.loop.turns
+            await cluster.clock.sleep(60.0)
+            assert running.loop.turns >= turns + 5
+            assert first is not None
+            assert running.decision is not None
+            assert running.decision.story is first.story
+
+    play(scenario)
+
+
+def test_everything_is_watched_and_nothing_is_asked_for() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling():
+            await cluster.clock.sleep(5.0)
+            cluster.carrier.sent.clear()
+            await cluster.clock.sleep(100.0)
+            assert [call for call in cluster.carrier.calls if call.startswith("GET") and "nodes" not in call] == []
+
+    play(scenario)
