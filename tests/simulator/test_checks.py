@@ -53,7 +53,9 @@ def test_a_pod_that_changes_its_node_is_seen() -> None:
 def test_a_node_with_more_than_it_has_is_seen() -> None:
     world, checker = _make()
     node = world.api.all(kinds.NODES)[worlds.nodes(world)[0]]
-    world.api.update(kinds.NODES, edit.with_part(node, "status", allocatable={"cpu": "1", "memory": "1Gi", "pods": "9"}))
+    world.api.update(
+        kinds.NODES, edit.with_part(node, "status", allocatable={"cpu": "1", "memory": "1Gi", "pods": "9"})
+    )
     worlds.pass_time(world, 11)
     assert set(_rules(checker)) == {"no node over capacity"}
     assert "has 1 cpu, its pods ask for 2" in checker.violations[0].said

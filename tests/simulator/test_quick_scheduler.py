@@ -33,7 +33,12 @@ def nodes(draw: st.DrawFn) -> list[Json]:
         has = {"cpu": str(draw(st.integers(1, 8))), "memory": f"{draw(st.integers(1, 16))}Gi"}
         has["pods"] = str(draw(st.integers(1, 9)))
         found.append(
-            {"kind": "Node", "metadata": {"name": f"n{i}", "labels": labels}, "spec": spec, "status": {"allocatable": has}}
+            {
+                "kind": "Node",
+                "metadata": {"name": f"n{i}", "labels": labels},
+                "spec": spec,
+                "status": {"allocatable": has},
+            }
         )
     return found
 
@@ -122,9 +127,7 @@ def test_a_more_important_pod_takes_the_place_of_a_less_important_one() -> None:
 
 def test_a_pod_that_never_preempts_waits() -> None:
     world = worlds.make()
-    world.api.post(
-        kinds.PRIORITY_CLASSES, {"metadata": {"name": "meek"}, "value": 10, "preemptionPolicy": "Never"}
-    )
+    world.api.post(kinds.PRIORITY_CLASSES, {"metadata": {"name": "meek"}, "value": 10, "preemptionPolicy": "Never"})
     worlds.deploy(world, "web", 8)
     worlds.pass_time(world, 10)
     worlds.deploy(world, "meek", 1, priorityClassName="meek")

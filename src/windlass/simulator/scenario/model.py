@@ -270,7 +270,11 @@ def _read_own(type_: type, value: Any) -> Any:
     if type_ is Timing:
         if not isinstance(value, dict):
             return Timing(_read_seconds(value))
-        said = msgspec.convert(value, _Timing, dec_hook=_read_own)
+        try:
+            said = msgspec.convert(value, _Timing, dec_hook=_read_own)
+        except msgspec.ValidationError as error:
+            # As a plain error it gets the path of the whole; its own would be taken for that.
+            raise ValueError(str(error).replace(" - at `$.", " in its `")) from None
         return Timing(said.median, said.spread, said.least)
     raise NotImplementedError
 
