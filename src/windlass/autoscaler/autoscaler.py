@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from windlass import clock, errors
-from windlass.autoscaler import keeping, report, rhythm
+from windlass.autoscaler import keeping, report, rhythm, timing
 from windlass.autoscaler.act import actor
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.observe.world import UNSCHEDULABLE, Seen, World
@@ -86,6 +86,7 @@ class Autoscaler:
         self._world, self._actor, self._reporter, self._keeper = world, does, reporter, keeper
         self._settings, self._clock = settings, time
         self._frequent, self._think, self._bystander, self._may_act = frequent, think, bystander, may_act
+        self._stopwatch = timing.Stopwatch(time)
         self._rhythm = rhythm.Rhythm(time, settings.deviations)
         self._turns = asyncio.Lock()
         self._failed: dict[plan.Instruction, str] = {}
@@ -187,7 +188,7 @@ class Autoscaler:
     async def _decide(self, seen: Observation, now_s: float) -> Decision:
         began_s = self._clock.monotonic_s()
         with self._reporter.measure(Function.AUTOSCALING):
-            decision = await self._think(lambda: decide(seen, self.memory, self._settings, now_s))
+            decision = await self._think(lambda: decide(seen, self.memory, self._settings, now_s, self._stopwatch))
         self._reporter.decided("decide", self._clock.monotonic_s() - began_s)
         return decision
 

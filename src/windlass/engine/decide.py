@@ -9,7 +9,7 @@ The snapshot is forked and left as it was found.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from windlass.engine import (
     repairs,
     requests,
     taints,
+    time_limits,
 )
 from windlass.engine.drain import by_kind, context
 from windlass.engine.draining import marking
@@ -37,6 +38,8 @@ from windlass.engine.settings import Settings, for_group
 from windlass.engine.snapshot import Snapshot
 from windlass.engine.story import ScaleDownResult, ScaleDownStory, Story
 
+UNTIMED = time_limits.Untimed()
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -48,26 +51,33 @@ class Decision:
     quiet_until_s: float
     """Before this time the same observation is decided alike: nothing is ordered, and nothing new is remembered. The
     time of the decision itself, if it may be decided otherwise at once."""
+    ran_out: time_limits.RanOut = field(default_factory=dict)
+    """Where time was up: `time_limits.Replayed` comes to the same end."""
 
 
-def decide(seen: Observation, memory: Memory, settings: Settings, now_s: float) -> Decision:
+def decide(
+    seen: Observation, memory: Memory, settings: Settings, now_s: float, timer: time_limits.Timer = UNTIMED
+) -> Decision:
     """One loop. While the last decision stands, and nothing has changed, it is given again."""
     last = memory.volatile.standing
     if last is not None and last.holds(seen, memory.durable, settings, now_s):
         return Decision(last.plan, memory, last.story, last.until_s)
-    return _Loop(seen, memory, settings, now_s).run()
+    return _Loop(seen, memory, settings, now_s, timer).run()
 
 
 class _Loop:
     """The steps of one loop, each reading what the ones before it found."""
 
-    def __init__(self, seen: Observation, memory: Memory, settings: Settings, now_s: float) -> None:
+    def __init__(
+        self, seen: Observation, memory: Memory, settings: Settings, now_s: float, timer: time_limits.Timer
+    ) -> None:
         self._seen, self._memory, self._settings, self._now_s = seen, memory, settings, now_s
         self._passing = taints.read_settings(settings.templates)
         self._nodes = [self._passing.judge_starting(node) for node in seen.nodes]
         self._group_of: Mapping[str, facts.NodeGroup] = seen.group_of_nodes()
         self._rng = np.random.default_rng((settings.seed, memory.durable.loop))
         self._plan: list[plan.Instruction] = []
+        self._ledger = time_limits.Ledger(timer)
         scatter = None if settings.deviations.tight_packing else self._rng
         self._pending = memory.volatile.pending.go_on(scatter)
         self._removal = memory.volatile.removal.go_on(scatter)
@@ -139,8 +149,11 @@ class _Loop:
             settings,
             self._now_s,
         )
+        until_s = self._now_s if self._ledger.ran_out else until_s  # the next loop may get further
         standing = Standing(seen, seen.snapshot.generation, durable, settings, ordered, story, until_s)
-        return Decision(ordered, Memory(durable, replace(volatile, standing=standing)), story, until_s)
+        return Decision(
+            ordered, Memory(durable, replace(volatile, standing=standing)), story, until_s, self._ledger.ran_out
+        )
 
     # Before anything is decided
 
@@ -283,12 +296,16 @@ class _Loop:
         helping.settle_nominated(snapshot, waiting.nominated, settings.pods.expendable_pods_priority_cutoff)
         helpless = helping.find_helpless(snapshot, waiting, self._pending, settings, self._now_s)
         ready = sum(1 for node in self._nodes if readiness.judge(node).is_ready)
-        helped = helping.help_pods(self._seen, snapshot, helpless, groups, ready, settings, self._rng, self._now_s)
+        helped = helping.help_pods(
+            self._seen, snapshot, helpless, groups, ready, settings, self._rng, self._ledger, self._now_s
+        )
         proposals, durable = self._carry_out(helped.proposals, durable)
         return replace(helped, proposals=proposals), durable
 
     def _raise_to_minimum(self, groups: proposing.Groups, durable: Durable) -> tuple[proposing.Proposal, Durable]:
-        proposer = helping.make_proposer(self._seen, self._seen.snapshot, groups, self._settings, self._rng)
+        proposer = helping.make_proposer(
+            self._seen, self._seen.snapshot, groups, self._settings, self._rng, self._ledger
+        )
         raised = proposer.raise_to_minimum(self._settings.deviations.enforce_min_respects_max_nodes_total)
         (raised,), durable = self._carry_out((raised,), durable)
         return raised, durable
@@ -366,7 +383,8 @@ class _Loop:
         not_started = {name for one in upcoming.values() for name in one.not_started}
         scene = self._set_scene([node for node in self._nodes if node.name not in not_started])
         names = planning.find_candidates(scene, durable.scale_down, durable.activities, settings, self._now_s)
-        looked = planning.look(scene, names, durable.scale_down, settings, self._now_s)
+        time = self._ledger.begin("scale-down simulation", settings.scale_down.scale_down_simulation_timeout_s)
+        looked = planning.look(scene, names, durable.scale_down, settings, self._now_s, time)
         durable = replace(durable, scale_down=looked.state)
         story = ScaleDownStory(ScaleDownResult.IN_COOLDOWN, looked)
         if not self._is_cooling(helped, durable):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.engine.decide import builders
 from windlass.engine import facts, memory, plan, taints
+from windlass.engine.decide import Decision
 from windlass.engine.settings import Settings
 
 
@@ -11,7 +12,7 @@ def marked(ago_s: float) -> facts.Node:
     return builders.node("a-0", taints=(taints.deletion_candidate(builders.NOW_S - ago_s),))
 
 
-def begin(node: facts.Node, settings: Settings, loop: int = 0) -> builders.decide.Decision:
+def begin(node: facts.Node, settings: Settings, loop: int = 0) -> Decision:
     seen = builders.observe([builders.group("a", [node])], [node])
     return builders.decide_once(seen, settings, memory.Memory(memory.Durable(loop=loop)))
 

@@ -24,7 +24,7 @@ from tests.engine.decide.builders import (
     result,
     sizes,
 )
-from windlass.engine import backoff, decide, facts, health, memory
+from windlass.engine import backoff, decide, facts, health, memory, time_limits
 from windlass.engine import snapshot as snapshots
 from windlass.engine.expanders import chain, pricing
 from windlass.engine.predicates import config
@@ -240,6 +240,7 @@ def test_pods_learn_when_no_expander_wants_any_option() -> None:
         ("price",),
         chain.Situation(np.random.default_rng(0), pricing=pricing.PriceTable()),  # it knows no price of such a node
         similarity.choose_comparator((), (), similarity.Ratios(0.015, 0.05, 0.05)),
+        time_limits.Ledger(time_limits.Untimed()),
     )
     proposal = proposer.propose(helping.alike_pods(snapshot, snapshot.waiting(), WINDLASS))
     assert (proposal.result, proposal.increases) == (Result.NO_OPTIONS, ())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from windlass.engine import dtypes, equivalence, facts, gpus, placing, pod_traits, searching
+from windlass.engine import dtypes, equivalence, facts, gpus, placing, pod_traits, searching, time_limits
 from windlass.engine.expanders import chain, pricing
 from windlass.engine.observation import Observation
 from windlass.engine.pods import Kind
@@ -92,6 +92,7 @@ def help_pods(
     ready_nodes: int,
     settings: Settings,
     rng: np.random.Generator,
+    ledger: time_limits.Ledger,
     now_s: float,
 ) -> Helped:
     """What to do for the pods that nobody has room for."""
@@ -104,8 +105,8 @@ def help_pods(
     if not settings.pods.bypassed_scheduler_names and _should_wait(snapshot, helpless, settings, now_s):
         return Helped((proposing.Proposal(proposing.Result.IN_COOLDOWN),), wait_for_more=True)
     if settings.scale_up.salvo_scale_up or settings.deviations.joint_scale_up:
-        return Helped(tuple(_salvo(seen, snapshot, helpless, groups, settings, rng)), was_tried=True)
-    proposer = make_proposer(seen, snapshot, groups, settings, rng)
+        return Helped(tuple(_salvo(seen, snapshot, helpless, groups, settings, rng, ledger)), was_tried=True)
+    proposer = make_proposer(seen, snapshot, groups, settings, rng, ledger)
     return Helped((proposer.propose(alike_pods(snapshot, helpless, settings)),), was_tried=True)
 
 
@@ -124,20 +125,22 @@ def _salvo(
     groups: proposing.Groups,
     settings: Settings,
     rng: np.random.Generator,
+    ledger: time_limits.Ledger,
 ) -> Iterator[proposing.Proposal]:
     """Round after round: what one round asks for is there for the next, with the pods that it helps."""
-    left = list(helpless)
-    proposer = make_proposer(seen, snapshot, groups, settings, rng)
+    left, time = list(helpless), ledger.begin("rounds", settings.scale_up.salvo_scale_up_budget_s)
+    proposer = make_proposer(seen, snapshot, groups, settings, rng, ledger)
     while True:
         proposal = proposer.propose(alike_pods(snapshot, left, settings))
         yield proposal
         helped = set(proposal.helped)
         left = [row for row in left if row not in helped]
-        if proposal.result is not proposing.Result.SUCCESSFUL or not helped or not left:
+        if proposal.result is not proposing.Result.SUCCESSFUL or not helped or not left or time.exhausted():
             return
         groups = _take_for_granted(snapshot, groups, proposal, settings)
         if any(quotas.is_virtual(groups.templates[one.group.id].node.labels) for one in proposal.increases):
-            proposer = make_proposer(seen, snapshot, groups, settings, rng)  # such nodes are asked for, but not counted
+            # such nodes are asked for, but not counted
+            proposer = make_proposer(seen, snapshot, groups, settings, rng, ledger)
         else:
             proposer = proposer.go_on(groups, sum(increase.added for increase in proposal.increases))
 
@@ -177,6 +180,7 @@ def make_proposer(
     groups: proposing.Groups,
     settings: Settings,
     rng: np.random.Generator,
+    ledger: time_limits.Ledger,
 ) -> proposing.Proposer:
     """The proposer of this loop: limits, quotas and comparators as the settings have them."""
     own_group = {name: group.id for name, group in seen.group_of_nodes().items()}
@@ -196,6 +200,8 @@ def make_proposer(
             up.max_nodes_per_scaleup,
             up.balance_similar_node_groups,
             up.fastpath_binpacking_enabled,
+            up.max_nodegroup_binpacking_duration_s,
+            up.max_binpacking_time_s,
             scatter=not settings.deviations.tight_packing,
         ),
         up.expander,
@@ -207,6 +213,7 @@ def make_proposer(
                 up.memory_difference_ratio, up.max_allocatable_difference_ratio, up.max_free_difference_ratio
             ),
         ),
+        ledger,
     )
 
 

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from windlass.engine import facts, shapes
+from windlass.engine import facts, shapes, time_limits
 from windlass.engine.estimator import binpacking, limits
 from windlass.engine.expanders import chain
 from windlass.engine.expanders.option import Helped, Option
@@ -50,6 +50,9 @@ class Limits:
     max_nodes_per_scale_up: int = 1000
     balance_similar_groups: bool = False
     fastpath: bool = False
+    estimate_s: float = 10.0
+    """How long the estimate of one group may take, and those of all groups together."""
+    estimates_s: float = 300.0
     scatter: bool = True
     """Search new nodes in random order, as the peer does; round-robin packs them tighter."""
 
@@ -112,18 +115,28 @@ class Proposer:
         expanders: Sequence[str],
         situation: chain.Situation,
         similar: similarity.Comparator,
+        ledger: time_limits.Ledger,
     ) -> None:
         self._prospects, self._groups, self._tracker = prospects, groups, tracker
         self._node_count, self._bounds = node_count, bounds
         self._expanders, self._situation, self._similar = expanders, situation, similar
         self._by_id = {group.id: group for group in groups.all}
+        self._ledger, self._time = ledger, ledger.begin("estimates", bounds.estimates_s)
 
     def go_on(self, groups: Groups, added: int) -> "Proposer":
         """The proposer of the next round, with so many nodes more that the tracker has counted already."""
         nodes = self._node_count + added
         situation = replace(self._situation, cluster_nodes=nodes)
         return Proposer(
-            self._prospects, groups, self._tracker, nodes, self._bounds, self._expanders, situation, self._similar
+            self._prospects,
+            groups,
+            self._tracker,
+            nodes,
+            self._bounds,
+            self._expanders,
+            situation,
+            self._similar,
+            self._ledger,
         )
 
     def propose(self, pending: Sequence[Alike]) -> Proposal:
@@ -259,7 +272,8 @@ class Proposer:
                 limits.limit_statically(self._bounds.max_nodes_per_scale_up),
                 limits.limit_by_groups((one.target_size, one.max_size) for one in together),
                 limits.limit_by_cluster(self._bounds.max_nodes_total, self._node_count),
-            )
+            ),
+            time_limits.EitherOf(self._time, self._ledger.begin(f"estimate of {group.id}", self._bounds.estimate_s)),
         )
 
     def _find_similar(self, group: facts.NodeGroup, schedulable: Mapping[str, list[int]]) -> list[str]:
