@@ -144,8 +144,8 @@ class Cluster:
         return loops.pending(made)
 
     def replace_pods(self, share: float) -> int:
-        """A share of the running pods go, and as many of the same apps come elsewhere, as watches tell."""
-        count = round(share * len(self._running))
+        """As many running pods as are this share of all pods go, and others of the same apps come elsewhere."""
+        count = round(share * len(self.snapshot.pods))
         few = round((REMOVABLE + BLOCKED) * self._scale)
         chosen = self._random.choice(len(self._running), count, replace=False).tolist()
         homes = self._random.integers(few, self._nodes, size=count).tolist()
