@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.simulator import worlds
+from windlass import clock
 from windlass.simulator.checks.checker import Checker
 from windlass.simulator.world import edit, kinds
 from windlass.simulator.world.machine_sets import DELETE_MARK
@@ -18,7 +19,7 @@ def _watched(world: World) -> Checker:
 
 
 def _make(replicas: int = 4) -> tuple[World, Checker]:
-    world = worlds.World(worlds.clock.Virtual(worlds.NOON_S), (worlds.group(),), 1)
+    world = World(clock.Virtual(worlds.NOON_S), (worlds.group(),), 1)
     checker = _watched(world)
     world.found()
     world.begin()

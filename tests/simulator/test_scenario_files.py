@@ -109,5 +109,5 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(reading.BadScenario, match="none.yaml: No such file"):
+    with pytest.raises(reading.BadScenario, match=r"none\.yaml: No such file"):
         reading.load(tmp_path / "none.yaml")

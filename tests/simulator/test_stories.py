@@ -35,8 +35,16 @@ groups:
     failure_rate: 0.2
 workloads:
   - {{name: agent, kind: DaemonSet, requests: {{cpu: 100m}}}}
-  - {{name: web, daily: {{low: 10, high: 60, peak: 1h30m, noise: 0.1}}, requests: {{cpu: 500m}}, budget: {{max_unavailable: 20%}}}}
-  - {{name: batch, kind: Job, replicas: 3, run: {{median: 5m, spread: 0.5}}, requests: {{cpu: 1}}, arrivals: {{per_hour: 20}}}}
+  - name: web
+    daily: {{low: 10, high: 60, peak: 1h30m, noise: 0.1}}
+    requests: {{cpu: 500m}}
+    budget: {{max_unavailable: 20%}}
+  - name: batch
+    kind: Job
+    replicas: 3
+    run: {{median: 5m, spread: 0.5}}
+    requests: {{cpu: 1}}
+    arrivals: {{per_hour: 20}}
 timeline:
   - {{at: 40m, do: outage, zone: a, for: 20m}}
   - {{at: 80m, do: vanish, group: general, count: 1}}

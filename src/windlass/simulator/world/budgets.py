@@ -5,6 +5,8 @@ counted together, which thousands of pods make necessary. Evictions in between a
 """
 
 import math
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.apiserver import times
@@ -15,9 +17,43 @@ from windlass.simulator.world.pulse import Pulse
 
 Json = dict[str, Any]
 
+Controller = tuple[str, str]
+"""Kind and key of whatever keeps a pod."""
+
 _FORGOTTEN_AFTER_S = 120.0
 """A pod whose eviction was granted counts as gone for so long, even if nobody deletes it."""
 _SCALES = {"ReplicaSet": kinds.REPLICA_SETS, "StatefulSet": kinds.STATEFUL_SETS, "Job": kinds.JOBS}
+
+
+@dataclass(slots=True)
+class _Counted:
+    """A budget's pods: how many each controller has here, and who is healthy."""
+
+    members: dict[str, Controller | None] = field(default_factory=dict)
+    """By pod key."""
+    healthy: dict[str, None] = field(default_factory=dict)
+    """Names."""
+    controllers: Counter[Controller] = field(default_factory=Counter)
+
+    def put(self, key: str, pod: Json) -> None:
+        if key not in self.members:
+            owner = edit.controller_of(pod)
+            controller = (owner["kind"], f"{pod['metadata']['namespace']}/{owner['name']}") if owner else None
+            self.members[key] = controller
+            if controller is not None:
+                self.controllers[controller] += 1
+        if edit.is_ready(pod) and not edit.is_deleting(pod):
+            self.healthy[pod["metadata"]["name"]] = None
+        else:
+            self.healthy.pop(pod["metadata"]["name"], None)
+
+    def drop(self, key: str, name: str) -> None:
+        self.healthy.pop(name, None)
+        controller = self.members.pop(key, None)
+        if controller is not None:
+            self.controllers[controller] -= 1
+            if not self.controllers[controller]:
+                del self.controllers[controller]
 
 
 class Budgets:
@@ -27,9 +63,8 @@ class Budgets:
 
     def __init__(self, pulse: Pulse) -> None:
         self._pulse, self._api = pulse, pulse.api
-        self._members: dict[str, dict[str, None]] = {}
-        """Keys of the pods that each budget is about."""
-        self._budgets: dict[str, list[str]] = {}
+        self._counted: dict[str, _Counted] = {}
+        self._mine: dict[str, list[str]] = {}
         """Budgets of each pod."""
         self._due: dict[str, None] = {}
 
@@ -42,52 +77,51 @@ class Budgets:
             case _ if change.before is not None and change.now is not None:
                 if change.before["spec"].get("replicas") != change.now["spec"].get("replicas"):
                     namespace = change.obj["metadata"]["namespace"]
-                    self._due.update((key, None) for key in self._members if key.startswith(namespace + "/"))
+                    self._due.update((key, None) for key in self._counted if key.startswith(namespace + "/"))
 
     def _react_to_budget(self, change: Change) -> None:
         if change.now is None:
-            for pod in self._members.pop(change.key, {}):
-                self._budgets[pod].remove(change.key)
+            for member in self._counted.pop(change.key, _Counted()).members:
+                self._mine[member].remove(change.key)
         elif change.before is None or change.before["spec"] != change.now["spec"]:
-            members = self._members[change.key] = {
-                key: None for key, pod in self._api.all(kinds.PODS).items() if protects(change.now, pod)
-            }
-            for key in members:
-                mine = self._budgets.setdefault(key, [])
-                if change.key not in mine:
-                    mine.append(change.key)
+            counted = self._counted[change.key] = _Counted()
+            for key, pod in self._api.all(kinds.PODS).items():
+                if protects(change.now, pod):
+                    counted.put(key, pod)
+                    mine = self._mine.setdefault(key, [])
+                    if change.key not in mine:
+                        mine.append(change.key)
             self._due[change.key] = None
 
     def _react_to_pod(self, change: Change) -> None:
-        key = change.key
-        if change.before is None and self._members:
+        key, pod = change.key, change.obj
+        if change.before is None and self._counted:
             budgets = self._api.all(kinds.BUDGETS)
-            mine = [name for name in self._members if name in budgets and protects(budgets[name], change.obj)]
+            mine = [name for name in self._counted if name in budgets and protects(budgets[name], pod)]
             if mine:
-                self._budgets[key] = mine
-                for name in mine:
-                    self._members[name][key] = None
-        for name in self._budgets.get(key, ()):
+                self._mine[key] = mine
+        for name in self._mine.get(key, ()):
             self._due[name] = None
+            if change.now is not None:
+                self._counted[name].put(key, change.now)
+            else:
+                self._counted[name].drop(key, pod["metadata"]["name"])
         if change.now is None:
-            for name in self._budgets.pop(key, ()):
-                self._members[name].pop(key, None)
+            self._mine.pop(key, None)
 
     def act(self) -> bool:
         due, self._due = self._due, {}
         for key in due:
             found = self._api.find(kinds.BUDGETS, key)
-            if found is not None:
-                self._sync(found, key)
+            if found is not None and key in self._counted:
+                self._sync(found, key, self._counted[key])
         return bool(due)
 
-    def _sync(self, budget: Json, key: str) -> None:
-        pods = [pod for name in self._members.get(key, ()) if (pod := self._api.find(kinds.PODS, name)) is not None]
-        healthy = {pod["metadata"]["name"] for pod in pods if not edit.is_deleting(pod) and edit.is_ready(pod)}
+    def _sync(self, budget: Json, key: str, counted: _Counted) -> None:
         before = budget.get("status") or {}
-        disrupted = self._still_disrupted(before.get("disruptedPods") or {}, healthy, key)
-        expected, desired = self._expect(budget["spec"], pods)
-        current = len(healthy) - len(disrupted)
+        disrupted = self._still_disrupted(before.get("disruptedPods") or {}, counted.healthy, key)
+        expected, desired = self._expect(budget["spec"], counted)
+        current = len(counted.healthy) - len(disrupted)
         status: Json = {
             "currentHealthy": current,
             "desiredHealthy": desired,
@@ -101,7 +135,7 @@ class Budgets:
         if status != before:
             self._api.update(kinds.BUDGETS, {**budget, "status": status})
 
-    def _still_disrupted(self, granted: dict[str, str], healthy: set[str], key: str) -> dict[str, str]:
+    def _still_disrupted(self, granted: dict[str, str], healthy: dict[str, None], key: str) -> dict[str, str]:
         still = {}
         for name, since in granted.items():
             left_s = times.read(since) + _FORGOTTEN_AFTER_S - self._pulse.wall_s()
@@ -110,33 +144,30 @@ class Budgets:
                 self._pulse.later(left_s, lambda: self._due.setdefault(key))
         return still
 
-    def _expect(self, spec: Json, pods: list[Json]) -> tuple[int, int]:
+    def _expect(self, spec: Json, counted: _Counted) -> tuple[int, int]:
         """How many pods there should be, and how many of them healthy."""
         most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
         if isinstance(least, int):
-            return len(pods), least
-        expected = self._wanted(pods)
+            return len(counted.members), least
+        expected = self._wanted(counted)
         if most is not None:
             return expected, max(expected - _scaled(most, expected), 0)
         return expected, _scaled(least or 0, expected)
 
-    def _wanted(self, pods: list[Json]) -> int:
+    def _wanted(self, counted: _Counted) -> int:
         """The replicas that the pods' controllers want, each counted once; of a Deployment's sets the Deployment."""
         scales: dict[str, int] = {}
-        for pod in pods:
-            owner = edit.controller_of(pod)
-            if owner is None or owner["uid"] in scales or owner["kind"] not in _SCALES:
+        for kind, key in counted.controllers:
+            found = self._api.find(_SCALES[kind], key) if kind in _SCALES else None
+            if found is None:
                 continue
-            key = f"{pod['metadata']['namespace']}/{owner['name']}"
-            found = self._api.find(_SCALES[owner["kind"]], key)
-            scales[owner["uid"]] = 0
-            if found is not None:
-                above = edit.controller_of(found)
-                if above is not None and above["kind"] == "Deployment":
-                    parent = self._api.find(kinds.DEPLOYMENTS, f"{pod['metadata']['namespace']}/{above['name']}")
-                    scales[above["uid"]] = parent["spec"]["replicas"] if parent is not None else 0
-                else:
-                    scales[owner["uid"]] = found["spec"].get("replicas", found["spec"].get("parallelism", 0))
+            above = edit.controller_of(found)
+            if above is not None and above["kind"] == "Deployment":
+                parent = self._api.find(kinds.DEPLOYMENTS, f"{found['metadata']['namespace']}/{above['name']}")
+                scales[above["uid"]] = parent["spec"]["replicas"] if parent is not None else 0
+            else:
+                uid = found["metadata"]["uid"]
+                scales[uid] = found["spec"].get("replicas", found["spec"].get("parallelism", 0))
         return sum(scales.values())
 
 

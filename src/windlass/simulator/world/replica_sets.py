@@ -4,7 +4,7 @@ from typing import Any
 
 from windlass.simulator.world import edit, kinds
 from windlass.simulator.world.api import Change
-from windlass.simulator.world.ownership import Owned
+from windlass.simulator.world.ownership import OwnedPods
 from windlass.simulator.world.pulse import Pulse
 from windlass.simulator.world.stamps import Stamps
 
@@ -22,7 +22,7 @@ class ReplicaSets:
     def __init__(self, pulse: Pulse) -> None:
         self._pulse, self._api = pulse, pulse.api
         self._stamps = Stamps(pulse.api)
-        self._pods = Owned("ReplicaSet", kinds.PODS)
+        self._pods = OwnedPods("ReplicaSet")
         self._due: dict[str, None] = {}
         self._counting: set[str] = set()
 
@@ -44,13 +44,13 @@ class ReplicaSets:
         return bool(due)
 
     def _reconcile(self, key: str, found: Json) -> None:
-        active = [pod for pod in self._pods.of(found) if edit.is_active(pod)]
+        active = self._pods.active(found)
         surplus = len(active) - found["spec"]["replicas"]
         if surplus < 0:
             for _ in range(-surplus):
                 self._api.create(kinds.PODS, self._stamps.make(found))
         elif surplus > 0:
-            for pod in least_valuable(active)[:surplus]:
+            for pod in least_valuable(list(active.values()))[:surplus]:
                 self._api.delete_pod(pod)
         if key not in self._counting:
             self._counting.add(key)
@@ -61,11 +61,10 @@ class ReplicaSets:
         found = self._api.find(kinds.REPLICA_SETS, key)
         if found is None:
             return
-        active = [pod for pod in self._pods.of(found) if edit.is_active(pod)]
-        ready = sum(map(edit.is_ready, active))
+        active, ready = len(self._pods.active(found)), self._pods.ready_count(found)
         status = {
-            "replicas": len(active),
-            "fullyLabeledReplicas": len(active),
+            "replicas": active,
+            "fullyLabeledReplicas": active,
             "readyReplicas": ready,
             "availableReplicas": ready,
             "observedGeneration": found["metadata"].get("generation", 0),
@@ -79,7 +78,9 @@ def least_valuable(pods: list[Json]) -> list[Json]:
     crowd: dict[str, int] = {}
     for pod in pods:
         crowd[edit.node_of(pod)] = crowd.get(edit.node_of(pod), 0) + 1
-    newest_first = reversed(pods)
-    return sorted(
-        newest_first, key=lambda pod: (bool(edit.node_of(pod)), edit.is_ready(pod), -crowd[edit.node_of(pod)])
-    )
+
+    def value(pod: Json) -> tuple[bool, bool, int]:
+        return bool(edit.node_of(pod)), edit.is_ready(pod), -crowd[edit.node_of(pod)]
+
+    newest_first = sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+    return sorted(newest_first, key=value)
