@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from benchmarks import clusters
+from windlass.autoscaler import process
 from windlass.engine import decide, facts, memory
 from windlass.engine import snapshot as snapshots
 from windlass.engine.observation import Observation
@@ -41,6 +42,7 @@ def observe(
     started = time.perf_counter()
     snapshot = snapshots.build(nodes, pods)
     seconds = time.perf_counter() - started
+    process.freeze()  # as the live process does, once it has seen everything
     return Observation(snapshot, tuple(groups)), seconds
 
 

@@ -4,6 +4,7 @@ It is written before anything is done that it speaks of, so that whoever comes n
 has changed. A memory that cannot be read is worth nothing: the next one begins anew, and says so.
 """
 
+import asyncio
 import logging
 
 from windlass import clock, errors
@@ -26,6 +27,7 @@ class Keeper:
     def __init__(self, api: client.Client, namespace: str, name: str) -> None:
         self._api, self._namespace, self._name = api, namespace, name
         self._written = memory.Durable()
+        self._writing = asyncio.Lock()
         self.size_bytes = 0
 
     async def read(self) -> memory.Memory:
@@ -44,16 +46,17 @@ class Keeper:
 
     async def write(self, durable: memory.Durable) -> bool:
         """Write the memory if it has changed in anything but the number of loops. Whether it is safe now."""
-        if not self._name or is_same(durable, self._written):
+        async with self._writing:  # what is newer is written later
+            if not self._name or is_same(durable, self._written):
+                return True
+            text = memory_text.write(durable)
+            try:
+                await clock.within(self._api.clock, _WITHIN_S, self._put(text))
+            except (kube_errors.KubeError, TimeoutError) as error:
+                _log.warning("memory is not saved: %s", error)
+                return False
+            self._written, self.size_bytes = durable, len(text)
             return True
-        text = memory_text.write(durable)
-        try:
-            await clock.within(self._api.clock, _WITHIN_S, self._put(text))
-        except (kube_errors.KubeError, TimeoutError) as error:
-            _log.warning("memory is not saved: %s", error)
-            return False
-        self._written, self.size_bytes = durable, len(text)
-        return True
 
     async def _put(self, text: str) -> None:
         body = {
