@@ -24,6 +24,7 @@ from windlass.autoscaler.report.families import Function
 from windlass.engine import facts, plan
 from windlass.engine.advance import advance
 from windlass.engine.decide import Decision, decide
+from windlass.engine.draining import resuming
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
@@ -116,7 +117,9 @@ class Autoscaler:
     async def _remember(self) -> Memory:
         while True:
             try:
-                return await self._keeper.read()
+                found = await self._keeper.read()
+                drains = resuming.resume(found.durable.drains)
+                return replace(found, durable=replace(found.durable, drains=drains))
             except kube_errors.KubeError as error:
                 _log.warning("memory cannot be read, and without it nodes might be ordered twice: %s", error)
                 await self._clock.sleep(_READ_AGAIN_S)

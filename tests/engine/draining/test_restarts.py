@@ -1,9 +1,12 @@
 """Whatever the process forgets, every marked node is either deleted or given back."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, node, pod
 from windlass.engine import decide, facts, plan, taints
+from windlass.engine.draining import resuming
 from windlass.engine.memory import Durable, Memory
 from windlass.engine.settings import Settings
 
@@ -87,3 +90,18 @@ def test_a_process_that_forgets_a_drain_entirely_gives_the_node_back_or_finds_it
     run.go_on(until_s=400.0)
     run.go_on()
     assert "a" not in world.nodes or not run.is_marked("a")
+
+
+def test_what_was_asked_for_last_and_never_heard_is_asked_for_again_at_once() -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    real, deaf = world.carry_out, [plan.Evict, plan.DeleteNode]
+    world.carry_out = lambda wanted: real(  # type: ignore[method-assign]
+        tuple(one for one in wanted if not any(isinstance(one, kind) for kind in deaf))
+    )
+    run = Run(world).begin("a").go_on(until_s=6.0)
+    for heard in (plan.Evict, plan.DeleteNode):
+        drains = resuming.resume(run.memory.durable.drains)
+        run = Run(world, memory=Memory(replace(run.memory.durable, drains=drains)))
+        deaf.remove(heard)
+        run.go_on(until_s=world.now_s - START_S + 1.0)
+    assert world.states["a"] == "Deleting"

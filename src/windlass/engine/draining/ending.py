@@ -1,12 +1,13 @@
 """Ends, and what only time or others can bring about: the node is gone, is being deleted, or lost its mark.
 
 A node that the provider agreed to delete is waited for. If it is still there after five minutes, and the provider does
-not say that it is busy with it, nothing will come of it.
+not say that it is busy with it, nothing will come of it. Whether it agreed is not known where whoever asked is gone:
+then it is asked again.
 """
 
 from collections.abc import Sequence
 
-from windlass.engine import facts, requests
+from windlass.engine import facts, plan, requests
 from windlass.engine.draining.case import Case, Situation, find_open
 from windlass.engine.draining.progress import Why
 from windlass.engine.draining.story import Phase
@@ -37,10 +38,14 @@ def _await_deletion(case: Case, node: facts.Node, deleting_s: float, situation: 
     said = situation.refused_deletions.get(case.name)
     if said is not None:
         case.fail(Why.DELETION_REFUSED, said)
+    elif is_being_deleted(node, situation.groups.get(case.begun.group)):
+        case.wait(Phase.DELETING, until_s if situation.now_s < until_s else float("inf"))
+    elif case.progress.may_be_unheard:
+        case.instructions.append(plan.DeleteNode(case.name, case.begun.group))
+        case.note(may_be_unheard=False, deleting_s=situation.now_s)
+        case.wait(Phase.DELETING, situation.now_s + requests.MAX_NODE_DELETION_S)
     elif situation.now_s < until_s:
         case.wait(Phase.DELETING, until_s)
-    elif is_being_deleted(node, situation.groups.get(case.begun.group)):
-        case.wait(Phase.DELETING)
     else:
         case.fail(Why.DELETION_TIMED_OUT)
 

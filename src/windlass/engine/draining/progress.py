@@ -92,6 +92,8 @@ class Progress:
     """When nothing was first in the way of its deletion but others of its group."""
     deleting_s: float | None = None
     """When its deletion was asked for."""
+    may_be_unheard: bool = False
+    """Whoever asked for it is gone, and nobody knows whether the provider heard of it."""
     failure: Failure | None = None
     undone_s: float | None = None
     """When its marks were last asked to be removed."""

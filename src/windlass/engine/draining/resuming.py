@@ -1,0 +1,26 @@
+"""Resuming: what was asked for last may never have been heard, if whoever asked is gone.
+
+It is remembered before it is done, so that nobody does it twice without knowing. Whoever takes over cannot tell whether
+it was done, and asks at once for everything of which nothing can be seen: asking twice does no harm.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from windlass.engine.draining.progress import Progress
+from windlass.engine.memory import DrainBegun
+
+
+def resume(drains: Mapping[str, DrainBegun]) -> dict[str, DrainBegun]:
+    """The drains that another process left, to be gone on with."""
+    return {name: replace(begun, progress=_forget_asking(begun.progress)) for name, begun in drains.items()}
+
+
+def _forget_asking(progress: Progress) -> Progress:
+    evicting = progress.evicting
+    return replace(
+        progress,
+        evicting=None if evicting is None else replace(evicting, tried={}, refused={}),
+        may_be_unheard=progress.deleting_s is not None,
+        undone_s=None,
+    )
