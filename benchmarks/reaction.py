@@ -6,8 +6,8 @@
 `groups`  60 groups, 57 at zero, ten pods that only one of them fits
 
 Of each: from the last pod marked unschedulable to the last resize (`resize`), how many resizes there were (`steps`),
-and until all pods run since they were created (`running`). Seconds. In the environment, `ONLY=burst,kinds` names some of
-them, and `LOG=file` keeps what the autoscaler says.
+and until all pods run since they were created (`running`). Seconds. In the environment, `ONLY=burst,kinds` names some
+of them, and `LOG=file` keeps what the autoscaler says.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ SCENARIOS = {
     "zones": Scenario(
         [Group(f"zone-{zone}", 1, 50, {ZONE: zone}) for zone in "abc"],
         [Work("w", 300, "500m")],
-        ["--balance-similar-node-groups"],
+        ["--balance-similar-node-groups", "--balancing-ignore-label=node.cluster.x-k8s.io/group"],
     ),
     "kinds": Scenario(
         [Group(kind, int(kind == "red"), 10, {"kind": kind}) for kind in ("red", "green", "blue")],
