@@ -232,3 +232,22 @@ def test_everything_is_watched_and_nothing_is_asked_for() -> None:
             assert [call for call in cluster.carrier.calls if call.startswith("GET") and "nodes" not in call] == []
 
     play(scenario)
+
+
+def test_nothing_is_decided_on_what_may_be_over_by_now() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 2)
+        cluster.register_nodes()
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: running.memory.durable.loop > 1)
+            cluster.carrier.forbid("GET", "/pods", 500, "InternalError")
+            cluster.server.compact()
+            await cluster.clock.sleep(700.0)  # the watch has ended, and there is no other
+            failed, decided = running.loop.failures, running.decision
+            assert failed > 0
+            await cluster.clock.sleep(60.0)
+            assert running.decision is decided
+            cluster.carrier.allow()
+            await cluster.until(lambda: running.decision is not decided)
+
+    play(scenario)

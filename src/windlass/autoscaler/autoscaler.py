@@ -20,6 +20,7 @@ from windlass.autoscaler import keeping, report, rhythm, timing
 from windlass.autoscaler.act import actor
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.observe.world import UNSCHEDULABLE, Seen, World
+from windlass.autoscaler.recording.recorder import Recorder
 from windlass.autoscaler.report.families import Function
 from windlass.engine import facts, plan
 from windlass.engine.advance import advance
@@ -80,6 +81,7 @@ class Autoscaler:
         think: Think[Decision] = in_thread,
         bystander: Bystander | None = None,
         may_act: Callable[[], bool] = lambda: True,
+        recorder: Recorder | None = None,
     ) -> None:
         self.memory = Memory()
         self.decision: Decision | None = None
@@ -88,6 +90,8 @@ class Autoscaler:
         self._settings, self._clock = settings, time
         self._frequent, self._think, self._bystander, self._may_act = frequent, think, bystander, may_act
         self._stopwatch = timing.Stopwatch(time)
+        self._choose = decide if recorder is None else recorder.decide
+        self._advance = advance if recorder is None else recorder.advance
         self._rhythm = rhythm.Rhythm(time, settings.deviations)
         self._turns = asyncio.Lock()
         self._failed: dict[plan.Instruction, str] = {}
@@ -125,6 +129,8 @@ class Autoscaler:
                 await self._clock.sleep(_READ_AGAIN_S)
 
     def _observe(self, failed: dict[plan.Instruction, str] | None = None) -> Seen:
+        if self._world.stale:
+            raise errors.WindlassError(f"nothing is decided on what may be over by now: {self._world.stale}")
         seen = self._world.observe(failed)
         for complaint in seen.set_aside:
             if complaint not in self._set_aside:
@@ -191,7 +197,9 @@ class Autoscaler:
     async def _decide(self, seen: Observation, now_s: float) -> Decision:
         began_s = self._clock.monotonic_s()
         with self._reporter.measure(Function.AUTOSCALING):
-            decision = await self._think(lambda: decide(seen, self.memory, self._settings, now_s, self._stopwatch))
+            decision = await self._think(
+                lambda: self._choose(seen, self.memory, self._settings, now_s, self._stopwatch)
+            )
         self._reporter.decided("decide", self._clock.monotonic_s() - began_s)
         return decision
 
@@ -238,7 +246,7 @@ class Autoscaler:
             self._drains_changed.clear()
             failed, self._failed = self._failed, {}
             seen = self._observe(failed).observation
-            advanced = advance(seen, self.memory, self._settings, now_s)
+            advanced = self._advance(seen, self.memory, self._settings, now_s)
             account = self._reporter.before_acting(seen, advanced, now_s)
             self.memory = advanced.memory
             if advanced.plan:

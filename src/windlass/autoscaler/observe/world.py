@@ -34,6 +34,10 @@ UNSCHEDULABLE = "UnschedulablePod"
 """Told instead of Pod when one turns unschedulable."""
 
 
+_DECISIVE = frozenset({"Node", "Pod", "PodDisruptionBudget"})
+"""Kinds without whose latest state a node in use might be taken for an idle one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """An observation, and what had to be left out of it."""
@@ -59,8 +63,9 @@ class World:
         provider: base.Provider,
         on_change: OnChange,
         priorities_namespace: str = "",
+        snapshot: Snapshot | None = None,
     ) -> None:
-        self.snapshot = Snapshot()
+        self.snapshot = Snapshot() if snapshot is None else snapshot
         self._provider, self._on_change = provider, on_change
         self._gate = gate.Gate()
         self._workloads = _Workloads()
@@ -81,6 +86,11 @@ class World:
     def trouble(self) -> dict[str, str]:
         """Kinds that are not current, and why; empty while all is well."""
         return {one.resource.kind: str(one.trouble) for one in self._informers if one.trouble is not None}
+
+    @property
+    def stale(self) -> str:
+        """Why nothing should be done now: what decides over nodes is not current. Empty while it is."""
+        return "; ".join(f"{kind}: {why}" for kind, why in self.trouble.items() if kind in _DECISIVE)
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
