@@ -1,5 +1,6 @@
 """One control plane and one autoscaler for all tests here; the autoscaler's log is shown where a test fails."""
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.e2e.gateway import Gateway
 from tests.e2e.harness import Live, Scene, slug, write_kubeconfig
 
 _LOG_CHARS = 12000
+_NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +59,7 @@ def live(autoscaler: Live) -> Live:
 def scene(bed: Bed, live: Live, gateway: Gateway, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Groups and pods of one test."""
     began = live.log.stat().st_size
-    found = Scene(bed, live, gateway, slug(request.node.name))
+    found = Scene(bed, live, gateway, f"{slug(request.node.name)}-{next(_NUMBERS)}")
     yield found
     request.node.add_report_section("teardown", "autoscaler", live.log.read_text()[began:][-_LOG_CHARS:])
     found.clear()

@@ -224,11 +224,16 @@ class Scene:
         *,
         cpu: int = 4,
         kind: str = "MachineDeployment",
+        machines: bool = True,
         namespace: str = "default",
         node: Mapping[str, Any] | None = None,
+        template: Mapping[str, str] | None = None,
         **annotations: str | None,
     ) -> Group:
-        """A group whose nodes have so many cores. Annotations as `Group.annotate` takes them; None leaves one out."""
+        """A group whose nodes have so many cores. Annotations as `Group.annotate` takes them; None leaves one out.
+
+        `machines`: a MachinePool shows its Machines. `template`: annotations of what it refers to.
+        """
         name = f"{self.name}-{name}"
         shape = {"capacity": {"cpu": str(cpu), "memory": f"{4 * cpu}Gi", "pods": "110"}, **(node or {})}
         shape["labels"] = {LABEL: name, **shape.get("labels", {})}
@@ -241,15 +246,25 @@ class Scene:
         told = {key: value for key, value in _spell({**usual, **annotations}).items() if value is not None}
         how: Any = {"cluster": "work" if namespace == "default" else namespace, "namespace": namespace}
         if kind == "MachinePool":
-            bodies = objects.machine_pool(name, replicas, machines=True, node=shape, annotations=told, **how)
+            bodies = objects.machine_pool(name, replicas, machines=machines, node=shape, annotations=told, **how)
         else:
             bodies = objects.machine_deployment(name, replicas, node=shape, annotations=told, **how)
-        for body in bodies:
-            self.add(body)
-        made = bodies[-1]
+        infrastructure, made = bodies
+        infrastructure["metadata"]["annotations"] = dict(template or {})
+        self.add(infrastructure)
+        self.add(made)
         found = Group(self.api, f"{api.path_of(made)}/{name}", f"{kind}/{namespace}/{name}", name)
         self._groups.append(found)
         return found
+
+    def deployment(self, name: str, cluster: str, template: str, **annotations: str | None) -> Group:
+        """A MachineDeployment at zero that shares its template with others."""
+        name = f"{self.name}-{name}"
+        told = {key: value for key, value in _spell(annotations).items() if value is not None}
+        _, made = objects.machine_deployment(name, 0, cluster=cluster, annotations=told)
+        made["spec"]["template"]["spec"]["infrastructureRef"]["name"] = template
+        self.add(made)
+        return Group(self.api, f"{api.path_of(made)}/{name}", f"MachineDeployment/default/{name}", name)
 
     def add(self, body: Object) -> Object:
         """Make something that goes with the test."""
@@ -430,4 +445,4 @@ def taints(node: Object) -> list[str]:
 
 def slug(test: str) -> str:
     """A name for the objects of a test."""
-    return re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower())[:24].strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower())[:16].strip("-")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.harness import CANDIDATE, MARK, TO_BE_DELETED, Group, Scene, taints
+from tests.e2e.harness import MARK, TO_BE_DELETED, Group, Scene
 
 MEMORY = "/api/v1/namespaces/kube-system/configmaps/windlass-memory"
 
@@ -107,17 +107,3 @@ def test_stopped_in_the_middle_of_a_drain_it_ends_well_and_the_next_one_goes_on(
     scene.release()
     assert group.wait_nodes(1) != [going]
     assert scene.marked() == []
-
-
-def test_d10_unneeded_times_survive_a_restart(scene: Scene) -> None:
-    group = scene.group("a", 1, unneeded="10s")
-    group.wait_nodes(1)
-    scene.wait("it is a candidate", lambda: [CANDIDATE in taints(node) for node in group.nodes()], any)
-    scene.live.kill()
-    candidate_s = scene.now_s()
-    scene.wait("its time is up", lambda: scene.now_s() - candidate_s, lambda now: now > 10.0)
-    scene.live.start()
-    began_s = scene.now_s()
-    group.wait_nodes(0)
-    marked = next(call for call in scene.calls() if call.at_s > began_s and call.path.startswith("/api/v1/nodes/"))
-    assert marked.at_s - began_s < 10.0
