@@ -35,6 +35,7 @@ OWN_SPELLING: Mapping[str, tuple[str, values.Reader]] = {
     "logging_format": ("logging-format", values.read_log_format),
     "max_graceful_termination_s": ("max-graceful-termination-sec", values.read_int),
     "memory_total_bytes": ("memory-total", values.read_gib_bounds),
+    "record_limit_mib": ("record-limit", values.read_positive),
     "v": ("v", values.read_verbosity),
     "vmodule": ("vmodule", values.read_log_patterns),
 }

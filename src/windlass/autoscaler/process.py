@@ -10,16 +10,19 @@ import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from windlass import clock
 from windlass.autoscaler import dry_run, endpoints, keeping, report
 from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, Think, in_thread
 from windlass.autoscaler.observe.world import World
+from windlass.autoscaler.recording import journal
+from windlass.autoscaler.recording.recorder import Recorder
 from windlass.autoscaler.report import metrics
 from windlass.autoscaler.shadow import listening
 from windlass.autoscaler.shadow.shadow import Shadow
-from windlass.autoscaler.wiring import Clients, Wiring
+from windlass.autoscaler.wiring import Clients, Recording, Wiring
 from windlass.engine.decide import Decision
 from windlass.engine.settings import Settings
 from windlass.kube import access, client, prepare, transport
@@ -95,7 +98,9 @@ class Process:
         self.provider = clusterapi.Provider(self._client(servers.management), found, self._note_group)
         priorities_in = wiring.objects.namespace if "priority" in chosen.scale_up.expander else ""
         workload = self._client(servers.workload)
-        self.world = World(workload, self.provider, self._note, priorities_in)
+        written = journal.Journal() if wiring.recording.record else None
+        self.world = World(workload, self.provider, self._note, priorities_in, written)
+        self._recorder = _record(written, wiring.recording) if written is not None else None
         self._shadow = (
             Shadow(wiring.mode.shadow_window_s, self.reporter.metrics.registry) if wiring.mode.shadow else None
         )
@@ -113,6 +118,7 @@ class Process:
             bystander=self._shadow or (dry_run.DryRun() if wiring.mode.dry_run else None),
             may_act=self._may_act,
             think=think,
+            recorder=self._recorder,
         )
         self._election = self._stand() if wiring.leads else None
 
@@ -146,6 +152,8 @@ class Process:
         finally:
             if self._shadow is not None:
                 _log.info("%s", self._shadow.end())
+            if self._recorder is not None:
+                self._recorder.close()
             await self.reporter.close()
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
@@ -217,3 +225,7 @@ class Process:
     def _complain(self) -> str:
         found: Mapping[str, str] = self.world.trouble | self.provider.trouble
         return "; ".join(f"{kind}: {why}" for kind, why in found.items())
+
+
+def _record(snapshot: journal.Journal, chosen: Recording) -> Recorder:
+    return Recorder(snapshot, Path(chosen.record), chosen.record_limit_mib * 2**20)

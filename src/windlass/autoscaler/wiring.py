@@ -124,6 +124,16 @@ class Reporting:
 
 
 @dataclass(frozen=True, slots=True)
+class Recording:
+    """What is written down, so that it can be decided again."""
+
+    record: str = ""
+    """Write everything that is decided on, and what is decided, to this file, for `windlass replay`."""
+    record_limit_mib: int = 100
+    """How large recordings may become, in MiB: the file, and FILE.1, where it is moved when it has half of that."""
+
+
+@dataclass(frozen=True, slots=True)
 class Logging:
     """What is logged, and how."""
 
@@ -160,6 +170,7 @@ class Wiring:
     leader_election: LeaderElection = LeaderElection()
     loop: Loop = Loop()
     reporting: Reporting = Reporting()
+    recording: Recording = Recording()
     logging: Logging = Logging()
 
     @property

@@ -111,6 +111,11 @@ class NodeTable:
         """Int64 (n_resources, n_nodes): allocatable less what pods there request. Negative where overcommitted."""
         return self._free[:, : self.count]
 
+    @property
+    def vacant(self) -> tuple[int, ...]:
+        """Rows of nodes that are gone; the last one is given away first."""
+        return tuple(self._dead)
+
     def label_ids(self, key: str) -> dtypes.Ids:
         """Int32 (n_nodes): position of the node's value for this label among `label_values`, -1 if absent."""
         return self.label_column(key).ids[: self.count]

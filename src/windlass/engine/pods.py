@@ -71,6 +71,11 @@ class PodTable:
         """Int32 (n_rows): the node's row, -1 while the pod waits or its node is unknown."""
         return self._node_rows[: len(self.names)]
 
+    @property
+    def vacant(self) -> tuple[int, ...]:
+        """Rows of pods that are gone; the last one is given away first."""
+        return tuple(self._dead)
+
     def add(self, pod: facts.Pod) -> int:
         """Give a pod its row; its shape and its node are written by the snapshot."""
         row = self._dead.pop() if self._dead else self._append()

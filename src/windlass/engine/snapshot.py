@@ -54,6 +54,11 @@ class Snapshot:
         """Rises with every change that no fork will undo: while it stays the same, so does everything in here."""
         return self._changes + self.storage.version
 
+    @property
+    def homeless(self) -> dict[str, list[int]]:
+        """Rows of the pods on nodes that are not there, by the node's name, in order of arrival."""
+        return self._homeless
+
     # Facts that change
 
     def add_node(self, node: facts.Node) -> int:

@@ -1,0 +1,115 @@
+"""Files: frames one after the other, compressed together, bounded in size, readable up to where they are cut off.
+
+    windlass recording 1 ⏎ │ zlib( length, frame │ length, frame │ … )
+
+A frame is msgpack, and each is flushed as it is written. The first one holds all that the others build on. A file that
+has grown too large is moved aside, to FILE.1, where it replaces the one before it, and a new one begins.
+"""
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from windlass import errors
+from windlass.autoscaler.recording.values import Plain
+
+VERSION = 1
+"""Raised with whatever a reader of before could not read."""
+
+_MAGIC = b"windlass recording "
+_LENGTH_BYTES = 4
+_CHUNK_BYTES = 2**18
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
+
+
+def earlier(path: Path) -> Path:
+    """Where the part of a recording is that came before."""
+    return path.with_name(path.name + ".1")
+
+
+class Writer:
+    """Writes frames to a file and to those that follow it. OSError if it cannot."""
+
+    def __init__(self, path: Path, limit_bytes: int) -> None:
+        self._path, self._half_bytes = path, limit_bytes // 2
+        self._file: BinaryIO | None = None
+        self._squeeze = zlib.compressobj()
+        self._written = self._first = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Should a new file begin? Two of them stay, so each has half of the limit.
+
+        But after a first frame there is always room for as much again, however large the cluster.
+        """
+        return self._file is None or (self._written >= self._half_bytes and self._written >= 2 * self._first)
+
+    def begin(self, frame: Plain) -> None:
+        """Begin a new file. One that is there is moved aside, whoever wrote it."""
+        self.close()
+        if self._path.exists():
+            self._path.replace(earlier(self._path))
+        self._file = self._path.open("wb")
+        self._squeeze, self._written = zlib.compressobj(), 0
+        self._file.write(b"%s%d\n" % (_MAGIC, VERSION))
+        self.append(frame)
+        self._first = self._written
+
+    def append(self, frame: Plain) -> None:
+        assert self._file is not None
+        packed = _pack(frame)
+        squeezed = self._squeeze.compress(len(packed).to_bytes(_LENGTH_BYTES)) + self._squeeze.compress(packed)
+        squeezed += self._squeeze.flush(zlib.Z_SYNC_FLUSH)
+        self._file.write(squeezed)
+        self._file.flush()
+        self._written += len(squeezed)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def read(path: Path) -> Iterator[Plain]:
+    """The frames that are whole. InvalidInput if it is no recording; what is cut off is left out."""
+    try:
+        with path.open("rb") as file:
+            _check(path, file.readline(64))
+            yield from _unpack_all(_expand(file))
+    except OSError as error:
+        raise errors.InvalidInput(f"{path}: {error.strerror or error}") from error
+
+
+def _check(path: Path, line: bytes) -> None:
+    if not line.startswith(_MAGIC) or not line.endswith(b"\n"):
+        raise errors.InvalidInput(f"{path}: found {line[:20]!r}, expected a file that --record wrote")
+    version = line[len(_MAGIC) :].strip()
+    if version != str(VERSION).encode():
+        raise errors.InvalidInput(f"{path}: found version {version.decode(errors='replace')}, expected {VERSION}")
+
+
+def _expand(file: BinaryIO) -> Iterator[bytes]:
+    expanding = zlib.decompressobj()
+    while chunk := file.read(_CHUNK_BYTES):
+        try:
+            yield expanding.decompress(chunk)
+        except zlib.error:
+            return  # whatever was written here, it is not what was meant to be
+
+
+def _unpack_all(chunks: Iterator[bytes]) -> Iterator[Plain]:
+    kept = bytearray()
+    for chunk in chunks:
+        kept += chunk
+        start = 0
+        while (end := start + _LENGTH_BYTES) <= len(kept):
+            after = end + int.from_bytes(kept[start:end])
+            if after > len(kept):
+                break
+            yield _unpack(kept[end:after])
+            start = after
+        del kept[:start]

@@ -1,0 +1,102 @@
+"""Replaying: deciding again what was decided, from the beginning of a file, in the same order.
+
+The same calls with the same values give the same bytes: the plan, what is remembered, the story, and until when it
+stands. Where they do not, the program is not the one that recorded, or it is not a pure function.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from windlass import errors
+from windlass.autoscaler.recording import digests, files, reading, recorder
+from windlass.engine import time_limits
+from windlass.engine.advance import Advanced, advance
+from windlass.engine.decide import Decision, decide
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.settings import Settings
+
+
+class Moment(NamedTuple):
+    """What there was to decide with at one time."""
+
+    seen: Observation
+    memory: Memory
+    settings: Settings
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A step, decided again. True until the next one."""
+
+    step: reading.Step
+    memory: Memory
+    """What it began with."""
+    done: Decision | Advanced | None
+    """None where it raised an error."""
+    error: str
+    differences: tuple[str, ...]
+    """What is not as it was recorded: `plan`, `memory`, `story`, `until` or `error`."""
+
+
+def turns(recording: reading.Recording) -> Iterator[Turn]:
+    """Every step."""
+    before = result = recording.memory
+    names: dict[str, tuple[object, bytes]] = {}
+    for step in recording:
+        memory = reading.restore(step.given, before, result)
+        done, error = _take(step, memory, recording.settings)
+        yield Turn(step, memory, done, error, tuple(_compare(step.recorded, done, error, names)))
+        before, result = memory, memory if done is None else done.memory
+
+
+def load_until(path: Path | str, at_s: float) -> Moment:
+    """What the last decision at that time, or before, began with. InvalidInput if there is none."""
+    number = _find_last(Path(path), at_s)
+    recording = reading.Recording(Path(path))
+    turn = next(turn for turn in turns(recording) if turn.step.number == number)
+    return Moment(turn.step.seen, turn.memory, recording.settings, turn.step.now_s)
+
+
+def _find_last(path: Path, at_s: float) -> int:
+    steps = list(enumerate(files.read(path)))[1:]
+    times = {number: frame["at_s"] for number, frame in steps if frame["of"] == recorder.DECIDE}
+    if not times:
+        raise errors.InvalidInput(f"{path}: found no decision, expected at least one")
+    number = max((number for number, time_s in times.items() if time_s <= at_s), default=0)
+    if not number:
+        raise errors.InvalidInput(
+            f"{path}: found no decision at {at_s:.3f} or before; the first is at {min(times.values()):.3f}"
+        )
+    return number
+
+
+def _take(step: reading.Step, memory: Memory, settings: Settings) -> tuple[Decision | Advanced | None, str]:
+    try:
+        if step.of == recorder.ADVANCE:
+            return advance(step.seen, memory, settings, step.now_s), ""
+        timer = time_limits.Replayed(step.recorded.ran_out)
+        return decide(step.seen, memory, settings, step.now_s, timer), ""
+    except Exception as error:
+        return None, repr(error)
+
+
+def _compare(
+    recorded: reading.Recorded, done: Decision | Advanced | None, error: str, names: dict[str, tuple[object, bytes]]
+) -> Iterator[str]:
+    if done is None or recorded.error:
+        if error != recorded.error:
+            yield "error"
+        return
+    if done.plan != recorded.plan:
+        yield "plan"
+    for name, value in ((recorder.REMEMBERED, done.memory.durable), (recorder.story_of(done), done.story)):
+        if name not in names or names[name][0] is not value:
+            names[name] = value, digests.digest(value)
+        if names[name][1] != recorded.digests.get(name):
+            yield "memory" if name == recorder.REMEMBERED else "story"
+    if (done.quiet_until_s if isinstance(done, Decision) else done.next_s) != recorded.next_s:
+        yield "until"
