@@ -5,6 +5,7 @@ come and go, a budget holds for every service, and machines come and go.
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from windlass.simulator import simulation
@@ -86,15 +87,17 @@ def measure(nodes: int, hours: int) -> Figures:
     return Figures(nodes, pods, founded[0] - began_s, story.scenario.duration / lived_s, events / lived_s)
 
 
-def run() -> list[Figures]:
-    return [measure(100, 12), measure(1000, 6), measure(5000, 2)]
+def run() -> Iterator[Figures]:
+    for nodes, hours in ((100, 12), (1000, 3), (5000, 1)):
+        yield measure(nodes, hours)
 
 
 def main() -> None:
     for found in run():
         print(
             f"simulate: {found.nodes} nodes, {found.pods} pods: {found.simulated_s_per_s:,.0f} simulated seconds per "
-            f"second, {found.events_per_s:,.0f} events per second; founded in {found.founding_s:.1f} s"
+            f"second, {found.events_per_s:,.0f} events per second; founded in {found.founding_s:.1f} s",
+            flush=True,
         )
 
 

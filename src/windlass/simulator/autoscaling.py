@@ -1,26 +1,42 @@
 """The real autoscaler as a player: the same process as live, on the story's API server, by its clock."""
 
 import asyncio
+from collections.abc import Callable
 
 from windlass.autoscaler import flags, process
-from windlass.autoscaler.autoscaler import inline
+from windlass.autoscaler.autoscaler import Think
+from windlass.engine.decide import Decision
 from windlass.providers.clusterapi import config
 from windlass.simulator.simulation import Simulation
 
 _SIMULATED = {"leader-elect": ["false"], "kube-client-qps": ["0"]}
 """There is nobody to compete with, and a limit on calls would only make the story longer."""
 
+Hear = Callable[[Decision], None]
+"""Told of every decision when it is made."""
 
-async def play(simulation: Simulation) -> None:
+
+async def play(simulation: Simulation, hear: Hear = lambda decision: None) -> None:
     """Until cancelled. InvalidInput for flags that cannot be used."""
     given = {name: [_spell(value)] for name, value in simulation.scenario.flags.items()}
     servers = process.Servers(simulation.transport, simulation.transport)
     chosen, wiring = flags.read_flags(given), flags.read_wiring({**given, **_SIMULATED})
-    playing = process.Process(servers, chosen, wiring, config.read((), {}), simulation.clock, inline)
+    playing = process.Process(servers, chosen, wiring, config.read((), {}), simulation.clock, _heard(hear))
     async with asyncio.TaskGroup() as together:
         together.create_task(playing.world.run())
         together.create_task(playing.provider.run())
         together.create_task(playing.lead())
+
+
+def _heard(hear: Hear) -> Think[Decision]:
+    """Decide while everything else stands still, and say what was decided."""
+
+    async def think(work: Callable[[], Decision]) -> Decision:
+        decision = work()
+        hear(decision)
+        return decision
+
+    return think
 
 
 def _spell(value: str | int | float | bool) -> str:

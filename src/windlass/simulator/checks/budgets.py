@@ -1,5 +1,6 @@
 """No eviction against a budget: a healthy pod that is evicted leaves enough healthy ones behind."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,8 @@ class Budgets:
         """Budgets of each pod."""
         self._healthy: dict[str, set[str]] = {}
         self._members: dict[str, set[str]] = {}
+        self._owners: dict[str, Counter[str]] = {}
+        """By budget: how many of its pods each controller has, by uid."""
         self._scales: dict[str, tuple[str, int]] = {}
         """By uid of a controller: the uid of the one above it, or its own, and its size."""
 
@@ -55,7 +58,7 @@ class Budgets:
             self._budgets.pop(key, None)
             return
         self._budgets[key] = change.now
-        self._healthy[key], self._members[key] = set(), set()
+        self._healthy[key], self._members[key], self._owners[key] = set(), set(), Counter()
         for name, pod in self._pods.items():
             if self._is_about(change.now, pod):
                 self._mine[name] = (*self._mine.get(name, ()), key)
@@ -70,9 +73,12 @@ class Budgets:
         key, pod, before = change.key, change.now, change.before
         if pod is None:
             self._pods.pop(key, None)
+            uid = reading.owner_of(change.obj).get("uid", "")
             for name in self._mine.pop(key, ()):
                 self._healthy[name].discard(key)
-                self._members[name].discard(key)
+                if key in self._members[name]:
+                    self._members[name].remove(key)
+                    self._owners[name] -= Counter((uid,))
             return
         self._pods[key] = pod
         if key not in self._mine:
@@ -89,7 +95,9 @@ class Budgets:
     def _note(self, key: str, pod: Json) -> None:
         is_healthy = reading.holds(pod, "Ready") and not reading.is_going(pod)
         for name in self._mine[key]:
-            self._members[name].add(key)
+            if key not in self._members[name]:
+                self._members[name].add(key)
+                self._owners[name][reading.owner_of(pod).get("uid", "")] += 1
             (self._healthy[name].add if is_healthy else self._healthy[name].discard)(key)
 
     def _complaint(self, name: str) -> str:
@@ -102,8 +110,7 @@ class Budgets:
         if isinstance(least, int):
             return least
         sizes: dict[str, int] = {}
-        for key in self._members[name]:
-            uid = reading.owner_of(self._pods[key]).get("uid", "")
+        for uid in self._owners[name]:
             above, size = self._scales.get(uid, ("", 0))
             sizes[above] = self._scales.get(above, (above, size))[1]
         expected = sum(sizes.values())

@@ -1,0 +1,138 @@
+"""The chronicle: every decision that did something or left pods waiting, with its reason, as it was made."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from windlass.engine import plan
+from windlass.engine.decide import Decision
+from windlass.engine.repairs import Stop
+from windlass.engine.scale_up.proposing import Proposal
+from windlass.simulator.reporting import amounts
+
+Kind = Literal["up", "down", "trouble", "wait"]
+
+_NAMED = 6
+"""Nodes that are named before the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that was decided."""
+
+    at_s: float
+    """Since the story began."""
+    kind: Kind
+    said: str
+    why: str
+
+
+class Chronicle:
+    """Hears decisions, and keeps what is worth telling."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self.entries: list[Entry] = []
+        self._now_s = now_s
+        self._last: Decision | None = None
+        self._waiting: Entry | None = None
+
+    def hear(self, decision: Decision) -> None:
+        """A decision that merely stands is told once."""
+        if self._last is not None and decision.story is self._last.story:
+            return
+        self._last = decision
+        at_s = round(self._now_s(), 3)
+        for kind, said, why in (*_troubles(decision), *_ups(decision), *_downs(decision)):
+            self._note(Entry(at_s, kind, said, why))
+        self._hear_waiting(at_s, decision)
+
+    def _note(self, entry: Entry) -> None:
+        # Whoever decides again because something was refused says most of it a second time.
+        if entry not in self.entries[-_NAMED:]:
+            self.entries.append(entry)
+
+    def _hear_waiting(self, at_s: float, decision: Decision) -> None:
+        left = [alike for proposal in decision.story.scale_ups[-1:] for alike in proposal.remaining if alike.rows]
+        count = sum(len(alike.rows) for alike in left)
+        if not count:
+            self._waiting = None
+            return
+        reasons = sorted({f"{short(group)}: {', '.join(why)}" for group, why in left[0].rejected.items() if why})
+        told = Entry(at_s, "wait", f"{amounts.count(count, 'pod')} left that no group helps", "; ".join(reasons))
+        if self._waiting is None or (told.said, told.why) != (self._waiting.said, self._waiting.why):
+            self._waiting = told
+            self._note(told)
+
+
+def short(group: str) -> str:
+    """A group's name without its kind and namespace."""
+    return group.rpartition("/")[2]
+
+
+_Told = tuple[Kind, str, str]
+
+
+def _troubles(decision: Decision) -> Iterator[_Told]:
+    story = decision.story
+    for failure in story.health.failures:
+        said = f"{short(failure.group)}: {amounts.count(failure.nodes, 'node')} did not come"
+        yield "trouble", said, f"{failure.error.code}; the group backs off"
+    for one in decision.plan:
+        match one:
+            case plan.ReduceTarget(group, by, why):
+                yield "trouble", f"{short(group)}: size lowered by {by}", why
+            case plan.DeleteInstances(group, instances, why):
+                yield "trouble", f"{short(group)}: {amounts.count(len(instances), 'instance')} removed", why
+    if story.repairs.stop is Stop.UNHEALTHY:
+        found = story.health.verdict
+        yield "trouble", "nothing is done", f"{found.lacking} of {found.nodes} nodes are unready"
+
+
+def _ups(decision: Decision) -> Iterator[_Told]:
+    for proposal in decision.story.scale_ups:
+        grown = [f"{short(one.group.id)} {one.group.size}→{one.new_size}" for one in proposal.increases]
+        if grown:
+            yield "up", f"scale up {', '.join(grown)}", "; ".join(_why(proposal))
+
+
+def _why(proposal: Proposal) -> Iterator[str]:
+    if not proposal.helped:
+        yield "below its least size"
+        return
+    helped = frozenset(proposal.helped)
+    kinds = [alike for alike in proposal.considered if not helped.isdisjoint(alike.rows)]
+    example = f" like {kinds[0].pod.namespace}/{kinds[0].pod.name}" if kinds else ""
+    yield f"{amounts.count(len(helped), 'pod')}{example} had no room"
+    choice = proposal.choice
+    if choice is not None and choice.winner is not None:
+        options = len(choice.options)
+        decisive = choice.steps[-1][0] if choice.steps else ""
+        yield f"{decisive} chose it among {options} groups" if options > 1 and decisive else "the only group that helps"
+    for group, reasons in sorted(proposal.skipped.items()):
+        yield f"{short(group)} was left out: {', '.join(reasons)}"
+
+
+def _downs(decision: Decision) -> Iterator[_Told]:
+    drains = [one for one in decision.plan if isinstance(one, plan.Drain)]
+    for group in dict.fromkeys(one.group for one in drains):
+        going = [one for one in drains if one.group == group]
+        moved = sum(len(one.evict) for one in going)
+        said = f"scale down {short(group)} by {len(going)}"
+        if moved:
+            said += f", {amounts.count(moved, 'pod')} to be moved"
+        told = [_reason(decision, one) for one in going[:_NAMED]]
+        if len(going) > _NAMED:
+            told.append(f"and {len(going) - _NAMED} more")
+        yield "down", said, "; ".join(told)
+
+
+def _reason(decision: Decision, drain: plan.Drain) -> str:
+    look, parts = decision.story.scale_down.look, list[str]()
+    if look is not None:
+        used = look.eligibility.utilization_of(drain.node)
+        if used is not None:
+            parts.append(f"{used.utilization:.0%} of {used.resource} used" if used.utilization else "empty")
+        since_s = look.state.since.get(drain.node)
+        if since_s is not None:
+            parts.append(f"unneeded for {amounts.duration(decision.story.at_s - since_s)}")
+    return f"{drain.node}: {', '.join(parts)}" if parts else drain.node

@@ -1,0 +1,73 @@
+"""Figures: the numbers that a run is judged by, as text, in the order in which people ask for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from windlass.simulator.reporting import amounts
+from windlass.simulator.reporting.runs import Run
+
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of a table."""
+
+    name: str
+    values: tuple[str, ...]
+    """One for each run."""
+    notes: tuple[str, ...]
+    """What to hold each against; empty where nothing is to be said."""
+
+
+def make(runs: Sequence[Run]) -> list[Figure]:
+    """For all runs of one world, side by side."""
+    found = [_figures(run) for run in runs]
+    return [
+        Figure(name, tuple(one[i][1] for one in found), tuple(one[i][2] for one in found))
+        for i, (name, _, _) in enumerate(found[0])
+    ]
+
+
+def _figures(run: Run) -> list[tuple[str, str, str]]:
+    t = run.result.totals
+    waited = f"{amounts.count(t['pods_that_waited'], 'pod')} of {t['pods']:,.0f} waited"
+    never = amounts.count(t["pods_never_placed"], "pod") + " never placed" if t["pods_never_placed"] else ""
+    moved = f"{t['evictions_by_machines']:,.0f} of them by machines that left" if t["evictions_by_machines"] else ""
+    preempted = f"{t['preemptions']:,.0f} preempted" if t["preemptions"] else ""
+    rows = [
+        ("pending time, p50", amounts.duration(t["pending_p50_s"]), waited),
+        ("pending time, p95", amounts.duration(t["pending_p95_s"]), ""),
+        ("pending time, max", amounts.duration(t["pending_max_s"]), never),
+        ("node-hours", f"{t['node_hours']:,.1f}", _against(t["node_hours"], t["node_hours_lower_bound"], "{:,.1f}")),
+        ("cost", amounts.money(t["cost"]), _against(t["cost"], t["cost_lower_bound"], "${:,.2f}")),
+        ("utilization, cpu", amounts.share(t["utilization_cpu"]), ""),
+        ("utilization, memory", amounts.share(t["utilization_memory"]), ""),
+        ("nodes", f"{t['least_nodes']:,.0f}–{t['most_nodes']:,.0f}", ""),
+        ("evictions", f"{t['evictions']:,.0f}", "; ".join(filter(None, (moved, preempted)))),
+        ("churn", amounts.count(t["nodes_added"] + t["nodes_removed"], "node"), _churn(t)),
+        ("decisions", f"{t['scale_ups'] + t['scale_downs']:,.0f}", _decisions(t)),
+    ]
+    if run.fixed_nodes:
+        rows.insert(4, ("  fixed cluster", *_against_fixed(run)))
+    return rows
+
+
+def _against(found: float, bound: float, spelled: str) -> str:
+    """How much more than the least that was possible."""
+    ratio = f"{found / bound:.2f}× " if bound else ""
+    return f"{ratio}the lower bound of {spelled.format(bound)}"
+
+
+def _against_fixed(run: Run) -> tuple[str, str]:
+    fixed = run.fixed_nodes * run.lasts_s / _HOUR_S
+    saved = 1 - run.result.totals["node_hours"] / fixed
+    return f"{fixed:,.1f}", f"{run.fixed_nodes:,} nodes all the time; {saved:.1%} of that is saved"
+
+
+def _churn(totals: dict[str, float]) -> str:
+    return f"{totals['nodes_added']:,.0f} came, {totals['nodes_removed']:,.0f} went"
+
+
+def _decisions(totals: dict[str, float]) -> str:
+    return f"{totals['scale_ups']:,.0f} sizes raised, {totals['scale_downs']:,.0f} lowered"
