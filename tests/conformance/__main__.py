@@ -17,15 +17,18 @@ from tests.conformance import (
     clusterapi,
     deletion_budgets,
     drain,
+    eks_anywhere,
     eligibility,
     equivalence,
     estimator,
     expanders,
+    lattice,
     machinepool,
     machinepool_stories,
     planner,
     quotas,
     removal,
+    replicas_defaulting,
     scenarios,
     scheduler,
     similarity,
@@ -68,6 +71,9 @@ RUNNERS: dict[str, Runner] = {
     "planner": planner.run,
     "unneeded": unneeded.run,
     "machinepool": machinepool.run,
+    "eks_anywhere": eks_anywhere.run,
+    "lattice": lattice.run,
+    "replicas_defaulting": replicas_defaulting.run,
     "taints.json": taints.run,  # by its whole name: the scheduler's vectors have a topic of that name, too
 }
 

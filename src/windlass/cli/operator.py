@@ -26,12 +26,18 @@ def operator(
     kube_api_qps: float = 50.0,
     kube_api_burst: int = 100,
     machine_pool_rotate_bootstrap_secret: Annotated[bool, _Switch] = False,
+    eks_anywhere_namespace: str = "eksa-system",
+    lattice_deploy_autoscaler: bool = True,
+    lattice_autoscaler_image: str = "windlass:latest",
+    lattice_autoscaler_discovery: str = "capi-system",
     verbosity: Annotated[int, Parameter(name=["--verbosity", "-v"])] = 0,
 ) -> int:
     """Run controllers until asked to end.
 
     Controllers are independent of each other; each keeps one kind of object as it should be. machine_pool is Cluster
     API's MachinePool controller: turn the manager's own off (--feature-gates=MachinePool=false) where it runs.
+    eks_anywhere and lattice look after the worker pools of EKS Anywhere's Clusters and of LatticeClusters, and leave
+    the size of autoscaled ones to their autoscaler; their definitions are in deploy/crds.
 
     Exit code: 0 if it ended when asked to, 1 if it failed or lost its lease, 2 if it could not begin with what it was
     given.
@@ -39,7 +45,7 @@ def operator(
     Parameters
     ----------
     controllers
-        Which ones, separated by commas: machine_pool.
+        Which ones, separated by commas: machine_pool, eks_anywhere, lattice.
     kubeconfig
         The cluster to talk to; otherwise KUBECONFIG, the cluster we run in, or ~/.kube/config.
     context
@@ -63,6 +69,14 @@ def operator(
     machine_pool_rotate_bootstrap_secret
         Copy a bootstrap config's data secret name whenever it changes, over a user's as well, as Cluster API's own
         controller does.
+    eks_anywhere_namespace
+        Where the MachineDeployments of EKS Anywhere's Clusters are.
+    lattice_deploy_autoscaler
+        Run an autoscaler in lattice-system as soon as a pool of a LatticeCluster is autoscaled.
+    lattice_autoscaler_image
+        The image that it is run from.
+    lattice_autoscaler_discovery
+        The namespace in which it looks for pools: that of the LatticeClusters.
     verbosity
         As klog has it: 9 shows every call.
     """
@@ -72,7 +86,9 @@ def operator(
 
     from windlass import verbosity as levels
     from windlass.controllers import registry
-    from windlass.controllers.machine_pool import settings
+    from windlass.controllers.eks_anywhere import settings as eks_anywhere
+    from windlass.controllers.lattice import settings as lattice
+    from windlass.controllers.machine_pool import settings as machine_pool
     from windlass.kube import client, prepare
     from windlass.runtime import leader_election, shutdown
 
@@ -80,7 +96,15 @@ def operator(
     logging.basicConfig(level=levels.level(verbosity), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     asked = Asked(
         controllers,
-        registry.Settings(settings.Settings(rotate_bootstrap_secret=machine_pool_rotate_bootstrap_secret)),
+        registry.Settings(
+            machine_pool.Settings(rotate_bootstrap_secret=machine_pool_rotate_bootstrap_secret),
+            eks_anywhere.Settings(namespace=eks_anywhere_namespace),
+            lattice.Settings(
+                deploys_autoscaler=lattice_deploy_autoscaler,
+                autoscaler_image=lattice_autoscaler_image,
+                autoscaler_discovery=lattice_autoscaler_discovery,
+            ),
+        ),
         namespace,
         concurrency,
         metrics_address,

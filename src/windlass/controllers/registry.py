@@ -4,7 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from windlass import errors
-from windlass.controllers import controller, machine_pool
+from windlass.controllers import controller, eks_anywhere, lattice, machine_pool
+from windlass.controllers.eks_anywhere import settings as eks_anywhere_settings
+from windlass.controllers.lattice import settings as lattice_settings
 from windlass.controllers.machine_pool import settings as machine_pool_settings
 
 
@@ -13,12 +15,16 @@ class Settings:
     """The settings of every controller."""
 
     machine_pool: machine_pool_settings.Settings = field(default_factory=machine_pool_settings.Settings)
+    eks_anywhere: eks_anywhere_settings.Settings = field(default_factory=eks_anywhere_settings.Settings)
+    lattice: lattice_settings.Settings = field(default_factory=lattice_settings.Settings)
 
 
 Make = Callable[[controller.Site, Settings], controller.Controller]
 
 EVERY: tuple[tuple[str, Make], ...] = (
     ("machine_pool", lambda site, settings: machine_pool.make(site, settings.machine_pool)),
+    ("eks_anywhere", lambda site, settings: eks_anywhere.make(site, settings.eks_anywhere)),
+    ("lattice", lambda site, settings: lattice.make(site, settings.lattice)),
 )
 
 

@@ -52,6 +52,8 @@ class Occurrence:
     type: str
     reason: str
     message: str
+    action: str = ""
+    """What was being done, in CamelCase; not every event says so."""
 
 
 @dataclass(slots=True)
@@ -95,6 +97,7 @@ class Write:
             "source": {"component": component},
             "reportingComponent": component,
             "reportingInstance": "",
+            **({"action": self.occurrence.action} if self.occurrence.action else {}),
             "firstTimestamp": times.spell(self.first_s),
             **self.patch(),
         }
@@ -149,10 +152,12 @@ class Recorder:
         self.dropped = 0
         """Events that were never written: the server refused them, or too many came at once."""
 
-    def record(self, about: About, type_: str, reason: str, message: str, *, by_message: bool = False) -> None:
+    def record(
+        self, about: About, type_: str, reason: str, message: str, *, by_message: bool = False, action: str = ""
+    ) -> None:
         """Note an occurrence. Never waits, never fails. `by_message`: another message is another event."""
         time: clock.Clock = self._client.clock
-        occurrence = Occurrence(about, type_, reason, message)
+        occurrence = Occurrence(about, type_, reason, message, action)
         write = self._correlator.note(occurrence, time.now_s(), time.monotonic_s(), by_message)
         if write is None:
             return
