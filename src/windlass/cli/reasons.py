@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from windlass.cli import amounts, clues, findings
+from windlass.cli import findings
 from windlass.engine import dtypes, facts, predicates, shapes, snapshot, verdict
 from windlass.engine.predicates import fit, node_affinity, taints
 from windlass.engine.predicates.config import FilterConfig
+from windlass.explain import amounts, clues
 from windlass.selectors import Operator, Requirement
 
 _EXAMPLES = 3

@@ -8,8 +8,9 @@ from windlass import errors
 from windlass.autoscaler import scheduler_config
 from windlass.autoscaler.observe import cluster
 from windlass.autoscaler.observe import snapshot as observed
-from windlass.cli import amounts, findings, reasons
+from windlass.cli import findings, reasons
 from windlass.engine import facts, shapes, snapshot
+from windlass.explain import amounts
 
 Notes = Mapping[str, tuple[str, ...]]
 """What is known of pods besides their facts, by `namespace/name`."""

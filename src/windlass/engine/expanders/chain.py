@@ -83,10 +83,11 @@ def build(names: Sequence[str], situation: Situation) -> list[Strategy[Option]]:
 
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[T]):
-    """What was chosen, and what each strategy that was asked kept."""
+    """What was chosen, what each strategy that was asked kept, and of what."""
 
     winner: T | None
     steps: tuple[tuple[str, tuple[T, ...]], ...]
+    options: tuple[T, ...] = ()
 
 
 def choose(options: Sequence[T], strategies: Sequence[Strategy[T]], fallback: Strategy[T]) -> Choice[T]:
@@ -98,7 +99,7 @@ def choose(options: Sequence[T], strategies: Sequence[Strategy[T]], fallback: St
         steps.append((strategy.name, left))
         if len(left) == 1:
             break
-    return Choice(left[0] if left else None, tuple(steps))
+    return Choice(left[0] if left else None, tuple(steps), tuple(options))
 
 
 def choose_option(options: Sequence[Option], names: Sequence[str], situation: Situation) -> Choice[Option]:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.cli import amounts
+from windlass.explain import amounts
 from windlass.kube import quantity
 
 

@@ -5,9 +5,9 @@ Which taint? Which label? Which pod is in the way? One function for each filter 
 
 from collections.abc import Callable
 
-from windlass.cli import amounts
 from windlass.engine import dtypes, facts, shapes, snapshot, tallies, verdict
 from windlass.engine.predicates import config, interpod, node_affinity, ports, spread, taints
+from windlass.explain import amounts
 
 Clue = Callable[[snapshot.Snapshot, shapes.Shape, int], str]
 

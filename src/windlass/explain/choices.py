@@ -1,0 +1,60 @@
+"""Choices: what the expanders chose between, and why this."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windlass.engine.expanders import least_waste, pricing
+from windlass.engine.expanders.option import Option
+from windlass.engine.scale_up import proposing
+
+
+@dataclass(frozen=True, slots=True)
+class OptionAccount:
+    """One way to help pods, and the figures by which expanders compare."""
+
+    group: str
+    nodes: int
+    pods: int
+    waste: float
+    """Least waste: the shares of cpu and of memory that would stay unused, added up."""
+    price_per_hour: float | None = None
+    """Of all its nodes; None where the group has no price."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one expander kept."""
+
+    expander: str
+    kept: tuple[str, ...]
+    """Groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceAccount:
+    """One round of scaling up."""
+
+    winner: str
+    options: tuple[OptionAccount, ...]
+    steps: tuple[Step, ...]
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Groups that grow: from and to."""
+
+
+def describe(proposal: proposing.Proposal) -> ChoiceAccount | None:
+    """The choice of a round; None where there was nothing to choose."""
+    choice = proposal.choice
+    if choice is None or choice.winner is None:
+        return None
+    return ChoiceAccount(
+        choice.winner.group,
+        tuple(_measure(option) for option in choice.options),
+        tuple(Step(expander, tuple(option.group for option in kept)) for expander, kept in choice.steps),
+        {one.group.id: (one.group.size, one.new_size) for one in proposal.increases},
+    )
+
+
+def _measure(option: Option) -> OptionAccount:
+    price = option.template.annotations.get(pricing.ANNOTATION)
+    total = None if price is None else float(price) * option.node_count
+    return OptionAccount(option.group, option.node_count, option.pod_count, least_waste.waste(option), total)
