@@ -109,6 +109,19 @@ def read_flags(given: Given) -> settings.Settings:
     return chosen
 
 
+def change(chosen: settings.Settings, given: Given) -> settings.Settings:
+    """Settings with some flags changed. InvalidInput as for `read_flags`, and for flags that no decision depends on."""
+    texts = _check(given)
+    for name in texts:
+        if name in WIRING:
+            raise InvalidInput(f"--{name}: found it among settings of a decision, expected one that it depends on")
+    if "behavior" in texts:
+        chosen = replace(chosen, deviations=_read_behavior(texts["behavior"]))
+    changed = _fill(chosen, FLAGS, texts)
+    _check_together(changed)
+    return changed
+
+
 def read_wiring(given: Given) -> wiring.Wiring:
     """The wiring that flags spell. InvalidInput names the flag, what was found and what is accepted."""
     chosen = _fill(wiring.Wiring(), WIRING, _check(given))

@@ -15,6 +15,8 @@ from windlass import errors
 from windlass.cli.autoscaler import autoscaler
 from windlass.cli.fit import fit
 from windlass.cli.operator import operator
+from windlass.cli.replay import replay_
+from windlass.cli.simulate import simulate
 
 UNUSABLE = 2
 """Exit code for input that cannot be used, flags and files alike."""
@@ -27,6 +29,8 @@ app = cyclopts.App(
 app.command(autoscaler, help_flags=(), version_flags=(), end_of_options_delimiter="")
 app.command(fit, usage="Usage: windlass fit [OPTIONS] FILE...")
 app.command(operator)
+app.command(replay_, name="replay", usage="Usage: windlass replay [OPTIONS] FILE")
+app.command(simulate, usage="Usage: windlass simulate [OPTIONS] SCENARIO...")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

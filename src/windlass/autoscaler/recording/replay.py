@@ -61,6 +61,14 @@ def load_until(path: Path | str, at_s: float) -> Moment:
     return Moment(turn.step.seen, turn.memory, recording.settings, turn.step.now_s)
 
 
+def find_beginning_s(path: Path) -> float:
+    """When the recording begins."""
+    head = next(files.read(path), None)
+    if head is None:
+        raise errors.InvalidInput(f"{path}: found no whole observation, expected at least one")
+    return float(head["at_s"])
+
+
 def _find_last(path: Path, at_s: float) -> int:
     steps = list(enumerate(files.read(path)))[1:]
     times = {number: frame["at_s"] for number, frame in steps if frame["of"] == recorder.DECIDE}

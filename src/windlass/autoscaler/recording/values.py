@@ -27,13 +27,13 @@ _STORED = {kind.__name__: kind for kind in Fact.__args__}
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
-def spell(value: object) -> Plain:
+def spell(value: Any) -> Plain:
     """Any value made of dataclasses, mappings, tuples, sets, enums, texts and numbers."""
-    kind: type[Any] = type(value)
+    kind = type(value)
     if kind in _ATOMS:
         return value
-    if dataclasses.is_dataclass(value):
-        found = ((name, getattr(value, name), default) for name, default in _fields(type(value)))
+    if dataclasses.is_dataclass(kind):
+        found = ((name, getattr(value, name), default) for name, default in _fields(kind))
         return {name: spell(each) for name, each, default in found if not default(each)}
     if isinstance(value, Mapping):
         return {key: spell(each) for key, each in value.items()}
