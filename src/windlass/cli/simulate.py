@@ -1,0 +1,111 @@
+"""`windlass simulate`: a day of a cluster in a minute, with the real autoscaler in it."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from windlass import errors
+
+if TYPE_CHECKING:
+    from windlass.simulator.reporting.runs import Run
+    from windlass.simulator.scenario.model import Scenario
+    from windlass.simulator.trace.reading import Trace
+
+_Several = Parameter(negative=(), consume_multiple=False)
+_Flags = Annotated[list[str] | None, Parameter(negative=(), consume_multiple=False, allow_leading_hyphen=True)]
+
+
+def simulate(
+    *scenario: Annotated[str, Parameter(name="SCENARIO")],
+    compare: _Flags = None,
+    seed: int | None = None,
+    set_: Annotated[list[str] | None, Parameter(name="--set", negative=(), consume_multiple=False)] = None,
+    trace: Path | None = None,
+    compress: float = 1.0,
+    report: Path = Path("report.html"),
+    output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
+) -> int:
+    """Play a scenario with the real autoscaler in virtual time, and say what came of it.
+
+    windlass simulate day --compare "--expander=least-nodes" --compare "--scale-down-unneeded-time=30m"
+
+    Without a scenario and without a trace, those that come with windlass are listed. Nothing outside this process is
+    touched, and the same seed gives the same result, to the byte.
+
+    Exit code: 0 if everything came as the scenario expects, 1 if not or if a check was violated, 2 if it could not be
+    read.
+
+    Parameters
+    ----------
+    scenario
+        YAML files, or names of scenarios that come with windlass.
+    compare
+        Play the same world once more with these flags of the autoscaler; may be given several times.
+    seed
+        Draw other chances than the scenario says.
+    set_
+        Change a field of the scenario: `groups.general.max=50`, `workloads.0.replicas=9`.
+    trace
+        Play a recorded workload: a CSV of pods with the machines in nodes.csv beside it, or a folder with both.
+    compress
+        Divide the times at which a trace's pods come by this.
+    report
+        Where to write the page with plots; empty writes none. Of several scenarios each gets its name in it.
+    output
+        `table` for people, `json` for programs.
+    """
+    # Not before they are needed: `windlass --help` should answer at once.
+    from windlass.cli import scenarios, simulated, style
+
+    if not scenario and trace is None:
+        print(*simulated.list_scenarios(scenarios.shipped(), style.of_stream(sys.stdout)), sep="\n")
+        return 0
+    stories = scenarios.read(scenario, set_ or (), seed)
+    worlds: list[tuple[Scenario, Trace | None]] = [(story, None) for story in stories]
+    if trace is not None:
+        worlds.append(scenarios.read_trace(trace, compress, seed or 0))
+    elif compress != 1.0:
+        raise errors.InvalidInput("--compress: found without --trace, which it belongs to")
+    settings = scenarios.read_settings([one for one, _ in worlds], compare or ())
+    met = [_play(one, recorded, settings, _place(report, one.name, len(worlds)), output) for one, recorded in worlds]
+    return 0 if all(met) else 1
+
+
+def _place(report: Path, name: str, worlds: int) -> Path | None:
+    """Where this world's page goes; None: nowhere."""
+    if report == Path():
+        return None
+    return report if worlds == 1 else report.with_name(f"{report.stem}-{name}{report.suffix}")
+
+
+def _play(
+    scenario: "Scenario", trace: "Trace | None", settings: Sequence[tuple[str, "dict[str, str]"]], place: Path | None,
+    output: str,
+) -> bool:  # fmt: skip
+    """One world with all settings; did everything come as expected?"""
+    from windlass.cli import progress, simulated, style
+    from windlass.simulator.reporting import page, runs
+
+    played: list[Run] = []
+    for label, given in settings:
+        title = scenario.name if len(settings) == 1 else f"{scenario.name} ({label})"
+        with progress.of_stream(sys.stderr, title, float(scenario.duration)) as watch:
+            played.append(runs.play(label, _with_flags(scenario, given), trace, watch.join))
+    if output == "json":
+        print(simulated.encode(played))
+    else:
+        print(*simulated.lines(played, style.of_stream(sys.stdout)), sep="\n")
+    if place is not None:
+        place.write_text(page.make(played), encoding="utf-8")
+        print(f"\nreport: {place}", file=sys.stderr if output == "json" else sys.stdout)
+    sys.stdout.flush()
+    return all(run.result.is_as_expected for run in played)
+
+
+def _with_flags(scenario: "Scenario", given: "dict[str, str]") -> "Scenario":
+    import msgspec
+
+    return msgspec.structs.replace(scenario, flags={**scenario.flags, **given})
