@@ -13,7 +13,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 from windlass import clock, errors
 from windlass.autoscaler import keeping, report, rhythm, timing
@@ -108,6 +108,21 @@ class Autoscaler:
         if kind in DRAINING and self.memory.durable.drains:
             self._drains_changed.set()
 
+    # Being asked
+
+    async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
+        """Put a question about what there is to decide on, between two turns; it must change nothing.
+
+        WindlassError while it has decided nothing: it may not lead, and knows of no timer then.
+        """
+        if self.decision is None:
+            raise errors.WindlassError("it has decided nothing yet: it does not lead, or has not seen everything")
+        think = cast(Think[T], self._think)
+        async with self._turns:
+            with self._world.still():
+                seen, now_s = self._observe().observation, self._clock.now_s()
+                return await think(lambda: question(seen, self.memory, self._settings, now_s))
+
     # Leading
 
     async def run(self) -> None:
@@ -135,6 +150,8 @@ class Autoscaler:
         for complaint in seen.set_aside:
             if complaint not in self._set_aside:
                 _log.warning("set aside: %s", complaint)
+        if seen.set_aside != self._set_aside:
+            self._reporter.set_aside(seen.set_aside)
         self._set_aside = seen.set_aside
         return seen
 

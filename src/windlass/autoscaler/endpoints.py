@@ -3,6 +3,7 @@
 /metrics         for Prometheus
 /health-check    for the kubelet; /healthz, /livez and /readyz as Kubernetes' own components have them
 /snapshotz       what the next loop sees, with --debugging-snapshot-enabled
+/explain/…       why, for a pod, a node or a group; /statusz for the cluster (see `explaining`)
 /debug/pprof/    profiles, with --profiling
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import prometheus_client
 from aiohttp import web
 
-from windlass.autoscaler import profiles
+from windlass.autoscaler import explaining, profiles
 from windlass.kube import durations
 from windlass.runtime import health, serving
 
@@ -69,9 +70,10 @@ def make_app(
     *,
     snapshots: Snapshots | None = None,
     profiling: bool = False,
+    answering: explaining.Answering | None = None,
     write: serving.Write = prometheus_client.generate_latest,
 ) -> web.Application:
-    """Everything that is to be served. `snapshots`: None where nobody may ask for them."""
+    """Everything that is to be served. `snapshots`: None where nobody may ask for them; `answering` alike."""
     app = serving.make_app(state, registry, write)
 
     async def answer_health(_: web.Request) -> web.Response:
@@ -84,6 +86,8 @@ def make_app(
         app.on_shutdown.append(_closing(snapshots))
     if profiling:
         _add_profiles(app)
+    if answering is not None:
+        explaining.add_routes(app, answering)
     return app
 
 

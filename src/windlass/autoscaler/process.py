@@ -216,6 +216,7 @@ class Process:
             activity,
             snapshots=self._snapshots,
             profiling=self._wiring.reporting.profiling,
+            answering=self.autoscaler,
             write=metrics.write,
         )
         async with serving.serve(self._wiring.reporting.address, app) as port:

@@ -13,10 +13,13 @@ import cyclopts
 
 from windlass import errors
 from windlass.cli.autoscaler import autoscaler
+from windlass.cli.explain import explain
 from windlass.cli.fit import fit
 from windlass.cli.operator import operator
+from windlass.cli.plan import plan
 from windlass.cli.replay import replay_
 from windlass.cli.simulate import simulate
+from windlass.cli.status import status
 
 UNUSABLE = 2
 """Exit code for input that cannot be used, flags and files alike."""
@@ -27,10 +30,13 @@ app = cyclopts.App(
     version=lambda: f"windlass {importlib.metadata.version('windlass')}",
 )
 app.command(autoscaler, help_flags=(), version_flags=(), end_of_options_delimiter="")
+app.command(explain, usage="Usage: windlass explain [OPTIONS] pod|node|group NAME [FLAGS]")
 app.command(fit, usage="Usage: windlass fit [OPTIONS] FILE...")
 app.command(operator)
+app.command(plan, usage="Usage: windlass plan [OPTIONS] [FLAGS]")
 app.command(replay_, name="replay", usage="Usage: windlass replay [OPTIONS] FILE")
 app.command(simulate, usage="Usage: windlass simulate [OPTIONS] SCENARIO...")
+app.command(status, usage="Usage: windlass status [OPTIONS] [FLAGS]")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,12 +1,13 @@
 """The whole cluster on one screen, and what the next loop would do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from windlass.explain.choices import ChoiceAccount
 from windlass.explain.cluster import ClusterAccount, Waiting
 from windlass.explain.groups import GroupAccount
 from windlass.explain.pods import PodState
 from windlass.explain.steps import Step
-from windlass.explain.telling import groups, nodes, words
+from windlass.explain.telling import groups, nodes, pods, words
 from windlass.explain.telling.words import PLAIN, Tones
 from windlass.kube import times
 
@@ -27,6 +28,20 @@ def tell(cluster: ClusterAccount, tones: Tones = PLAIN) -> Iterator[str]:
     yield from _tell_nodes(cluster, tones)
     yield ""
     yield from tell_steps(cluster, tones)
+
+
+def tell_plan(cluster: ClusterAccount, chosen: Sequence[ChoiceAccount], tones: Tones = PLAIN) -> Iterator[str]:
+    """What the next loop would do, and why; then who is not helped."""
+    yield _introduce(cluster, tones)
+    if cluster.stop:
+        yield tones.bad(f"Nothing else is decided: {cluster.stop}.")
+    yield ""
+    yield from tell_steps(cluster, tones)
+    for choice in chosen:
+        yield ""
+        yield from pods.tell_choice(choice, tones)
+    yield ""
+    yield from _tell_waiting(cluster, tones)
 
 
 def _introduce(cluster: ClusterAccount, tones: Tones) -> str:

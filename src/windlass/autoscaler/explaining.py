@@ -1,0 +1,66 @@
+"""Explaining over HTTP: what the next loop makes of a pod, a node, a group or the cluster, between two loops.
+
+/explain/pod/<namespace>/<name>    /explain/node/<name>    /explain/group/<id>    /statusz
+
+JSON, or text with ?output=text. Whoever does not lead has no memory to answer from, and says so (503).
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from aiohttp import web
+
+from windlass import errors
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.settings import Settings
+from windlass.explain import document, look, questions
+from windlass.explain.questions import About, Question
+
+T = TypeVar("T")
+
+EXPLAIN_PATH = "/explain/"
+STATUS_PATH = "/statusz"
+
+_PATHS = {
+    About.POD: f"{EXPLAIN_PATH}pod/{{namespace}}/{{name}}",
+    About.NODE: f"{EXPLAIN_PATH}node/{{name}}",
+    About.GROUP: f"{EXPLAIN_PATH}group/{{name:.+}}",
+    About.CLUSTER: STATUS_PATH,
+}
+
+
+class Answering(Protocol):
+    """Someone who decides, and can be asked between two decisions."""
+
+    async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
+        """WindlassError if there is nothing to answer from."""
+
+
+def path_of(question: Question) -> str:
+    """Where the question is answered."""
+    return _PATHS[question.about].replace(":.+", "").format(namespace=question.namespace, name=question.name)
+
+
+def add_routes(app: web.Application, asked: Answering) -> None:
+    """Serve answers."""
+    for about, path in _PATHS.items():
+        app.router.add_get(path, _make_handler(about, asked))
+
+
+def _make_handler(about: About, asked: Answering) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def handle(request: web.Request) -> web.Response:
+        found = request.match_info
+        question = Question(about, found.get("name", ""), found.get("namespace", ""))
+        wants_text = request.query.get("output") == "text"
+        try:
+            answer = await asked.ask(lambda *moment: questions.answer(question, look.take(*moment)))
+        except errors.WindlassError as error:
+            return web.Response(status=503, text=f"{error}\n")
+        if isinstance(answer, questions.Unknown):
+            return web.Response(status=404, text=f"{answer}\n")
+        if wants_text:
+            return web.Response(text="\n".join(questions.tell(answer)) + "\n")
+        return web.Response(body=document.write(answer), content_type="application/json")
+
+    return handle
