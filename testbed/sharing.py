@@ -17,9 +17,16 @@ def running(
     *, scheduler: bool = False, kwok: bool = False, capi: bool = False, capi_rate_limiting: bool = False
 ) -> Iterator[bed.Bed]:
     """A test bed of one's own, gone afterwards, however that comes. `site.Choice` says what the parts are."""
+    with alone(Choice(scheduler, kwok, capi, capi_rate_limiting)) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def alone(choice: Choice) -> Iterator[bed.Bed]:
+    """The same, of any choice."""
     directory = Path(tempfile.mkdtemp(prefix="windlass-testbed-"))
     try:
-        with shared(directory, Choice(scheduler, kwok, capi, capi_rate_limiting)) as found:
+        with shared(directory, choice) as found:
             yield found
     finally:
         keeper.keep(directory)  # the one spawned does the same; here it is waited for

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -124,7 +123,7 @@ def every_story() -> list[str]:
 
 def play(names: list[str], *, ours: bool) -> dict[str, tuple[list[Outcome], list[Json]]]:
     """Tell stories on a bed of their own."""
-    with tempfile.TemporaryDirectory() as directory, sharing.shared(Path(directory), choose(ours=ours)) as bed:
+    with sharing.alone(choose(ours=ours)) as bed:
         clusterapi.add_cluster(bed.api, bed.kubeconfig)
         return asyncio.run(tell(bed, names, ours=ours))
 

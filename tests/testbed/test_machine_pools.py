@@ -21,12 +21,11 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/windlass-operato
 
 
 @pytest.fixture(scope="module")
-def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+def bed() -> Iterator[Bed]:
     """A control plane whose Cluster API does not look after MachinePools, with a Cluster `work`."""
     if reason := fixtures.why_not():
         pytest.skip(reason)
-    directory = tmp_path_factory.mktemp("machine-pools")
-    with sharing.shared(directory, machinepool_bed.choose(ours=True)) as found:
+    with sharing.alone(machinepool_bed.choose(ours=True)) as found:
         clusterapi.add_cluster(found.api, found.kubeconfig)
         yield found
 
@@ -204,10 +203,10 @@ def test_two_clusters_have_control_planes_and_kubeconfigs_of_their_own(
 
 
 @pytest.mark.skipif(not machinepool_bed.STORIES.is_dir(), reason="NOT JUDGED: no recorded stories beside us")
-def test_recorded_lives_are_lived_again_on_the_real_control_plane(tmp_path: Path) -> None:
+def test_recorded_lives_are_lived_again_on_the_real_control_plane() -> None:
     if reason := fixtures.why_not():
         pytest.skip(reason)
-    with sharing.shared(tmp_path, machinepool_bed.choose(ours=True)) as alone:
+    with sharing.alone(machinepool_bed.choose(ours=True)) as alone:
         clusterapi.add_cluster(alone.api, alone.kubeconfig)
         told = asyncio.run(machinepool_bed.tell(alone, machinepool_bed.every_story(), ours=True))
     differences = [f"{each.name}: {text}" for found, _ in told.values() for each in found for text in each.differences]
