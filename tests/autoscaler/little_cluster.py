@@ -18,6 +18,7 @@ from windlass.autoscaler.autoscaler import Autoscaler, inline
 from windlass.autoscaler.observe.world import World
 from windlass.engine import facts
 from windlass.engine.settings import Settings
+from windlass.engine.snapshot import Snapshot
 from windlass.kube import client, prepare, resources
 from windlass.providers import simulated
 
@@ -94,7 +95,7 @@ class Cluster:
     # The autoscaler
 
     @contextlib.asynccontextmanager
-    async def autoscaling(self, **more: Any) -> AsyncIterator[Autoscaler]:
+    async def autoscaling(self, snapshot: Snapshot | None = None, **more: Any) -> AsyncIterator[Autoscaler]:
         """An autoscaler that runs meanwhile; afterwards it is gone at once, as if killed."""
 
         def connect() -> client.Client:
@@ -103,7 +104,7 @@ class Cluster:
         def hear(kind: str) -> None:
             running.note(kind)
 
-        world = World(connect(), self.provider, hear)
+        world = World(connect(), self.provider, hear, snapshot=snapshot)
         running = Autoscaler(
             world,
             Actor(connect(), self.provider),

@@ -1,11 +1,13 @@
 """Files: frames one after the other, compressed together, bounded in size, readable up to where they are cut off.
 
-    windlass recording 1 ⏎ │ zlib( length, frame │ length, frame │ … )
+    windlass recording 1 ⏎ │ zlib( length, crc32, frame │ length, crc32, frame │ … )
 
-A frame is msgpack, and each is flushed as it is written. The first one holds all that the others build on. A file that
-has grown too large is moved aside, to FILE.1, where it replaces the one before it, and a new one begins.
+A frame is msgpack, and each is flushed as it is written. What a crash left behind the last whole one is passed over.
+The first one holds all that the others build on. A file that has grown too large is moved aside, to FILE.1, where it
+replaces the one before it, and a new one begins.
 """
 
+import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +22,7 @@ VERSION = 1
 """Raised with whatever a reader of before could not read."""
 
 _MAGIC = b"windlass recording "
-_LENGTH_BYTES = 4
+_PREFIX = struct.Struct(">II")
 _CHUNK_BYTES = 2**18
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
@@ -62,7 +64,8 @@ class Writer:
     def append(self, frame: Plain) -> None:
         assert self._file is not None
         packed = _pack(frame)
-        squeezed = self._squeeze.compress(len(packed).to_bytes(_LENGTH_BYTES)) + self._squeeze.compress(packed)
+        prefix = _PREFIX.pack(len(packed), zlib.crc32(packed))
+        squeezed = self._squeeze.compress(prefix) + self._squeeze.compress(packed)
         squeezed += self._squeeze.flush(zlib.Z_SYNC_FLUSH)
         self._file.write(squeezed)
         self._file.flush()
@@ -93,12 +96,24 @@ def _check(path: Path, line: bytes) -> None:
 
 
 def _expand(file: BinaryIO) -> Iterator[bytes]:
+    """What was compressed, up to where that cannot be undone."""
     expanding = zlib.decompressobj()
     while chunk := file.read(_CHUNK_BYTES):
+        before = expanding.copy()
         try:
             yield expanding.decompress(chunk)
         except zlib.error:
-            return  # whatever was written here, it is not what was meant to be
+            yield from _expand_slowly(before, chunk)
+            return
+
+
+def _expand_slowly(expanding: "zlib._Decompress", chunk: bytes) -> Iterator[bytes]:
+    """Byte by byte, to get all that comes before the first wrong one."""
+    for place in range(len(chunk)):
+        try:
+            yield expanding.decompress(chunk[place : place + 1])
+        except zlib.error:
+            return
 
 
 def _unpack_all(chunks: Iterator[bytes]) -> Iterator[Plain]:
@@ -106,10 +121,13 @@ def _unpack_all(chunks: Iterator[bytes]) -> Iterator[Plain]:
     for chunk in chunks:
         kept += chunk
         start = 0
-        while (end := start + _LENGTH_BYTES) <= len(kept):
-            after = end + int.from_bytes(kept[start:end])
-            if after > len(kept):
+        while (end := start + _PREFIX.size) <= len(kept):
+            length, checksum = _PREFIX.unpack_from(kept, start)
+            if end + length > len(kept):
                 break
-            yield _unpack(kept[end:after])
-            start = after
+            frame = bytes(kept[end : end + length])
+            if zlib.crc32(frame) != checksum:
+                return
+            yield _unpack(frame)
+            start = end + length
         del kept[:start]

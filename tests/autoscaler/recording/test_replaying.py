@@ -1,0 +1,153 @@
+"""What an autoscaler recorded is decided again as it was: by whoever reads it, whenever the file began."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.autoscaler.little_cluster import NOW_S, Cluster, play
+from tests.autoscaler.recording import recorded
+from windlass import errors
+from windlass.autoscaler.dry_run import DryRun
+from windlass.autoscaler.recording import files, journal, reading, recorder, replay
+from windlass.engine import memory, plan
+from windlass.engine.decide import Decision, decide
+from windlass.engine.observation import Observation
+from windlass.engine.settings import Settings
+
+
+def record(path: Path, limit_bytes: int = recorded.PLENTY) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        async with recorded.recording(cluster, path, limit_bytes) as running:
+            await recorded.live(cluster, running)
+
+    play(scenario, recorded.quick())
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recorded") / "file"
+    record(path)
+    return path
+
+
+def test_every_step_is_decided_again_as_it_was(file: Path) -> None:
+    assert recorded.differences(file) == []
+    plans = [turn.step.recorded.plan for turn in replay.turns(reading.Recording(file))]
+    kinds = {type(one) for ordered in plans for one in ordered}
+    assert {plan.Resize, plan.Drain, plan.SetTaint, plan.DeleteNode} <= kinds
+    assert recorded.count(file, lambda turn: bool(turn.step.seen.refused)) > 0
+    assert recorded.count(file, lambda turn: turn.step.given.again) > 0
+    assert recorded.count(file, lambda turn: turn.step.of == recorder.ADVANCE) > 10
+
+
+def test_another_process_decides_alike_though_it_hashes_otherwise(file: Path) -> None:
+    command = [sys.executable, "-m", "windlass.cli", "replay", str(file)]
+    for seed in ("1", "2"):
+        ran = subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=False
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert "all decided again as they were" in ran.stdout
+
+
+def test_files_that_begin_in_the_middle_are_decided_again_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    record(path, limit_bytes=0)
+    assert files.earlier(path).exists()
+    for part in (files.earlier(path), path):
+        assert recorded.differences(part) == []
+        assert recorded.count(part) > 1
+    assert reading.Recording(path).memory.durable.loop > 1
+
+
+def test_a_file_begins_without_a_standing_decision_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    begun: list[memory.Memory] = []
+
+    async def scenario(cluster: Cluster) -> None:
+        async with recorded.recording(cluster, tmp_path / "file", 0) as running:
+            await recorded.live(cluster, running)
+            begun.append(running.memory)
+
+    play(scenario, recorded.quick())
+    at_beginning = reading.Recording(tmp_path / "file").memory.volatile
+    assert at_beginning.standing is None
+    assert at_beginning.templates.keys() == begun[0].volatile.templates.keys() == {"a"}
+
+
+def test_a_recorded_autoscaler_does_what_one_that_is_not_recorded_does(tmp_path: Path) -> None:
+    def run(more: bool) -> tuple[memory.Durable, list[str]]:
+        ended: list[tuple[memory.Durable, list[str]]] = []
+
+        async def scenario(cluster: Cluster) -> None:
+            running_one = recorded.recording(cluster, tmp_path / "file") if more else cluster.autoscaling()
+            async with running_one as running:
+                await recorded.live(cluster, running)
+                ended.append((running.memory.durable, list(cluster.carrier.calls)))
+
+        play(scenario, recorded.quick())
+        return ended[0]
+
+    assert run(True) == run(False)
+
+
+def test_a_dry_run_is_decided_again_as_it_was(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 0)
+        cluster.add_pod("p", "2")
+        async with recorded.recording(cluster, tmp_path / "file", bystander=DryRun()):
+            await cluster.clock.sleep(65.0)
+
+    play(scenario)
+    assert recorded.differences(tmp_path / "file") == []
+    assert recorded.count(tmp_path / "file", lambda turn: bool(turn.step.recorded.plan)) > 3
+
+
+def test_a_decision_that_fails_is_recorded_and_fails_again(tmp_path: Path) -> None:
+    snapshot = journal.Journal()
+    kept = recorder.Recorder(snapshot, tmp_path / "file", recorded.PLENTY)
+    broken = replace(Settings(), seed=-1)
+    with pytest.raises(ValueError, match="negative"):
+        kept.decide(Observation(snapshot), memory.Memory(), broken, NOW_S)
+    kept.close()
+    (turn,) = replay.turns(reading.Recording(tmp_path / "file"))
+    assert turn.differences == ()
+    assert turn.error == turn.step.recorded.error
+    assert "ValueError" in turn.error
+
+
+def test_a_recording_that_cannot_be_written_ends_and_decisions_go_on(tmp_path: Path) -> None:
+    snapshot = journal.Journal()
+    kept = recorder.Recorder(snapshot, tmp_path / "nowhere" / "file", recorded.PLENTY)
+    seen = Observation(snapshot)
+    decided = kept.decide(seen, memory.Memory(), Settings(), NOW_S)
+    assert decided.memory.durable == decide(seen, memory.Memory(), Settings(), NOW_S).memory.durable
+    assert snapshot.notes.take() == []
+
+
+def test_what_was_tampered_with_is_found(file: Path, tmp_path: Path) -> None:
+    writer = files.Writer(tmp_path / "other", recorded.PLENTY)
+    head, *steps = files.read(file)
+    writer.begin(head)
+    target = next(place for place, step in enumerate(steps) if step.get("plan"))
+    for place, step in enumerate(steps):
+        writer.append({**step, "plan": []} if place == target else step)
+    writer.close()
+    assert recorded.differences(tmp_path / "other") == [(target + 1, ("plan",))]
+
+
+def test_loading_until_a_time_gives_what_the_last_decision_began_with(file: Path) -> None:
+    turns = [turn for turn in replay.turns(reading.Recording(file)) if turn.step.of == recorder.DECIDE]
+    chosen = turns[len(turns) // 2]
+    moment = replay.load_until(file, chosen.step.now_s + 0.001)
+    assert moment.now_s == chosen.step.now_s
+    assert moment.memory.durable == chosen.memory.durable
+    assert moment.settings == recorded.quick()
+    again = decide(*moment)
+    assert isinstance(chosen.done, Decision)
+    assert again.plan == chosen.done.plan
+    with pytest.raises(errors.InvalidInput, match="no decision at"):
+        replay.load_until(file, NOW_S - 1.0)

@@ -1,0 +1,109 @@
+"""Values come back from a file as they were written."""
+
+import re
+from dataclasses import fields, replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.autoscaler.recording import digests, sequences, values
+from windlass.engine import facts, plan, searching
+from windlass.engine.expanders import priority
+from windlass.engine.memory import Volatile
+from windlass.engine.scale_up.templates import GroupTemplate
+from windlass.engine.settings import Settings
+from windlass.selectors import LabelSelector, Operator, Requirement
+
+SELECTOR = LabelSelector((Requirement("a", Operator.IN, ("b", "c")),))
+POD = facts.Pod(
+    "ns",
+    "p",
+    spec=facts.PodSpec(
+        requests=(("cpu", 100),),
+        spread=(facts.SpreadConstraint("zone", 1, SELECTOR),),
+        required_features=frozenset({"x", "y"}),
+    ),
+)
+
+
+def wire(plain: values.Plain) -> values.Plain:
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(plain))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Settings(),
+        Settings.cluster_autoscaler(),
+        POD,
+        POD.spec,
+        facts.DaemonSet("ns", "d", "u", POD),
+        facts.NodeGroup("g", 0, 5, 2, (facts.Instance("i", "Creating", facts.InstanceError("Other", "c")),)),
+        facts.StorageClass("s", allowed_topologies=(((("k", ("v", "w"))),),)),
+        facts.CSINode("n", (("d", None), ("e", 3)), frozenset({"p"})),
+    ],
+)
+def test_a_value_comes_back(value: Any) -> None:
+    assert values.read(type(value), wire(values.spell(value))) == value
+
+
+def test_a_plan_comes_back_whatever_is_in_it() -> None:
+    one_of_each: list[plan.Instruction] = []
+    for kind in plan.Instruction.__args__:
+        samples: dict[str, Any] = {"str": "x", "int": 3, "bool": True, "tuple[str, ...]": ("a", "b")}
+        named = {
+            field.name: samples.get(getattr(field.type, "__name__", str(field.type)), 1.5) for field in fields(kind)
+        }
+        named |= {name: ("a", "b") for name in ("provider_ids", "evict", "daemonset") if name in named}
+        one_of_each.append(kind(**named))
+    assert values.read_plan(wire(values.spell_plan(tuple(one_of_each)))) == tuple(one_of_each)
+    failed = {one: "no" for one in one_of_each}
+    assert values.read_failed(wire(values.spell_failed(failed))) == failed
+
+
+def test_rules_come_back() -> None:
+    rules = (priority.Rule(10, re.compile("a.*", re.ASCII)), priority.Rule(1, re.compile("(?i)b")))
+    assert values.read_rules(wire(values.spell_rules(rules))) == rules
+
+
+def test_what_is_volatile_comes_back_but_for_what_stands() -> None:
+    search = searching.Search(7, searching.Hints({"u": "n"}, {"v": "m"}))
+    kept = Volatile({"g": GroupTemplate(facts.Node("t"), (POD,))}, search, searching.Search())
+    assert values.read_volatile(wire(values.spell_volatile(kept))) == kept
+
+
+INSTANCES = st.lists(
+    st.builds(facts.Instance, st.sampled_from("abcdef"), st.sampled_from(["Running", "Creating"])),
+    unique_by=lambda one: one.provider_id,
+).map(tuple)
+GROUPS = st.lists(
+    st.builds(facts.NodeGroup, st.sampled_from("abc"), st.just(0), st.integers(1, 3), st.integers(0, 2), INSTANCES),
+    unique_by=lambda one: one.id,
+).map(tuple)
+
+
+@given(GROUPS, GROUPS)
+def test_any_groups_follow_from_any_others(old: tuple[facts.NodeGroup, ...], new: tuple[facts.NodeGroup, ...]) -> None:
+    found = sequences.GROUPS.find_changes(old, new)
+    assert (found is None) == (old == new)
+    assert sequences.GROUPS.change(old, wire(found) if found is not None else [[0, len(old)]]) == new
+
+
+def test_one_instance_more_costs_one_instance() -> None:
+    many = tuple(facts.Instance(f"i{number}") for number in range(1000))
+    old = (facts.NodeGroup("g", 0, 2000, 1000, many),)
+    new = (replace(old[0], instances=(*many[:500], facts.Instance("new"), *many[500:])),)
+    assert len(msgspec.msgpack.encode(sequences.GROUPS.find_changes(old, new))) < 100
+
+
+def test_digests_tell_values_apart_and_know_equal_ones() -> None:
+    assert digests.digest({"a": 1.0}) == digests.digest({"a": 1})
+    assert digests.digest(frozenset("abcdef")) == digests.digest(frozenset("fedcba"))
+    assert digests.digest(POD) == digests.digest(replace(POD))
+    assert digests.digest(POD) != digests.digest(replace(POD, name="q"))
+    assert digests.digest(np.arange(3)) != digests.digest(np.arange(4))
+    assert digests.digest((1, 2)) != digests.digest((2, 1))
