@@ -14,10 +14,11 @@ server is written by `run`, in the background. A failure to report is logged, an
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from windlass import verbosity
+from windlass import errors, verbosity
 from windlass.autoscaler import wiring
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.report import (
@@ -183,6 +184,10 @@ class Reporter:
     def decided(self, kind: str, seconds: float) -> None:
         """How long a decision took: `kind` is decide or advance."""
         self.metrics.observe(families.DECISION_SECONDS, (kind,), seconds)
+
+    def set_aside(self, complaints: Iterable[errors.InvalidObject]) -> None:
+        """These objects cannot be read, or not all of each."""
+        self.metrics.set_aside(Counter(complaint.kind for complaint in complaints))
 
     def saved(self, size_bytes: int) -> None:
         """Memory was saved in so many bytes."""
