@@ -17,10 +17,16 @@ async def look_after_cluster(world: World, cluster: Object) -> float:
     return 0.0
 
 
+_TELLS = "fake.infrastructure/tells"
+"""On a template: `capacity`, and nothing else, as providers do that know no nodeInfo."""
+
+
 async def look_after_template(world: World, template: Object) -> float:
     """Says what a machine will be like, for scaling from zero."""
     spec = template["spec"]["template"].get("spec", {})
     status = {"capacity": nodes.capacity(spec), "nodeInfo": nodes.SYSTEM}
+    if template["metadata"].get("annotations", {}).get(_TELLS) == "capacity":
+        del status["nodeInfo"]
     if template.get("status") != status:
         await world.patch("fakemachinetemplates", template, {"status": status}, "status")
     return 0.0

@@ -24,6 +24,15 @@ def capacity(spec: Object) -> Object:
     return found
 
 
+_STARTING = {
+    "type": "Ready",
+    "status": "False",
+    "reason": "KubeletNotReady",
+    "message": "container runtime network not ready",
+}
+"""Kubelets say so when they register. The scheduler takes a node that says nothing for one that is ready."""
+
+
 async def find(world: World, name: str) -> Object | None:
     try:
         return await world.api.call("GET", f"/api/v1/nodes/{name}")
@@ -51,6 +60,7 @@ async def register(world: World, machine: Object, provider_id: str, *, is_heard:
             "capacity": size,
             "allocatable": spec.get("allocatable") or size,
             "nodeInfo": {**SYSTEM, "kubeletVersion": _VERSION},
+            "conditions": [] if is_heard else [_STARTING],
         },
     }
     try:
