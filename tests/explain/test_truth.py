@@ -1,0 +1,254 @@
+"""What is explained is true: it is what the engine says, and what would make a pod fit makes it fit."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hypothesis import event, given, settings
+
+from tests.engine import columns
+from tests.engine.decide import builders
+from tests.engine.decide.builders import NOW_S
+from tests.engine.decide.strategies import World, idle_worlds, some_settings, worlds
+from windlass.engine import decide, facts, memory, plan, predicates
+from windlass.engine.scale_down import utilization
+from windlass.engine.scale_up import proposing
+from windlass.engine.settings import Settings
+from windlass.explain import amounts, cluster, document, groups, look, nodes, pods, remedies
+from windlass.explain.fates import Fate
+from windlass.explain.nodes import NodeAccount, NodeState
+from windlass.explain.pods import PodAccount, PodState
+from windlass.explain.remedies import Change
+from windlass.explain.telling import pods as tell_pods
+from windlass.explain.verdicts import GroupVerdict
+
+
+def take(world: World, chosen: Settings) -> look.Look:
+    return look.take(world.observe(), memory.Memory(), chosen, NOW_S)
+
+
+def accounts(at: look.Look) -> Iterator[PodAccount]:
+    yield from (pods.describe(at, row) for row in sorted(at.snapshot.pods.rows.values()))
+
+
+# ── As the engine says ───────────────────────────────────────────────────────────────────────────────────────────
+
+AFTERWARDS = (proposing.FILTERED_OUT, proposing.EXECUTION_FAILED)
+"""What is said of groups that had accepted the pod."""
+
+
+@given(worlds(least_pending=1), some_settings())
+@settings(max_examples=80, deadline=None)
+def test_groups_say_what_they_said_to_the_loop(world: World, chosen: Settings) -> None:
+    at = take(world, chosen)
+    first = at.decision.story.scale_ups[0]
+    for alike in (*first.considered, *first.remaining):
+        told = {one.group: one for one in pods.describe(at, alike.rows[0]).groups}
+        for group, said in alike.rejected.items():
+            if said[0] in AFTERWARDS:
+                assert told[group].fits
+            else:
+                assert sorted(told[group].obstacles[0].reasons) == sorted(said)
+                assert not told[group].fits
+        assert all(told[group].fits for group in alike.accepted)
+        for group, reasons in first.skipped.items():
+            assert {*reasons} & {hold.reason for hold in told[group].holds} or told[group].holds
+        event(f"{len(alike.rejected)} refuse, {len(alike.accepted)} accept")
+
+
+@given(worlds(least_pending=1), some_settings())
+@settings(max_examples=60, deadline=None)
+def test_a_pod_is_helped_if_and_only_if_the_plan_grows_a_group_for_it(world: World, chosen: Settings) -> None:
+    at = take(world, chosen)
+    helped = {row for proposal in at.decision.story.scale_ups if proposal.increases for row in proposal.helped}
+    for row in at.snapshot.pods.rows.values():
+        account = pods.describe(at, row)
+        assert (account.state is PodState.HELPED) == (row in helped)
+        if account.choice is not None and account.choice.sizes:
+            ordered = {one.group: one.to_size for one in at.decision.plan if isinstance(one, plan.Resize)}
+            assert all(ordered[group] >= size for group, (_, size) in account.choice.sizes.items())
+
+
+# ── What would make a pod fit ────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(worlds(least_pending=1), some_settings())
+@settings(max_examples=150, deadline=None)
+def test_what_is_said_to_make_a_pod_fit_makes_it_fit(world: World, chosen: Settings) -> None:
+    at = take(world, chosen)
+    if at.decision.story.repairs.stop is not None:
+        return
+    for account in accounts(at):
+        for verdict in account.groups:
+            if verdict.is_curable and not verdict.helps and account.state is not PodState.EXPENDABLE:
+                event(" and ".join(sorted({one.change.value for one in verdict.remedies})))
+                check_cure(world, chosen, account, verdict)
+
+
+def check_cure(world: World, chosen: Settings, account: PodAccount, verdict: GroupVerdict) -> None:
+    """Everything else as it is, but that no other pod waits and no other group grows: the group is raised for it."""
+    pod = next(one for one in world.pods if one.key == account.key)
+    longer = NOW_S - 100.0
+    cured = replace(remedies.apply(pod, verdict.remedies), created_s=longer, unschedulable_since_s=longer)
+    sizes = {one.key: one.amount for one in verdict.remedies if one.change is Change.MAX_SIZE}
+    found = tuple(
+        replace(one, max_size=sizes.get(one.id, one.max_size) if one.id == verdict.group else one.target_size)
+        for one in world.groups
+    )
+    for one in verdict.remedies:
+        if one.change is Change.MAX_NODES_TOTAL:
+            chosen = builders.choose(chosen, "limits", max_nodes_total=one.amount)
+    running = tuple(one for one in world.pods if one.node_name)
+    seen = replace(world, groups=found, pods=(*running, cured)).observe()
+    after = look.take(seen, memory.Memory(), chosen, NOW_S)
+    row = after.find_pod(pod.namespace, pod.name)
+    assert row is not None
+    told = pods.describe(after, row)
+    assert next(one for one in told.groups if one.group == verdict.group).fits
+    has_place = told.state in (PodState.HAS_ROOM, PodState.UPCOMING)
+    assert has_place or verdict.group in builders.sizes(after.decision)
+
+
+def test_a_pod_that_nothing_is_known_to_help_is_told_no_remedy() -> None:
+    members = builders.nodes("a", 1, cpu=1000)
+    pending = builders.pending("p", 100, spec={"volumes": (facts.Volume("v", "persistentVolumeClaim", "missing"),)})
+    at = look.take(
+        builders.observe([builders.group("a", members)], members, [pending]), memory.Memory(), Settings(), NOW_S
+    )
+    account = pods.describe(at, at.snapshot.pods.rows["uid-p"])
+    assert account.state is PodState.NOWHERE
+    assert not account.groups[0].is_curable
+    assert not account.groups[0].remedies
+    assert "no" in " ".join(tell_pods.tell(account)).lower()
+
+
+# ── Numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(worlds(least_pending=1), some_settings())
+@settings(max_examples=60, deadline=None)
+def test_each_number_of_a_shortage_is_the_engines_and_stands_in_the_text(world: World, chosen: Settings) -> None:
+    at = take(world, chosen)
+    made = look.find_templates(at)
+    for account in accounts(at):
+        text = "\n".join(tell_pods.tell(account))
+        pod = next(one for one in world.pods if one.key == account.key)
+        for verdict in account.groups:
+            for short in (short for obstacle in verdict.obstacles for short in obstacle.shortages):
+                template = made[verdict.group]
+                taken = sum(dict(one.spec.requests).get(short.resource, 0) for one in template.pods)
+                assert short.requested == dict(pod.spec.requests)[short.resource]
+                assert short.allocatable == dict(template.node.allocatable)[short.resource]
+                assert short.free == short.allocatable - taken == verdict.free[short.resource]
+                assert short.taken == taken
+                assert f"{amounts.shorten(short.resource, short.requested, up=True)} asked" in text
+                assert f"{amounts.shorten(short.resource, short.free)} free on an empty node" in text
+                event("a shortage")
+
+
+@given(idle_worlds() | worlds(), some_settings())
+@settings(max_examples=60, deadline=None)
+def test_the_usage_of_a_node_is_that_of_its_pods_and_of_those_that_it_has_room_for(
+    world: World, chosen: Settings
+) -> None:
+    at = take(world, chosen)
+    options = utilization.Options(skip_mirror_pods=chosen.scale_down.ignore_mirror_pods_utilization)
+    for account in node_accounts(at):
+        if account.usage is None:
+            continue
+        counted = [one for one in world.pods if one.node_name == account.name or one.key in account.awaited]
+        node = next(one for one in world.nodes if one.name == account.name)
+        found = utilization.calculate(node, counted, options, None, NOW_S)
+        assert isinstance(found, utilization.Utilization)
+        assert (account.usage.cpu, account.usage.memory, account.usage.share) == (
+            found.cpu,
+            found.memory,
+            found.utilization,
+        )
+
+
+# ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def node_accounts(at: look.Look) -> Iterator[NodeAccount]:
+    yield from (nodes.describe(at, node.name) for node in at.seen.nodes)
+
+
+@given(idle_worlds() | worlds(), some_settings())
+@settings(max_examples=60, deadline=None)
+def test_nodes_are_said_to_stand_where_the_decision_leaves_them(world: World, chosen: Settings) -> None:
+    at = take(world, chosen)
+    since = at.decision.memory.durable.scale_down.since
+    going = builders.drained(at.decision)
+    kept = builders.reasons(at.decision)
+    for account in node_accounts(at):
+        assert (account.state is NodeState.GOING) == (account.name in going)
+        if account.state is NodeState.UNNEEDED:
+            assert account.since_s == since[account.name]
+        if account.state is NodeState.NEEDED:
+            assert account.reason == kept[account.name]
+        if account.name in since and at.decision.story.repairs.stop is None:
+            assert account.state in (NodeState.UNNEEDED, NodeState.GOING)
+        event(account.state.value)
+
+
+@given(idle_worlds(), some_settings())
+@settings(max_examples=60, deadline=None)
+def test_each_pod_of_a_node_that_can_go_has_a_destination_that_takes_it(world: World, chosen: Settings) -> None:
+    at = take(world, chosen)
+    for account in node_accounts(at):
+        if account.state not in (NodeState.UNNEEDED, NodeState.GOING):
+            continue
+        for one in account.pods:
+            if one.fate is Fate.MOVES:
+                row = next(row for row in at.snapshot.pods.rows.values() if at.snapshot.pods.key(row) == one.pod)
+                there = at.snapshot.nodes.rows[one.destination]
+                assert one.destination != account.name
+                assert predicates.static_mask(at.snapshot, at.snapshot.shape_of_row(row), chosen.filters)[there]
+                event("a destination")
+
+
+# ── Asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=40, deadline=None)
+def test_asking_changes_nothing(world: World, chosen: Settings) -> None:
+    seen = world.observe()
+    frozen = columns.freeze(seen.snapshot)
+    at = look.take(seen, memory.Memory(), chosen, NOW_S)
+    told = cluster.describe(at)
+    list(accounts(at))
+    list(node_accounts(at))
+    assert seen.snapshot.forks == 0
+    assert columns.freeze(seen.snapshot) == frozen
+    assert decide.decide(seen, memory.Memory(), chosen, NOW_S).plan == at.decision.plan
+    assert cluster.describe(look.take(seen, memory.Memory(), chosen, NOW_S)) == told
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=40, deadline=None)
+def test_an_account_written_as_json_reads_back_as_it_was(world: World, chosen: Settings) -> None:
+    at = take(world, chosen)
+    for pod in accounts(at):
+        assert document.read(PodAccount, document.write(pod)) == pod
+    for node in node_accounts(at):
+        assert document.read(NodeAccount, document.write(node)) == node
+    for group in at.seen.groups:
+        told = groups.describe(at, group.id)
+        assert document.read(groups.GroupAccount, document.write(told)) == told
+    whole = cluster.describe(at)
+    assert document.read(cluster.ClusterAccount, document.write(whole)) == whole
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=40, deadline=None)
+def test_the_cluster_counts_every_node_and_every_pod_once(world: World, chosen: Settings) -> None:
+    at = take(world, chosen)
+    told = cluster.describe(at)
+    assert sum(told.node_states.values()) == told.nodes == len(world.nodes)
+    assert sum(one.count for one in told.waiting) == told.pending
+    assert told.running + told.pending == len(world.pods)
+    states = [nodes.describe(at, node.name).state for node in world.nodes]
+    for state in (NodeState.UNNEEDED, NodeState.GOING, NodeState.NEEDED, NodeState.NOT_AUTOSCALED):
+        assert told.node_states.get(state, 0) == states.count(state)
+    assert len(told.steps) == len(at.decision.plan)
