@@ -31,7 +31,6 @@ class Shape:
     together: list[interpod.Term]
     apart: list[interpod.Term]
     ports: list[ports.HostPort]
-    has_claims: bool
     names_nodes: bool
     """May the verdict differ between nodes that differ by their name only?"""
     number: int = 0
@@ -59,9 +58,6 @@ class Shapes:
     def __init__(self) -> None:
         self._by_key: dict[bytes, Shape] = {}
         self._by_spec: dict[int, tuple[Json, Seen]] = {}
-
-    def __iter__(self) -> Any:
-        return iter(self._by_key.values())
 
     def see(self, pod: Json) -> Seen:
         spec = pod["spec"]
@@ -118,7 +114,6 @@ def _make(pod: Json) -> Shape:
         interpod.terms_of(pod, "podAffinity"),
         interpod.terms_of(pod, "podAntiAffinity"),
         ports.host_ports(pod),
-        any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in spec.get("volumes") or ()),
         b"metadata.name" in text or b"kubernetes.io/hostname" in text,
     )
 
