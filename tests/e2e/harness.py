@@ -71,8 +71,7 @@ class Live:
     """`windlass autoscaler`, as a process."""
 
     def __init__(self, kubeconfig: Path, log: Path, flags: Sequence[str] = FLAGS) -> None:
-        self.log, self.flags = log, tuple(flags)
-        self._kubeconfig = kubeconfig
+        self.kubeconfig, self.log, self.flags = kubeconfig, log, tuple(flags)
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
 
@@ -84,7 +83,7 @@ class Live:
         """Start it; further flags overrule those that it usually has."""
         assert not self.is_alive
         self.port = _free_port()
-        command = [sys.executable, "-m", "windlass.cli", "autoscaler", f"--kubeconfig={self._kubeconfig}"]
+        command = [sys.executable, "-m", "windlass.cli", "autoscaler", f"--kubeconfig={self.kubeconfig}"]
         command += [f"--address=127.0.0.1:{self.port}", *self.flags, *flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
         with self.log.open("ab") as output:
@@ -127,7 +126,8 @@ class Live:
 
     def _end(self, how: signal.Signals) -> int:
         assert self._process is not None
-        self._process.send_signal(how)
+        if self._process.poll() is None:
+            self._process.send_signal(how)
         return self._process.wait(30)
 
 
@@ -162,7 +162,7 @@ class Group:
         return found
 
     def annotate(self, **annotations: str | None) -> None:
-        """Knobs of its machines (`fail="quota"`), or bounds (`max_size="3"`), or what is spelled out."""
+        """Knobs of its machines (`fail="quota"`), bounds (`max_size="3"`), options (`unneeded="1s"`), or capacity."""
         self.server.merge(self.path, {"metadata": {"annotations": _spell(annotations)}})
 
     def scale(self, replicas: int) -> None:
@@ -263,7 +263,8 @@ class Scene:
         told = {key: value for key, value in _spell(annotations).items() if value is not None}
         _, made = objects.machine_deployment(name, 0, cluster=cluster, annotations=told)
         made["spec"]["template"]["spec"]["infrastructureRef"]["name"] = template
-        self.add(made)
+        made["metadata"]["labels"] = {"e2e/test": self.name}
+        self.api.add(made)
         return Group(self.api, f"{api.path_of(made)}/{name}", f"MachineDeployment/default/{name}", name)
 
     def add(self, body: Object) -> Object:
@@ -392,6 +393,8 @@ class Scene:
 
     def clear(self) -> None:
         """Take everything away; nobody waits for it: what is left of it concerns no other test."""
+        deployments = f"/apis/{objects.CLUSTER_API}/namespaces/default/machinedeployments"
+        self.api.delete(f"{deployments}?labelSelector=e2e/test={self.name}")
         for path in reversed(self._made):
             with contextlib.suppress(api.Refused):
                 self.api.delete(path)
@@ -429,7 +432,7 @@ def _spell_key(key: str) -> str:
         return PREFIX + key.replace("_", "-")
     if key in _OPTIONS:
         return f"{CAPI}autoscaling-options-{_OPTIONS[key]}"
-    return key if "/" in key else CAPACITY + key
+    return CAPACITY + ("cpu" if key == "cores" else key)
 
 
 def is_ready(node: Object) -> bool:

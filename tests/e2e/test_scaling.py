@@ -93,9 +93,7 @@ def test_a_drained_node_goes_and_its_disruption_budget_is_kept(scene: Scene) -> 
 
 
 def test_a_machine_pool_grows_and_the_machine_that_was_drained_goes(scene: Scene) -> None:
-    group = scene.group(
-        "a", kind="MachinePool", cpu=4, memory="16Gi", **{"capacity.cluster-autoscaler.kubernetes.io/cpu": "4"}
-    )
+    group = scene.group("a", kind="MachinePool", cores="4", memory="16Gi")
     scene.pods("web", 2, [group], cpu="3")
     scene.wait_running(2)
     assert group.replicas == 2
