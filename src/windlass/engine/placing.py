@@ -85,6 +85,8 @@ class Placer:
 
         So does the peer, because its list of nodes begins somewhere else after every pod that was placed.
         """
+        if not len(usable):
+            return filling.NOWHERE
         if gates.holds_disks(shape):
             return self.place(shape, count, int(rng.integers(len(usable))), usable)
         run = runs.Run(self.snapshot, shape, usable, self.config)
