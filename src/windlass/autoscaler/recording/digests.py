@@ -8,8 +8,7 @@ import dataclasses
 import enum
 import hashlib
 import operator
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,32 +28,52 @@ def _flatten(value: Any) -> Any:
     kind = type(value)
     if kind in _ATOMS:
         return value
-    if kind is float:
-        return int(value) if value.is_integer() and abs(value) < 2**53 else value
-    if kind is tuple or kind is list:
-        return [_flatten(each) for each in value]
+    way = _WAYS.get(kind)
+    if way is None:
+        way = _WAYS[kind] = _find_way(kind)
+    return way(value)
+
+
+def _find_way(kind: type[Any]) -> Callable[[Any], Any]:
+    """How values of a type are flattened. Asked once for each: a story has ten thousands of them."""
     if dataclasses.is_dataclass(kind):
-        return [_flatten(each) for each in _take(kind)(value)]
-    if isinstance(value, Mapping):
-        return [[_flatten(key), _flatten(each)] for key, each in value.items()]
-    if isinstance(value, frozenset | set):
-        return sorted((_flatten(each) for each in value), key=_pack)
-    return _flatten_rare(value)
+        take = _take(kind)
+        return lambda value: [_flatten(each) for each in take(value)]
+    if issubclass(kind, enum.Enum):
+        values = {each: _flatten(each.value) for each in kind}
+        return values.__getitem__
+    for known, way in _KNOWN:
+        if issubclass(kind, known):
+            return way
+    return lambda value: kind.__name__  # what is no value tells nothing that could be compared
 
 
-def _flatten_rare(value: Any) -> Any:
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, np.ndarray):
-        return [str(value.dtype), list(value.shape), value.tobytes()]
-    if isinstance(value, np.generic):
-        return _flatten(value.item())
-    if isinstance(value, range):
-        return [value.start, value.stop, value.step]
-    return type(value).__name__  # what is no value tells nothing that could be compared
+def _flatten_float(value: float) -> int | float:
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-@cache
+def _flatten_sequence(value: Sequence[Any]) -> Any:
+    return value if _ATOMS.issuperset(map(type, value)) else [_flatten(each) for each in value]
+
+
+def _flatten_mapping(value: Mapping[Any, Any]) -> Any:
+    return [_flatten_sequence(list(value)), _flatten_sequence(list(value.values()))]
+
+
+_KNOWN: tuple[tuple[type[Any], Callable[[Any], Any]], ...] = (
+    (float, _flatten_float),
+    (tuple, _flatten_sequence),
+    (list, _flatten_sequence),
+    (Mapping, _flatten_mapping),
+    (frozenset, lambda value: sorted((_flatten(each) for each in value), key=_pack)),
+    (set, lambda value: sorted((_flatten(each) for each in value), key=_pack)),
+    (np.ndarray, lambda value: [str(value.dtype), value.shape, value.tobytes()]),
+    (np.generic, lambda value: _flatten(value.item())),
+    (range, lambda value: [value.start, value.stop, value.step]),
+)
+_WAYS: dict[type[Any], Callable[[Any], Any]] = {}
+
+
 def _take(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
     names = [field.name for field in dataclasses.fields(kind) if field.init]
     if len(names) > 1:

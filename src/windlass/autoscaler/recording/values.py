@@ -32,6 +32,8 @@ def spell(value: Any) -> Plain:
     kind = type(value)
     if kind in _ATOMS:
         return value
+    if kind is tuple or kind is list:
+        return [spell(each) for each in value]
     if dataclasses.is_dataclass(kind):
         found = ((name, getattr(value, name), default) for name, default in _fields(kind))
         return {name: spell(each) for name, each, default in found if not default(each)}
@@ -39,8 +41,6 @@ def spell(value: Any) -> Plain:
         return {key: spell(each) for key, each in value.items()}
     if isinstance(value, frozenset):
         return sorted(spell(each) for each in value)
-    if isinstance(value, tuple | list):
-        return [spell(each) for each in value]
     if isinstance(value, enum.Enum):
         return value.value
     raise TypeError(f"{kind.__name__} cannot be recorded")
