@@ -92,11 +92,11 @@ class Placing:
 
     def _room(self, shape: Shape, candidates: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, Any]:
         """(candidates,): the share of CPU and memory that stays free, the mean of both."""
-        wanted = self.seats.wanted(shape)[1:3]
-        left = self.seats.free[candidates, 1:3] - wanted
-        has = self.seats.has[candidates, 1:3]
-        share: np.ndarray[Any, Any] = np.where(has > 0, np.maximum(left, 0) / np.maximum(has, 1), 0.0).mean(axis=1)
-        return share
+        wanted, free, shares = self.seats.wanted(shape), self.seats.free, self.seats.shares
+        cpu = np.maximum(free[candidates, 1] - wanted[1], 0) * shares[candidates, 0]
+        memory = np.maximum(free[candidates, 2] - wanted[2], 0) * shares[candidates, 1]
+        room: np.ndarray[Any, Any] = (cpu + memory) / 2
+        return room
 
     def _is_port_taken(self, shape: Shape, slot: int) -> bool:
         taken = [port for seat in self.seats.pods[slot].values() for port in seat.shape.ports]

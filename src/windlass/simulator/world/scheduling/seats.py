@@ -48,6 +48,8 @@ class Seats:
     """(slots, resources): allocatable."""
     free: Ints = field(default_factory=lambda: np.zeros((_FIRST_SLOTS, 3), np.int64))
     """(slots, resources): what is left of it."""
+    shares: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((_FIRST_SLOTS, 2)))
+    """(slots, 2): what part of its CPU and of its memory one unit of each is."""
     sorts: Ints = field(default_factory=lambda: np.zeros(_FIRST_SLOTS, np.int64))
     """(slots,): the number of the node's sort: nodes alike but for their name."""
     examples: list[Json] = field(default_factory=list)
@@ -76,6 +78,7 @@ class Seats:
             return False
         self.free[slot] += has - self.has[slot]
         self.has[slot] = has
+        self.shares[slot] = np.where(has[1:3] > 0, 1.0 / np.maximum(has[1:3], 1), 0.0)
         self.sorts[slot] = sort
         self.here[slot] = True
         self.changed.append(slot)
@@ -113,6 +116,7 @@ class Seats:
         self.here = _enlarge(self.here, (rows,))
         self.sorts = _enlarge(self.sorts, (rows,))
         self.has = _enlarge(self.has, (rows, columns))
+        self.shares = _enlarge(self.shares, (rows, 2))
         self.free = _enlarge(self.free, (rows, columns))
         self.held = {priority: _enlarge(held, (rows, columns)) for priority, held in self.held.items()}
 
