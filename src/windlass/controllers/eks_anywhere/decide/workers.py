@@ -16,19 +16,20 @@ def judge(
     """Autoscaled groups are left out of every sum. They are looked at when nothing else is wrong."""
     if initialized.status != "True":
         return _false(names.CONTROL_PLANE_NOT_INITIALIZED)
+    # Of a group that cannot be used nobody knows what to expect.
+    usable = [group for group in groups if group.name not in troubles]
+    unusable = {group.machine_deployment for group in groups if group.name in troubles}
     by_name = {each.name: each for each in found}
     is_autoscaled = {group.machine_deployment: group.size.is_autoscaled for group in groups}
     ordered = [by_name[name] for name in is_autoscaled if name in by_name]
     ordered += [each for each in found if each.name not in is_autoscaled]
-    static = [each for each in ordered if not is_autoscaled.get(each.name, False)]
-    expected = sum(
-        group.size.replicas for group in groups if not group.size.is_autoscaled and group.name not in troubles
-    )
+    static = [each for each in ordered if not is_autoscaled.get(each.name, False) and each.name not in unusable]
+    expected = sum(group.size.replicas for group in usable if not group.size.is_autoscaled)
     return (
         _judge_news(ordered)
         or _judge_upgrade(static, {group.machine_deployment for group in groups if group.is_in_place})
         or _judge_counts(static, expected)
-        or _judge_bounds(groups, by_name)
+        or _judge_bounds(usable, by_name)
         or _judge_deployments(ordered, static)
         or _judge_troubles(troubles)
         or conditions.true(names.WORKERS_READY)

@@ -1,0 +1,445 @@
+"""Worker pools on the real control plane: the operator and the autoscaler as processes, Cluster API's own manager."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from testbed import api, cache, clusterapi, components, fixtures, objects, parts, sharing
+from testbed.api import Object
+from testbed.bed import Bed
+from testbed.site import Choice
+from tests.e2e.gateway import Gateway
+from tests.e2e.harness import Live, write_kubeconfig
+from windlass import clock
+from windlass.controllers.lattice import act, autoscaler, names, settings
+from windlass.kube import access, client, managed_fields
+
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+EKS, LATTICE = "eksa-system", "capi-system"
+CLUSTERS = f"/apis/anywhere.eks.amazonaws.com/v1alpha1/namespaces/{EKS}/clusters"
+LATTICES = f"/apis/lattice.io/v1alpha1/namespaces/{LATTICE}/latticeclusters"
+MIN = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+MAX = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
+NOBODY = "nobody"
+
+
+def deployment(namespace: str, name: str) -> str:
+    return f"/apis/cluster.x-k8s.io/v1beta2/namespaces/{namespace}/machinedeployments/{name}"
+
+
+def templates(name: str, cluster: str = "work") -> Object:
+    """What a pool is made of: references, as Cluster API has them."""
+    return {
+        "bootstrap": {"dataSecretName": f"{cluster}-bootstrap"},
+        "infrastructureRef": {
+            "apiGroup": "infrastructure.cluster.x-k8s.io",
+            "kind": "FakeMachineTemplate",
+            "name": name,
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A control plane with a Cluster for either operator, `work` and `lat`, and the definitions of both."""
+    if reason := fixtures.why_not():
+        pytest.skip(reason)
+    with sharing.shared(tmp_path_factory.mktemp("pools"), Choice(scheduler=True, kwok=True, capi=True)) as found:
+        for path in sorted(CRDS.glob("*.yaml")):
+            body = yaml.safe_load(path.read_text())
+            found.api.add(body)
+            at = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{body['metadata']['name']}"
+            api.wait_for(at, lambda at=at: found.api.get(at), lambda crd: clusterapi.has_condition(crd, "Established"))
+        for namespace, cluster in ((EKS, "work"), (LATTICE, "lat")):
+            found.api.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+            clusterapi.add_cluster(found.api, found.kubeconfig, cluster, namespace)
+            shape: Object = {"capacity": {"cpu": "4", "memory": "16Gi", "pods": "110"}}
+            for name in ("plain", "scaled"):
+                labelled = {**shape, "labels": {"pool": f"{namespace}-{name}"}}
+                template = objects.machine_deployment(name, 0, namespace=namespace, node=labelled)[0]
+                found.api.add(template)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def gateway(bed: Bed) -> Iterator[Gateway]:
+    """What the operator asks for goes through here."""
+    with Gateway(bed.site.server, str(bed.site.files.ca)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operator(bed: Bed, gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Both controllers in one process, and its log."""
+    directory = tmp_path_factory.mktemp("operator")
+    kubeconfig = write_kubeconfig(directory / "kubeconfig", bed.kubeconfig, gateway.port)
+    flags = ["--kubeconfig", str(kubeconfig), "--controllers", "eks_anywhere,lattice", "--metrics-address", ""]
+    flags += ["--no-leader-elect", "--no-lattice-deploy-autoscaler"]
+    log = directory / "log"
+    with log.open("w") as lines:
+        command = [sys.executable, "-m", "windlass.cli", "operator", *flags]
+        process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
+    yield log
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0, log.read_text()[-4000:]
+
+
+class Eks:
+    """An EKS Anywhere Cluster `work`, of which one group is looked at."""
+
+    def __init__(self, bed: Bed) -> None:
+        self.api, self.path = bed.api, f"{CLUSTERS}/work"
+
+    def set(self, *groups: Object) -> None:
+        spec = {"workerNodeGroupConfigurations": [{**templates("plain"), **group} for group in groups]}
+        _put(self.api, self.path, "anywhere.eks.amazonaws.com/v1alpha1", "Cluster", spec)
+
+    def replicas(self, group: str) -> int | None:
+        return _replicas(self.api, deployment(EKS, f"work-{group}"))
+
+    def ready(self) -> tuple[str, str, str]:
+        found = self.api.get(self.path).get("status", {}).get("conditions", ())
+        workers: Object = next((each for each in found if each["type"] == "WorkersReady"), {})
+        return workers.get("status", ""), workers.get("reason", ""), workers.get("message", "")
+
+
+class Lattice:
+    """A LatticeCluster `lat`."""
+
+    def __init__(self, bed: Bed) -> None:
+        self.api, self.path = bed.api, f"{LATTICES}/lat"
+
+    def set(self, **pools: Object) -> None:
+        spec = {
+            "nodes": {"worker_pools": {name: {**templates("plain", "lat"), **pool} for name, pool in pools.items()}}
+        }
+        _put(self.api, self.path, "lattice.io/v1alpha1", "LatticeCluster", spec)
+
+    def replicas(self, pool: str) -> int | None:
+        return _replicas(self.api, deployment(LATTICE, f"lat-pool-{pool}"))
+
+    def status(self, pool: str) -> Object:
+        found: Object = self.api.get(self.path).get("status", {}).get("worker_pools", {}).get(pool, {})
+        return found
+
+
+def _put(server: api.Api, path: str, version: str, kind: str, spec: Object) -> None:
+    before = server.find(path)
+    namespace, name = path.split("/")[5], path.split("/")[-1]
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    if before is None:
+        server.add(body)
+        return
+    metadata = {**body["metadata"], "resourceVersion": before["metadata"]["resourceVersion"]}
+    try:
+        server.call("PUT", path, {**body, "metadata": metadata})
+    except api.Refused as refused:
+        if refused.code != 409:
+            raise
+        _put(server, path, version, kind, spec)
+
+
+def _replicas(server: api.Api, path: str) -> int | None:
+    found: int | None = (server.find(path) or {}).get("spec", {}).get("replicas")
+    return found
+
+
+def owners(bed: Bed, path: str, *field: str) -> set[tuple[str, str, str]]:
+    found = managed_fields.owners(bed.api.get(path), field)
+    return {(owner.manager, owner.operation, owner.subresource) for owner in found}
+
+
+def bounds(bed: Bed, path: str) -> tuple[str | None, str | None]:
+    found = bed.api.get(path)["metadata"].get("annotations", {})
+    return found.get(MIN), found.get(MAX)
+
+
+def wait_settled(bed: Bed, path: str, wanted: int, *, limits: tuple[str, str] | None) -> None:
+    """It has this size, these bounds or none, and replicas are whose they should be."""
+    ours = {"eks-a-controller", "lattice-operator"}
+
+    def look() -> tuple[Any, ...]:
+        found = bed.api.find(path)
+        if found is None:
+            return (None,)
+        annotations = found["metadata"].get("annotations", {})
+        managers = {owner.manager for owner in managed_fields.owners(found, ("spec", "replicas"))}
+        at = (annotations[MIN], annotations[MAX]) if MIN in annotations and MAX in annotations else None
+        return found["spec"].get("replicas"), at, bool(managers & ours), bool(managers)
+
+    is_static = limits is None
+    api.wait_for(path, look, lambda seen: seen == (wanted, limits, is_static, True), within_s=30.0)
+
+
+# What is refused
+
+
+POOLS = (
+    ({"min": 1}, "min and max must both be set or both unset"),
+    ({"max": 5}, "min and max must both be set or both unset"),
+    ({"min": 5, "max": 2}, "min (5) cannot exceed max (2)"),
+    ({"min": 5, "max": 0}, "min (5) cannot exceed max (0)"),
+    ({"min": 0, "max": 0}, "scale-from-zero not supported (min must be >= 1)"),
+    ({"min": 0, "max": 5}, "scale-from-zero not supported (min must be >= 1)"),
+    ({"replicas": -1}, "should be greater than or equal to 0"),
+)
+AUTOSCALED = "autoscalingConfiguration"
+GROUPS = (
+    ({"count": 1, AUTOSCALED: {"minCount": -1, "maxCount": 3}}, "min count must be non negative"),
+    ({"count": 1, AUTOSCALED: {"minCount": 2, "maxCount": 1}}, "min count must be no greater than max count"),
+    ({"count": 1, AUTOSCALED: {"minCount": 2}}, "min count must be no greater than max count"),
+    ({"count": -1}, "worker node count must be zero or greater if autoscaling is not enabled"),
+)
+
+
+def test_bad_pools_are_refused_in_the_seeds_words_and_what_was_there_stays(bed: Bed) -> None:
+    for number, (pool, message) in enumerate(POOLS):
+        with pytest.raises(api.Refused) as refused:
+            Lattice(bed).set(general=pool)
+        assert (refused.value.code, message in json.loads(refused.value.body)["message"]) == (422, True), (
+            pool,
+            refused.value.body,
+        )
+        good = {"metadata": {"name": f"bad-{number}", "namespace": EKS}, "spec": {"nodes": {"worker_pools": {}}}}
+        made = bed.api.add({"apiVersion": "lattice.io/v1alpha1", "kind": "LatticeCluster", **good})
+        at = f"{LATTICES.replace(LATTICE, EKS)}/{made['metadata']['name']}"
+        with pytest.raises(api.Refused, match="422"):
+            bed.api.merge(at, {"spec": {"nodes": {"worker_pools": {"general": pool}}}})
+        assert bed.api.get(at)["spec"] == good["spec"]
+    with pytest.raises(api.Refused, match="is not a valid DNS label"):
+        Lattice(bed).set(GPU={"replicas": 1})
+
+
+def test_bad_groups_are_refused_in_upstreams_words_and_a_count_beside_autoscaling_is_not(bed: Bed) -> None:
+    for group, message in GROUPS:
+        with pytest.raises(api.Refused) as refused:
+            Eks(bed).set({"name": "a", **group})
+        assert (refused.value.code, message in json.loads(refused.value.body)["message"]) == (422, True), (
+            group,
+            refused.value.body,
+        )
+    with pytest.raises(api.Refused, match="names must be unique"):
+        Eks(bed).set({"name": "a"}, {"name": "a"})
+    body = {"apiVersion": "anywhere.eks.amazonaws.com/v1alpha1", "kind": "Cluster"}
+    for name, count in (("under", 1), ("over", 9), ("negative", -1)):
+        group = {"name": "a", "count": count, AUTOSCALED: {"minCount": 2, "maxCount": 3}}
+        metadata = {"name": name, "namespace": LATTICE}
+        bed.api.add({**body, "metadata": metadata, "spec": {"workerNodeGroupConfigurations": [group]}})
+
+
+# A life
+
+
+def test_an_eks_group_is_toggled_in_both_directions_and_the_autoscalers_size_is_kept(bed: Bed, operator: Path) -> None:
+    eks, path = Eks(bed), deployment(EKS, "work-t")
+    scaled = {"name": "t", "count": 77, AUTOSCALED: {"minCount": 2, "maxCount": 4}}
+    eks.set(scaled)
+    wait_settled(bed, path, 2, limits=("2", "4"))
+    bed.api.merge(f"{path}/scale?fieldManager=cluster-autoscaler", {"spec": {"replicas": 3}})
+    assert owners(bed, path, "spec", "replicas") == {("cluster-autoscaler", "Update", "scale")}
+    for count, clamped in ((1, 2), (6, 4), (3, 3)):
+        eks.set({"name": "t", "count": count})
+        wait_settled(bed, path, count, limits=None)
+        eks.set(scaled)
+        wait_settled(bed, path, clamped, limits=("2", "4"))
+    eks.set({**scaled, AUTOSCALED: {"minCount": 1, "maxCount": 2}})  # narrower: it keeps what it has
+    wait_settled(bed, path, 3, limits=("1", "2"))
+    wanted = ("False", "AutoscalerConstraintNotMet", "Worker nodes count for work-t not between 1 and 2 yet (3 actual)")
+    api.wait_for("the truth about it", eks.ready, lambda seen: seen == wanted, within_s=60.0)
+    bed.api.merge(f"{path}/scale?fieldManager=cluster-autoscaler", {"spec": {"replicas": 1}})
+    api.wait_for("in bounds again", eks.ready, lambda seen: seen[0] == "True", within_s=60.0)
+    eks.set()
+    api.wait_for("no group, no MachineDeployment", lambda: bed.api.find(path), lambda found: found is None)
+
+
+def test_a_lattice_pool_is_toggled_in_both_directions_and_its_status_says_what_is_there(
+    bed: Bed, operator: Path
+) -> None:
+    lattice, path = Lattice(bed), deployment(LATTICE, "lat-pool-t")
+    lattice.set(t={"replicas": 2, "min": 1, "max": 4})
+    wait_settled(bed, path, 2, limits=("1", "4"))
+    bed.api.merge(f"{path}/scale?fieldManager=cluster-autoscaler", {"spec": {"replicas": 3}})
+    lattice.set(t={"replicas": 9, "min": 1, "max": 4})
+    told = "pool 't': replicas (9) ignored, autoscaler will manage within [1, 4]"
+    api.wait_for("it says so", lambda: lattice.status("t").get("message"), lambda seen: seen == told, within_s=30.0)
+    wait_settled(bed, path, 3, limits=("1", "4"))
+    lattice.set(t={"replicas": 1})
+    wait_settled(bed, path, 1, limits=None)
+    lattice.set(t={"replicas": 1, "min": 2, "max": 4})
+    wait_settled(bed, path, 2, limits=("2", "4"))
+    wanted = {"desired_replicas": 2, "current_replicas": 2, "ready_replicas": 2, "autoscaling_enabled": True}
+    wanted |= {
+        "autoscaling_min": 2,
+        "autoscaling_max": 4,
+        "message": "pool 't': replicas (1) ignored, autoscaler will manage within [2, 4]",
+    }
+    api.wait_for("all of it is told", lambda: lattice.status("t"), lambda seen: seen == wanted, within_s=60.0)
+    found = bed.api.items(f"/api/v1/namespaces/{LATTICE}/events", fieldSelector="reason=ReplicasIgnored")
+    messages = [event["message"] for event in found if event["involvedObject"]["name"] == "lat"]
+    assert sorted(messages) == sorted({told, wanted["message"]}), "each is told once"
+    assert {(event["type"], event["action"]) for event in found} == {("Warning", "Reconciling")}
+    lattice.set(t={"replicas": 0})
+    wait_settled(bed, path, 0, limits=None)
+
+
+def test_the_autoscaler_moves_pools_from_1_to_10_to_2_and_no_operator_is_in_its_way(
+    bed: Bed, gateway: Gateway, operator: Path, tmp_path: Path
+) -> None:
+    eks, lattice = Eks(bed), Lattice(bed)
+    paths = deployment(EKS, "work-a"), deployment(LATTICE, "lat-pool-a")
+    scaled = templates("scaled")
+    eks.set({"name": "a", "count": 1, AUTOSCALED: {"minCount": 1, "maxCount": 10}, **scaled})
+    lattice.set(t={"replicas": 0}, a={"min": 1, "max": 10, **templates("scaled", "lat")})
+    for path in paths:
+        wait_settled(bed, path, 1, limits=("1", "10"))
+    api.wait_for("workers are ready", eks.ready, lambda seen: seen[0] == "True", within_s=60.0)
+    reasons, sizes = tmp_path / "reasons", [tmp_path / "eks", tmp_path / "lattice"]
+    kinds = (
+        ("clusters.anywhere.eks.amazonaws.com", EKS, "work"),
+        *(
+            ("machinedeployments", namespace, path.rpartition("/")[2])
+            for namespace, path in zip((EKS, LATTICE), paths, strict=True)
+        ),
+    )
+    shown = '{.status.conditions[?(@.type=="WorkersReady")].reason}', "{.spec.replicas}", "{.spec.replicas}"
+    with contextlib.ExitStack() as stack:
+        for kind, what, to in zip(kinds, shown, (reasons, *sizes), strict=True):
+            stack.enter_context(_watching(bed, kind, what, to))
+        stack.enter_context(_poked(bed, eks.path, lattice.path))
+        stack.enter_context(_autoscaling(bed, tmp_path))
+        _pods(bed, EKS, 10), _pods(bed, LATTICE, 10)
+        for path in paths:
+            api.wait_for(f"10 of {path}", lambda path=path: _ready(bed, path), lambda seen: seen == (10, 10), 180.0)
+        for path, operator_name in zip(paths, ("eks-a-controller", "lattice-operator"), strict=True):
+            assert owners(bed, path, "spec", "replicas") == {("cluster-autoscaler", "Update", "scale")}
+            for field in (
+                ("metadata", "annotations", MIN),
+                ("metadata", "annotations", MAX),
+                ("spec", "template", "spec", "clusterName"),
+            ):
+                assert (operator_name, "Apply", "") in owners(bed, path, *field)
+        status = managed_fields.owners(bed.api.get(paths[1]), ("status", "readyReplicas"))
+        assert {owner.subresource for owner in status} == {"status"}
+        assert not {owner.manager for owner in status} & {"lattice-operator", "cluster-autoscaler"}
+        _pods(bed, EKS, 2), _pods(bed, LATTICE, 2)
+        for path in paths:
+            api.wait_for(f"2 of {path}", lambda path=path: _ready(bed, path), lambda seen: seen == (2, 2), 180.0)
+        time.sleep(2.0)  # they go on looking, and change nothing
+        assert [_ready(bed, path) for path in paths] == [(2, 2), (2, 2)]
+    told = set(reasons.read_text().split())
+    assert told <= {"OutdatedInformation"}, told
+    for to in sizes:
+        seen = [int(line) for line in to.read_text().split()]
+        top = seen.index(10)
+        assert seen[:top] == sorted(seen[:top]), seen
+        assert seen[top:] == sorted(seen[top:], reverse=True), seen
+        assert (seen[0], seen[-1]) == (1, 2)
+    since_s = time.monotonic()
+    time.sleep(12.0)
+    written = [call for call in gateway.since(since_s) if call.method not in ("GET", "HEAD")]
+    assert written == [], "a quiet system writes nothing"
+
+
+@contextlib.contextmanager
+def _watching(bed: Bed, of: tuple[str, str, str], what: str, to: Path) -> Iterator[None]:
+    """Every state that an object goes through, one line each."""
+    kind, namespace, name = of
+    command = [str(cache.binary(components.KUBECTL)), "--kubeconfig", str(bed.kubeconfig), "get", kind, name]
+    command += ["-n", namespace, "--watch", "-o", f'jsonpath={what}{{"\\n"}}']
+    with to.open("wb") as lines:
+        process = subprocess.Popen(command, stdout=lines)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@contextlib.contextmanager
+def _poked(bed: Bed, *paths: str) -> Iterator[None]:
+    """Operators that always have something to look at."""
+    ended = threading.Event()
+
+    def poke() -> None:
+        number = 0
+        while not ended.wait(0.5):
+            number += 1
+            for path in paths:
+                bed.api.merge(path, {"metadata": {"annotations": {"poked": str(number)}}})
+
+    thread = threading.Thread(target=poke)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def _autoscaling(bed: Bed, directory: Path) -> Iterator[None]:
+    """`windlass autoscaler` as Lattice runs it, with the rights that Lattice gives it, but quicker."""
+    chosen = settings.Settings(autoscaler_image="windlass:test")
+    asyncio.run(_deploy(bed, chosen))
+    group = "rbac.authorization.k8s.io"
+    for kind, namespace in (("ClusterRole", ""), ("Role", names.SYSTEM_NAMESPACE)):
+        metadata = {"name": "as-nobody", **({"namespace": namespace} if namespace else {})}
+        body = {"apiVersion": f"{group}/v1", "kind": f"{kind}Binding", "metadata": metadata}
+        subject = {"apiGroup": group, "kind": "User", "name": NOBODY}
+        role = {"apiGroup": group, "kind": kind, "name": names.AUTOSCALER}
+        bed.api.add({**body, "roleRef": role, "subjects": [subject]})
+    with Gateway(bed.site.server, str(bed.site.files.ca)) as gateway:
+        kubeconfig = write_kubeconfig(directory / "kubeconfig", bed.site.kubeconfig(NOBODY), gateway.port)
+        flags = [*autoscaler.flags(chosen), f"--node-group-auto-discovery=clusterapi:namespace={EKS}", "-v=4"]
+        live = Live(kubeconfig, directory / "autoscaler.log", flags)
+        live.start("--scale-down-unneeded-time=3s", "--scale-down-delay-after-add=1s", "--scan-interval=2s")
+        try:
+            yield
+        except BaseException:
+            print(live.log.read_text()[-6000:])
+            raise
+        finally:
+            live.stop()
+        assert [call for call in gateway.calls if call.status in (401, 403)] == [], "it lacks a right"
+
+
+async def _deploy(bed: Bed, chosen: settings.Settings) -> None:
+    """Twice: the second time there is nothing to write."""
+    async with access.find(clock.Real(), str(bed.kubeconfig)).connect() as carrier:
+        deploying = act.Deploying(client.Client(carrier, clock.Real(), client.Settings(qps=0)), chosen)
+        assert await deploying.carry_out() == []
+        path = f"/apis/apps/v1/namespaces/{names.SYSTEM_NAMESPACE}/deployments/{names.AUTOSCALER}"
+        bed.api.merge(path, {"spec": {"replicas": 0}})  # there is no such image here
+        assert await deploying.carry_out() == []
+        assert bed.api.get(path)["spec"]["replicas"] == 1, "what someone changed is put right"
+
+
+def _pods(bed: Bed, namespace: str, count: int) -> None:
+    """As many nodes of a pool are needed."""
+    name = f"on-{namespace}"
+    path = f"/apis/apps/v1/namespaces/default/replicasets/{name}"
+    if bed.api.find(path) is not None:
+        bed.api.merge(path, {"spec": {"replicas": count}})
+        return
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
+    pod = {"containers": [container], "nodeSelector": {"pool": f"{namespace}-scaled"}}
+    spec = {"replicas": count, "selector": {"matchLabels": {"app": name}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
+    bed.api.add(objects.made("apps/v1", "ReplicaSet", name, "default", {**spec, "template": template}))
+
+
+def _ready(bed: Bed, path: str) -> tuple[int, int]:
+    found = bed.api.get(path)
+    return found["spec"]["replicas"], found["status"].get("readyReplicas") or 0
