@@ -227,7 +227,8 @@ class Autoscaler:
 
     def _conclude(self, memory: Memory, decision: Decision) -> None:
         self.memory, self.decision = memory, decision
-        self._drains_changed.set()
+        if memory.durable.drains:
+            self._drains_changed.set()
 
     async def _keep(self) -> None:
         if await self._keeper.write(self.memory.durable):

@@ -130,10 +130,10 @@ class PodTable:
         flat = self.labels[row]
         return dict(zip(flat[::2], flat[1::2], strict=True))
 
-    def fact(self, row: int, node_name: str) -> facts.Pod:
-        """The pod as it was observed, bound to the named node."""
+    def fact(self, row: int, node_name: str, *, timeless: bool = False) -> facts.Pod:
+        """The pod as it was observed, bound to the named node; `timeless` as if nothing had happened to it since."""
         kind = self.kind(row)
-        deleted_s, unschedulable_since_s = self.times.get(row, (None, None))
+        deleted_s, unschedulable_since_s = (None, None) if timeless else self.times.get(row, (None, None))
         return facts.Pod(
             kind.namespace, self.names[row], self.uids[row], self.label_map(row), dict(kind.annotations), kind.owner,
             kind.spec, kind.digest, node_name, kind.nominated_node, kind.scheduler, kind.phase, kind.restart_policy,

@@ -41,7 +41,7 @@ def test_every_step_is_decided_again_as_it_was(file: Path) -> None:
     assert {plan.Resize, plan.Drain, plan.SetTaint, plan.DeleteNode} <= kinds
     assert recorded.count(file, lambda turn: bool(turn.step.seen.refused)) > 0
     assert recorded.count(file, lambda turn: turn.step.given.again) > 0
-    assert recorded.count(file, lambda turn: turn.step.of == recorder.ADVANCE) > 10
+    assert recorded.count(file, lambda turn: turn.step.of == recorder.ADVANCE) > 3
 
 
 def test_another_process_decides_alike_though_it_hashes_otherwise(file: Path) -> None:

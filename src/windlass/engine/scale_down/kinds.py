@@ -4,7 +4,6 @@ Half a million pods are a few thousand kinds; the answers come back as a column 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ def ask(table: PodTable, question: Callable[[facts.Pod], int]) -> Codes:
     example[kind_ids[bound]] = bound  # any pod of a kind stands for all
     answers = np.zeros(len(table.kinds), np.int8)
     for kind_id in np.flatnonzero(example != dtypes.ABSENT).tolist():
-        answers[kind_id] = question(replace(table.fact(int(example[kind_id]), ""), deleted_s=None))
+        answers[kind_id] = question(table.fact(int(example[kind_id]), "", timeless=True))
     codes = np.zeros(len(kind_ids), np.int8)
     codes[bound] = answers[kind_ids[bound]]
     return codes

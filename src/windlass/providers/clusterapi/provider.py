@@ -10,8 +10,9 @@ on */scale; get and update on machines.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from windlass import errors
@@ -52,18 +53,22 @@ class Provider:
         self._memory = Memory()
         self._sizes = Sizes()
         namespaces = discovery_spec.find_namespaces(self._config.specs)
-        self._infrastructure = Infrastructure(api, namespaces, on_change)
+        self._infrastructure = Infrastructure(api, namespaces, self._note)
         self._kinds: kinds.Kinds | None = None
         self._scaling: Scaling | None = None
         self._is_discovered = asyncio.Event()
         self._undiscovered = "not looked for yet"
+        self._observed: tuple[Sequence[facts.Node], base.Groups] | None = None
+        """What was found last, and of which nodes, while nothing is noted that could make it different."""
+        self._acting = 0
+        """Orders that are being carried out: what they have written may be different at any time."""
 
     # Staying informed
 
     async def run(self) -> None:
         """Follow everything until cancelled. No failure of the server ends this."""
         found = await self._discover()
-        self._kinds = kinds.follow(self._api, self._config, found, self._on_change, self._look_at)
+        self._kinds = kinds.follow(self._api, self._config, found, self._note, self._look_at)
         marks = Marks(self._api, found["machines"], self._keys.delete_machine)
         replicas = Replicas(self._api, self._sizes)
         self._scaling = Scaling(self._context, self._sizes, replicas, marks, self._memory)
@@ -113,6 +118,10 @@ class Provider:
         kind = groups.find_template_kind(one)
         if kind is not None and self._may_be_group(one):
             self._infrastructure.ask_for(kind)
+        self._note()
+
+    def _note(self) -> None:
+        self._observed = None
         self._on_change()
 
     def _may_be_group(self, one: scalable.Scalable) -> bool:
@@ -126,6 +135,8 @@ class Provider:
     def observe(self, nodes: Sequence[facts.Node]) -> base.Groups:
         if self._kinds is None:
             return base.Groups()
+        if self._observed is not None and self._observed[0] == nodes and not self._kinds.malformed:
+            return self._observed[1]
         self._forget()
         context, known = self._context(), Nodes(nodes, self._keys)
         found: list[facts.NodeGroup] = []
@@ -136,21 +147,38 @@ class Provider:
             if group is not None:
                 found.append(group)
         found.sort(key=lambda group: group.id)
-        return base.Groups(tuple(found), tuple(set_aside))
+        seen = base.Groups(tuple(found), tuple(set_aside))
+        # A complaint may come to say something else without any object being different.
+        self._observed = None if set_aside or self._acting else (list(nodes), seen)
+        return seen
 
     async def resize(self, order: plan.Resize) -> None:
-        await self._found_scaling().resize(order)
+        with self._act():
+            await self._found_scaling().resize(order)
 
     async def reduce_target(self, order: plan.ReduceTarget) -> None:
-        await self._found_scaling().reduce_target(order)
+        with self._act():
+            await self._found_scaling().reduce_target(order)
 
     async def delete_instances(self, order: plan.DeleteInstances) -> None:
-        await self._found_scaling().delete_instances(order)
+        with self._act():
+            await self._found_scaling().delete_instances(order)
 
     async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> None:
-        await self._found_scaling().delete_nodes(group, nodes)
+        with self._act():
+            await self._found_scaling().delete_nodes(group, nodes)
 
     # Inside
+
+    @contextlib.contextmanager
+    def _act(self) -> Iterator[None]:
+        """Nothing of what is observed meanwhile is kept."""
+        self._acting += 1
+        self._observed = None
+        try:
+            yield
+        finally:
+            self._acting -= 1
 
     def _found_scaling(self) -> Scaling:
         if self._scaling is None:
