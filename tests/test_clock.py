@@ -23,6 +23,22 @@ def test_hours_pass_without_waiting_and_in_order() -> None:
     assert virtual.now_s() == 8200.0
 
 
+def test_whoever_sleeps_until_a_time_gets_there_however_little_is_left() -> None:
+    virtual = clock.Virtual()
+
+    async def scenario() -> None:
+        for number in range(1, 500):
+            end_s = virtual.monotonic_s() + number / 7.0 + 1e4
+            await virtual.sleep(end_s - virtual.monotonic_s() - 1e-10)
+            turns = 0
+            while (left_s := end_s - virtual.monotonic_s()) > 0.0:
+                await virtual.sleep(left_s)
+                turns += 1
+                assert turns < 5
+
+    virtual.run(scenario())
+
+
 def test_timers_of_asyncio_follow_the_virtual_clock() -> None:
     virtual = clock.Virtual()
 

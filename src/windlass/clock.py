@@ -62,7 +62,14 @@ class Virtual:
         return self._elapsed_s
 
     async def sleep(self, seconds: float) -> None:
+        """At least so long.
+
+        asyncio wakes sleepers up to a billionth of a second early. Whoever then sleeps for the rest would do so for ever,
+        if time stood still meanwhile.
+        """
+        until_s = self._elapsed_s + max(seconds, 0.0)
         await asyncio.sleep(max(seconds, 0.0))
+        self._elapsed_s = max(self._elapsed_s, until_s)
 
     def set_wall(self, now_s: float) -> None:
         """Someone corrects the wall clock, forward or back. Nothing that waits notices."""
