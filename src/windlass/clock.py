@@ -64,8 +64,8 @@ class Virtual:
     async def sleep(self, seconds: float) -> None:
         """At least so long.
 
-        asyncio wakes sleepers up to a billionth of a second early. Whoever then sleeps for the rest would do so for ever,
-        if time stood still meanwhile.
+        asyncio wakes sleepers up to a billionth of a second early. Whoever then sleeps for the rest, while others have
+        something to do, would do so for ever if time stood still.
         """
         until_s = self._elapsed_s + max(seconds, 0.0)
         await asyncio.sleep(max(seconds, 0.0))
