@@ -24,6 +24,9 @@ from tests.e2e.gateway import Gateway
 from tests.e2e.harness import Live, write_kubeconfig
 from windlass import clock
 from windlass.controllers.lattice import act, autoscaler, names, settings
+from windlass.controllers.worker_pools import act as pools
+from windlass.controllers.worker_pools import applying, manifest
+from windlass.controllers.worker_pools.sizes import Limits
 from windlass.kube import access, client, managed_fields
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
@@ -60,8 +63,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         for path in sorted(CRDS.glob("*.yaml")):
             body = yaml.safe_load(path.read_text())
             found.api.add(body)
-            at = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{body['metadata']['name']}"
-            api.wait_for(at, lambda at=at: found.api.get(at), lambda crd: clusterapi.has_condition(crd, "Established"))
+            _wait_established(found, body["metadata"]["name"])
         for namespace, cluster in ((EKS, "work"), (LATTICE, "lat")):
             found.api.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
             clusterapi.add_cluster(found.api, found.kubeconfig, cluster, namespace)
@@ -71,6 +73,11 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
                 template = objects.machine_deployment(name, 0, namespace=namespace, node=labelled)[0]
                 found.api.add(template)
         yield found
+
+
+def _wait_established(bed: Bed, name: str) -> None:
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+    api.wait_for(name, lambda: bed.api.get(path), lambda found: clusterapi.has_condition(found, "Established"))
 
 
 @pytest.fixture(scope="module")
@@ -138,13 +145,14 @@ class Lattice:
 def _put(server: api.Api, path: str, version: str, kind: str, spec: Object) -> None:
     before = server.find(path)
     namespace, name = path.split("/")[5], path.split("/")[-1]
-    body = {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+    metadata = {"name": name, "namespace": namespace}
+    body = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
     if before is None:
         server.add(body)
         return
-    metadata = {**body["metadata"], "resourceVersion": before["metadata"]["resourceVersion"]}
+    metadata["resourceVersion"] = before["metadata"]["resourceVersion"]
     try:
-        server.call("PUT", path, {**body, "metadata": metadata})
+        server.call("PUT", path, body)
     except api.Refused as refused:
         if refused.code != 409:
             raise
@@ -279,7 +287,7 @@ def test_a_lattice_pool_is_toggled_in_both_directions_and_its_status_says_what_i
     wait_settled(bed, path, 1, limits=None)
     lattice.set(t={"replicas": 1, "min": 2, "max": 4})
     wait_settled(bed, path, 2, limits=("2", "4"))
-    wanted = {"desired_replicas": 2, "current_replicas": 2, "ready_replicas": 2, "autoscaling_enabled": True}
+    wanted: Object = {"desired_replicas": 2, "current_replicas": 2, "ready_replicas": 2, "autoscaling_enabled": True}
     wanted |= {
         "autoscaling_min": 2,
         "autoscaling_max": 4,
@@ -314,14 +322,13 @@ def test_the_autoscaler_moves_pools_from_1_to_10_to_2_and_no_operator_is_in_its_
         ),
     )
     shown = '{.status.conditions[?(@.type=="WorkersReady")].reason}', "{.spec.replicas}", "{.spec.replicas}"
+    began_s = time.monotonic()
     with contextlib.ExitStack() as stack:
         for kind, what, to in zip(kinds, shown, (reasons, *sizes), strict=True):
             stack.enter_context(_watching(bed, kind, what, to))
         stack.enter_context(_poked(bed, eks.path, lattice.path))
         stack.enter_context(_autoscaling(bed, tmp_path))
-        _pods(bed, EKS, 10), _pods(bed, LATTICE, 10)
-        for path in paths:
-            api.wait_for(f"10 of {path}", lambda path=path: _ready(bed, path), lambda seen: seen == (10, 10), 180.0)
+        _need(bed, 10, *paths)
         for path, operator_name in zip(paths, ("eks-a-controller", "lattice-operator"), strict=True):
             assert owners(bed, path, "spec", "replicas") == {("cluster-autoscaler", "Update", "scale")}
             for field in (
@@ -333,23 +340,49 @@ def test_the_autoscaler_moves_pools_from_1_to_10_to_2_and_no_operator_is_in_its_
         status = managed_fields.owners(bed.api.get(paths[1]), ("status", "readyReplicas"))
         assert {owner.subresource for owner in status} == {"status"}
         assert not {owner.manager for owner in status} & {"lattice-operator", "cluster-autoscaler"}
-        _pods(bed, EKS, 2), _pods(bed, LATTICE, 2)
-        for path in paths:
-            api.wait_for(f"2 of {path}", lambda path=path: _ready(bed, path), lambda seen: seen == (2, 2), 180.0)
+        _need(bed, 2, *paths)
         time.sleep(2.0)  # they go on looking, and change nothing
         assert [_ready(bed, path) for path in paths] == [(2, 2), (2, 2)]
+    assert reasons.read_text().count("\n") > 20, "they were kept busy"
     told = set(reasons.read_text().split())
     assert told <= {"OutdatedInformation"}, told
+    assert _written(gateway, began_s, "/machinedeployments/") == [], "no operator wrote a pool"
     for to in sizes:
         seen = [int(line) for line in to.read_text().split()]
         top = seen.index(10)
         assert seen[:top] == sorted(seen[:top]), seen
         assert seen[top:] == sorted(seen[top:], reverse=True), seen
         assert (seen[0], seen[-1]) == (1, 2)
+    asyncio.run(_apply_again(bed, paths[0]))
     since_s = time.monotonic()
     time.sleep(12.0)
-    written = [call for call in gateway.since(since_s) if call.method not in ("GET", "HEAD")]
-    assert written == [], "a quiet system writes nothing"
+    assert _written(gateway, since_s) == [], "a quiet system writes nothing"
+
+
+def _written(gateway: Gateway, since_s: float, where: str = "") -> list[str]:
+    calls = [call for call in gateway.since(since_s) if call.method not in ("GET", "HEAD") and where in call.path]
+    return [f"{call.method} {call.path}" for call in calls]
+
+
+async def _apply_again(bed: Bed, path: str) -> None:
+    """The operator's own apply, once more, although there is nothing to write: the server changes nothing."""
+    before = bed.api.get(path)
+    wanted = manifest.Wanted(
+        "cluster.x-k8s.io/v1beta2",
+        EKS,
+        before["metadata"]["name"],
+        "work",
+        manifest.read_machine(templates("scaled")),
+        Limits(1, 10),
+    )
+    async with access.find(clock.Real(), str(bed.kubeconfig)).connect() as carrier:
+        found = client.Client(carrier, clock.Real(), client.Settings(qps=0))
+        hands = pools.Hands(found, wanted.api_version, "eks-a-controller")
+        outcome = await hands.carry_out([applying.Apply(wanted.name, manifest.spell(wanted, None))], EKS)
+    assert outcome == pools.Outcome()
+    after = bed.api.get(path)
+    assert after["metadata"]["managedFields"] == before["metadata"]["managedFields"]
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
 @contextlib.contextmanager
@@ -438,6 +471,16 @@ def _pods(bed: Bed, namespace: str, count: int) -> None:
     spec = {"replicas": count, "selector": {"matchLabels": {"app": name}}}
     template = {"metadata": {"labels": {"app": name}}, "spec": pod}
     bed.api.add(objects.made("apps/v1", "ReplicaSet", name, "default", {**spec, "template": template}))
+
+
+def _need(bed: Bed, count: int, *paths: str) -> None:
+    """Have pods for so many nodes of each pool, and wait until the pools have them."""
+    for namespace in (EKS, LATTICE):
+        _pods(bed, namespace, count)
+    wanted = [(count, count)] * len(paths)
+    api.wait_for(
+        f"{count} nodes each", lambda: [_ready(bed, path) for path in paths], lambda seen: seen == wanted, 180.0
+    )
 
 
 def _ready(bed: Bed, path: str) -> tuple[int, int]:

@@ -1,0 +1,257 @@
+"""The EKS Anywhere controller on the embedded server, in virtual time."""
+
+from typing import Any
+
+import pytest
+
+from tests.controllers.worker_pools import world
+from tests.controllers.worker_pools.world import EKS, TEMPLATES, World, in_virtual_time, owners
+from windlass import clock
+from windlass.controllers import controller, eks_anywhere
+from windlass.controllers.eks_anywhere.settings import Settings
+from windlass.kube import errors, transport
+
+NS = "eksa-system"
+MD = "prod-a"
+Json = dict[str, Any]
+
+
+def make(site: controller.Site) -> controller.Controller:
+    return eks_anywhere.make(site, Settings())
+
+
+def group(name: str = "a", count: int | None = None, limits: tuple[int, int] | None = None) -> Json:
+    made = {"name": name, **TEMPLATES, **({} if count is None else {"count": count})}
+    return (
+        made
+        if limits is None
+        else {**made, "autoscalingConfiguration": dict(zip(("minCount", "maxCount"), limits, strict=True))}
+    )
+
+
+async def put(scene: World, *groups: Json) -> None:
+    await scene.put(EKS, "prod", "default", {"workerNodeGroupConfigurations": list(groups)})
+
+
+async def conditions(scene: World) -> dict[str, Json]:
+    found = await scene.api.get(EKS, "prod", "default")
+    return {each["type"]: each for each in found["status"]["conditions"]}
+
+
+@in_virtual_time
+async def test_a_static_group_gets_what_it_asks_for_and_the_cluster_is_ready_when_it_has_it(scene: World) -> None:
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group(count=3))
+        assert await scene.size(MD, NS) == (3, False)
+        assert (await conditions(scene))["WorkersReady"]["reason"] == "OutdatedInformation"
+        await scene.catch_up()
+        assert (await conditions(scene))["Ready"]["status"] == "True"
+        await scene.scale(MD, NS, 5)
+        assert await scene.size(MD, NS) == (3, False)
+        status = (await scene.api.get(EKS, "prod", "default"))["status"]
+        assert (status["observedGeneration"], status["reconciledGeneration"]) == (1, 1)
+
+
+@in_virtual_time
+async def test_an_autoscaled_group_begins_with_its_minimum_and_keeps_what_the_autoscaler_makes_of_it(
+    scene: World,
+) -> None:
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group(count=77, limits=(2, 9)))
+        assert await scene.size(MD, NS) == (2, True)
+        await scene.scale(MD, NS, 7)
+        await scene.catch_up()
+        assert owners(await scene.deployment(MD, NS), "spec", "replicas") == {"cluster-autoscaler"}
+        await put(scene, group(count=1, limits=(2, 9)))
+        await scene.settle(3600.0)
+        assert await scene.size(MD, NS) == (7, True)
+        assert (await conditions(scene))["WorkersReady"]["status"] == "True"
+
+
+@in_virtual_time
+async def test_groups_are_toggled_without_losing_their_size(scene: World) -> None:
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group(limits=(2, 9)))
+        await scene.scale(MD, NS, 7)
+        await put(scene, group(count=4))
+        assert await scene.size(MD, NS) == (4, False)
+        assert owners(await scene.deployment(MD, NS), "spec", "replicas") >= {"eks-a-controller"}
+        for count, kept in ((4, 4), (12, 9), (1, 2)):
+            await put(scene, group(count=count))
+            assert await scene.size(MD, NS) == (count, False)
+            await put(scene, group(count=count, limits=(2, 9)))
+            assert await scene.size(MD, NS) == (kept, True)
+            assert owners(await scene.deployment(MD, NS), "spec", "replicas") == {"eks-a-controller-handover"}
+
+
+@in_virtual_time
+async def test_a_quiet_system_writes_nothing(scene: World) -> None:
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group(count=3), group("b", limits=(1, 5)))
+        await scene.catch_up()
+        await scene.scale("prod-b", NS, 4)
+        await scene.catch_up()
+        scene.written.writes.clear()
+        before = scene.server.version
+        await scene.settle(7200.0)
+        assert scene.written.writes == []
+        assert scene.server.version == before
+    async with scene.controlled(make):  # a new leader finds nothing to do either
+        await scene.settle(60.0)
+        assert scene.written.writes == []
+
+
+@in_virtual_time
+async def test_an_unready_cluster_is_looked_at_every_10_s_and_nothing_is_written_meanwhile(scene: World) -> None:
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group(count=3))
+        passes = "windlass_controller_reconcile_total", {"controller": "eks_anywhere", "result": "success"}
+        scene.written.writes.clear()
+        before = scene.registry.get_sample_value(*passes) or 0.0
+        await scene.settle(100.0)
+        assert (scene.registry.get_sample_value(*passes) or 0.0) - before == 10.0
+        assert scene.written.writes == []
+
+
+@in_virtual_time
+async def test_a_scale_between_looking_and_handing_over_is_not_lost(scene: World) -> None:
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group(count=3))
+        await scene.catch_up()
+
+    class Racing:
+        """Someone scales just before replicas are handed over."""
+
+        def __init__(self, carrier: transport.Transport) -> None:
+            self._carrier, self.raced = carrier, 0
+
+        async def send(self, request: transport.Request) -> transport.Response:
+            if ("fieldManager", "eks-a-controller-handover") in request.query and not self.raced:
+                self.raced += 1
+                await scene.autoscaler.scale(scene.deployments, MD, 6, NS)
+            return await self._carrier.send(request)
+
+    await put(scene, group(count=3, limits=(2, 9)))
+    async with scene.controlled(make, Racing):
+        await scene.settle(10.0)
+        assert await scene.size(MD, NS) == (6, True)
+        assert owners(await scene.deployment(MD, NS), "spec", "replicas") == {"cluster-autoscaler"}
+
+
+@in_virtual_time
+async def test_a_refused_group_does_not_keep_the_others_back_and_is_tried_again(scene: World) -> None:
+    await scene.set(NS, "prod")
+
+    class Refusing:
+        """One MachineDeployment cannot be written."""
+
+        refuses = True
+
+        def __init__(self, carrier: transport.Transport) -> None:
+            self._carrier = carrier
+
+        async def send(self, request: transport.Request) -> transport.Response:
+            if self.refuses and request.method == "PATCH" and request.path.endswith("machinedeployments/prod-a"):
+                raise errors.ConnectFailed(request.call, "no")
+            return await self._carrier.send(request)
+
+    async with scene.controlled(make, Refusing):
+        await put(scene, group(count=1), group("b", count=1))
+        assert await scene.deployment(MD, NS) is None
+        assert await scene.size("prod-b", NS) == (1, False)
+        status = (await scene.api.get(EKS, "prod", "default"))["status"]
+        assert "reconciledGeneration" not in status
+        Refusing.refuses = False
+        await scene.settle(600.0)
+        assert await scene.size(MD, NS) == (1, False)
+        assert (await scene.api.get(EKS, "prod", "default"))["status"]["reconciledGeneration"] == 1
+
+
+@in_virtual_time
+async def test_groups_that_go_take_their_machine_deployments_with_them_and_others_stay(scene: World) -> None:
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group(count=1), group("b", count=1))
+        own = {"name": "prod-own", "namespace": NS, "labels": {"cluster.x-k8s.io/cluster-name": "prod"}}
+        await scene.api.create(scene.deployments, {"metadata": own, "spec": {"clusterName": "prod", "replicas": 1}})
+        await put(scene, group(count=1))
+        assert await scene.deployment("prod-b", NS) is None
+        assert await scene.deployment("prod-own", NS) is not None
+
+
+@in_virtual_time
+async def test_a_bad_group_leaves_what_was_there_and_says_why(scene: World) -> None:
+    """The definition's rules refuse such a group; where they are not in force the controller does."""
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group(limits=(2, 9)))
+        await scene.scale(MD, NS, 5)
+        await scene.catch_up()
+        for bad in (group(limits=(9, 2)), group(limits=(-1, 2)), group(count=-3)):
+            await put(scene, bad)
+            assert await scene.size(MD, NS) == (5, True)
+            assert (await scene.api.get(EKS, "prod", "default"))["status"]["failureReason"] == "ClusterInvalid"
+        await put(scene, group(limits=(2, 9)))
+        assert "failureReason" not in (await scene.api.get(EKS, "prod", "default"))["status"]
+
+
+@in_virtual_time
+async def test_a_kubeadm_control_plane_is_looked_at_where_the_cluster_names_one(scene: World) -> None:
+    await scene.set(NS, "prod")
+    reference = {"spec": {"controlPlaneRef": {"kind": "KubeadmControlPlane", "name": "prod"}}}
+    await scene.api.merge_patch(scene.clusters, "prod", reference, NS)
+    planes = scene.clusters.at("controlplane.cluster.x-k8s.io/v1beta2")
+    planes = type(planes)(planes.api_version, "kubeadmcontrolplanes", "KubeadmControlPlane", True, dict)
+    async with scene.controlled(make):
+        await put(scene, group(count=0))
+        await scene.catch_up()
+        found = await conditions(scene)
+        assert found["ControlPlaneInitialized"]["reason"] == "ControlPlaneInitializationInProgress"
+        assert found["WorkersReady"]["reason"] == "ControlPlaneNotInitialized"
+        assert found["DefaultCNIConfigured"]["reason"] == "ControlPlaneNotReady"
+        await scene.api.create(planes, {"metadata": {"name": "prod", "namespace": NS}, "spec": {}})
+        counts = {"replicas": 1, "readyReplicas": 1, "upToDateReplicas": 1, "observedGeneration": 1}
+        status = {**counts, "conditions": [{"type": "Available", "status": "True"}]}
+        await scene.api.merge_patch(planes, "prod", {"status": status}, NS, subresource="status")
+        await scene.settle(12.0)
+        found = await conditions(scene)
+        assert {kind: each["status"] for kind, each in found.items()} == dict.fromkeys(
+            ("Ready", "ControlPlaneInitialized", "ControlPlaneReady", "WorkersReady"), "True"
+        )
+
+
+@in_virtual_time
+async def test_without_a_cluster_of_cluster_api_nothing_is_made(scene: World) -> None:
+    await scene.set(NS, "other")
+    async with scene.controlled(make):
+        await put(scene, group(count=1))
+        assert await scene.deployment(MD, NS) is None
+        await scene.api.create(scene.clusters, {"metadata": {"name": "prod", "namespace": NS}, "spec": {}})
+        await scene.settle()
+        assert await scene.size(MD, NS) == (1, False)
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+def test_either_version_of_cluster_api_serves(version: str) -> None:
+    time = clock.Virtual(world.NOW_S)
+
+    async def play() -> None:
+        scene = World(time, version)
+        await scene.set(NS, "prod")
+        async with scene.controlled(make):
+            await put(scene, group(count=2), group("b", limits=(1, 5)))
+            await scene.catch_up()
+            assert (await conditions(scene))["Ready"]["status"] == "True"
+            reference = (await scene.deployment(MD, NS) or {})["spec"]["template"]["spec"]["infrastructureRef"]
+            assert ("apiVersion" in reference) == (version == "v1beta1")
+            scene.written.writes.clear()
+            await scene.settle(3600.0)
+            assert scene.written.writes == []
+
+    time.run(play())

@@ -1,0 +1,154 @@
+"""The Lattice controller on the embedded server, in virtual time."""
+
+from typing import Any
+
+from tests.controllers.worker_pools.world import LATTICE, TEMPLATES, World, in_virtual_time, owners
+from windlass.controllers import controller, lattice
+from windlass.controllers.lattice.settings import Settings
+from windlass.controllers.worker_pools import annotations
+from windlass.kube import prepare, resources
+
+NS = "capi-system"
+MD = "my-pool-general"
+Json = dict[str, Any]
+
+
+def make(site: controller.Site) -> controller.Controller:
+    """Without an autoscaler: the embedded server has no RBAC."""
+    return lattice.make(site, Settings(deploys_autoscaler=False))
+
+
+async def put(scene: World, **pool: int) -> None:
+    pools = {"general": {**TEMPLATES, **pool}}
+    await scene.put(LATTICE, "my", NS, {"nodes": {"worker_pools": pools}})
+
+
+async def status(scene: World) -> Json:
+    found: Json = (await scene.api.get(LATTICE, "my", NS))["status"]["worker_pools"]["general"]
+    return found
+
+
+async def events(scene: World, reason: str) -> list[Json]:
+    found = (await scene.api.list(resources.EVENTS.untyped(), prepare.Selection(NS))).items
+    return [event for event in found if event["reason"] == reason]
+
+
+@in_virtual_time
+async def test_a_pool_lives_through_every_row_of_the_matrix(scene: World) -> None:
+    await scene.set(NS, "my")
+    async with scene.controlled(make):
+        await put(scene, replicas=3)
+        assert await scene.size(MD, NS) == (3, False)
+        await scene.scale(MD, NS, 5)
+        assert await scene.size(MD, NS) == (3, False)
+        await put(scene, replicas=3, min=1, max=10)
+        assert await scene.size(MD, NS) == (3, True)
+        await scene.scale(MD, NS, 7)
+        await scene.settle(3600.0)
+        assert await scene.size(MD, NS) == (7, True)
+        await put(scene, replicas=3, min=2, max=5)
+        assert await scene.size(MD, NS) == (7, True)
+        await put(scene, replicas=3)
+        assert await scene.size(MD, NS) == (3, False)
+        await put(scene)
+        assert await scene.size(MD, NS) == (0, False)
+
+
+@in_virtual_time
+async def test_a_new_autoscaled_pool_begins_where_it_should_and_fields_belong_to_whom_they_should(scene: World) -> None:
+    await scene.set(NS, "my")
+    async with scene.controlled(make):
+        await put(scene, replicas=15, min=1, max=10)
+        assert await scene.size(MD, NS) == (15, True)
+        assert owners(await scene.deployment(MD, NS), "spec", "replicas") == {"lattice-operator-handover"}
+        await scene.scale(MD, NS, 4)
+        await scene.catch_up()
+        found = await scene.deployment(MD, NS)
+        assert owners(found, "spec", "replicas") == {"cluster-autoscaler"}
+        for name in (annotations.MIN_SIZE, annotations.MAX_SIZE):
+            assert owners(found, "metadata", "annotations", name) == {"lattice-operator"}
+        assert owners(found, "spec", "template", "spec", "clusterName") == {"lattice-operator"}
+        assert owners(found, "status", "replicas") == {"client"}
+
+
+@in_virtual_time
+async def test_ignored_replicas_are_told_once_and_stay_in_the_status(scene: World) -> None:
+    await scene.set(NS, "my")
+    told = "pool 'general': replicas (100) ignored, autoscaler will manage within [1, 10]"
+    async with scene.controlled(make):
+        await put(scene, replicas=100, min=1, max=10)
+        await scene.scale(MD, NS, 4)
+        await scene.catch_up()
+        await scene.settle(900.0)
+    async with scene.controlled(make):  # another leader does not tell it again
+        await scene.settle(900.0)
+        (event,) = await events(scene, "ReplicasIgnored")
+        assert (event["type"], event["action"], event["message"]) == ("Warning", "Reconciling", told)
+        assert event["involvedObject"]["name"] == "my"
+        assert await status(scene) == {
+            "desired_replicas": 4,
+            "current_replicas": 4,
+            "ready_replicas": 4,
+            "autoscaling_enabled": True,
+            "autoscaling_min": 1,
+            "autoscaling_max": 10,
+            "message": told,
+        }
+        await put(scene, min=1, max=10)
+        assert "message" not in await status(scene)
+
+
+@in_virtual_time
+async def test_a_quiet_system_writes_nothing(scene: World) -> None:
+    await scene.set(NS, "my")
+    async with scene.controlled(make):
+        await put(scene, replicas=100, min=1, max=10)
+        await scene.scale(MD, NS, 4)
+        await scene.catch_up()
+        await scene.settle(60.0)
+        scene.written.writes.clear()
+        before = scene.server.version
+        await scene.settle(3000.0)
+        assert scene.written.writes == []
+        assert scene.server.version == before
+
+
+@in_virtual_time
+async def test_scaling_to_nothing_and_back_is_left_to_the_autoscaler(scene: World) -> None:
+    """A scale to 0 leaves nobody who owns replicas."""
+    await scene.set(NS, "my")
+    async with scene.controlled(make):
+        await put(scene, min=1, max=10)
+        await scene.scale(MD, NS, 0)
+        assert await scene.size(MD, NS) == (0, True)
+        await scene.scale(MD, NS, 6)
+        assert await scene.size(MD, NS) == (6, True)
+        assert owners(await scene.deployment(MD, NS), "spec", "replicas") == {"cluster-autoscaler"}
+
+
+@in_virtual_time
+async def test_a_bad_pool_leaves_what_was_there_and_says_why(scene: World) -> None:
+    """The definition's rules refuse such a pool; where they are not in force the controller does."""
+    await scene.set(NS, "my")
+    async with scene.controlled(make):
+        await put(scene, min=1, max=10)
+        await scene.scale(MD, NS, 6)
+        for bad, told in (
+            ({"min": 1}, "min and max must both be set or both unset"),
+            ({"min": 5, "max": 2}, "min (5) cannot exceed max (2)"),
+            ({"min": 0, "max": 2}, "scale-from-zero not supported (min must be >= 1)"),
+        ):
+            await put(scene, **bad)
+            assert (await status(scene))["message"] == f"pool 'general': {told}"
+            assert await scene.size(MD, NS) == (6, True)
+        assert len(await events(scene, "PoolInvalid")) == 3
+
+
+@in_virtual_time
+async def test_pools_that_leave_the_spec_are_left_running(scene: World) -> None:
+    await scene.set(NS, "my")
+    async with scene.controlled(make):
+        await put(scene, replicas=3)
+        await scene.put(LATTICE, "my", NS, {"nodes": {"worker_pools": {}}})
+        assert await scene.size(MD, NS) == (3, False)
+        assert (await scene.api.get(LATTICE, "my", NS))["status"].get("worker_pools", {}) == {}
