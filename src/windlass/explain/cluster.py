@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.engine import facts, plan, readiness
+from windlass.engine import plan, readiness
 from windlass.explain import groups, look, nodes, pods, steps, verdicts
 from windlass.explain.drains import DrainAccount
 from windlass.explain.groups import GroupAccount
@@ -106,9 +106,9 @@ def _describe_waiting(at: look.Look, rows: list[int]) -> list[Waiting]:
         for row in rows:
             pod, shape = at.snapshot.pods.fact(row, ""), int(at.snapshot.pods.shape_ids[row])
 
-            def judge(pod: facts.Pod = pod, shape: int = shape) -> Sequence[verdicts.GroupVerdict]:
+            def judge(row: int = row, shape: int = shape) -> Sequence[verdicts.GroupVerdict]:
                 if shape not in judged:
-                    judged[shape] = tuple(verdicts.judge(at, scene, pod))
+                    judged[shape] = verdicts.judge(at, scene, row)
                 return judged[shape]
 
             standing = pods.find_standing(at, scene, row, pod, judge)

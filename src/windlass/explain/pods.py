@@ -112,7 +112,7 @@ def describe(at: look.Look, row: int) -> PodAccount:
         group = at.seen.group_of_nodes().get(pod.node_name)
         return replace(told, group=group.id if group else "")
     with at.scene() as scene:
-        judged = tuple(verdicts.judge(at, scene, pod))
+        judged = verdicts.judge(at, scene, row)
         standing = find_standing(at, scene, row, pod, lambda: judged)
     proposal = find_proposal(at, row)
     return replace(

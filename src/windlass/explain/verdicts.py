@@ -7,7 +7,7 @@ them, of the same snapshot, but to the end: every filter and everything that hol
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from windlass.engine import facts
+from windlass.engine import dtypes, facts
 from windlass.engine.scale_up import proposing
 from windlass.engine.scale_up.templates import GroupTemplate
 from windlass.engine.settings import Settings
@@ -56,8 +56,18 @@ class GroupVerdict:
         return self.fits and self.may_grow
 
 
-def judge(at: look.Look, scene: look.Scene, pod: facts.Pod) -> Iterator[GroupVerdict]:
-    """What each group says to the pod, in the groups' order."""
+def judge(at: look.Look, scene: look.Scene, row: int) -> tuple[GroupVerdict, ...]:
+    """What each group says to a pod that waits, in the groups' order. It is taken off its place, if it has one."""
+    scene.snapshot.fork()
+    if int(scene.snapshot.pods.node_rows[row]) != dtypes.ABSENT:
+        scene.snapshot.lift(row)
+    try:
+        return tuple(_judge(at, scene, scene.snapshot.pods.fact(row, "")))
+    finally:
+        scene.snapshot.revert()
+
+
+def _judge(at: look.Look, scene: look.Scene, pod: facts.Pod) -> Iterator[GroupVerdict]:
     snapshot, config = scene.snapshot, at.settings.filters
     tracker = look.track_quotas(at, scene)
     for group in scene.groups.all:
