@@ -19,8 +19,13 @@ $(READY): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: $(READY) ## try it: which pending pods of an example cluster fit where, and why not
-	@$(BIN)/windlass fit examples/cluster.yaml
+run: $(READY) ## try it: a day of 300 nodes and 5,000 pods in a minute or two, with the real autoscaler in it
+	@$(BIN)/windlass simulate day --report report.html; code=$$?; \
+	printf '%s\n' '' 'Open report.html in a browser: every decision is on its timeline, with the reason.' 'Try next:' \
+		'  $(BIN)/windlass simulate                   the other stories' \
+		'  $(BIN)/windlass simulate zone-outage --compare "--expander=least-nodes"' \
+		'  $(BIN)/windlass fit examples/cluster.yaml  which pods fit where, and why the others do not'; \
+	exit $$code
 
 test: check ## everything that must hold: lint, types, room contracts, tests, recorded verdicts
 	@$(BIN)/python -m testbed build --if-possible

@@ -20,6 +20,7 @@ NAMES = (
     "apiserver",
     "machinepool",
     "reaction",
+    "simulate",
 )
 """One module each (with underscores for dashes), with `run() -> dict`."""
 
