@@ -8,9 +8,9 @@ from windlass.engine import deviations, settings
 from windlass.errors import InvalidInput
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "spec" / "flags.tsv"
-BEYOND_THE_PEER = {"behavior", "dry-run", "memory-config-map", "seed", "shadow", "shadow-window"} | {
-    flag.name for flag in flags.FLAGS.values() if flag.group == "deviations"
-}
+BEYOND_THE_PEER = {
+    "behavior", "dry-run", "memory-config-map", "record", "record-limit", "seed", "shadow", "shadow-window",
+} | {flag.name for flag in flags.FLAGS.values() if flag.group == "deviations"}  # fmt: skip
 ABSENT = {"(none)", "(empty)"}
 
 
@@ -182,3 +182,14 @@ def test_every_deviation_is_explained() -> None:
     for flag in flags.FLAGS.values():
         if flag.group == "deviations":
             assert f"`--{flag.name}" in explained
+
+
+def test_flags_change_settings_that_are_there_and_leave_the_others() -> None:
+    chosen = flags.read_flags({"scan-interval": "7s", "expander": "price"})
+    changed = flags.change(chosen, {"expander": "least-waste,random"})
+    assert changed.scale_up.expander == ("least-waste", "random")
+    assert changed.scale_down.scan_interval_s == 7.0
+    assert flags.change(chosen, {}) == chosen
+    assert flags.change(chosen, {"behavior": "cluster-autoscaler"}).deviations == deviations.NONE
+    with pytest.raises(InvalidInput, match="--address: found it among settings of a decision"):
+        flags.change(chosen, {"address": ":1"})

@@ -48,3 +48,9 @@ def test_who_changes_nothing_takes_no_lease(mode: str) -> None:
 def test_errors_name_the_flag() -> None:
     with pytest.raises(InvalidInput, match="--max-inactivity: found '10', expected a duration"):
         flags.read_wiring({"max-inactivity": "10"})
+
+
+def test_a_recording_has_a_limit_that_is_worth_a_file() -> None:
+    assert flags.read_wiring({"record": "file", "record-limit": "7"}).recording == wiring.Recording("file", 7)
+    with pytest.raises(InvalidInput, match="--record-limit: found '0', expected a whole number, 1 or more"):
+        flags.read_wiring({"record-limit": "0"})
