@@ -146,6 +146,19 @@ def samples() -> Iterator[tuple[str, list[str]]]:
     yield "windlass status", list(tell_cluster.tell(cluster.describe(at)))
 
 
-if __name__ == "__main__":
+def block(command: str, lines: list[str]) -> str:
+    """A sample as the page shows it."""
+    return "\n".join(("```console", f"$ {command}", *lines, "```", ""))
+
+
+def rewrite(page: str) -> str:
+    """The page with every sample as it is printed now; each is found by its command."""
     for command, lines in samples():
-        print(f"$ {command}", *lines, "", sep="\n")
+        before, found, rest = page.partition(f"```console\n$ {command}\n")
+        if found:
+            page = before + block(command, lines) + rest.partition("```\n")[2]
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rewrite(PAGE.read_text()))

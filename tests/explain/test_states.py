@@ -1,0 +1,175 @@
+"""Where pods, nodes and groups stand, one situation each."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.engine.decide import builders
+from tests.engine.decide.builders import NOW_S
+from tests.explain import samples
+from windlass.engine import facts, memory
+from windlass.engine.health import Memory as HealthMemory
+from windlass.engine.requests import Requests, ScaleUp
+from windlass.engine.settings import Settings
+from windlass.explain import groups, look, nodes, pods, questions
+from windlass.explain.groups import Source
+from windlass.explain.nodes import NodeState
+from windlass.explain.pods import PodState
+from windlass.explain.questions import About, Question
+from windlass.explain.telling import nodes as tell_nodes
+from windlass.explain.telling import pods as tell_pods
+
+SMALL = builders.nodes("a", 1, cpu=1000)
+FULL = builders.running("full", "a-0", 1000)
+
+
+def take(
+    found: Sequence[facts.Pod],
+    settings: Settings | None = None,
+    remembered: memory.Memory | None = None,
+    group: facts.NodeGroup | None = None,
+) -> look.Look:
+    made = group or builders.group("a", SMALL, template=builders.node("t", 1000, provider_id=""))
+    seen = builders.observe([made], SMALL, found)
+    return look.take(seen, remembered or memory.Memory(), settings or Settings(), NOW_S)
+
+
+def describe(pod: facts.Pod, *others: facts.Pod, **more: Any) -> pods.PodAccount:
+    at = take([*others, pod], **more)
+    return pods.describe(at, at.snapshot.pods.rows[pod.uid])
+
+
+def text(account: pods.PodAccount) -> str:
+    return "\n".join(tell_pods.tell(account))
+
+
+@pytest.mark.parametrize(
+    ("pod", "state", "said"),
+    [
+        (builders.running("p", "a-0"), PodState.SCHEDULED, "it is on a-0, a node of a"),
+        (builders.pending("p", deleted_s=NOW_S), PodState.TERMINATING, "being deleted"),
+        (builders.pending("p", unschedulable_since_s=None, is_gated=True), PodState.GATED, "scheduling gates"),
+        (builders.pending("p", unschedulable_since_s=None), PodState.NOT_JUDGED, "default-scheduler, has not said"),
+        (builders.pending("p", nominated_node="a-0"), PodState.PREEMPTING, "leave a-0"),
+        (builders.pending("p", spec={"priority": -50}), PodState.EXPENDABLE, "-50, is below -10"),
+        (builders.pending("p", 100), PodState.HAS_ROOM, "room for it on a-0"),
+    ],
+)
+def test_a_pod_that_no_node_is_added_for_is_told_why(pod: facts.Pod, state: PodState, said: str) -> None:
+    account = describe(pod)
+    assert account.state is state
+    assert said in text(account)
+
+
+@pytest.mark.parametrize(
+    ("pod", "settings", "state", "said"),
+    [
+        (builders.pending("p", owner=builders.AGENT), {}, PodState.DAEMONSET, "belongs to a DaemonSet"),
+        (builders.pending("p", scale_up_delay_s=90.0), {}, PodState.TOO_YOUNG, "in 30s"),
+        (builders.pending("p"), {"limits": {"max_nodes_total": 1}}, PodState.MAX_NODES, "1 (--max-nodes-total)"),
+        (builders.pending("p", age_s=0.1), {}, PodState.MORE_TO_COME, "more may"),
+        (
+            builders.pending("p"),
+            {"pods": {"allowed_scheduler_names": ("x",)}},
+            PodState.OTHER_SCHEDULER,
+            "is not one of",
+        ),
+        (builders.pending("p"), {}, PodState.HELPED, "a 1 → 2 nodes"),
+        (builders.pending("p", 5000), {}, PodState.NOWHERE, "cpu: 5 asked, 1 free on an empty node"),
+    ],
+)
+def test_a_pod_that_no_node_has_room_for_is_told_what_is_done(
+    pod: facts.Pod, settings: dict[str, dict[str, Any]], state: PodState, said: str
+) -> None:
+    chosen = Settings()
+    for part, changes in settings.items():
+        chosen = builders.choose(chosen, part, **changes)
+    account = describe(pod, FULL, settings=chosen)
+    assert account.state is state
+    assert said in text(account)
+
+
+def test_a_pod_waits_for_a_node_that_is_on_its_way() -> None:
+    under_way = Requests({"a": ScaleUp(1, NOW_S - 60, NOW_S - 60, NOW_S + 840)})
+    durable = memory.Durable(loop=1, health=HealthMemory(under_way))
+    group = builders.group("a", SMALL, target=2, template=builders.node("t", 1000, provider_id=""))
+    account = describe(builders.pending("p", 900), FULL, remembered=memory.Memory(durable), group=group)
+    assert (account.state, account.group, account.until_s) == (PodState.UPCOMING, "a", NOW_S + 840)
+    assert "A node of a that is on its way has room for it" in text(account)
+
+
+def test_a_group_that_is_full_is_told_to_have_one_more_node() -> None:
+    group = builders.group("a", SMALL, max_size=1, template=builders.node("t", 1000, provider_id=""))
+    account = describe(builders.pending("p", 900), FULL, group=group)
+    assert account.state is PodState.HELD
+    assert "let the group have 2 nodes" in text(account)
+
+
+def test_waiting_for_a_backoff_to_end_is_enough() -> None:
+    at = samples.take()
+    row = at.find_pod("shop", "report")
+    assert row is not None
+    spot = next(one for one in pods.describe(at, row).groups if one.group == "spot")
+    (wait,) = spot.remedies
+    for now_s, helps in ((wait.at_s, False), (wait.at_s + 0.001, True)):
+        later = look.take(at.seen, at.memory, at.settings, now_s)
+        assert next(one for one in pods.describe(later, row).groups if one.group == "spot").helps is helps
+
+
+# ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_node_whose_pod_finds_no_place_names_the_pod_and_why() -> None:
+    members = builders.nodes("a", 2, cpu=1000)
+    on = [builders.running("p", "a-0", 400), builders.running("q", "a-1", 900)]
+    at = look.take(builders.observe([builders.group("a", members)], members, on), memory.Memory(), Settings(), NOW_S)
+    account = nodes.describe(at, "a-0")
+    assert (account.state, account.reason) == (NodeState.NEEDED, "NoPlaceToMovePods")
+    assert account.homeless is not None
+    assert account.homeless.reasons == (("Insufficient cpu", 1),)
+    assert "default/p finds no place on the 1 other node:" in list(tell_nodes.tell(account))
+
+
+def test_a_node_of_no_group_and_a_node_of_a_group_at_its_minimum_are_told_so() -> None:
+    members = builders.nodes("a", 1)
+    alone = builders.node("alone")
+    found = builders.observe([builders.group("a", members, min_size=1)], [*members, alone])
+    at = look.take(found, memory.Memory(), Settings(), NOW_S)
+    assert nodes.describe(at, "alone").state is NodeState.NOT_AUTOSCALED
+    kept = nodes.describe(at, "a-0")
+    assert kept.state is NodeState.NO_CANDIDATE
+    assert "is one of 1 nodes of its group, which keeps at least 1" in kept.why
+
+
+def test_an_unneeded_node_tells_since_when_and_until_when() -> None:
+    members = builders.nodes("a", 3)
+    seen = builders.observe([builders.group("a", members)], members)
+    first = look.take(seen, memory.Memory(), Settings(), NOW_S)
+    at = look.take(seen, first.decision.memory, Settings(), NOW_S + 60)
+    account = nodes.describe(at, "a-1")
+    assert (account.state, account.since_s, account.until_s) == (NodeState.UNNEEDED, NOW_S, NOW_S + 600)
+    assert account.reason == "NotUnneededLongEnough"
+
+
+# ── Groups ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_group_tells_where_its_template_is_from() -> None:
+    at = samples.take()
+    assert groups.describe(at, "zone-b").template.source is Source.NODE
+    assert groups.describe(at, "zone-b").template.example == "zone-b-0"
+    assert groups.describe(at, "spot").template.source is Source.PROVIDER
+    nothing = replace(builders.group("a"), template=None)
+    empty = look.take(builders.observe([nothing]), memory.Memory(), Settings(), NOW_S)
+    assert groups.describe(empty, "a").template.source is Source.NOWHERE
+
+
+def test_what_does_not_exist_is_answered_with_names_like_it() -> None:
+    at = samples.take()
+    assert str(questions.answer(Question(About.POD, "report", "default"), at)) == (
+        "there is no pod default/report; there is shop/report"
+    )
+    assert str(questions.answer(Question(About.NODE, "zone-a-9"), at)).startswith("there is no node zone-a-9; there is")
+    assert str(questions.answer(Question(About.GROUP, "spott"), at)) == "there is no group spott; there is spot"
