@@ -93,7 +93,7 @@ def operator(bed: Bed, gateway: Gateway, tmp_path_factory: pytest.TempPathFactor
     directory = tmp_path_factory.mktemp("operator")
     kubeconfig = write_kubeconfig(directory / "kubeconfig", bed.kubeconfig, gateway.port)
     flags = ["--kubeconfig", str(kubeconfig), "--controllers", "eks_anywhere,lattice", "--metrics-address", ""]
-    flags += ["--no-leader-elect", "--no-lattice-deploy-autoscaler"]
+    flags += ["--no-leader-elect", "--lattice-autoscaler-image", "windlass:test"]
     log = directory / "log"
     with log.open("w") as lines:
         command = [sys.executable, "-m", "windlass.cli", "operator", *flags]
@@ -449,12 +449,17 @@ def _autoscaling(bed: Bed, directory: Path) -> Iterator[None]:
 
 
 async def _deploy(bed: Bed, chosen: settings.Settings) -> None:
-    """Twice: the second time there is nothing to write."""
+    """The operator has done so already; what someone changes is put right."""
+    path = f"/apis/apps/v1/namespaces/{names.SYSTEM_NAMESPACE}/deployments/{names.AUTOSCALER}"
+    before = api.wait_for("the operator runs an autoscaler", lambda: bed.api.find(path))
+    assert before is not None
     async with access.find(clock.Real(), str(bed.kubeconfig)).connect() as carrier:
         deploying = act.Deploying(client.Client(carrier, clock.Real(), client.Settings(qps=0)), chosen)
         assert await deploying.carry_out() == []
-        path = f"/apis/apps/v1/namespaces/{names.SYSTEM_NAMESPACE}/deployments/{names.AUTOSCALER}"
-        bed.api.merge(path, {"spec": {"replicas": 0}})  # there is no such image here
+        assert bed.api.get(path)["metadata"]["generation"] == before["metadata"]["generation"], (
+            "nothing is written twice"
+        )
+        bed.api.merge(path, {"spec": {"replicas": 0}})
         assert await deploying.carry_out() == []
         assert bed.api.get(path)["spec"]["replicas"] == 1, "what someone changed is put right"
 

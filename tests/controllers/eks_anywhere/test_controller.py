@@ -237,6 +237,21 @@ async def test_without_a_cluster_of_cluster_api_nothing_is_made(scene: World) ->
         assert await scene.size(MD, NS) == (1, False)
 
 
+@in_virtual_time
+async def test_of_two_clusters_of_one_name_the_older_has_its_groups_and_the_other_says_so(scene: World) -> None:
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group(count=1))
+        await scene.put(EKS, "prod", NS, {"workerNodeGroupConfigurations": [group(count=5)]})
+        assert await scene.size(MD, NS) == (1, False)
+        other = (await scene.api.get(EKS, "prod", NS))["status"]
+        assert other["failureMessage"] == "Cluster default/prod has the same name, and is older"
+        await scene.api.delete(EKS, "prod", "default")
+        await scene.settle()
+        assert await scene.size(MD, NS) == (5, False)
+        assert "failureMessage" not in (await scene.api.get(EKS, "prod", NS))["status"]
+
+
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 def test_either_version_of_cluster_api_serves(version: str) -> None:
     time = clock.Virtual(world.NOW_S)

@@ -174,3 +174,9 @@ def test_a_template_that_is_not_named_is_said_to_be_missing(
     with pytest.raises(manifest.Incomplete) as incomplete:
         manifest.spell(manifest.Wanted(version, "ns", "md", "c", machine), 1)
     assert str(incomplete.value) == message
+
+
+def test_a_name_that_is_no_label_is_said_to_be_too_long() -> None:
+    name = "a" * 64
+    with pytest.raises(manifest.Incomplete, match="found 64 characters, expected 63 at most"):
+        manifest.spell(wanted(name), 1)

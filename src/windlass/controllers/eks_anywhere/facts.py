@@ -100,5 +100,7 @@ class Seen:
     is_initialized_by_other: bool = False
     """Does Cluster API say that a control plane which is no KubeadmControlPlane is up?"""
     etcd: Etcd | None = None
+    rival: str = ""
+    """An older Cluster of the same name, elsewhere, whose the MachineDeployments are."""
     machine_deployments: tuple[MachineDeployment, ...] = ()
     """All that carry the cluster's name."""

@@ -28,7 +28,11 @@ class Watches:
         self.following = following.Following(queue)
         follow = self.following.follow
         self._own = follow(
-            site.api, CLUSTERS_OF_EKS, _own_key, prepare.Selection(site.namespace), {"name": lambda each: [_name(each)]}
+            site.api,
+            CLUSTERS_OF_EKS,
+            lambda each: [*_own_key(each), *self._keys(_name(each))],
+            prepare.Selection(site.namespace),
+            {"name": lambda each: [_name(each)]},
         )
         within = prepare.Selection(settings.namespace)
         self._capi = follow(site.api, CLUSTERS.at(api_version).untyped(), lambda each: self._keys(_name(each)), within)
@@ -67,6 +71,7 @@ class Watches:
             None if control_plane is None else observe.read_control_plane(control_plane),
             capi is not None and observe.is_initialized(capi),
             None if etcd is None else observe.read_etcd(etcd),
+            self._rival(cluster),
             tuple(machine_deployments.read(each) for each in sorted(found, key=_name)),
         )
 
@@ -86,6 +91,11 @@ class Watches:
             )
         return self._others[resource.kind]
 
+    def _rival(self, cluster: facts.Cluster) -> str:
+        """All MachineDeployments are in one namespace: of Clusters of one name the oldest has them."""
+        (oldest,) = _own_key(min(self._own.store.find("name", cluster.name), key=_age))
+        return "" if oldest == f"{cluster.namespace}/{cluster.name}" else oldest
+
     def _keys(self, name: str) -> list[str]:
         return [_own_key(each)[0] for each in self._own.store.find("name", name)]
 
@@ -97,6 +107,10 @@ def _name(body: Json) -> str:
 
 def _own_key(body: Json) -> list[str]:
     return [f"{body['metadata'].get('namespace') or ''}/{_name(body)}"]
+
+
+def _age(body: Json) -> tuple[str, str]:
+    return body["metadata"].get("creationTimestamp") or "", body["metadata"].get("namespace") or ""
 
 
 def _cluster_names(body: Json) -> list[str]:

@@ -4,9 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from windlass.controllers import controller
 from windlass.controllers.worker_pools import applying
 from windlass.kube import client, errors, prepare
 from windlass.kube.resources import MACHINE_DEPLOYMENTS, Resource
+
+
+class AlreadyThere(controller.NotYet):
+    """What was to be made is there, and was not known to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +41,7 @@ class Hands:
         for step in steps:
             try:
                 await self._do(step, namespace)
-            except errors.NotFound:
-                is_outdated = True
-            except errors.Conflict:
+            except (AlreadyThere, errors.NotFound, errors.Conflict):
                 is_outdated = True
             except errors.KubeError as error:
                 failures.append(f"MachineDeployment {step.name}: {error}")
@@ -51,9 +54,21 @@ class Hands:
             return
         if step.handover is not None:
             await self._hand_over(step, step.handover, namespace)
-        if step.body is not None:
-            metadata = {**step.body["metadata"], **({"uid": step.uid} if step.uid else {})}
+        if step.body is None:
+            return
+        if step.uid:
+            metadata = {**step.body["metadata"], "uid": step.uid}
             await self._first.apply(self._resource, {**step.body, "metadata": metadata}, force=True)
+        elif await self._is_new(step, namespace):
+            await self._first.apply(self._resource, step.body)
+
+    async def _is_new(self, step: applying.Apply, namespace: str) -> bool:
+        """Whether it is still not there. What a new pool begins with is no size for one that has lived."""
+        try:
+            found = await self._first.get(self._resource, step.name, namespace)
+        except errors.NotFound:
+            return True
+        raise AlreadyThere(f"MachineDeployment {namespace}/{step.name}: {found['metadata'].get('uid')}")
 
     async def _hand_over(self, step: applying.Apply, handover: applying.Handover, namespace: str) -> None:
         """Only of the object that was looked at: the autoscaler may have moved it since."""

@@ -15,6 +15,7 @@ from windlass.controllers.worker_pools.sizes import Limits
 Json = dict[str, Any]
 
 V1BETA1 = f"{machine_deployments.GROUP}/v1beta1"
+_LABEL_CHARACTERS = 63
 
 
 class Incomplete(errors.WindlassError):
@@ -53,6 +54,9 @@ def read_machine(given: Mapping[str, Any], version: str = "") -> Machine:
 
 def spell(wanted: Wanted, replicas: int | None) -> Json:
     """What is applied. Replicas of None are left out. `Incomplete` if a reference is missing or lacks something."""
+    if len(wanted.name) > _LABEL_CHARACTERS:
+        found, most = len(wanted.name), _LABEL_CHARACTERS
+        raise Incomplete(f"MachineDeployment {wanted.name}: found {found} characters, expected {most} at most")
     own = {
         machine_deployments.CLUSTER_NAME_LABEL: wanted.cluster,
         machine_deployments.DEPLOYMENT_NAME_LABEL: wanted.name,

@@ -13,7 +13,7 @@ NO_CLUSTER_S = 5.0
 
 def decide(seen: facts.Seen, now_s: float) -> Plan:
     """The groups are brought into shape; what is said of the workers is said of what is there now."""
-    steps, troubles = _plan_groups(seen) if seen.has_capi_cluster else ((), _complain(seen.cluster))
+    steps, troubles = _plan(seen)
     judged = _judge(seen, troubles)
     cluster = seen.cluster
     status = facts.Status(
@@ -35,6 +35,13 @@ def _judge(seen: facts.Seen, troubles: dict[str, str]) -> list[facts.Condition]:
     cni = control_plane.judge_cni(ready, before.get(names.DEFAULT_CNI_CONFIGURED))
     found = [each for each in (initialized, ready, working, cni) if each is not None]
     return [*found, conditions.sum_up(found)]
+
+
+def _plan(seen: facts.Seen) -> tuple[tuple[applying.Step, ...], dict[str, str]]:
+    """Steps, and what is wrong, by the group that it is wrong with."""
+    if seen.rival:
+        return (), {"": f"Cluster {seen.rival} has the same name, and is older"}
+    return _plan_groups(seen) if seen.has_capi_cluster else ((), _complain(seen.cluster))
 
 
 def _plan_groups(seen: facts.Seen) -> tuple[tuple[applying.Step, ...], dict[str, str]]:
