@@ -13,10 +13,11 @@ from tests.autoscaler.recording import recorded
 from windlass import errors
 from windlass.autoscaler.dry_run import DryRun
 from windlass.autoscaler.recording import files, journal, reading, recorder, replay
-from windlass.engine import memory, plan
+from windlass.engine import facts, memory, plan
 from windlass.engine.decide import Decision, decide
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
+from windlass.selectors import LabelSelector, Operator, Requirement
 
 
 def record(path: Path, limit_bytes: int = recorded.PLENTY) -> None:
@@ -92,6 +93,28 @@ def test_a_recorded_autoscaler_does_what_one_that_is_not_recorded_does(tmp_path:
         return ended[0]
 
     assert run(True) == run(False)
+
+
+def test_questions_that_others_ask_of_the_snapshot_change_no_replay(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        snapshot = journal.Journal()
+        kept = recorder.Recorder(snapshot, tmp_path / "file", recorded.PLENTY)
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling(snapshot, recorder=kept):
+            await cluster.clock.sleep(1.0)
+            for number in range(3):
+                term = facts.PodAffinityTerm(
+                    facts.HOSTNAME, LabelSelector((Requirement(f"k{number}", Operator.EXISTS),))
+                )
+                snapshot.shape_of(facts.Pod("default", "imagined", spec=facts.PodSpec(anti_affinity=(term,))))
+                cluster.add_pod(f"p{number}", "3", labels={f"k{number}": "v", f"k{number + 1}": "w"})
+                await cluster.clock.sleep(15.0)
+        kept.close()
+
+    play(scenario)
+    assert recorded.differences(tmp_path / "file") == []
+    assert recorded.count(tmp_path / "file", lambda turn: bool(turn.step.recorded.plan)) > 1
 
 
 def test_a_dry_run_is_decided_again_as_it_was(tmp_path: Path) -> None:

@@ -14,8 +14,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from windlass.engine import shapes
+
 _ATOMS = frozenset({str, int, bool, bytes, type(None)})
 _BYTES = 12
+_NUMBERS: Mapping[type[Any], frozenset[str]] = {shapes.Shape: frozenset({"id", "profile_id"})}
+"""Fields that say when something was met for the first time, not what it is."""
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -75,7 +79,8 @@ _WAYS: dict[type[Any], Callable[[Any], Any]] = {}
 
 
 def _take(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    names = [field.name for field in dataclasses.fields(kind) if field.init]
+    passed_over = _NUMBERS.get(kind, frozenset())
+    names = [field.name for field in dataclasses.fields(kind) if field.init and field.name not in passed_over]
     if len(names) > 1:
         return operator.attrgetter(*names)
     return lambda value: tuple(getattr(value, name) for name in names)

@@ -91,6 +91,7 @@ class Recording:
             self._maker.learn(frame["specs"], frame["kinds"])
         for change in frame.get("changes", ()):
             self._maker.make(change)
+        self._seen.snapshot.show_labels(set(frame.get("visible", ())))
         self._seen = self._look(frame.get("seen", {}))
         names = [name for name in ("story", "drains", "remembered") if name in frame]
         self._digests |= {name: frame[name] for name in names}

@@ -38,6 +38,7 @@ class Recorder:
         self._writer: files.Writer | None = files.Writer(path, limit_bytes)
         self._specs: changes.Specs = {}
         self._kinds = 0
+        self._visible: set[str] = set()
         self._settings: Settings | None = None
         self._seen = Observation(snapshot)
         self._given = self._result = Memory()
@@ -96,16 +97,18 @@ class Recorder:
             }
         )
         self._kinds = len(self._snapshot.pods.kinds)
+        self._visible = set(self._snapshot.shapes.visible)
 
     # A step
 
     def _note(self, what: str, seen: Observation, memory: Memory, now_s: float, take: Callable[[], Done]) -> Done:
+        shown = self._snapshot.shapes.visible - self._visible
         try:
             done = take()
         except Exception as error:
-            self._guard(self._write_step, what, seen, memory, now_s, None, repr(error))
+            self._guard(self._write_step, what, seen, memory, now_s, shown, None, repr(error))
             raise
-        self._guard(self._write_step, what, seen, memory, now_s, done)
+        self._guard(self._write_step, what, seen, memory, now_s, shown, done)
         return done
 
     def _write_step(
@@ -114,12 +117,15 @@ class Recorder:
         seen: Observation,
         memory: Memory,
         now_s: float,
+        shown: set[str],
         done: Decision | Advanced | None,
         error: str = "",
     ) -> None:
         assert self._writer is not None
         step: dict[str, Any] = {"of": what, "at_s": now_s, **self._find_changes(), **self._find_seen(seen)}
         step |= self._find_memory(memory)
+        if shown:
+            step["visible"] = sorted(shown)
         if done is None:
             step["error"] = error
         else:
@@ -127,6 +133,8 @@ class Recorder:
         self._writer.append(step)
         self._given, self._result = memory, memory if done is None else done.memory
         self._seen = seen
+        if len(self._visible) != len(self._snapshot.shapes.visible):
+            self._visible = set(self._snapshot.shapes.visible)
 
     def _find_changes(self) -> values.Plain:
         noted = self._snapshot.notes.take()
