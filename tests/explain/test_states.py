@@ -140,7 +140,7 @@ def test_a_node_of_no_group_and_a_node_of_a_group_at_its_minimum_are_told_so() -
     assert nodes.describe(at, "alone").state is NodeState.NOT_AUTOSCALED
     kept = nodes.describe(at, "a-0")
     assert kept.state is NodeState.NO_CANDIDATE
-    assert "is one of 1 nodes of its group, which keeps at least 1" in kept.why
+    assert "belongs to a group of 1, which keeps at least 1" in kept.why
 
 
 def test_an_unneeded_node_tells_since_when_and_until_when() -> None:

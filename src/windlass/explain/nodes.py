@@ -149,7 +149,7 @@ def _no_candidate(told: NodeAccount, why: str, until_s: float | None = None) -> 
 def _find_exclusion(at: look.Look, node: facts.Node, group: facts.NodeGroup) -> tuple[str, float | None]:
     """Why nobody asks whether the node is needed."""
     if group.target_size <= group.min_size:
-        return f"is one of {group.target_size} nodes of its group, which keeps at least {group.min_size}", None
+        return f"belongs to a group of {group.target_size}, which keeps at least {group.min_size}", None
     if group.is_rolling_out:
         return "belongs to a group whose nodes are being replaced: nobody could say which of them would go", None
     if not group.can_choose:

@@ -7,7 +7,7 @@ them, of the same snapshot, but to the end: every filter and everything that hol
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from windlass.engine import dtypes, facts
+from windlass.engine import dtypes, facts, pod_traits
 from windlass.engine.scale_up import proposing
 from windlass.engine.scale_up.templates import GroupTemplate
 from windlass.engine.settings import Settings
@@ -46,6 +46,8 @@ class GroupVerdict:
     """Those remedies would do. If not, something stands in the way that none of them changes."""
     free: Mapping[str, int] = field(default_factory=dict)
     """What is free on a new node, of what the pod asks for; in each resource's own unit."""
+    starts_with: str = ""
+    """Whose pods a new node starts with: DaemonSets, static pods, or both."""
 
     @property
     def may_grow(self) -> bool:
@@ -97,6 +99,7 @@ def _judge(at: look.Look, scene: look.Scene, pod: facts.Pod) -> Iterator[GroupVe
             (*(changes or ()), *(one for one in ends if one is not None)),
             changes is not None and None not in ends,
             free,
+            _name_own_pods(template),
         )
 
 
@@ -106,6 +109,11 @@ def place_template(snapshot: Snapshot, template: GroupTemplate) -> int:
     for pod in template.pods:
         snapshot.place(snapshot.shape_of(pod), row)
     return row
+
+
+def _name_own_pods(template: GroupTemplate) -> str:
+    kinds = dict.fromkeys("DaemonSets" if pod_traits.is_daemonset(pod) else "static pods" for pod in template.pods)
+    return " and ".join(sorted(kinds))
 
 
 def _find_free(snapshot: Snapshot, pod: facts.Pod, row: int) -> dict[str, int]:

@@ -88,7 +88,7 @@ def _tell_template(template: TemplateAccount, tones: Tones) -> Iterator[str]:
         (f"  {resource}", total, _say_taken(template, resource), _say_left(template, resource))
         for resource, total in spelled.items()
     ]
-    yield from words.table(("  RESOURCE", "ALLOCATABLE", "DAEMONSETS", "FREE"), rows, tones)
+    yield from words.table(("  RESOURCE", "ALLOCATABLE", "ITS OWN PODS", "FREE"), rows, tones)
     if template.pods:
         yield f"  it starts with {words.list_up(template.pods)}"
     for taint in template.taints:

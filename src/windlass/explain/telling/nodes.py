@@ -36,7 +36,11 @@ def tell(node: NodeAccount, tones: Tones = PLAIN) -> Iterator[str]:
 
 
 def _introduce(node: NodeAccount) -> str:
-    group = f"group {node.group}, {node.size} nodes, at least {node.min_size}" if node.group else "in no group"
+    group = (
+        f"group {node.group}, {words.count(node.size, 'node')}, at least {node.min_size}"
+        if node.group
+        else "in no group"
+    )
     ready = "ready" if node.is_ready else "not ready"
     return f"{group} · {ready} · {words.lasting(node.at_s - node.created_s)} old"
 

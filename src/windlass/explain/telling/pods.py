@@ -30,7 +30,7 @@ def _introduce(pod: PodAccount) -> str:
     if pod.owner:
         alike = f", one of {pod.alike} alike" if pod.alike > 1 else ""
         parts.append(f"{pod.owner}{alike}")
-    if pod.priority is not None:
+    if pod.priority:
         parts.append(f"priority {pod.priority}")
     if pod.state not in _SETTLED:
         parts.append(f"waiting for {words.lasting(pod.at_s - pod.created_s)}")

@@ -11,21 +11,21 @@ from windlass.explain.telling import words
 from windlass.explain.verdicts import GroupVerdict, Hold
 
 
-def say_shortage(short: Shortage) -> str:
+def say_shortage(short: Shortage, starts_with: str) -> str:
     """`cpu: 4 asked, 3900m free on an empty node, after 100m of DaemonSets`."""
     if short.resource == facts.PODS:
         return f"pods: a new node takes {short.allocatable}, and starts with {short.taken}"
     asked = f"{short.resource}: {amounts.shorten(short.resource, short.requested, up=True)} asked"
     if short.allocatable == 0:
         return f"{asked}, its nodes have none"
-    after = f", after {amounts.shorten(short.resource, short.taken, up=True)} of DaemonSets" if short.taken else ""
+    after = f", after {amounts.shorten(short.resource, short.taken, up=True)} of {starts_with}" if short.taken else ""
     return f"{asked}, {amounts.shorten(short.resource, short.free)} free on an empty node{after}"
 
 
-def say_obstacle(obstacle: Obstacle) -> Iterator[str]:
+def say_obstacle(obstacle: Obstacle, starts_with: str) -> Iterator[str]:
     """What one filter says, with what decided; each resource that is short on a line of its own."""
     if obstacle.shortages:
-        yield from (say_shortage(short) for short in obstacle.shortages)
+        yield from (say_shortage(short, starts_with) for short in obstacle.shortages)
         return
     said = ", ".join(obstacle.reasons)
     yield f"{said}: {obstacle.detail}" if obstacle.detail else said
@@ -44,7 +44,7 @@ def say_hold(hold: Hold, verdict: GroupVerdict, now_s: float) -> str:
 def say_verdict(verdict: GroupVerdict, now_s: float) -> Iterator[str]:
     """Why not, one line each; nothing where the group would help."""
     for obstacle in verdict.obstacles:
-        yield from say_obstacle(obstacle)
+        yield from say_obstacle(obstacle, verdict.starts_with)
     yield from (f"cannot grow: {say_hold(hold, verdict, now_s)}" for hold in verdict.holds)
 
 
