@@ -78,6 +78,7 @@ class Autoscaler:
         time: clock.Clock,
         *,
         frequent: bool = True,
+        patient: bool = False,
         think: Think[Decision] = in_thread,
         bystander: Bystander | None = None,
         may_act: Callable[[], bool] = lambda: True,
@@ -89,6 +90,8 @@ class Autoscaler:
         self._world, self._actor, self._reporter, self._keeper = world, does, reporter, keeper
         self._settings, self._clock = settings, time
         self._frequent, self._think, self._bystander, self._may_act = frequent, think, bystander, may_act
+        self._patient = patient
+        """Loops that would decide nothing new are left out: where nobody looks at health or metrics."""
         self._stopwatch = timing.Stopwatch(time)
         self._choose = decide if recorder is None else recorder.decide
         self._advance = advance if recorder is None else recorder.advance
@@ -102,6 +105,7 @@ class Autoscaler:
 
     def note(self, kind: str) -> None:
         """Something of this kind changed."""
+        self.loop.stir()
         if kind == UNSCHEDULABLE and self._frequent:
             self._rhythm.note_pod()
             self.loop.wake()
@@ -236,6 +240,8 @@ class Autoscaler:
 
     def _go_on(self, decision: Decision, outcome: Outcome) -> None:
         """Look again at once where something was done or refused, and when time will have changed something."""
+        if self._patient:
+            self.loop.pass_over(self._clock.monotonic_s() + decision.quiet_until_s - self._clock.now_s())
         if not self._frequent:
             return
         of_groups = (plan.Resize, plan.DeleteInstances, plan.ReduceTarget)
@@ -267,6 +273,7 @@ class Autoscaler:
             advanced = self._advance(seen, self.memory, self._settings, now_s)
             account = self._reporter.before_acting(seen, advanced, now_s)
             self.memory = advanced.memory
+            self.loop.stir()
             if advanced.plan:
                 self._check_may_act()
                 await self._keeper.write(self.memory.durable)

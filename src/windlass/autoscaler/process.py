@@ -8,6 +8,7 @@ import contextlib
 import gc
 import logging
 import os
+import random
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,8 @@ from windlass.providers import clusterapi
 from windlass.providers.clusterapi import config as clusterapi_config
 from windlass.runtime import health, leader_election, serving
 
+_SIMULATED_WATCH_S = 86400.0
+"""No watch on a server in the same process breaks off unheard; renewing it often would be most of a quiet day."""
 _log = logging.getLogger(__name__)
 
 
@@ -89,8 +92,12 @@ class Process:
         found: clusterapi.Config,
         time: clock.Clock,
         think: Think[Decision] = in_thread,
+        chance: random.Random | None = None,
     ) -> None:
-        self._servers, self._wiring, self._clock = servers, wiring, time
+        """`chance` makes it one of a simulation: what clients leave to chance is drawn from it, and loops and watches
+        that nobody would miss are left out.
+        """
+        self._servers, self._wiring, self._clock, self._chance = servers, wiring, time, chance
         self._snapshots = endpoints.Snapshots() if wiring.reporting.debugging_snapshot_enabled else None
         self.reporter = report.Reporter(
             self._client(servers.workload), chosen, wiring.objects, wiring.reporting, wiring.mode, self._snapshots
@@ -115,6 +122,7 @@ class Process:
             chosen,
             time,
             frequent=wiring.loop.frequent_loops_enabled,
+            patient=chance is not None,
             bystander=self._shadow or (dry_run.DryRun() if wiring.mode.dry_run else None),
             may_act=self._may_act,
             think=think,
@@ -169,7 +177,9 @@ class Process:
             qps=max(chosen.kube_client_qps, 0.0),
             burst=chosen.kube_client_burst,
         )
-        return client.Client(server, self._clock, settings)
+        if self._chance is not None:
+            settings = replace(settings, watch_s=_SIMULATED_WATCH_S, silence_s=2 * _SIMULATED_WATCH_S)
+        return client.Client(server, self._clock, settings, self._chance)
 
     def _stand(self) -> leader_election.Election:
         chosen = self._wiring.leader_election

@@ -49,6 +49,10 @@ class Settings:
     """Objects asked for at once; a list of more is read in pages."""
     timeout_s: float = 30.0
     """Time for one call. A watch has its own."""
+    watch_s: float = 300.0
+    """A watch ends after this long or up to twice as long, so that not all end at once."""
+    silence_s: float = 150.0
+    """A watch that says nothing for this long is given up: servers send a bookmark every minute."""
     patience: retry.Policy = field(default_factory=retry.Policy)
 
 

@@ -34,7 +34,8 @@ class Informer(Generic[T]):
     ) -> None:
         self.resource = resource
         self._client = api
-        self._reflector = reflector.Reflector(resource, sink, api.rng, selection, settings)
+        chosen = settings or reflector.Settings(watch_s=api.settings.watch_s, silence_s=api.settings.silence_s)
+        self._reflector = reflector.Reflector(resource, sink, api.rng, selection, chosen)
         self._synced = asyncio.Event()
 
     @property

@@ -3,14 +3,22 @@
 A turn begins `period_s` after the one before it began, or at once if that took longer. A turn that fails is logged and
 counted; the next one comes all the same. What a turn saw of the world may be minutes old when it ends, so turns never
 overlap.
+
+Whoever knows that the next turns would change nothing may have them passed over (`pass_over`); when something happens
+after all (`stir`), the next turn begins when it would have begun anyway.
 """
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 
 from windlass import clock
 
+_LONGEST_S = 86400.0
+"""Nobody sleeps for longer at a time: event loops do not like endless timers."""
+_SAME = 1e-9
+"""Of a period: two moments that are no further apart are one."""
 _log = logging.getLogger(__name__)
 
 Turn = Callable[[], Awaitable[object]]
@@ -34,23 +42,53 @@ class Loop:
         self._period_s = period_s
         self._clock = time
         self._woken = asyncio.Event()
+        self._stirred = asyncio.Event()
+        """Something happened since the last turn began."""
+        self._passed_until_s = -math.inf
 
     def wake(self) -> None:
         """Begin the next turn now; if one is under way, right after it."""
         self._woken.set()
+        self._stirred.set()
+
+    def pass_over(self, until_s: float) -> None:
+        """Turns that would begin before this, by the monotonic clock, are not taken unless something stirs."""
+        self._passed_until_s = until_s
+
+    def stir(self) -> None:
+        """Something is different from what the last turn saw: no turn is passed over any more."""
+        self._stirred.set()
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             self._woken.clear()
-            self.begun_at_s = self._clock.monotonic_s()
-            self.first_at_s = self.begun_at_s if self.first_at_s is None else self.first_at_s
+            self._stirred.clear()
+            self._passed_until_s = -math.inf
+            begun_s = self.begun_at_s = self._clock.monotonic_s()
+            self.first_at_s = begun_s if self.first_at_s is None else self.first_at_s
             await self._take_turn()
-            rest_s = self.begun_at_s + self._period_s - self._clock.monotonic_s()
+            due_s = begun_s + self._period_s
+            if self._passed_until_s > due_s:
+                due_s = await self._pass(begun_s)
+            rest_s = due_s - self._clock.monotonic_s()
             if rest_s > 0.0 and not self._woken.is_set():
-                await self._rest(rest_s)
+                await self._rest(rest_s, self._woken)
             else:
                 await self._clock.sleep(0.0)
+
+    async def _pass(self, begun_s: float) -> float:
+        """Let turns pass, until the last of these or until something stirs. When the next one is due."""
+        end_s = self._due_s(begun_s, self._passed_until_s)
+        while not self._stirred.is_set() and (left_s := end_s - self._clock.monotonic_s()) > 0.0:
+            await self._rest(min(left_s, _LONGEST_S), self._stirred)
+        return self._due_s(begun_s, self._clock.monotonic_s())
+
+    def _due_s(self, begun_s: float, not_before_s: float) -> float:
+        """When the first turn begins that may, whole periods after the last one."""
+        if math.isinf(not_before_s):
+            return not_before_s
+        return begun_s + max(math.ceil((not_before_s - begun_s) / self._period_s - _SAME), 1) * self._period_s
 
     async def _take_turn(self) -> None:
         self.turns += 1
@@ -63,8 +101,8 @@ class Loop:
             self.failures = 0
             self.succeeded_at_s = self._clock.monotonic_s()
 
-    async def _rest(self, seconds: float) -> None:
+    async def _rest(self, seconds: float, until: asyncio.Event) -> None:
         try:
-            await clock.within(self._clock, seconds, self._woken.wait())
+            await clock.within(self._clock, seconds, until.wait())
         except TimeoutError:
             return

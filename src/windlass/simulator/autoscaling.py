@@ -1,6 +1,7 @@
 """The real autoscaler as a player: the same process as live, on the story's API server, by its clock."""
 
 import asyncio
+import random
 from collections.abc import Callable
 
 from windlass.autoscaler import flags, process
@@ -23,7 +24,8 @@ async def play(simulation: Simulation, hear: Hear = lambda decision: None) -> No
     given = {name: [_spell(value)] for name, value in simulation.scenario.flags.items()}
     servers = process.Servers(simulation.transport, simulation.transport)
     chosen, wiring = flags.read_flags(given), flags.read_wiring({**_PRESET, **given, **_SIMULATED})
-    playing = process.Process(servers, chosen, wiring, config.read((), {}), simulation.clock, _heard(hear))
+    chance = random.Random(simulation.scenario.seed)
+    playing = process.Process(servers, chosen, wiring, config.read((), {}), simulation.clock, _heard(hear), chance)
     async with asyncio.TaskGroup() as together:
         together.create_task(playing.world.run())
         together.create_task(playing.provider.run())

@@ -81,7 +81,8 @@ def count_decision(decision: decide.Decision, known: Known) -> Iterator[Count]:
 def _fail(reason: str, nodes: int, group: facts.NodeGroup | None) -> Iterator[Count]:
     gpu = describe_gpu(group.template, group) if group is not None and group.template is not None else ("", "")
     yield Count(f"{PEER}failed_scale_ups_total", (reason, *gpu, ""))
-    yield Count(f"{PEER}failed_node_creations_total", (reason,), nodes)
+    # Where others took more away meanwhile than was asked for here, no node failed to come; counters never go down.
+    yield Count(f"{PEER}failed_node_creations_total", (reason,), max(nodes, 0))
     if gpu[1]:
         yield Count(f"{PEER}failed_gpu_scale_ups_total", (reason, *gpu))
 

@@ -25,12 +25,17 @@ from windlass.simulator.world.stateful_sets import StatefulSets
 
 Json = dict[str, Any]
 
+_BOOKMARK_EVERY_S = 21600.0
+"""Watches in the same process are never lost, so nobody need be told often that they are not."""
+
 
 class World:
     """A cluster that breathes. Whoever wants to meet it talks to `transport`, by `clock`."""
 
     def __init__(self, clock_: clock.Virtual, node_groups: Iterable[groups.Group], seed: int) -> None:
-        settings = core.Settings(disabled_controllers=frozenset({"disruption"}), seed=seed)
+        settings = core.Settings(
+            disabled_controllers=frozenset({"disruption"}), seed=seed, bookmark_every_s=_BOOKMARK_EVERY_S
+        )
         self.clock = clock_
         self.server = server.Server(clock_, settings)
         for definition in definitions.every():
