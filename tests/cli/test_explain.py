@@ -3,9 +3,10 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import pytest
 from aiohttp import web
@@ -19,6 +20,7 @@ from windlass.autoscaler import explaining
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
+from windlass.explain import choices, look, pods
 from windlass.runtime import serving
 
 T = TypeVar("T")
@@ -27,12 +29,16 @@ T = TypeVar("T")
 class Night:
     """Answers about the cluster of the sample page."""
 
+    past: ClassVar[Mapping[str, choices.Past]] = {}
+
     async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
         at = samples.take()
         return question(at.seen, at.memory, at.settings, at.now_s)
 
 
 class Standby:
+    past: ClassVar[Mapping[str, choices.Past]] = {}
+
     async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
         raise errors.WindlassError("it has decided nothing yet")
 
@@ -129,6 +135,26 @@ def test_a_recording_is_asked_as_it_was_then(tmp_path: Path) -> None:
     assert (first.code, last.code) == (0, 0)
     assert first.out != last.out
     assert windlass("status", "--recording", path, "--at", "soon").code == 2
+
+
+def test_a_pod_that_waits_for_a_node_is_told_why_that_node_was_asked_for() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling() as running:
+            cluster.add_pod("p", "4")
+            cluster.add_pod("q", "4")
+            while cluster.provider.groups["a"].size == 1:
+                await cluster.clock.sleep(0.1)
+            await cluster.clock.sleep(1.0)
+            at = replace(await running.ask(look.take), past=running.past)
+        row = next(row for row in at.snapshot.waiting() if pods.describe(at, row).state is pods.PodState.UPCOMING)
+        told = pods.describe(at, row)
+        assert told.choice is not None
+        assert (told.choice.winner, told.group) == ("a", "a")
+        assert told.chosen_s is not None
+
+    play(scenario)
 
 
 def test_an_autoscaler_can_be_asked_between_two_loops_once_it_has_decided() -> None:

@@ -11,7 +11,7 @@ something calls for it. `advance` moves nodes that are on their way out, as soon
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar, cast
 
@@ -29,6 +29,7 @@ from windlass.engine.draining import resuming
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
+from windlass.explain import choices
 from windlass.kube import errors as kube_errors
 from windlass.runtime.loop import Loop
 
@@ -86,6 +87,8 @@ class Autoscaler:
     ) -> None:
         self.memory = Memory()
         self.decision: Decision | None = None
+        self.past: Mapping[str, choices.Past] = {}
+        """Why groups grew the last time, for those who ask."""
         self.loop = Loop("autoscaler", self._take_turn, settings.scale_down.scan_interval_s, time)
         self._world, self._actor, self._reporter, self._keeper = world, does, reporter, keeper
         self._settings, self._clock = settings, time
@@ -231,6 +234,7 @@ class Autoscaler:
 
     def _conclude(self, memory: Memory, decision: Decision) -> None:
         self.memory, self.decision = memory, decision
+        self.past = choices.keep(self.past, decision.story)
         if memory.durable.drains:
             self._drains_changed.set()
 

@@ -5,7 +5,8 @@
 JSON, or text with ?output=text. Whoever does not lead has no memory to answer from, and says so (503).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from aiohttp import web
@@ -14,7 +15,7 @@ from windlass import errors
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
-from windlass.explain import document, look, questions
+from windlass.explain import choices, document, look, questions
 from windlass.explain.questions import About, Question
 
 T = TypeVar("T")
@@ -33,6 +34,10 @@ _PATHS = {
 class Answering(Protocol):
     """Someone who decides, and can be asked between two decisions."""
 
+    @property
+    def past(self) -> Mapping[str, choices.Past]:
+        """Why groups grew the last time."""
+
     async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
         """WindlassError if there is nothing to answer from."""
 
@@ -48,13 +53,17 @@ def add_routes(app: web.Application, asked: Answering) -> None:
         app.router.add_get(path, _make_handler(about, asked))
 
 
+def _look(asked: Answering, moment: tuple[Observation, Memory, Settings, float]) -> look.Look:
+    return replace(look.take(*moment), past=asked.past)
+
+
 def _make_handler(about: About, asked: Answering) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handle(request: web.Request) -> web.Response:
         found = request.match_info
         question = Question(about, found.get("name", ""), found.get("namespace", ""))
         wants_text = request.query.get("output") == "text"
         try:
-            answer = await asked.ask(lambda *moment: questions.answer(question, look.take(*moment)))
+            answer = await asked.ask(lambda *moment: questions.answer(question, _look(asked, moment)))
         except errors.WindlassError as error:
             return web.Response(status=503, text=f"{error}\n")
         if isinstance(answer, questions.Unknown):

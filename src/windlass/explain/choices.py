@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from windlass.engine.expanders import least_waste, pricing
 from windlass.engine.expanders.option import Option
 from windlass.engine.scale_up import proposing
+from windlass.engine.story import Story
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,24 @@ class ChoiceAccount:
     steps: tuple[Step, ...]
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Groups that grow: from and to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A choice that was carried out."""
+
+    at_s: float
+    choice: ChoiceAccount
+
+
+def keep(past: Mapping[str, Past], story: Story) -> dict[str, Past]:
+    """The last choice by group that grew for it, with what a loop chose."""
+    kept = dict(past)
+    for proposal in story.scale_ups:
+        choice = describe(proposal)
+        if choice is not None:
+            kept |= dict.fromkeys(choice.sizes, Past(story.at_s, choice))
+    return kept
 
 
 def describe(proposal: proposing.Proposal) -> ChoiceAccount | None:

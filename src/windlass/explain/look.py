@@ -6,7 +6,7 @@ own parts and in its order: nodes on their way are there, pods worth no node are
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from windlass.engine.observation import Observation
 from windlass.engine.scale_up import helping, pending, proposing, quotas, templates
 from windlass.engine.settings import Settings
 from windlass.engine.snapshot import Snapshot
+from windlass.explain import choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Look:
     settings: Settings
     now_s: float
     decision: Decision
+    past: Mapping[str, choices.Past] = field(default_factory=dict)
+    """Why groups grew the last time, where someone remembers."""
 
     @property
     def snapshot(self) -> Snapshot:

@@ -75,6 +75,9 @@ class PodAccount:
     """Pending pods that are treated alike, this one included."""
     groups: tuple[GroupVerdict, ...] = ()
     choice: ChoiceAccount | None = None
+    """What the expanders chose for it: now, or when the node was asked for that it waits for."""
+    chosen_s: float | None = None
+    """When; None if it is about to be."""
 
     @property
     def key(self) -> str:
@@ -115,6 +118,7 @@ def describe(at: look.Look, row: int) -> PodAccount:
         judged = verdicts.judge(at, scene, row)
         standing = find_standing(at, scene, row, pod, lambda: judged)
     proposal = find_proposal(at, row)
+    past = at.past.get(standing.group) if standing.state is PodState.UPCOMING else None
     return replace(
         told,
         state=standing.state,
@@ -125,7 +129,8 @@ def describe(at: look.Look, row: int) -> PodAccount:
         why=standing.why,
         alike=_count_alike(at, row),
         groups=judged,
-        choice=choices.describe(proposal) if proposal else None,
+        choice=past.choice if past else choices.describe(proposal) if proposal else None,
+        chosen_s=past.at_s if past else None,
     )
 
 

@@ -18,6 +18,8 @@ def tell(pod: PodAccount, tones: Tones = PLAIN) -> Iterator[str]:
     yield _tone(pod, tones)(_conclude(pod))
     if pod.choice is not None:
         yield ""
+        if pod.chosen_s is not None:
+            yield f"It was asked for {words.ago(pod.chosen_s, pod.at_s)}."
         yield from tell_choice(pod.choice, tones)
     if pod.groups and pod.state not in _SETTLED:
         yield ""
