@@ -6,7 +6,7 @@ import pytest
 
 pytest_plugins = ["testbed.fixtures"]
 
-ON_REAL_SERVERS = ("contracts", "testbed", "kube/test_on_servers.py")
+ON_REAL_SERVERS = ("contracts", "testbed", "e2e", "kube/test_on_servers.py")
 """Below tests/: what talks to the real control plane. It is shared, so these run one after another."""
 
 

@@ -10,9 +10,10 @@ import pytest
 from testbed import clusterapi, fixtures, sharing
 from testbed.bed import Bed
 from testbed.site import Choice
-from tests.e2e import rights
+from tests.e2e import rights, together
 from tests.e2e.gateway import Gateway
-from tests.e2e.harness import Live, Scene, slug, write_kubeconfig
+from tests.e2e.live import Live, write_kubeconfig
+from tests.e2e.scene import Scene, slug
 
 _LOG_CHARS = 12000
 _NUMBERS = itertools.count(1)
@@ -55,13 +56,44 @@ def live(autoscaler: Live) -> Live:
     return autoscaler
 
 
-@pytest.fixture
-def scene(bed: Bed, live: Live, gateway: Gateway, request: pytest.FixtureRequest) -> Iterator[Scene]:
-    """Groups and pods of one test."""
-    began = live.log.stat().st_size
-    found = Scene(bed, live, gateway, f"{slug(request.node.name)}-{next(_NUMBERS)}")
+@pytest.fixture(scope="session")
+def company() -> Iterator[together.Company]:
+    found = together.Company()
     yield found
-    request.node.add_report_section("teardown", "autoscaler", live.log.read_text()[began:][-_LOG_CHARS:])
-    found.clear()
+    found.end()
+
+
+@pytest.fixture
+def scene(
+    bed: Bed, live: Live, gateway: Gateway, company: together.Company, request: pytest.FixtureRequest
+) -> Iterator[Scene]:
+    """Groups and pods of one test."""
+    log_bytes = live.log.stat().st_size
+
+    def stage(item: pytest.Item) -> Scene:
+        return Scene(bed, live, gateway, f"{slug(item.name)}-{next(_NUMBERS)}")
+
+    if together.is_member(request.node):
+        company.begin(request.session.items, stage)
+        found = together.scene_of(request.node)
+        yield found
+    else:
+        company.wait()
+        found = stage(request.node)
+        found.begin()
+        yield found
+        found.end()
+    log = live.log.read_bytes()[log_bytes:].decode(errors="replace")
+    request.node.add_report_section("teardown", "autoscaler", log[-_LOG_CHARS:])
     refused = [call for call in found.calls() if call.status in (401, 403)]
     assert found.expects_refusals or not refused, f"more rights than cluster-autoscaler has: {refused}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Tests that are told together have been told already."""
+    return together.hear(pyfuncitem) or None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{together.MARK}: told at the same time as others, on groups of its own")

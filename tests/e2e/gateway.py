@@ -14,6 +14,9 @@ from aiohttp import web
 
 _HOP_BY_HOP = frozenset({"host", "connection", "keep-alive", "transfer-encoding", "content-length", "upgrade"})
 
+_CLOSING_S = 0.5
+"""Connections with TLS are closed in the background."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -88,6 +91,7 @@ class Gateway:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._serve())
+        self._loop.run_until_complete(asyncio.sleep(_CLOSING_S))
         self._loop.close()
 
     async def _serve(self) -> None:

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from testbed import clusterapi
 from tests.e2e import rights
-from tests.e2e.harness import CANDIDATE, MARK, Group, Scene, taints
+from tests.e2e.groups import CANDIDATE, MARK, Group, taints
+from tests.e2e.scene import Scene
 
 OTHER = "e2e-other"
 
@@ -31,6 +34,7 @@ def test_d01_groups_of_every_namespace_that_is_asked_for_are_seen(scene: Scene) 
     scene.live.kill()
 
 
+@pytest.mark.together
 def test_d02_one_bad_bound_hides_no_other_group_and_is_complained_about(scene: Scene) -> None:
     bad = [scene.group(f"bad-{n}", max_size=text) for n, text in enumerate(("abc", "5.0", "-1"))]
     bad.append(scene.group("upside-down", min_size="4", max_size="2"))
@@ -41,20 +45,22 @@ def test_d02_one_bad_bound_hides_no_other_group_and_is_complained_about(scene: S
     log = scene.live.log.read_text()
     assert [group.name for group in bad if f"default/{group.name}" not in log] == []
     counted = 'windlass_set_aside_objects{kind="MachineDeployment"}'
-    assert scene.live.metrics()[counted] == len(bad)
+    assert scene.live.metrics()[counted] >= len(bad)
     bad[0].annotate(max_size="1")
     scene.pods("repaired", 1, [bad[0]])
     scene.wait_running(1, "repaired")
 
 
+@pytest.mark.together
 def test_d03_as_many_pods_are_expected_on_a_node_as_its_template_says(scene: Scene) -> None:
     group = scene.group("a", node={"capacity": {"cpu": "4", "memory": "16Gi", "pods": "3"}})
     scene.pods("web", 4, [group], cpu="100m")  # and one of kube-proxy on each node, for all anyone knows
     scene.wait_running(4)
     assert group.replicas == 2
-    assert len(scene.resizes(group)) == 1
+    assert len([call for call in scene.resizes(group) if call.status == 200]) == 1
 
 
+@pytest.mark.together
 def test_d04_a_template_that_tells_no_architecture_is_taken_for_the_usual_one(scene: Scene) -> None:
     group = scene.group("a", template={"fake.infrastructure/tells": "capacity"})
     scene.pods("web", 1, [group], nodeSelector={"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"})
@@ -62,14 +68,17 @@ def test_d04_a_template_that_tells_no_architecture_is_taken_for_the_usual_one(sc
     assert group.replicas == 1
 
 
+@pytest.mark.together
 def test_d05_a_machine_that_the_cloud_refuses_is_a_failure_and_not_waited_for(scene: Scene) -> None:
     failing, working = scene.group("a", fail="quota exceeded", provision="1h"), scene.group("b", cpu=8)
     scene.pods("web", 1, [failing, working], cpu="3")
     scene.wait_running(1)
-    assert (failing.replicas, working.replicas) == (0, 1)
     assert "quota exceeded" in wait_backoff(scene, failing)["backoffInfo"]["errorMessage"]
+    scene.live.wait_looped(2)
+    assert (failing.replicas, working.replicas) == (0, 1)
 
 
+@pytest.mark.together
 def test_d06_a_stale_mark_kills_no_busy_machine(scene: Scene) -> None:
     group = scene.group("a", 3)
     group.wait_nodes(3)
@@ -86,6 +95,7 @@ def test_d06_a_stale_mark_kills_no_busy_machine(scene: Scene) -> None:
     assert MARK not in scene.api.get(path)["metadata"].get("annotations", {})
 
 
+@pytest.mark.together
 def test_d07_a_pool_that_cannot_choose_loses_no_busy_node_and_none_stays_tainted(scene: Scene) -> None:
     group = scene.group("a", 3, kind="MachinePool", machines=False)
     group.wait_nodes(3)
@@ -98,6 +108,7 @@ def test_d07_a_pool_that_cannot_choose_loses_no_busy_node_and_none_stays_tainted
     assert len(scene.running()) == 1
 
 
+@pytest.mark.together
 def test_d08_a_rollout_that_is_stuck_loses_no_node_that_runs(scene: Scene) -> None:
     group = scene.group("a", 2)
     scene.pods("web", 2, [group], cpu="3")
@@ -113,12 +124,14 @@ def test_d08_a_rollout_that_is_stuck_loses_no_node_that_runs(scene: Scene) -> No
     assert len(scene.running()) == 2
 
 
+@pytest.mark.together
 def test_d08_a_group_whose_machine_is_stuck_is_left_for_another_within_a_loop(scene: Scene) -> None:
     stuck, working = scene.group("a", provision="6s", provision_seconds="3600"), scene.group("b", cpu=8)
     check_fallback(scene, stuck, working, 6.0)
     assert stuck.replicas == 0
 
 
+@pytest.mark.together
 def test_d09_a_group_whose_node_is_never_ready_is_left_for_another_within_a_loop(scene: Scene) -> None:
     unready = scene.group("a", provision="6s", startup="6s", ready_seconds="3600")
     check_fallback(scene, unready, scene.group("b", cpu=8), 6.0)
@@ -129,7 +142,7 @@ def check_fallback(scene: Scene, failing: Group, working: Group, timeout_s: floa
     scene.wait_running(1)
     assert list(scene.places()) == working.names()
     wait_backoff(scene, failing)
-    raised, fallback = scene.resizes(failing)[0], scene.resizes(working)[0]
+    raised, fallback = (scene.resizes(group)[0] for group in (failing, working))
     assert fallback.at_s - raised.at_s < 2 * timeout_s  # the peer: twice the time, or never
     scene.live.wait_looped(2)
     assert failing.replicas <= 1

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.harness import Live, Scene
+from tests.e2e.live import Live
+from tests.e2e.scene import Scene
 
 FLAGS = (
     "--leader-elect=true",

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.e2e.harness import MARK, TO_BE_DELETED, Group, Scene
+from tests.e2e.groups import MARK, TO_BE_DELETED, Group
+from tests.e2e.scene import Scene
 
 MEMORY = "/api/v1/namespaces/kube-system/configmaps/windlass-memory"
 
@@ -16,7 +17,7 @@ def die(scene: Scene, method: str, path: str, *, before: bool, body: str = "") -
 
 @pytest.mark.parametrize("before", [False, True], ids=["after_the_size_is_written", "before"])
 def test_killed_while_it_scales_up_it_orders_each_node_once(scene: Scene, before: bool) -> None:
-    group = scene.group("a", 1, boot_seconds="4")
+    group = scene.group("a", 1, boot_seconds="3")
     group.wait_nodes(1)
     scene.pods("web", 4, [group], cpu="3")
     die(scene, "PATCH", f"/{group.name}/scale", before=before)
@@ -99,6 +100,8 @@ def test_stopped_in_the_middle_of_a_drain_it_ends_well_and_the_next_one_goes_on(
     scene.wait_running(2)
     group.annotate(unneeded="1s")
     (going,) = scene.wait("a pod is being evicted", scene.leaving)
+    assert "SchedulingDisabled" in scene.bed.kubectl("get", "node", going)
+    assert TO_BE_DELETED in scene.bed.kubectl("describe", "node", going)
     assert scene.live.stop() == 0
     assert scene.api.find("/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status") is None
     scene.live.start()

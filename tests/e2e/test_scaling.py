@@ -1,8 +1,8 @@
 """What an autoscaler is for: nodes come for pods that wait, and go when nobody needs them."""
 
-import json
+import pytest
 
-from tests.e2e.harness import Scene, taints
+from tests.e2e.scene import Scene
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -13,7 +13,7 @@ def test_pods_that_wait_get_nodes_in_one_step_and_kubectl_shows_how(scene: Scene
     scene.pods("web", 9, [group])
     scene.wait_running(9)
     assert group.replicas == 3
-    assert len(scene.resizes(group)) == 1
+    assert len([call for call in scene.resizes(group) if call.status == 200]) == 1
     scene.wait("an event of the scale-up", lambda: scene.events("TriggeredScaleUp", scene.name))
     shown = scene.bed.kubectl("get", "events", "--field-selector=reason=TriggeredScaleUp")
     assert f"pod triggered scale-up: [{{{group.id} 1->3 (max: 9)}}]" in shown
@@ -23,6 +23,7 @@ def test_pods_that_wait_get_nodes_in_one_step_and_kubectl_shows_how(scene: Scene
     assert metrics[f'cluster_autoscaler_node_group_target_count{{node_group="{group.id}"}}'] == 3.0
 
 
+@pytest.mark.together
 def test_groups_at_zero_grow_for_pods_that_tolerate_and_select_what_their_templates_say(scene: Scene) -> None:
     taint = {"key": "team", "value": "red", "effect": "NoSchedule"}
     red = scene.group("red", node={"taints": [taint]}, taints="team=red:NoSchedule")
@@ -37,6 +38,7 @@ def test_groups_at_zero_grow_for_pods_that_tolerate_and_select_what_their_templa
     assert list(scene.places("fast")) == fast.names()
 
 
+@pytest.mark.together
 def test_no_group_grows_over_its_maximum_and_pods_are_told(scene: Scene) -> None:
     group = scene.group("a", 1, max_size="2")
     scene.pods("web", 4, [group], cpu="3")
@@ -49,6 +51,7 @@ def test_no_group_grows_over_its_maximum_and_pods_are_told(scene: Scene) -> None
     )
 
 
+@pytest.mark.together
 def test_three_zones_are_kept_in_balance(scene: Scene) -> None:
     zones = [scene.group(zone, node={"labels": {ZONE: zone}}) for zone in ("east", "west", "south")]
     scene.pods("web", 6, zones, cpu="3")
@@ -56,6 +59,7 @@ def test_three_zones_are_kept_in_balance(scene: Scene) -> None:
     assert [group.replicas for group in zones] == [2, 2, 2]
 
 
+@pytest.mark.together
 def test_empty_nodes_go_down_to_the_minimum(scene: Scene) -> None:
     group = scene.group("a", 3, min_size="1", unneeded="1s")
     group.wait_replicas(1)
@@ -64,6 +68,7 @@ def test_empty_nodes_go_down_to_the_minimum(scene: Scene) -> None:
     scene.wait("events of the scale-down", lambda: scene.events("ScaleDown", scene.name))
 
 
+@pytest.mark.together
 def test_a_drained_node_goes_and_its_disruption_budget_is_kept(scene: Scene) -> None:
     group = scene.group("a", 3)
     before = group.wait_nodes(3)
@@ -85,13 +90,14 @@ def test_a_drained_node_goes_and_its_disruption_budget_is_kept(scene: Scene) -> 
     scene.wait("one node has room for all", look, lambda now: now == 1)
     assert min(healthy) >= 2
     scene.wait_running(3)
-    asked = [call.status for call in scene.calls() if call.path.endswith("/eviction")]
+    asked = [call.status for call in scene.calls() if call.path.endswith("/eviction") and scene.name in call.path]
     assert set(asked) == {201}  # never in vain
     assert group.replicas == 1
     assert set(group.names()) < set(before)
     assert scene.marked() == []
 
 
+@pytest.mark.together
 def test_a_machine_pool_grows_and_the_machine_that_was_drained_goes(scene: Scene) -> None:
     group = scene.group("a", kind="MachinePool", cores="4", memory="16Gi")
     scene.pods("web", 2, [group], cpu="3")
@@ -104,34 +110,3 @@ def test_a_machine_pool_grows_and_the_machine_that_was_drained_goes(scene: Scene
     assert group.wait_nodes(1) == [busy]
     assert group.replicas == 1
     scene.wait_running(1)
-
-
-def test_a_machine_that_fails_sends_pods_to_another_group_at_once_and_its_own_backs_off(scene: Scene) -> None:
-    failing = scene.group("a", fail="quota exceeded")
-    working = scene.group("b", cpu=8)
-    scene.pods("web", 2, [failing, working], cpu="3")
-    scene.wait_running(2)
-    assert failing.replicas == 0
-    assert working.replicas == 1
-    told = scene.wait(
-        "the status says so",
-        lambda: scene.status(failing).get("scaleUp", {}),
-        lambda now: now.get("status") == "Backoff",
-    )
-    assert "quota exceeded" in told["backoffInfo"]["errorMessage"]
-    assert len(scene.resizes(failing)) == 2  # up, and back
-
-
-def test_the_command_line_of_kubectl_shows_taints_while_a_node_goes(scene: Scene) -> None:
-    group = scene.group("a", 2)
-    group.wait_nodes(2)
-    scene.pods("web", 2, [group], hold=True, spread=True)
-    scene.wait_running(2)
-    group.annotate(unneeded="1s")
-    (going,) = scene.wait("a pod is being evicted", scene.leaving)
-    shown = json.loads(scene.bed.kubectl("get", "node", going, "-o", "json"))
-    assert "ToBeDeletedByClusterAutoscaler" in taints(shown)
-    assert "SchedulingDisabled" in scene.bed.kubectl("get", "node", going)
-    scene.release()
-    (left,) = group.wait_nodes(1)
-    assert left != going

@@ -3,7 +3,8 @@
 from concurrent import futures
 
 from testbed import objects
-from tests.e2e.harness import LABEL, Scene
+from tests.e2e.groups import LABEL
+from tests.e2e.scene import Scene
 
 GROUPS = 200
 

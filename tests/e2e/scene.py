@@ -1,18 +1,9 @@
-"""The harness: an autoscaler that is started, killed and started again, and the groups and pods of one test."""
+"""The scene of a test: its groups and pods, and what happened to them."""
 
 import contextlib
-import json
-import os
 import re
-import signal
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import yaml
@@ -20,188 +11,15 @@ import yaml
 from testbed import api, objects
 from testbed.api import Object
 from testbed.bed import Bed
-from testbed.infrastructure.knobs import PREFIX
 from tests.e2e.gateway import Call, Gateway
+from tests.e2e.groups import LABEL, TO_BE_DELETED, Group, spell, taints
+from tests.e2e.live import Live
+from tests.e2e.waiting import WITHIN_S, wait_for
 
-LABEL = "e2e/group"
-"""On every node: the group that it belongs to."""
-CAPI = "cluster.x-k8s.io/"
-CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
-MARK = CAPI + "delete-machine"
-TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
-CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
 HOLD = "e2e/hold"
 """A finalizer: a pod that has it takes its time to end."""
-WITHIN_S = 60.0
-_POLL_S = 0.25
-"""The control plane has two cores at best: looking often makes everything slower."""
 
 T = TypeVar("T")
-
-FLAGS = (
-    "--cloud-provider=clusterapi",
-    "--leader-elect=false",
-    "--scan-interval=2s",
-    "--scale-down-unneeded-time=1h",
-    "--scale-down-unready-time=1h",
-    "--scale-down-delay-after-add=0s",
-    "--scale-down-delay-after-failure=1s",
-    "--node-delete-delay-after-taint=1s",
-    "--balance-similar-node-groups",
-    f"--balancing-ignore-label={LABEL}",
-    "--balancing-ignore-label=node.cluster.x-k8s.io/group",
-    "--ok-total-unready-count=100",
-    "--emit-per-nodegroup-metrics",
-    "-v=4",
-)
-"""Quick, but leaves nodes alone: groups that are to shrink, or to give up, say so themselves."""
-
-
-def wait_for(what: str, look: Callable[[], T], until: Callable[[T], object] = bool, within_s: float = WITHIN_S) -> T:
-    """What is seen, as soon as it is what is waited for."""
-    deadline_s = time.monotonic() + within_s
-    while not until(seen := look()):
-        if time.monotonic() > deadline_s:
-            raise AssertionError(f"not within {within_s:g} s: {what}; last seen: {seen!r:.2000}")
-        time.sleep(_POLL_S)
-    return seen
-
-
-class Live:
-    """`windlass autoscaler`, as a process."""
-
-    def __init__(self, kubeconfig: Path, log: Path, flags: Sequence[str] = FLAGS) -> None:
-        self.kubeconfig, self.log, self.flags = kubeconfig, log, tuple(flags)
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = 0
-
-    @property
-    def is_alive(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def start(self, *flags: str) -> None:
-        """Start it; further flags overrule those that it usually has."""
-        assert not self.is_alive
-        self.port = _free_port()
-        command = [sys.executable, "-m", "windlass.cli", "autoscaler", f"--kubeconfig={self.kubeconfig}"]
-        command += [f"--address=127.0.0.1:{self.port}", *self.flags, *flags]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
-        with self.log.open("ab") as output:
-            output.write(f"--- started with {' '.join(flags) or 'the usual flags'}\n".encode())
-            output.flush()
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
-            )
-
-    def kill(self) -> None:
-        """As a crash does; it cannot do a thing about it."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> int:
-        """As a kubelet does. What it returns."""
-        return self._end(signal.SIGTERM)
-
-    def wait_looped(self, more: int = 1) -> None:
-        """So many more loops have ended."""
-        began = self.loops()
-        wait_for("the next loop", self.loops, lambda now: now >= began + more, WITHIN_S)
-
-    def loops(self) -> int:
-        found = self.metrics().get('cluster_autoscaler_function_duration_seconds_count{function="main"}', 0.0)
-        return int(found)
-
-    def metrics(self) -> dict[str, float]:
-        """Each series and its value; nothing while it does not answer."""
-        try:
-            lines = self.get("/metrics").splitlines()
-        except OSError:
-            return {}
-        series = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
-        return {name: float(value) for name, _, value in series}
-
-    def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-            found: bytes = answer.read()
-        return found.decode()
-
-    def _end(self, how: signal.Signals) -> int:
-        assert self._process is not None
-        if self._process.poll() is None:
-            self._process.send_signal(how)
-        return self._process.wait(30)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
-
-
-def write_kubeconfig(path: Path, of_user: Path, port: int) -> Path:
-    """The kubeconfig of a user who goes through a gateway."""
-    config = json.loads(of_user.read_text())
-    config["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{port}"}
-    path.write_text(json.dumps(config))
-    path.chmod(0o600)
-    return path
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A MachineDeployment, MachineSet or MachinePool of one test."""
-
-    server: api.Api
-    path: str
-    id: str
-    name: str
-
-    @property
-    def replicas(self) -> int:
-        found: int = self.server.get(self.path)["spec"]["replicas"]
-        return found
-
-    def annotate(self, **annotations: str | None) -> None:
-        """Knobs of its machines (`fail="quota"`), bounds (`max_size="3"`), options (`unneeded="1s"`), or capacity."""
-        self.server.merge(self.path, {"metadata": {"annotations": _spell(annotations)}})
-
-    def scale(self, replicas: int) -> None:
-        self.server.merge(f"{self.path}/scale", {"spec": {"replicas": replicas}})
-
-    def machines(self) -> list[Object]:
-        """Those that are not on their way out, oldest first."""
-        collection = "/".join(self.path.split("/")[:-2]) + "/machines"
-        found = [
-            machine
-            for machine in self.server.items(collection)
-            if machine["metadata"]["name"].startswith(self.name + "-")
-        ]
-        alive = [machine for machine in found if not machine["metadata"].get("deletionTimestamp")]
-        return sorted(
-            alive, key=lambda machine: (machine["metadata"]["creationTimestamp"], machine["metadata"]["name"])
-        )
-
-    def nodes(self) -> list[Object]:
-        """Oldest first."""
-        found = self.server.items("/api/v1/nodes", labelSelector=f"{LABEL}={self.name}")
-        return sorted(found, key=lambda node: (node["metadata"]["creationTimestamp"], node["metadata"]["name"]))
-
-    def names(self) -> list[str]:
-        return [node["metadata"]["name"] for node in self.nodes()]
-
-    def wait_replicas(self, replicas: int, within_s: float = WITHIN_S) -> None:
-        wait_for(f"{self.id} has {replicas} replicas", lambda: self.replicas, lambda now: now == replicas, within_s)
-
-    def wait_nodes(self, count: int, within_s: float = WITHIN_S) -> list[str]:
-        """The names of its nodes, once there are so many, and all are ready."""
-
-        def look() -> list[tuple[str, bool]]:
-            return [(node["metadata"]["name"], is_ready(node)) for node in self.nodes()]
-
-        found = wait_for(
-            f"{self.id} has {count} nodes", look, lambda now: len(now) == count and all(up for _, up in now), within_s
-        )
-        return [name for name, _ in found]
 
 
 class Scene:
@@ -211,9 +29,18 @@ class Scene:
         self.bed, self.api, self.live, self.gateway, self.name = bed, bed.api, live, gateway, name
         self._made: list[str] = []
         self._groups: list[Group] = []
-        self._began_s = time.monotonic()
+        self._began_s = self._ended_s = float("inf")
         self.expects_refusals = False
         """Does it lack rights, on purpose?"""
+
+    # Beginning and ending
+
+    def begin(self) -> None:
+        self._began_s = time.monotonic()
+
+    def end(self) -> None:
+        self._ended_s = time.monotonic()
+        self.clear()
 
     # Making
 
@@ -243,7 +70,7 @@ class Scene:
             "boot_seconds": "1",
             "labels": ",".join(f"{key}={value}" for key, value in shape["labels"].items()),
         }
-        told = {key: value for key, value in _spell({**usual, **annotations}).items() if value is not None}
+        told = {key: value for key, value in spell({**usual, **annotations}).items() if value is not None}
         how: Any = {"cluster": "work" if namespace == "default" else namespace, "namespace": namespace}
         if kind == "MachinePool":
             bodies = objects.machine_pool(name, replicas, machines=machines, node=shape, annotations=told, **how)
@@ -260,7 +87,7 @@ class Scene:
     def deployment(self, name: str, cluster: str, template: str, **annotations: str | None) -> Group:
         """A MachineDeployment at zero that shares its template with others."""
         name = f"{self.name}-{name}"
-        told = {key: value for key, value in _spell(annotations).items() if value is not None}
+        told = {key: value for key, value in spell(annotations).items() if value is not None}
         _, made = objects.machine_deployment(name, 0, cluster=cluster, annotations=told)
         made["spec"]["template"]["spec"]["infrastructureRef"]["name"] = template
         made["metadata"]["labels"] = {"e2e/test": self.name}
@@ -358,7 +185,7 @@ class Scene:
 
     def calls(self) -> list[Call]:
         """What the autoscaler asked for since the test began."""
-        return self.gateway.since(self._began_s)
+        return [call for call in self.gateway.since(self._began_s) if call.at_s <= self._ended_s]
 
     def events(self, reason: str, about: str = "") -> list[Object]:
         """Events of the autoscaler with a reason, about an object whose name begins so."""
@@ -389,8 +216,6 @@ class Scene:
         """Every time that the autoscaler wrote the size of a group."""
         return [call for call in self.calls() if call.method == "PATCH" and f"/{group.name}/scale" in call.path]
 
-    # Ending
-
     def clear(self) -> None:
         """Take everything away; nobody waits for it: what is left of it concerns no other test."""
         deployments = f"/apis/{objects.CLUSTER_API}/namespaces/default/machinedeployments"
@@ -401,6 +226,11 @@ class Scene:
         self.release()
 
 
+def slug(test: str) -> str:
+    """A name for the objects of a test."""
+    return re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower())[:16].strip("-")
+
+
 def _pod_path(pod: Object) -> str:
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
@@ -409,43 +239,3 @@ def _spread(labels: Mapping[str, str]) -> list[Object]:
     """As many on each node as on any other, of those that take pods."""
     term = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
     return [{**term, "whenUnsatisfiable": "DoNotSchedule", "nodeTaintsPolicy": "Honor"}]
-
-
-_BOUNDS = {"min_size", "max_size"}
-_KNOBS = {"provision_seconds", "boot_seconds", "ready_seconds", "terminate_seconds", "fail", "lose"}
-_OPTIONS = {
-    "unneeded": "scaledownunneededtime",
-    "unready": "scaledownunreadytime",
-    "provision": "maxnodeprovisiontime",
-    "startup": "maxnodestartuptime",
-}
-
-
-def _spell(annotations: Mapping[str, str | None]) -> dict[str, str | None]:
-    return {_spell_key(key): value for key, value in annotations.items()}
-
-
-def _spell_key(key: str) -> str:
-    if key in _BOUNDS:
-        return f"{CAPI}cluster-api-autoscaler-node-group-{key.replace('_', '-')}"
-    if key in _KNOBS:
-        return PREFIX + key.replace("_", "-")
-    if key in _OPTIONS:
-        return f"{CAPI}autoscaling-options-{_OPTIONS[key]}"
-    return CAPACITY + ("cpu" if key == "cores" else key)
-
-
-def is_ready(node: Object) -> bool:
-    """Is it Ready, and does the scheduler know?"""
-    conditions = node["status"].get("conditions", ())
-    said = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-    return said and not any(key.startswith("node.kubernetes.io/") for key in taints(node))
-
-
-def taints(node: Object) -> list[str]:
-    return [taint["key"] for taint in node["spec"].get("taints", ())]
-
-
-def slug(test: str) -> str:
-    """A name for the objects of a test."""
-    return re.sub(r"[^a-z0-9]+", "-", test.removeprefix("test_").lower())[:16].strip("-")

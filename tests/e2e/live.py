@@ -1,0 +1,112 @@
+"""`windlass autoscaler` as a process: started, stopped, killed, and asked how it is."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.e2e.groups import LABEL
+from tests.e2e.waiting import wait_for
+
+FLAGS = (
+    "--cloud-provider=clusterapi",
+    "--leader-elect=false",
+    "--scan-interval=2s",
+    "--scale-down-unneeded-time=1h",
+    "--scale-down-unready-time=1h",
+    "--scale-down-delay-after-add=0s",
+    "--scale-down-delay-after-failure=1s",
+    "--node-delete-delay-after-taint=1s",
+    "--balance-similar-node-groups",
+    f"--balancing-ignore-label={LABEL}",
+    "--balancing-ignore-label=node.cluster.x-k8s.io/group",
+    "--ok-total-unready-count=100",
+    "--emit-per-nodegroup-metrics",
+    "-v=4",
+)
+"""Quick, but leaves nodes alone: groups that are to shrink, or to give up, say so themselves."""
+
+
+class Live:
+    """`windlass autoscaler`, as a process."""
+
+    def __init__(self, kubeconfig: Path, log: Path, flags: Sequence[str] = FLAGS) -> None:
+        self.kubeconfig, self.log, self.flags = kubeconfig, log, tuple(flags)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, *flags: str) -> None:
+        """Start it; further flags overrule those that it usually has."""
+        assert not self.is_alive
+        self.port = _free_port()
+        command = [sys.executable, "-m", "windlass.cli", "autoscaler", f"--kubeconfig={self.kubeconfig}"]
+        command += [f"--address=127.0.0.1:{self.port}", *self.flags, *flags]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
+        with self.log.open("ab") as output:
+            output.write(f"--- started with {' '.join(flags) or 'the usual flags'}\n".encode())
+            output.flush()
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+            )
+
+    def kill(self) -> None:
+        """As a crash does; it cannot do a thing about it."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """As a kubelet does. What it returns."""
+        return self._end(signal.SIGTERM)
+
+    def wait_looped(self, more: int = 1) -> None:
+        """So many more loops have ended."""
+        began = self.loops()
+        wait_for("the next loop", self.loops, lambda now: now >= began + more)
+
+    def loops(self) -> int:
+        found = self.metrics().get('cluster_autoscaler_function_duration_seconds_count{function="main"}', 0.0)
+        return int(found)
+
+    def metrics(self) -> dict[str, float]:
+        """Each series and its value; nothing while it does not answer."""
+        try:
+            lines = self.get("/metrics").splitlines()
+        except OSError:
+            return {}
+        series = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
+        return {name: float(value) for name, _, value in series}
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            found: bytes = answer.read()
+        return found.decode()
+
+    def _end(self, how: signal.Signals) -> int:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(how)
+        return self._process.wait(30)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def write_kubeconfig(path: Path, of_user: Path, port: int) -> Path:
+    """The kubeconfig of a user who goes through a gateway."""
+    config = json.loads(of_user.read_text())
+    config["clusters"][0]["cluster"] = {"server": f"http://127.0.0.1:{port}"}
+    path.write_text(json.dumps(config))
+    path.chmod(0o600)
+    return path
