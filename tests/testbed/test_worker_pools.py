@@ -21,7 +21,7 @@ from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.e2e.gateway import Gateway
-from tests.e2e.harness import Live, write_kubeconfig
+from tests.e2e.live import Live, write_kubeconfig
 from windlass import clock
 from windlass.controllers.lattice import act, autoscaler, names, settings
 from windlass.controllers.worker_pools import act as pools
@@ -378,7 +378,8 @@ async def _apply_again(bed: Bed, path: str) -> None:
     async with access.find(clock.Real(), str(bed.kubeconfig)).connect() as carrier:
         found = client.Client(carrier, clock.Real(), client.Settings(qps=0))
         hands = pools.Hands(found, wanted.api_version, "eks-a-controller")
-        outcome = await hands.carry_out([applying.Apply(wanted.name, manifest.spell(wanted, None))], EKS)
+        again = applying.Apply(wanted.name, manifest.spell(wanted, None), uid=before["metadata"]["uid"])
+        outcome = await hands.carry_out([again], EKS)
     assert outcome == pools.Outcome()
     after = bed.api.get(path)
     assert after["metadata"]["managedFields"] == before["metadata"]["managedFields"]

@@ -163,6 +163,7 @@ async def test_a_refused_group_does_not_keep_the_others_back_and_is_tried_again(
 
     async with scene.controlled(make, Refusing):
         await put(scene, group(count=1), group("b", count=1))
+        await scene.settle(60.0)  # the client has patience of its own
         assert await scene.deployment(MD, NS) is None
         assert await scene.size("prod-b", NS) == (1, False)
         status = (await scene.api.get(EKS, "prod", "default"))["status"]

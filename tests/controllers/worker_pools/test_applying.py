@@ -1,5 +1,7 @@
 """What is written of a MachineDeployment, and how replicas change hands."""
 
+import dataclasses
+
 import pytest
 
 from tests.controllers.worker_pools.builders import MACHINE, REPLICAS, V1BETA1, V1BETA2, applied, entry, wanted
@@ -142,8 +144,14 @@ def test_references_are_spelled_as_either_version_has_them() -> None:
     new = manifest.spell(wanted(), 1)["spec"]["template"]["spec"]
     assert new["infrastructureRef"] == {"apiGroup": "g", "kind": "Template", "name": "t"}
     assert new["version"] == "v1.36.3"
+    assert "version" not in manifest.spell(_versioned("1.36"), 1)["spec"]["template"]["spec"]
+    assert manifest.spell(_versioned("v1.36.3+eks.1"), 1)["spec"]["template"]["spec"]["version"] == "v1.36.3+eks.1"
     old = manifest.spell(manifest.Wanted(V1BETA1, "ns", "md", "c", MACHINE), 1)["spec"]["template"]["spec"]
     assert old["infrastructureRef"] == {"apiVersion": "g/v1", "kind": "Template", "name": "t", "namespace": "ns"}
+
+
+def _versioned(version: str) -> manifest.Wanted:
+    return dataclasses.replace(wanted(), machine=dataclasses.replace(MACHINE, version=version))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ Selector and labels are spelled out, although Cluster API would fill them in: wh
 owns may be taken away by the next one.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ Json = dict[str, Any]
 
 V1BETA1 = f"{machine_deployments.GROUP}/v1beta1"
 _LABEL_CHARACTERS = 63
+_WHOLE_VERSION = re.compile(r"v?\d+\.\d+\.\d+\S*", re.ASCII)
+"""`1.36` names no version that a Machine could have: then the templates say which it is."""
 
 
 class Incomplete(errors.WindlassError):
@@ -85,8 +88,8 @@ def _spell_machine(wanted: Wanted) -> Json:
         "bootstrap": _spell_bootstrap(wanted),
         "infrastructureRef": _spell_reference(wanted, machine.infrastructure, "infrastructureRef"),
     }
-    if machine.version:
-        spec["version"] = machine.version if machine.version.startswith("v") else f"v{machine.version}"
+    if _WHOLE_VERSION.fullmatch(machine.version):
+        spec["version"] = f"v{machine.version.removeprefix('v')}"
     return spec
 
 
