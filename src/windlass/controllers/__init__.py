@@ -8,5 +8,6 @@
 
 Lives here: one room per controller, and the frame that they all stand in (`following`, `controller`, `metrics`,
 `operator`). Controllers are independent of each other: they meet only through API objects, so any of them may run
-alone. Never here: anything that two controllers share and the frame does not. `machine_pool` is the room to imitate.
+alone. What two of them share and the frame does not is a room below them (`worker_pools`: static and autoscaled pools).
+`machine_pool` is the room to imitate.
 """
