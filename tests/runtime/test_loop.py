@@ -123,3 +123,61 @@ def test_the_first_success_may_take_longer() -> None:
         running.cancel()
 
     play(scenario)
+
+
+def test_turns_are_passed_over_until_one_is_due_that_may_matter() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        begun: list[float] = []
+
+        async def turn() -> None:
+            begun.append(time.monotonic_s())
+            turning.pass_over(begun[-1] + 34.0)
+
+        turning = loop.Loop("test", turn, 10.0, time)
+        running = asyncio.create_task(turning.run())
+        await time.sleep(95)
+        running.cancel()
+        assert begun == [0.0, 40.0, 80.0]
+
+    play(scenario)
+
+
+def test_what_stirs_brings_the_turn_that_would_have_come_anyway() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        begun: list[float] = []
+
+        async def turn() -> None:
+            begun.append(time.monotonic_s())
+            turning.pass_over(float("inf"))
+
+        turning = loop.Loop("test", turn, 10.0, time)
+        running = asyncio.create_task(turning.run())
+        await time.sleep(23)
+        turning.stir()
+        await time.sleep(20)
+        turning.wake()
+        await time.sleep(200_000)
+        running.cancel()
+        assert begun == [0.0, 30.0, 43.0]
+
+    play(scenario)
+
+
+def test_what_happens_during_a_turn_is_not_passed_over() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        begun: list[float] = []
+
+        async def turn() -> None:
+            begun.append(time.monotonic_s())
+            await time.sleep(2)
+            turning.pass_over(float("inf"))
+
+        turning = loop.Loop("test", turn, 10.0, time)
+        running = asyncio.create_task(turning.run())
+        await time.sleep(1)
+        turning.stir()
+        await time.sleep(30)
+        running.cancel()
+        assert begun == [0.0, 10.0]
+
+    play(scenario)
