@@ -5,7 +5,7 @@ name, uid, labels, times, its shape and where it is. `PodTable.fact` puts a pod 
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,8 @@ class PodTable:
         """Flat: key, value, key, value …"""
         self.times: dict[int, tuple[float | None, float | None]] = {}
         """(deleted_s, unschedulable_since_s), for the few pods that have either."""
+        self.answers: dict[Hashable, dict[int, int]] = {}
+        """By question, then by kind: what was asked of kinds before, and is the same at all times."""
         self._kind_ids = np.zeros(_FIRST_ROWS, dtypes.ID)
         self._shape_ids = np.full(_FIRST_ROWS, dtypes.ABSENT, dtypes.ID)
         self._node_rows = np.full(_FIRST_ROWS, dtypes.ABSENT, dtypes.ID)

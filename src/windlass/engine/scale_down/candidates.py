@@ -52,7 +52,7 @@ def _goes_itself(group: facts.NodeGroup, chosen: deviations.Deviations) -> bool:
 def find_occupancy(snapshot: Snapshot, options: context.Options, now_s: float) -> Occupancy:
     """What of each node's pods would have to be moved, asking the drain rules but neither budgets nor controllers."""
     about = context.Context(now_s, options)
-    codes = kinds.ask(snapshot.pods, lambda pod: _occupies(pod, about))
+    codes = kinds.ask(snapshot.pods, lambda pod: _occupies(pod, about), ("occupied", options))
     for row, gone_at_s in kinds.terminating(snapshot.pods):
         if gone_at_s < now_s:
             codes[row] = EMPTY

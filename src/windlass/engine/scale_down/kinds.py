@@ -3,12 +3,13 @@
 Half a million pods are a few thousand kinds; the answers come back as a column over pods.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from windlass.engine import dtypes, facts, pod_traits
+from windlass.engine.drain import system
 from windlass.engine.pods import PodTable
 
 Codes = npt.NDArray[np.int8]
@@ -18,15 +19,24 @@ Terminating = tuple[int, float]
 """A pod's row, and when it counts as gone although it is still there."""
 
 
-def ask(table: PodTable, question: Callable[[facts.Pod], int]) -> Codes:
-    """Int8 (n_pods): the answer for each pod that is on a node, 0 for others. No pod is asked of as terminating."""
+def ask(table: PodTable, question: Callable[[facts.Pod], int], name: Hashable) -> Codes:
+    """Int8 (n_pods): the answer for each pod that is on a node, 0 for others. No pod is asked of as terminating.
+
+    A question of the same name always has the same answers, but for pods of kube-system: their age counts.
+    """
     bound = np.flatnonzero(table.node_rows != dtypes.ABSENT)
     kind_ids = table.kind_ids
     example = np.full(len(table.kinds), dtypes.ABSENT, np.intp)
     example[kind_ids[bound]] = bound  # any pod of a kind stands for all
     answers = np.zeros(len(table.kinds), np.int8)
+    known = table.answers.setdefault(name, {})
     for kind_id in np.flatnonzero(example != dtypes.ABSENT).tolist():
-        answers[kind_id] = question(table.fact(int(example[kind_id]), "", timeless=True))
+        answer = known.get(kind_id)
+        if answer is None:
+            answer = question(table.fact(int(example[kind_id]), "", timeless=True))
+            if table.kinds[kind_id].namespace != system.NAMESPACE:
+                known[kind_id] = answer
+        answers[kind_id] = answer
     codes = np.zeros(len(kind_ids), np.int8)
     codes[bound] = answers[kind_ids[bound]]
     return codes

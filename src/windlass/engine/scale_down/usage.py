@@ -106,7 +106,7 @@ def _find_set_aside(
     """Rows of pods on these nodes that are set aside."""
     if not ignore_mirrors and not ignore_daemonsets.any():
         return np.zeros(0, np.intp)
-    codes = kinds.ask(snapshot.pods, _classify)
+    codes = kinds.ask(snapshot.pods, _classify, "set aside")
     position = np.append(nodes.position, dtypes.ABSENT)[snapshot.pods.node_rows]
     left_out = (codes & _DAEMONSET != 0) & np.append(ignore_daemonsets, False)[position]
     if ignore_mirrors:
