@@ -27,21 +27,28 @@ def test_killed_while_it_scales_up_it_orders_each_node_once(scene: Scene, before
     assert len([call for call in scene.resizes(group) if call.status == 200]) == 1
 
 
-def start_drain(scene: Scene) -> tuple[Group, str]:
-    """Two nodes with a pod each, whose end is held, and one of the nodes about to go. Its group and its name."""
+def start_drain(scene: Scene, *, before: bool = False) -> tuple[Group, str]:
+    """Two nodes with a pod each, whose end is held, and one of the nodes about to go. Its group and its name.
+
+    The autoscaler is dead when the node is marked. `before`: it died once more, about to mark it.
+    """
     group = scene.group("a", 2)
     group.wait_nodes(2)
     scene.pods("web", 2, [group], hold=True, spread=True)
     scene.wait_running(2)
     assert len(scene.places()) == 2
     group.annotate(unneeded="1s")
-    die(scene, "PUT", f"/api/v1/nodes/{group.name}-", before=False, body=TO_BE_DELETED)
+    die(scene, "PUT", f"/api/v1/nodes/{group.name}-", before=before, body=TO_BE_DELETED)
+    if before:
+        assert scene.marked() == []
+        scene.live.start()
+        die(scene, "PUT", f"/api/v1/nodes/{group.name}-", before=False, body=TO_BE_DELETED)
     (going,) = scene.marked()
     return group, going
 
 
 def test_killed_at_every_step_of_a_drain_it_goes_on_where_it_was(scene: Scene) -> None:
-    group, going = start_drain(scene)  # it died when the node was marked
+    group, going = start_drain(scene, before=True)  # it died when the node was about to be marked, and when it was
     for method, path, before in (
         ("POST", "/eviction$", True),  # settled, and the first pod is about to be evicted
         ("POST", "/eviction$", False),  # the pod is on its way out

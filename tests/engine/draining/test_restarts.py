@@ -94,14 +94,14 @@ def test_a_process_that_forgets_a_drain_entirely_gives_the_node_back_or_finds_it
 
 def test_what_was_asked_for_last_and_never_heard_is_asked_for_again_at_once() -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
-    real, deaf = world.carry_out, [plan.Evict, plan.DeleteNode]
+    real, deaf = world.carry_out, [plan.SetTaint, plan.Evict, plan.DeleteNode]
     world.carry_out = lambda wanted: real(  # type: ignore[method-assign]
         tuple(one for one in wanted if not any(isinstance(one, kind) for kind in deaf))
     )
-    run = Run(world).begin("a").go_on(until_s=6.0)
-    for heard in (plan.Evict, plan.DeleteNode):
+    run = Run(world).begin("a").go_on(until_s=1.0)
+    for heard, takes_s in ((plan.SetTaint, 6.0), (plan.Evict, 1.0), (plan.DeleteNode, 1.0)):
         drains = resuming.resume(run.memory.durable.drains)
         run = Run(world, memory=Memory(replace(run.memory.durable, drains=drains)))
         deaf.remove(heard)
-        run.go_on(until_s=world.now_s - START_S + 1.0)
+        run.go_on(until_s=world.now_s - START_S + takes_s)
     assert world.states["a"] == "Deleting"

@@ -18,8 +18,10 @@ def resume(drains: Mapping[str, DrainBegun]) -> dict[str, DrainBegun]:
 
 def _forget_asking(progress: Progress) -> Progress:
     evicting = progress.evicting
+    is_marking = progress.marked_s is None and progress.failure is None
     return replace(
         progress,
+        asked_s=None if is_marking else progress.asked_s,
         evicting=None if evicting is None else replace(evicting, tried={}, refused={}),
         may_be_unheard=progress.deleting_s is not None,
         undone_s=None,
