@@ -1,6 +1,7 @@
 """A whole story is recorded and decided again as it was, in one file or in many."""
 
 import asyncio
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +52,8 @@ def play(path: Path, limit_mib: int) -> None:
     async def player(story: simulation.Simulation) -> None:
         servers = process.Servers(story.transport, story.transport)
         wired = replace(flags.read_wiring(GIVEN), recording=wiring.Recording(str(path), limit_mib))
-        running = process.Process(servers, flags.read_flags(GIVEN), wired, config.read((), {}), story.clock, inline)
+        chosen, found, chance = flags.read_flags(GIVEN), config.read((), {}), random.Random(1)
+        running = process.Process(servers, chosen, wired, found, story.clock, inline, chance)
         async with asyncio.TaskGroup() as together:
             together.create_task(running.world.run())
             together.create_task(running.provider.run())
