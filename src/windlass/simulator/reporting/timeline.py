@@ -65,7 +65,7 @@ def _story(run: Run) -> str:
     if not steps:
         return ""
     marks = "".join(
-        f'<b style="left:{float(step.at) / run.lasts_s:.2%};top:{1.15 * (i % 2):g}em">{html.escape(name)}</b>'
+        f'<b style="left:{float(step.at) / run.lasts_s:.2%};top:{1.15 * (i % 3):g}em">{html.escape(name)}</b>'
         for i, (step, name) in enumerate((step, describe(step)) for step in steps)
     )
     return f'<div class="lane story"><span>story</span><div>{_lasting(run)}{marks}</div></div>'
