@@ -22,7 +22,8 @@ Terminating = tuple[int, float]
 def ask(table: PodTable, question: Callable[[facts.Pod], int], name: Hashable) -> Codes:
     """Int8 (n_pods): the answer for each pod that is on a node, 0 for others. No pod is asked of as terminating.
 
-    A question of the same name always has the same answers, but for pods of kube-system: their age counts.
+    A question of the same name always has the same answers, but for pods of kube-system that no DaemonSet has: their
+    age counts.
     """
     bound = np.flatnonzero(table.node_rows != dtypes.ABSENT)
     kind_ids = table.kind_ids
@@ -33,8 +34,9 @@ def ask(table: PodTable, question: Callable[[facts.Pod], int], name: Hashable) -
     for kind_id in np.flatnonzero(example != dtypes.ABSENT).tolist():
         answer = known.get(kind_id)
         if answer is None:
-            answer = question(table.fact(int(example[kind_id]), "", timeless=True))
-            if table.kinds[kind_id].namespace != system.NAMESPACE:
+            pod = table.fact(int(example[kind_id]), "", timeless=True)
+            answer = question(pod)
+            if pod.namespace != system.NAMESPACE or pod_traits.is_daemonset(pod):
                 known[kind_id] = answer
         answers[kind_id] = answer
     codes = np.zeros(len(kind_ids), np.int8)
