@@ -6,8 +6,15 @@ import pytest
 
 pytest_plugins = ["testbed.fixtures"]
 
-ON_REAL_SERVERS = ("contracts", "testbed", "e2e", "kube/test_on_servers.py")
-"""Below tests/: what talks to the real control plane. It is shared, so these run one after another."""
+ON_REAL_SERVERS = {
+    "e2e": "live autoscaler",
+    "testbed/test_worker_pools.py": "live autoscaler",
+    "contracts": "real control plane",
+    "kube/test_on_servers.py": "real control plane",
+    "testbed": "real control plane",
+}
+"""Below tests/: what talks to the real control plane, and its group. Servers are shared within a group, so its tests
+run one after another; the groups have servers of their own."""
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in a hook of the same name
@@ -16,5 +23,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         place = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
-        if place.startswith(ON_REAL_SERVERS):
-            item.add_marker(pytest.mark.xdist_group("real control plane"))
+        group = next((group for start, group in ON_REAL_SERVERS.items() if place.startswith(start)), None)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
