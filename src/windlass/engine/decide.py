@@ -7,8 +7,7 @@ Same input, same answer: the time is an argument, ties are drawn from a generato
 The snapshot is forked and left as it was found.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,9 +15,9 @@ import numpy as np
 from windlass.engine import (
     backoff,
     disruption,
-    dtypes,
     facts,
     health,
+    outlook,
     plan,
     quiet,
     readiness,
@@ -33,9 +32,8 @@ from windlass.engine.memory import DrainBegun, Durable, Memory, Standing, Volati
 from windlass.engine.observation import Observation
 from windlass.engine.scale_down import cooldown, deletion_budgets, planning, soft_taints, unneeded
 from windlass.engine.scale_down import scene as scenes
-from windlass.engine.scale_up import balancing, helping, pending, proposing, quotas, templates
+from windlass.engine.scale_up import balancing, helping, pending, proposing, quotas
 from windlass.engine.settings import Settings, for_group
-from windlass.engine.snapshot import Snapshot
 from windlass.engine.story import ScaleDownResult, ScaleDownStory, Story
 
 UNTIMED = time_limits.Untimed()
@@ -95,18 +93,26 @@ class _Loop:
         )
         repaired = repairs.plan(self._seen.groups, found, self._settings, self._now_s)
         self._repair(repaired)
-        made, remembered = self._find_templates()
+        made, remembered = outlook.find_templates(
+            self._seen,
+            self._nodes,
+            self._group_of,
+            self._memory.volatile.templates,
+            self._settings.templates,
+            self._now_s,
+        )
         durable = replace(self._memory.durable, loop=self._memory.durable.loop + 1, health=found.memory)
         volatile = Volatile(remembered, self._pending, self._removal)
         if repaired.stop is not None:
             return self._end_early(found, repaired, durable, volatile)
         groups = self._resized(repaired.sizes)
         self._group_of = {name: groups[group.id] for name, group in self._group_of.items()}
-        with self._fork(made, repaired.upcoming) as upcoming:
-            verdicts = (
-                self._judge_groups(found, groups, found.memory.requests) if repaired.uncreated else _verdicts(found)
-            )
-            unsafe = self._find_unsafe(found, verdicts)
+        snapshot, cutoff = self._seen.snapshot, self._settings.pods.expendable_pods_priority_cutoff
+        with outlook.look_ahead(snapshot, self._nodes, made, repaired.upcoming, cutoff) as upcoming:
+            verdicts = outlook.verdicts_of(found)
+            if repaired.uncreated:
+                verdicts = self._judge_groups(found, groups, found.memory.requests)
+            unsafe = outlook.find_unsafe(found, verdicts)
             candidates = proposing.Groups(tuple(groups.values()), made, unsafe, upcoming)
             helped, durable = self._scale_up(candidates, durable)
             groups = _grown(groups, helped.increases)
@@ -190,26 +196,6 @@ class _Loop:
         for fix in repaired.fixes:
             self._plan.append(plan.ReduceTarget(fix.group, fix.by, "size was wrong for too long"))
 
-    def _find_templates(
-        self,
-    ) -> tuple[dict[str, templates.GroupTemplate], dict[str, templates.GroupTemplate]]:
-        snapshot = self._seen.snapshot
-        made, remembered = templates.find_templates(
-            self._seen.groups,
-            self._nodes,
-            self._group_of,
-            lambda name: [snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[name])],
-            self._seen.daemon_sets,
-            self._memory.volatile.templates,
-            lambda node: taints.sanitize(node, self._passing),
-            self._settings.templates.force_ds,
-            self._now_s,
-        )
-        for template in made.values():
-            for pod in template.pods:
-                snapshot.shape_of(pod)  # inside the fork no selector may appear that nobody knew
-        return made, remembered
-
     def _end_early(
         self, found: health.Health, repaired: repairs.Repairs, durable: Durable, volatile: Volatile
     ) -> Decision:
@@ -222,7 +208,7 @@ class _Loop:
             (proposing.Proposal(proposing.Result.NOT_TRIED),),
             ScaleDownStory(ScaleDownResult.NOT_TRIED),
             {group: one.nodes for group, one in repaired.upcoming.items()},
-            _unhealthy(_verdicts(found)),
+            _unhealthy(outlook.verdicts_of(found)),
         )
         return self._conclude(durable, volatile, story)
 
@@ -232,59 +218,8 @@ class _Loop:
     def _judge_groups(
         self, found: health.Health, groups: Mapping[str, facts.NodeGroup], under_way: requests.Requests
     ) -> dict[str, health.Verdict]:
-        """The groups judged again, with the sizes that they will have."""
-        seen = {group: each.readiness for group, each in found.groups.items() if each.readiness is not None}
-        ranges = health.find_ranges({group.id: group.target_size for group in groups.values()}, seen, under_way)
-        limits = self._settings.health
-        return {group: health.judge_group(seen.get(group), ranges[group], limits) for group in groups}
-
-    def _find_unsafe(self, found: health.Health, verdicts: Mapping[str, health.Verdict]) -> dict[str, proposing.Skip]:
-        unsafe: dict[str, proposing.Skip] = {}
-        for group, each in found.groups.items():
-            if not verdicts[group].is_healthy:
-                unsafe[group] = proposing.Skip.NOT_READY
-            elif each.backoff is not None:
-                unsafe[group] = proposing.Skip.BACKOFF
-        return unsafe
-
-    # The loop's fork
-
-    @contextmanager
-    def _fork(
-        self, made: Mapping[str, templates.GroupTemplate], upcoming: Mapping[str, health.Upcoming]
-    ) -> Iterator[dict[str, str]]:
-        """The snapshot as it will be: with nodes that are on their way, without pods that are worth no node."""
-        snapshot = self._seen.snapshot
-        cutoff = self._settings.pods.expendable_pods_priority_cutoff
-        snapshot.fork()
-        try:
-            for node in self._nodes:
-                if node is not snapshot.nodes.facts[snapshot.nodes.rows[node.name]]:
-                    snapshot.restate(snapshot.nodes.rows[node.name], node)
-            helping.drop_expendable(snapshot, cutoff)
-            yield self._add_upcoming(snapshot, made, upcoming)
-        finally:
-            snapshot.revert()
-
-    def _add_upcoming(
-        self,
-        snapshot: Snapshot,
-        made: Mapping[str, templates.GroupTemplate],
-        upcoming: Mapping[str, health.Upcoming],
-    ) -> dict[str, str]:
-        """Nodes that are on their way stand in the snapshot as their template says; (group by name)."""
-        names: dict[str, str] = {}
-        for group, one in upcoming.items():
-            for name in one.not_started:
-                snapshot.retire(snapshot.nodes.rows[name])
-            if group not in made:
-                continue
-            fresh = [f"{made[group].node.name}-upcoming-{number}" for number in range(one.nodes)]
-            rows = np.array(snapshot.append(made[group].node, fresh))
-            for pod in made[group].pods:
-                snapshot.place_many(snapshot.shape_of(pod), rows, np.ones(len(rows), dtypes.RESOURCE))
-            names |= dict.fromkeys(fresh, group)
-        return names
+        sizes = {group.id: group.target_size for group in groups.values()}
+        return outlook.judge_groups(found, sizes, under_way, self._settings.health)
 
     # Scale-up
 
@@ -480,10 +415,6 @@ def _grown(
     """The groups as large as they will be."""
     sizes = {increase.group.id: increase.new_size for increase in increases}
     return {id: replace(group, target_size=sizes.get(id, group.target_size)) for id, group in groups.items()}
-
-
-def _verdicts(found: health.Health) -> dict[str, health.Verdict]:
-    return {group: each.verdict for group, each in found.groups.items()}
 
 
 def _unhealthy(verdicts: Mapping[str, health.Verdict]) -> tuple[str, ...]:

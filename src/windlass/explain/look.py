@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, health, readiness, repairs, taints
+from windlass.engine import facts, outlook, readiness, taints
 from windlass.engine.decide import Decision, decide
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
@@ -52,26 +52,21 @@ class Look:
         found = self.decision.story.health
         repaired = self.decision.story.repairs
         groups = tuple(replace(one, target_size=repaired.sizes[one.id].target) for one in self.seen.groups)
-        snapshot.fork()
-        try:
-            for node in nodes:
-                if node is not snapshot.nodes.facts[snapshot.nodes.rows[node.name]]:
-                    snapshot.restate(snapshot.nodes.rows[node.name], node)
-            helping.drop_expendable(snapshot, chosen.pods.expendable_pods_priority_cutoff)
-            upcoming = _add_upcoming(snapshot, made, repaired.upcoming)
+        cutoff = chosen.pods.expendable_pods_priority_cutoff
+        with outlook.look_ahead(snapshot, nodes, made, repaired.upcoming, cutoff) as upcoming:
             waiting = pending.arrange(
                 snapshot, chosen.pods.bypassed_scheduler_names, chosen.pods.allowed_scheduler_names
             )
             rng = np.random.default_rng((chosen.seed, self.memory.durable.loop))
             search = self.memory.volatile.pending.go_on(None if chosen.deviations.tight_packing else rng)
-            cutoff = chosen.pods.expendable_pods_priority_cutoff
             helping.settle_nominated(snapshot, waiting.nominated, cutoff)
             helpless = helping.find_helpless(snapshot, waiting, search, chosen, self.now_s)
-            unsafe = _find_unsafe(found, repaired, groups, chosen)
-            seen = proposing.Groups(groups, made, unsafe, upcoming)
+            verdicts = outlook.verdicts_of(found)
+            if repaired.uncreated:
+                sizes = {one.id: one.target_size for one in groups}
+                verdicts = outlook.judge_groups(found, sizes, found.memory.requests, chosen.health)
+            seen = proposing.Groups(groups, made, outlook.find_unsafe(found, verdicts), upcoming)
             yield Scene(snapshot, seen, waiting, frozenset(helpless), _count_ready(nodes))
-        finally:
-            snapshot.revert()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +106,14 @@ def passing_nodes(look: Look) -> list[facts.Node]:
 
 def find_templates(look: Look) -> dict[str, templates.GroupTemplate]:
     """What a new node of each group would look like, by group."""
-    snapshot, chosen = look.snapshot, look.settings.templates
-    passing = taints.read_settings(chosen)
-    made, _ = templates.find_templates(
-        look.seen.groups,
+    made, _ = outlook.find_templates(
+        look.seen,
         passing_nodes(look),
         look.seen.group_of_nodes(),
-        lambda name: [snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[name])],
-        look.seen.daemon_sets,
         look.memory.volatile.templates,
-        lambda node: taints.sanitize(node, passing),
-        chosen.force_ds,
+        look.settings.templates,
         look.now_s,
     )
-    for template in made.values():
-        for pod in template.pods:
-            snapshot.shape_of(pod)  # inside a fork no selector may appear that nobody knew
     return made
 
 
@@ -140,39 +127,3 @@ def track_quotas(look: Look, scene: Scene) -> quotas.Tracker:
 
 def _count_ready(nodes: list[facts.Node]) -> int:
     return sum(1 for node in nodes if readiness.judge(node).is_ready)
-
-
-def _add_upcoming(
-    snapshot: Snapshot, made: Mapping[str, templates.GroupTemplate], upcoming: Mapping[str, health.Upcoming]
-) -> dict[str, str]:
-    """Nodes that are on their way, as their template says; (group by name)."""
-    names: dict[str, str] = {}
-    for group, one in upcoming.items():
-        for name in one.not_started:
-            snapshot.retire(snapshot.nodes.rows[name])
-        if group not in made:
-            continue
-        fresh = [f"{made[group].node.name}-upcoming-{number}" for number in range(one.nodes)]
-        rows = np.array(snapshot.append(made[group].node, fresh))
-        for pod in made[group].pods:
-            snapshot.place_many(snapshot.shape_of(pod), rows, np.ones(len(rows), dtypes.RESOURCE))
-        names |= dict.fromkeys(fresh, group)
-    return names
-
-
-def _find_unsafe(
-    found: health.Health, repaired: repairs.Repairs, groups: tuple[facts.NodeGroup, ...], chosen: Settings
-) -> dict[str, proposing.Skip]:
-    """Groups that must not grow now; judged by the sizes that repairs lead to, as the loop does after some."""
-    verdicts = {group: each.verdict for group, each in found.groups.items()}
-    if repaired.uncreated:
-        seen = {group: each.readiness for group, each in found.groups.items() if each.readiness is not None}
-        ranges = health.find_ranges({one.id: one.target_size for one in groups}, seen, found.memory.requests)
-        verdicts = {one.id: health.judge_group(seen.get(one.id), ranges[one.id], chosen.health) for one in groups}
-    unsafe: dict[str, proposing.Skip] = {}
-    for group, each in found.groups.items():
-        if not verdicts[group].is_healthy:
-            unsafe[group] = proposing.Skip.NOT_READY
-        elif each.backoff is not None:
-            unsafe[group] = proposing.Skip.BACKOFF
-    return unsafe

@@ -1,0 +1,102 @@
+"""The outlook: the cluster as it will be, which scale-up looks at, and whoever asks why it did what it did.
+
+Nodes that are on their way stand in the snapshot as their template says, pods that are worth no node are not there, and
+groups that are unhealthy or back off are told apart.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from windlass.engine import dtypes, facts, health, requests, settings, taints
+from windlass.engine.observation import Observation
+from windlass.engine.scale_up import helping, proposing, templates
+from windlass.engine.snapshot import Snapshot
+
+Templates = dict[str, templates.GroupTemplate]
+Upcoming = Mapping[str, health.Upcoming]
+
+
+def find_templates(
+    seen: Observation,
+    nodes: Sequence[facts.Node],
+    group_of: Mapping[str, facts.NodeGroup],
+    remembered: Mapping[str, templates.GroupTemplate],
+    chosen: settings.Templates,
+    now_s: float,
+) -> tuple[Templates, Templates]:
+    """(template by group, what to remember). `group_of` goes by node name."""
+    snapshot, passing = seen.snapshot, taints.read_settings(chosen)
+    made, learned = templates.find_templates(
+        seen.groups,
+        nodes,
+        group_of,
+        lambda name: [snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[name])],
+        seen.daemon_sets,
+        remembered,
+        lambda node: taints.sanitize(node, passing),
+        chosen.force_ds,
+        now_s,
+    )
+    for template in made.values():
+        for pod in template.pods:
+            snapshot.shape_of(pod)  # inside a fork no selector may appear that nobody knew
+    return made, learned
+
+
+@contextmanager
+def look_ahead(
+    snapshot: Snapshot, nodes: Sequence[facts.Node], made: Templates, upcoming: Upcoming, cutoff: int
+) -> Iterator[dict[str, str]]:
+    """The snapshot as it will be, until this ends: (group by name) of the nodes that are on their way."""
+    snapshot.fork()
+    try:
+        for node in nodes:
+            row = snapshot.nodes.rows[node.name]
+            if node is not snapshot.nodes.facts[row]:
+                snapshot.restate(row, node)
+        helping.drop_expendable(snapshot, cutoff)
+        yield _add_upcoming(snapshot, made, upcoming)
+    finally:
+        snapshot.revert()
+
+
+def _add_upcoming(snapshot: Snapshot, made: Templates, upcoming: Upcoming) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for group, one in upcoming.items():
+        for name in one.not_started:
+            snapshot.retire(snapshot.nodes.rows[name])
+        if group not in made:
+            continue
+        fresh = [f"{made[group].node.name}-upcoming-{number}" for number in range(one.nodes)]
+        rows = np.array(snapshot.append(made[group].node, fresh))
+        for pod in made[group].pods:
+            snapshot.place_many(snapshot.shape_of(pod), rows, np.ones(len(rows), dtypes.RESOURCE))
+        names |= dict.fromkeys(fresh, group)
+    return names
+
+
+def judge_groups(
+    found: health.Health, sizes: Mapping[str, int], under_way: requests.Requests, limits: settings.Health
+) -> dict[str, health.Verdict]:
+    """The groups judged again, with these target sizes."""
+    seen = {group: each.readiness for group, each in found.groups.items() if each.readiness is not None}
+    ranges = health.find_ranges(sizes, seen, under_way)
+    return {group: health.judge_group(seen.get(group), ranges[group], limits) for group in sizes}
+
+
+def verdicts_of(found: health.Health) -> dict[str, health.Verdict]:
+    """The groups as they were judged."""
+    return {group: each.verdict for group, each in found.groups.items()}
+
+
+def find_unsafe(found: health.Health, verdicts: Mapping[str, health.Verdict]) -> dict[str, proposing.Skip]:
+    """The groups that must not grow now, and why."""
+    unsafe: dict[str, proposing.Skip] = {}
+    for group, each in found.groups.items():
+        if not verdicts[group].is_healthy:
+            unsafe[group] = proposing.Skip.NOT_READY
+        elif each.backoff is not None:
+            unsafe[group] = proposing.Skip.BACKOFF
+    return unsafe
