@@ -3,43 +3,23 @@
 from typing import Any
 
 from windlass.simulator.world import edit, kinds
-from windlass.simulator.world.api import Change
 from windlass.simulator.world.ownership import Owned
+from windlass.simulator.world.pod_keeping import PodKeeping
 from windlass.simulator.world.pulse import Pulse
-from windlass.simulator.world.stamps import Stamps
 
 Json = dict[str, Any]
 
 
-class Jobs:
+class Jobs(PodKeeping):
     """The Job controller, and the one that removes finished jobs."""
 
-    hears = (kinds.JOBS, kinds.PODS)
-
     def __init__(self, pulse: Pulse) -> None:
-        self._pulse, self._api = pulse, pulse.api
-        self._stamps = Stamps(pulse.api)
         self._pods = Owned("Job", kinds.PODS)
-        self._due: dict[str, None] = {}
+        super().__init__(pulse, kinds.JOBS, self._pods)
 
-    def react(self, change: Change) -> None:
-        key = self._pods.hear(change)
-        if change.kind == kinds.JOBS:
-            key = change.key
-            if change.now is None:
-                self._stamps.forget(change.obj["metadata"]["uid"])
-        if key is not None:
-            self._due[key] = None
-
-    def act(self) -> bool:
-        due, self._due = self._due, {}
-        for key in due:
-            found = self._api.find(kinds.JOBS, key)
-            if found is not None and not edit.is_deleting(found) and not is_complete(found):
-                self._reconcile(key, found)
-        return bool(due)
-
-    def _reconcile(self, key: str, found: Json) -> None:
+    def reconcile(self, key: str, found: Json) -> None:
+        if is_complete(found):
+            return
         pods = self._pods.of(found)
         active = [pod for pod in pods if edit.is_active(pod)]
         succeeded = sum(1 for pod in pods if pod["status"].get("phase") == "Succeeded")

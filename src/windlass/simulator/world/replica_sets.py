@@ -3,10 +3,9 @@
 from typing import Any
 
 from windlass.simulator.world import edit, kinds
-from windlass.simulator.world.api import Change
 from windlass.simulator.world.ownership import OwnedPods
+from windlass.simulator.world.pod_keeping import PodKeeping
 from windlass.simulator.world.pulse import Pulse
-from windlass.simulator.world.stamps import Stamps
 
 Json = dict[str, Any]
 
@@ -14,36 +13,15 @@ STATUS_LAG_S = 1.0
 """Statuses are written together, a moment after the pods changed, as a busy controller does it."""
 
 
-class ReplicaSets:
+class ReplicaSets(PodKeeping):
     """The ReplicaSet controller."""
 
-    hears = (kinds.REPLICA_SETS, kinds.PODS)
-
     def __init__(self, pulse: Pulse) -> None:
-        self._pulse, self._api = pulse, pulse.api
-        self._stamps = Stamps(pulse.api)
         self._pods = OwnedPods("ReplicaSet")
-        self._due: dict[str, None] = {}
+        super().__init__(pulse, kinds.REPLICA_SETS, self._pods)
         self._counting: set[str] = set()
 
-    def react(self, change: Change) -> None:
-        key = self._pods.hear(change)
-        if change.kind == kinds.REPLICA_SETS:
-            key = change.key
-            if change.now is None:
-                self._stamps.forget(change.obj["metadata"]["uid"])
-        if key is not None:
-            self._due[key] = None
-
-    def act(self) -> bool:
-        due, self._due = self._due, {}
-        for key in due:
-            found = self._api.find(kinds.REPLICA_SETS, key)
-            if found is not None and not edit.is_deleting(found):
-                self._reconcile(key, found)
-        return bool(due)
-
-    def _reconcile(self, key: str, found: Json) -> None:
+    def reconcile(self, key: str, found: Json) -> None:
         active = self._pods.active(found)
         surplus = len(active) - found["spec"]["replicas"]
         if surplus < 0:

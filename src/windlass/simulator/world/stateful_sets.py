@@ -3,43 +3,21 @@
 from typing import Any
 
 from windlass.simulator.world import edit, kinds
-from windlass.simulator.world.api import Change
 from windlass.simulator.world.ownership import Owned
+from windlass.simulator.world.pod_keeping import PodKeeping
 from windlass.simulator.world.pulse import Pulse
-from windlass.simulator.world.stamps import Stamps
 
 Json = dict[str, Any]
 
 
-class StatefulSets:
+class StatefulSets(PodKeeping):
     """The StatefulSet controller."""
 
-    hears = (kinds.STATEFUL_SETS, kinds.PODS)
-
     def __init__(self, pulse: Pulse) -> None:
-        self._api = pulse.api
-        self._stamps = Stamps(pulse.api)
         self._pods = Owned("StatefulSet", kinds.PODS)
-        self._due: dict[str, None] = {}
+        super().__init__(pulse, kinds.STATEFUL_SETS, self._pods)
 
-    def react(self, change: Change) -> None:
-        key = self._pods.hear(change)
-        if change.kind == kinds.STATEFUL_SETS:
-            key = change.key
-            if change.now is None:
-                self._stamps.forget(change.obj["metadata"]["uid"])
-        if key is not None:
-            self._due[key] = None
-
-    def act(self) -> bool:
-        due, self._due = self._due, {}
-        for key in due:
-            found = self._api.find(kinds.STATEFUL_SETS, key)
-            if found is not None and not edit.is_deleting(found):
-                self._reconcile(found)
-        return bool(due)
-
-    def _reconcile(self, found: Json) -> None:
+    def reconcile(self, key: str, found: Json) -> None:
         pods = {pod["metadata"]["name"]: pod for pod in self._pods.of(found)}
         is_ordered = found["spec"].get("podManagementPolicy") != "Parallel"
         names = [f"{found['metadata']['name']}-{i}" for i in range(found["spec"]["replicas"])]
