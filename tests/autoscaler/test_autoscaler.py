@@ -9,7 +9,7 @@ from tests.autoscaler.little_cluster import NOW_S, Cluster, play
 from windlass.autoscaler.dry_run import DryRun
 from windlass.engine import facts, taints
 from windlass.engine.settings import Settings
-from windlass.kube import resources
+from windlass.kube import prepare, resources
 
 
 def quick(**deviations: Any) -> Settings:
@@ -249,5 +249,23 @@ def test_nothing_is_decided_on_what_may_be_over_by_now() -> None:
             assert running.decision is decided
             cluster.carrier.allow()
             await cluster.until(lambda: running.decision is not decided)
+
+    play(scenario)
+
+
+def test_a_mark_that_nobody_remembers_is_taken_off_though_nothing_drains() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        cluster.add_pod("p", "3", node="a-1")
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: running.memory.durable.loop > 0)
+            mark = {"key": taints.TO_BE_DELETED, "value": str(int(cluster.clock.now_s())), "effect": "NoSchedule"}
+            patch = {"spec": {"taints": [mark]}}
+            assert cluster.server.handle(prepare.merge_patch(resources.NODES, "a-1", patch)).status == 200
+            await cluster.clock.sleep(200.0)
+            assert await cluster.taints("a-1") == {taints.TO_BE_DELETED}
+            await cluster.clock.sleep(150.0)
+            assert await cluster.taints("a-1") == set()
 
     play(scenario)

@@ -22,7 +22,7 @@ from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.observe.world import UNSCHEDULABLE, Seen, World
 from windlass.autoscaler.recording.recorder import Recorder
 from windlass.autoscaler.report.families import Function
-from windlass.engine import facts, plan
+from windlass.engine import facts, plan, taints
 from windlass.engine.advance import advance
 from windlass.engine.decide import Decision, decide
 from windlass.engine.draining import resuming
@@ -235,8 +235,14 @@ class Autoscaler:
     def _conclude(self, memory: Memory, decision: Decision) -> None:
         self.memory, self.decision = memory, decision
         self.past = choices.keep(self.past, decision.story)
-        if memory.durable.drains:
+        if memory.durable.drains or self._is_any_marked():
             self._drains_changed.set()
+
+    def _is_any_marked(self) -> bool:
+        """Is there a node that is marked to go? Where nobody remembers why, `advance` gives it back."""
+        table = self._world.snapshot.nodes
+        present = zip(table.facts, table.alive.tolist(), strict=True)
+        return any(alive and taints.has(node, taints.TO_BE_DELETED) for node, alive in present if node.taints)
 
     async def _keep(self) -> None:
         if await self._keeper.write(self.memory.durable):
@@ -272,8 +278,8 @@ class Autoscaler:
         async with self._turns:
             now_s = self._clock.now_s()
             self._drains_changed.clear()
-            failed, self._failed = self._failed, {}
-            seen = self._observe(failed).observation
+            seen = self._observe(self._failed).observation
+            self._failed = {}  # not before they were seen: a world that is not current sees nothing
             advanced = self._advance(seen, self.memory, self._settings, now_s)
             account = self._reporter.before_acting(seen, advanced, now_s)
             self.memory = advanced.memory
