@@ -23,9 +23,11 @@ from tests.conformance import (
     estimator,
     expanders,
     lattice,
+    machine_autoscaler,
     machinepool,
     machinepool_stories,
     planner,
+    provisioning_request,
     quotas,
     removal,
     replicas_defaulting,
@@ -45,7 +47,9 @@ def run_mixed(path: Path) -> Iterator[Outcome]:
     return scenarios.run(path) if "steps" in first else scheduler.run(path)
 
 
-FILTER_TOPICS = ("resources", "taints", "nodeaffinity", "ports", "spread", "interpod", "volumes", "names", "mixed")
+FILTER_TOPICS = (
+    "resources", "taints", "nodeaffinity", "ports", "spread", "interpod", "volumes", "names", "mixed", "dra",
+)  # fmt: skip
 
 RUNNERS: dict[str, Runner] = {
     **dict.fromkeys(FILTER_TOPICS, scheduler.run),
@@ -69,10 +73,12 @@ RUNNERS: dict[str, Runner] = {
     "deletion_budgets": deletion_budgets.run,
     "eligibility": eligibility.run,
     "planner": planner.run,
+    "provisioning_request": provisioning_request.run,
     "unneeded": unneeded.run,
     "machinepool": machinepool.run,
     "eks_anywhere": eks_anywhere.run,
     "lattice": lattice.run,
+    "machine_autoscaler": machine_autoscaler.run,
     "replicas_defaulting": replicas_defaulting.run,
     "taints.json": taints.run,  # by its whole name: the scheduler's vectors have a topic of that name, too
 }

@@ -29,6 +29,13 @@ class Followed(Generic[T]):
 
     store: store.Store[T]
     informer: informers.Informer[T]
+    running: asyncio.Task[None] | None = None
+    """What keeps it current, if the controller ran already when it began to be followed."""
+
+    def stop(self) -> None:
+        """Follow it no longer, if it is not required: what is known of it stays as it is, and wakes nobody."""
+        if self.running is not None:
+            self.running.cancel()
 
     @property
     def complaint(self) -> str:
@@ -65,10 +72,9 @@ class Following:
         """
         held: store.Store[T] = store.Store(indexes, [_Waker(self._queue, keys)])
         informer = informers.Informer(api, resource, held, selection, self._settings)
-        followed = Followed(held, informer)
+        followed = Followed(held, informer, self.spawn(informer.run()))
         if required:
             self._followed.append(followed)
-        self.spawn(informer.run())
         return followed
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:

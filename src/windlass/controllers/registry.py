@@ -8,6 +8,8 @@ from windlass.controllers import controller, eks_anywhere, lattice, machine_pool
 from windlass.controllers.eks_anywhere import settings as eks_anywhere_settings
 from windlass.controllers.lattice import settings as lattice_settings
 from windlass.controllers.machine_pool import settings as machine_pool_settings
+from windlass.controllers.openshift import machine_autoscaler
+from windlass.controllers.openshift.machine_autoscaler import settings as machine_autoscaler_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,9 @@ class Settings:
     machine_pool: machine_pool_settings.Settings = field(default_factory=machine_pool_settings.Settings)
     eks_anywhere: eks_anywhere_settings.Settings = field(default_factory=eks_anywhere_settings.Settings)
     lattice: lattice_settings.Settings = field(default_factory=lattice_settings.Settings)
+    machine_autoscaler: machine_autoscaler_settings.Settings = field(
+        default_factory=machine_autoscaler_settings.Settings
+    )
 
 
 Make = Callable[[controller.Site, Settings], controller.Controller]
@@ -25,6 +30,7 @@ EVERY: tuple[tuple[str, Make], ...] = (
     ("machine_pool", lambda site, settings: machine_pool.make(site, settings.machine_pool)),
     ("eks_anywhere", lambda site, settings: eks_anywhere.make(site, settings.eks_anywhere)),
     ("lattice", lambda site, settings: lattice.make(site, settings.lattice)),
+    ("machine_autoscaler", lambda site, settings: machine_autoscaler.make(site, settings.machine_autoscaler)),
 )
 
 
