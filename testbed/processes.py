@@ -4,6 +4,7 @@ The record outlives whoever started them, so that the keeper, or `python -m test
 is known by its id together with the moment it began: an id that was given to another one meanwhile is left alone.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -63,7 +64,8 @@ def spawn(directory: Path, name: str, command: Command, environment: Mapping[str
             stderr=output,
             start_new_session=True,
         )
-    _children[child.pid] = child
+    child.returncode = 0  # it may outlive us, as the keeper does: Popen is not to look after it, nor to complain
+    _children.add(child.pid)
     return Process(name, child.pid, _began(child.pid) or "")
 
 
@@ -103,14 +105,24 @@ def last_words(directory: Path, name: str) -> str:
     return "\n".join(lines[-_LAST_WORDS:])
 
 
-_children: dict[int, subprocess.Popen[bytes]] = {}
+_children: set[int] = set()
 """Ours, to be reaped: an ended child stays in the process table until its parent asks for it."""
+
+
+def _reap(pid: int) -> bool:
+    """Whether this was a child of ours, and has ended. Nobody else can have its id before it is reaped."""
+    if pid not in _children:
+        return False
+    with contextlib.suppress(ChildProcessError):  # another thread was faster
+        if os.waitpid(pid, os.WNOHANG)[0] == 0:
+            return False
+    _children.discard(pid)
+    return True
 
 
 def _began(pid: int) -> str | None:
     """When a process began, in the system's own words; None if there is none, or only its remains."""
-    child = _children.get(pid)
-    if child is not None and child.poll() is not None:
+    if _reap(pid):
         return None
     if not _BOOT.exists():
         asked = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)

@@ -25,7 +25,7 @@ with keeper.using(directory):
     processes.start(directory, "one", ("sleep", "300"), {})
     processes.start(directory, "two", ("sleep", "300"), {})
     print("ready", flush=True)
-    time.sleep(300)
+    time.sleep(float(sys.argv[2]))
 """
 
 
@@ -76,7 +76,7 @@ def test_what_a_process_says_is_in_its_log(directory: Path) -> None:
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_user_that_is_ended_leaves_nothing_running(directory: Path, end: signal.Signals) -> None:
     user = subprocess.Popen(
-        [sys.executable, "-c", _USER, str(directory)],
+        [sys.executable, "-c", _USER, str(directory), "300"],
         cwd=_ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -90,6 +90,13 @@ def test_a_user_that_is_ended_leaves_nothing_running(directory: Path, end: signa
     os.killpg(user.pid, end)
     user.wait()
     _wait(lambda: not any(process.is_alive() for process in started))
+
+
+def test_a_user_that_leaves_the_rest_to_the_keeper_ends_without_a_complaint(directory: Path) -> None:
+    command = [sys.executable, "-W", "always", "-c", _USER, str(directory), "0"]
+    left = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
+    assert left.stderr == ""
+    _wait(lambda: not processes.alive(directory))
 
 
 def test_the_bed_stays_while_anyone_uses_it(directory: Path) -> None:
