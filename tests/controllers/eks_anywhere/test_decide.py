@@ -197,7 +197,7 @@ def test_one_predicate_decides_whatever_the_annotations_say_yet(toggled: facts.G
 
 def seen(*groups: facts.Group, found: tuple[MachineDeployment, ...] = (), **fields: Any) -> facts.Seen:
     before = fields.pop("status", facts.Status((facts.Condition(names.CONTROL_PLANE_INITIALIZED, "True"),)))
-    cluster = facts.Cluster("default", "prod", "5", generation=4, groups=groups, status=before)
+    cluster = facts.Cluster("default", "prod", generation=4, groups=groups, status=before)
     initialized = fields.pop("is_initialized_by_other", True)
     return facts.Seen(
         cluster, V1BETA2, "eksa-system", machine_deployments=found, is_initialized_by_other=initialized, **fields

@@ -35,7 +35,7 @@ def live(of: facts.Pool, current: int, *, status: dict[str, Any] | None = None) 
 
 
 def seen(of: facts.Pool, found: MachineDeployment | None = None, before: facts.Status | None = None) -> facts.Seen:
-    cluster = facts.Cluster("capi-system", "my", "uid", "5", 4, pools=(of,), status=before or facts.Status())
+    cluster = facts.Cluster("capi-system", "my", "uid", 4, pools=(of,), status=before or facts.Status())
     return facts.Seen(cluster, V1BETA2, {} if found is None else {NAME: found})
 
 

@@ -52,7 +52,6 @@ class Cluster:
 
     namespace: str
     name: str
-    resource_version: str = ""
     generation: int = 0
     is_left_alone: bool = False
     """On its way out, or paused."""

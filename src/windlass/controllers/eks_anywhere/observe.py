@@ -20,7 +20,6 @@ def read_cluster(body: Json) -> facts.Cluster:
     return facts.Cluster(
         namespace=metadata.get("namespace") or "",
         name=metadata["name"],
-        resource_version=metadata.get("resourceVersion") or "",
         generation=metadata.get("generation") or 0,
         is_left_alone=bool(metadata.get("deletionTimestamp")) or names.PAUSED_ANNOTATION in annotations,
         control_plane_count=1 if control_plane.get("count") is None else control_plane["count"],

@@ -9,7 +9,6 @@ from windlass.controllers.eks_anywhere.settings import Settings
 from windlass.controllers.worker_pools import machine_deployments
 from windlass.kube import prepare
 from windlass.kube.resources import CLUSTERS, MACHINE_DEPLOYMENTS, Resource, Unstructured
-from windlass.runtime import workqueue
 
 CLUSTERS_OF_EKS = Resource(names.API_VERSION, "clusters", "Cluster", True, Unstructured)
 _CONTROL_PLANES = "controlplane.cluster.x-k8s.io"
@@ -22,11 +21,11 @@ class Watches:
     """What is known."""
 
     def __init__(
-        self, site: controller.Site, settings: Settings, queue: workqueue.WorkQueue[str], api_version: str
+        self, site: controller.Site, settings: Settings, followed: following.Following, api_version: str
     ) -> None:
         self._site, self._settings, self._version = site, settings, api_version
-        self.following = following.Following(queue)
-        follow = self.following.follow
+        self._following = followed
+        follow = followed.follow
         self._own = follow(
             site.api,
             CLUSTERS_OF_EKS,
@@ -82,7 +81,7 @@ class Watches:
     def _other(self, resource: Resource[Unstructured]) -> following.Followed[Unstructured]:
         """A kind that not every server has: followed as soon as a Cluster refers to it."""
         if resource.kind not in self._others:
-            self._others[resource.kind] = self.following.follow(
+            self._others[resource.kind] = self._following.follow(
                 self._site.api,
                 resource,
                 lambda each: [key for name in _cluster_names(each) or [_name(each)] for key in self._keys(name)],

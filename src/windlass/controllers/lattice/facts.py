@@ -54,7 +54,6 @@ class Cluster:
     namespace: str
     name: str
     uid: str = ""
-    resource_version: str = ""
     generation: int = 0
     is_deleting: bool = False
     control_plane_replicas: int = 1

@@ -19,7 +19,6 @@ def read_cluster(body: Json) -> facts.Cluster:
         namespace=metadata.get("namespace") or "",
         name=metadata["name"],
         uid=metadata.get("uid") or "",
-        resource_version=metadata.get("resourceVersion") or "",
         generation=metadata.get("generation") or 0,
         is_deleting=bool(metadata.get("deletionTimestamp")),
         control_plane_replicas=1 if control_plane.get("replicas") is None else control_plane["replicas"],

@@ -8,7 +8,6 @@ from windlass.controllers.lattice import facts, names
 from windlass.controllers.worker_pools import machine_deployments
 from windlass.kube import prepare
 from windlass.kube.resources import MACHINE_DEPLOYMENTS, Resource, Unstructured
-from windlass.runtime import workqueue
 
 LATTICE_CLUSTERS = Resource(names.API_VERSION, "latticeclusters", "LatticeCluster", True, Unstructured)
 
@@ -18,14 +17,13 @@ Json = Mapping[str, Any]
 class Watches:
     """What is known."""
 
-    def __init__(self, site: controller.Site, queue: workqueue.WorkQueue[str], api_version: str) -> None:
+    def __init__(self, site: controller.Site, followed: following.Following, api_version: str) -> None:
         self._version = api_version
-        self.following = following.Following(queue)
         within = prepare.Selection(site.namespace)
-        self._own = self.following.follow(site.api, LATTICE_CLUSTERS, _own_key, within)
+        self._own = followed.follow(site.api, LATTICE_CLUSTERS, _own_key, within)
         deployments = MACHINE_DEPLOYMENTS.at(api_version).untyped()
         index = {"cluster": _cluster_key}
-        self._deployments = self.following.follow(site.api, deployments, _cluster_key, within, index)
+        self._deployments = followed.follow(site.api, deployments, _cluster_key, within, index)
 
     def get(self, key: str) -> Json | None:
         return self._own.store.get(key)

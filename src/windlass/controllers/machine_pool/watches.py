@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from windlass.controllers import controller, following
+from windlass.controllers import controller
+from windlass.controllers import desk as desks
 from windlass.controllers.machine_pool import contract, externals, facts, models, names, observe, workloads
 from windlass.controllers.machine_pool.settings import Settings
-from windlass.kube import client, prepare, reflector, store
+from windlass.kube import client, prepare, store
 from windlass.kube.resources import Unstructured
-from windlass.runtime import workqueue
 
 
 class Watches:
@@ -17,14 +17,13 @@ class Watches:
         self,
         site: controller.Site,
         settings: Settings,
-        queue: workqueue.WorkQueue[str],
+        desk: desks.Desk,
         version: str,
         reach: workloads.Dial,
     ) -> None:
-        self.following = following.Following(queue, reflector.Settings())
-        self._queue = queue
+        self._queue = desk.queue
         selection = prepare.Selection(site.namespace)
-        follow = self.following.follow
+        follow = desk.following.follow
         self.pools: store.Store[Unstructured] = follow(
             site.api, models.machine_pools(version), self._concerned, selection, _POOL_INDEXES
         ).store
@@ -41,8 +40,8 @@ class Watches:
         ).store
         secrets = prepare.Selection(site.namespace, labels=names.CLUSTER_NAME_LABEL)
         follow(site.api, models.SECRET_HEADERS, self._poke, secrets, required=False)
-        self._externals = externals.Externals(site.api, self.following, self._definitions, selection, self)
-        self._workloads = workloads.Workloads(site.api, reach, self, self.following.spawn, settings.grace_s)
+        self._externals = externals.Externals(site.api, desk.following, self._definitions, selection, self)
+        self._workloads = workloads.Workloads(site.api, reach, self, desk.following.spawn, settings.grace_s)
 
     # What is the case with a pool
 

@@ -7,6 +7,6 @@
     applying              what has to be written to make one of the other, and how replicas change hands
     act                   the writing
 
-Lives here: values and pure functions, but for `act` and `serving`. Never here: what only one of the two operators says
+Lives here: values and pure functions, but for `act`. Never here: what only one of the two operators says
 or does.
 """

@@ -8,6 +8,8 @@ from windlass.controllers.worker_pools import annotations
 from windlass.controllers.worker_pools.sizes import Limits
 
 GROUP = "cluster.x-k8s.io"
+VERSIONS = ("v1beta2", "v1beta1")
+"""Those that can be read here, the best first."""
 CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
 DEPLOYMENT_NAME_LABEL = "cluster.x-k8s.io/deployment-name"
 
