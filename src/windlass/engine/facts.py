@@ -13,6 +13,7 @@ the epoch.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from windlass.engine.devices.model import Slices
 from windlass.selectors import LabelSelector, NodeSelector
 
 Resources = tuple[tuple[str, int], ...]
@@ -64,6 +65,8 @@ class Node:
     provider_id: str = ""
     created_s: float = 0.0
     conditions: tuple["Condition", ...] = ()
+    slices: Slices = ()
+    """Templates: what drivers would publish of the devices. Slices of nodes that exist are facts of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,35 @@ class Volume:
     """Ephemeral: the pod whose own its claim must be."""
 
 
+@dataclass(frozen=True, slots=True)
+class PodClaim:
+    """A claim on devices that a pod uses (spec.resourceClaims)."""
+
+    name: str
+    """What the pod calls it."""
+    claim: str | None = None
+    """The ResourceClaim; None while it is not made yet, empty if none is needed after all."""
+    is_made_for_pod: bool = False
+    """Made from a template: it must be the pod's own."""
+    is_known: bool = True
+    """False where the pod names neither a claim nor a template."""
+    pod_name: str = ""
+    pod_uid: str = ""
+    """Of a pod with a claim of its own; empty otherwise, so that pods which share a claim can be alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedRequest:
+    """So many pieces of an extended resource for one container, or for several that run one after another.
+
+    Asked for as devices where a device class stands for the resource.
+    """
+
+    name: str
+    resource: str
+    count: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PodSpec:
     """All that filters can see of a pod but its namespace and labels.
@@ -175,12 +207,18 @@ class PodSpec:
     required_features: frozenset[str] = frozenset()
     priority: int | None = None
     """None where no admission set one: it counts as 0, but such a pod is never expendable."""
+    claims: tuple[PodClaim, ...] = ()
+    extended: tuple[ExtendedRequest, ...] = ()
+    """By name. Every extended resource that the pod requests, whether or not a device class stands for it."""
+    extended_claim: str = ""
+    """The claim that the scheduler made for them before, if it did."""
     _hash: int = field(init=False, repr=False, default=0)
 
     def _key(self) -> tuple[object, ...]:
         return (
             self.requests, self.node_name, self.node_selector, self.node_affinity, self.tolerations, self.host_ports,
             self.spread, self.affinity, self.anti_affinity, self.volumes, self.required_features, self.priority,
+            self.claims, self.extended, self.extended_claim,
         )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from windlass.engine import dtypes, facts, nodes, pods, shapes, storage, tallies
+from windlass.engine.devices import holding, model, table
 
 FINISHED = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more: the scheduler never lists them."""
@@ -37,6 +38,7 @@ class Snapshot:
         self.shapes = shapes.ShapeTable()
         self.tallies = tallies.TallyTable(self.shapes)
         self.storage = storage.Storage()
+        self.devices = table.DeviceTable(self.nodes)
         self._requests: dict[int, list[tuple[int, int]]] = {}
         self._table = np.zeros((64, len(self.nodes.resources)), dtypes.RESOURCE)
         self._sizes: dict[int, float] = {}
@@ -52,7 +54,7 @@ class Snapshot:
     @property
     def generation(self) -> int:
         """Rises with every change that no fork will undo: while it stays the same, so does everything in here."""
-        return self._changes + self.storage.version
+        return self._changes + self.storage.version + self.devices.stock.version
 
     @property
     def homeless(self) -> dict[str, list[int]]:
@@ -92,6 +94,8 @@ class Snapshot:
         shape = self.shape_of(pod)
         row = self.pods.add(pod)
         self.pods.shape_ids[row] = shape.id
+        if pod.spec.claims:
+            self.devices.add_user(pod, pods.identity(pod))
         if pod.node_name:
             node_row = self.nodes.rows.get(pod.node_name)
             if node_row is None:
@@ -120,6 +124,9 @@ class Snapshot:
             for waiting in self._homeless.values():
                 if row in waiting:
                     waiting.remove(row)
+        kind = self.pods.kind(row)
+        if kind.spec.claims:
+            self.devices.remove_user(kind.namespace, kind.spec, identity)
         self.pods.remove(row)
 
     def set_namespaces(self, found: Iterable[facts.Namespace]) -> None:
@@ -241,6 +248,8 @@ class Snapshot:
         self._count(shape, node_row, count)
         self._imagined.append((shape.id, rows, amounts))
         self._remember(self._unplace, shape, node_row, count)
+        if asks_for_devices(shape.spec):
+            self._hold(shape, [node_row], [count])
 
     def _unplace(self, shape: shapes.Shape, node_row: int, count: int) -> None:
         self._imagined.pop()
@@ -251,6 +260,8 @@ class Snapshot:
         self._count_many(shape, rows, counts)
         self._imagined.append((shape.id, rows, counts))
         self._remember(self._unplace_many, shape, rows, counts)
+        if asks_for_devices(shape.spec):
+            self._hold(shape, rows.tolist(), counts.tolist())
 
     def _unplace_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
         self._imagined.pop()
@@ -261,18 +272,23 @@ class Snapshot:
         """Put a waiting pod on a node."""
         self._settle(pod_row, node_row)
         self._remember(self._unsettle, pod_row)
+        if asks_for_devices(self.shape_of_row(pod_row).spec):
+            self._hold_for([pod_row], [node_row])
 
     def lift(self, pod_row: int) -> None:
         """Take a pod off its node; it waits."""
         node_row = int(self.pods.node_rows[pod_row])
         position = self._unsettle_at(pod_row)
         self._remember(self._settle_at, pod_row, node_row, position)
+        self._release([pod_row])
 
     def bind_many(self, pod_rows: list[int], rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
         """Put waiting pods of one shape on distinct nodes: the first `counts[0]` on `rows[0]`, and so on."""
         shape = self.shape_of_row(pod_rows[0])
         self._bind_all(shape, pod_rows, rows, counts)
         self._remember(self._unbind_all, shape, pod_rows, rows, counts)
+        if asks_for_devices(shape.spec):
+            self._hold_for(pod_rows, np.repeat(rows, counts).tolist())
 
     def _bind_all(self, shape: shapes.Shape, pod_rows: list[int], rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
         pods_on, start = self._pods_on, 0
@@ -301,6 +317,7 @@ class Snapshot:
         pod_rows = self._pods_on[node_row]
         self._clear(node_row)
         self._remember(self._unclear, node_row, pod_rows)
+        self._release(pod_rows)
         return pod_rows
 
     def _clear(self, node_row: int) -> None:
@@ -324,6 +341,10 @@ class Snapshot:
         rows = self.nodes.add_copies(template, names)
         self._make_room()
         self._remember(self._cut, count)
+        if template.slices:
+            mark = self.devices.mark()
+            self.devices.equip(rows, template.slices)
+            self._remember_devices(mark)
         return rows
 
     def _cut(self, count: int) -> None:
@@ -353,9 +374,42 @@ class Snapshot:
     def _set_alive(self, node_row: int, alive: bool) -> None:
         self.nodes.alive[node_row] = alive
 
+    # Devices that pods hold
+
+    def _hold(self, shape: shapes.Shape, rows: list[int], counts: list[int]) -> None:
+        """Imagined pods take devices."""
+        mark = self.devices.mark()
+        holding.hold(self.devices, self.nodes, shape.namespace, shape.spec, rows, counts)
+        self._remember_devices(mark)
+
+    def _hold_for(self, pod_rows: list[int], node_rows: list[int]) -> None:
+        """Pods that exist take devices."""
+        mark = self.devices.mark()
+        for pod_row, node_row in zip(pod_rows, node_rows, strict=True):
+            shape = self.shape_of_row(pod_row)
+            holding.hold_for(self.devices, self.nodes, self.pods.uids[pod_row], shape.namespace, shape.spec, node_row)
+        self._remember_devices(mark)
+
+    def _release(self, pod_rows: list[int]) -> None:
+        """Pods that exist give back what they hold."""
+        if self.devices.is_idle:
+            return
+        mark = self.devices.mark()
+        for pod_row in pod_rows:
+            shape = self.shape_of_row(pod_row)
+            if shape.spec.claims:
+                holding.release(self.devices, self.pods.uids[pod_row], shape.namespace, shape.spec)
+        self._remember_devices(mark)
+
+    def _remember_devices(self, mark: int) -> None:
+        if self._forks and self.devices.mark() > mark:
+            self._log.append((self.devices.undo_to, (mark,)))
+
     # Fork, commit, revert
 
     def fork(self) -> None:
+        if not self._forks and not self.devices.is_idle:
+            self.devices.sync()
         self._forks.append(len(self._log))
 
     def commit(self) -> None:
@@ -439,16 +493,23 @@ class Snapshot:
             self._pods_on.append([])
 
 
+def asks_for_devices(spec: facts.PodSpec) -> bool:
+    """May placing such a pod take devices?"""
+    return bool(spec.claims or spec.extended)
+
+
 def build(
     found_nodes: Iterable[facts.Node],
     found_pods: Iterable[facts.Pod],
     namespaces: Iterable[facts.Namespace] = (),
     stored: Iterable[storage.Fact] = (),
+    offered: Iterable[model.Fact] = (),
 ) -> Snapshot:
     """A snapshot of everything that was found."""
     snapshot = Snapshot()
     snapshot.set_namespaces(namespaces)
     snapshot.storage.put_all(stored)
+    snapshot.devices.stock.put_all(offered)
     for node in found_nodes:
         snapshot.add_node(node)
     snapshot.add_pods(found_pods)

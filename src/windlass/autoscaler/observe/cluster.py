@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from windlass import errors
-from windlass.autoscaler.observe import nodes, pods, storage, workloads
+from windlass.autoscaler.observe import devices, nodes, pods, storage, workloads
 from windlass.engine import facts
+from windlass.engine.devices import model
 from windlass.kube import models
 from windlass.kube.models import meta
 
@@ -28,6 +29,9 @@ class Cluster:
     csi_drivers: list[facts.CSIDriver] = field(default_factory=list)
     capacities: list[facts.CSIStorageCapacity] = field(default_factory=list)
     attachments: list[facts.VolumeAttachment] = field(default_factory=list)
+    slices: list[model.ResourceSlice] = field(default_factory=list)
+    device_classes: list[model.DeviceClass] = field(default_factory=list)
+    device_claims: list[model.ResourceClaim] = field(default_factory=list)
     budgets: list[facts.PodDisruptionBudget] = field(default_factory=list)
     controllers: list[facts.Controller] = field(default_factory=list)
     set_aside: list[errors.InvalidObject] = field(default_factory=list)
@@ -46,6 +50,9 @@ READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Any]]] = {
     ("storage.k8s.io/v1", "CSIDriver"): ("csi_drivers", storage.read_csi_driver),
     ("storage.k8s.io/v1", "CSIStorageCapacity"): ("capacities", storage.read_capacity),
     ("storage.k8s.io/v1", "VolumeAttachment"): ("attachments", storage.read_attachment),
+    ("resource.k8s.io/v1", "ResourceSlice"): ("slices", devices.read_slice),
+    ("resource.k8s.io/v1", "DeviceClass"): ("device_classes", devices.read_class),
+    ("resource.k8s.io/v1", "ResourceClaim"): ("device_claims", devices.read_claim),
     ("policy/v1", "PodDisruptionBudget"): ("budgets", workloads.read_budget),
     ("v1", "ReplicationController"): ("controllers", workloads.read_scaled),
     ("apps/v1", "ReplicaSet"): ("controllers", workloads.read_scaled),

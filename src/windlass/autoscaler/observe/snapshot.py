@@ -2,6 +2,7 @@
 
 from windlass.autoscaler.observe import cluster
 from windlass.engine import snapshot, storage
+from windlass.engine.devices import model
 
 
 def build(found: cluster.Cluster) -> snapshot.Snapshot:
@@ -10,4 +11,5 @@ def build(found: cluster.Cluster) -> snapshot.Snapshot:
         *found.volumes, *found.claims, *found.storage_classes, *found.csi_nodes, *found.csi_drivers, *found.capacities,
         *found.attachments,
     )  # fmt: skip
-    return snapshot.build(found.nodes, found.pods, found.namespaces, stored)
+    offered: tuple[model.Fact, ...] = (*found.slices, *found.device_classes, *found.device_claims)
+    return snapshot.build(found.nodes, found.pods, found.namespaces, stored, offered)

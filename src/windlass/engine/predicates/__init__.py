@@ -20,6 +20,7 @@ import numpy as np
 from windlass.engine import dtypes, shapes
 from windlass.engine.predicates import (
     declared_features,
+    dynamic_resources,
     fit,
     inclusion,
     interpod,
@@ -62,6 +63,7 @@ PREFILTERS: tuple[PreFilter, ...] = (
     volume_restrictions,  # a claim that is missing
     volume_binding,  # claims that are lost, going, another pod's or not bound in time
     volume_zone,  # a claim whose volume or class is missing
+    dynamic_resources,  # a claim on devices that is missing, going, another pod's, or of a class that there is not
 )
 
 FILTERS: tuple[Filter, ...] = (
@@ -77,6 +79,7 @@ FILTERS: tuple[Filter, ...] = (
     volume_zone,
     spread,
     interpod,
+    dynamic_resources,
     declared_features,
 )
 

@@ -19,24 +19,40 @@ def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtype
     fits = np.ones(snapshot.nodes.count, bool)
     for column, amount in checked(snapshot, shape, config):
         fits &= snapshot.nodes.free[column] >= amount
+    for column, amount in backed(snapshot, shape, config):
+        fits &= (snapshot.nodes.free[column] >= amount) | (snapshot.nodes.allocatable[column] == 0)
     return fits
 
 
 def checked(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> list[tuple[int, int]]:
-    """(column, amount) of everything requested that this profile looks at."""
+    """(column, amount) of everything requested that this profile looks at, but for what is `backed`."""
     if NAME in config.disabled:
         return []
     pairs = snapshot.requests(shape)
+    if shape.spec.extended and not snapshot.devices.is_idle:
+        pairs = [pair for pair in pairs if not _is_backed(snapshot, pair[0])]
     if config.ignored_resources or config.ignored_resource_groups:
         pairs = [pair for pair in pairs if not _is_ignored(snapshot.nodes.resources[pair[0]], config)]
     return pairs
+
+
+def backed(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> list[tuple[int, int]]:
+    """(column, amount) of resources for which a device class stands: nodes that have none of it may do without."""
+    if not shape.spec.extended or snapshot.devices.is_idle or NAME in config.disabled:
+        return []
+    return [
+        pair
+        for pair in snapshot.requests(shape)
+        if _is_backed(snapshot, pair[0]) and not _is_ignored(snapshot.nodes.resources[pair[0]], config)
+    ]
 
 
 def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
     """Everything that is short. The code says whether an emptier node of this size would do."""
     short: list[Insufficient] = []
     code = Code.UNSCHEDULABLE
-    for column, amount in checked(snapshot, shape, config):
+    delegated = [pair for pair in backed(snapshot, shape, config) if snapshot.nodes.allocatable[pair[0], row]]
+    for column, amount in (*checked(snapshot, shape, config), *delegated):
         capacity, free = int(snapshot.nodes.allocatable[column, row]), int(snapshot.nodes.free[column, row])
         if amount <= free:
             continue
@@ -45,6 +61,10 @@ def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterCon
         if amount > capacity and resource != facts.PODS:
             code = Code.UNRESOLVABLE
     return Refusal(NAME, code, tuple(short))
+
+
+def _is_backed(snapshot: Snapshot, column: int) -> bool:
+    return snapshot.devices.stock.class_of(snapshot.nodes.resources[column]) is not None
 
 
 def _is_ignored(resource: str, config: FilterConfig) -> bool:

@@ -123,6 +123,12 @@ class Volume(Model, frozen=True):
     csi: CSIVolume | None = None
 
 
+class PodResourceClaim(Model, frozen=True):
+    name: str | None = None
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(Model, frozen=True):
     node_name: str | None = None
     node_selector: dict[str, str] | None = None
@@ -143,12 +149,22 @@ class PodSpec(Model, frozen=True):
     scheduling_gates: list[dict[str, str]] | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: int | None = None
+    resource_claims: list[PodResourceClaim] | None = None
 
 
 class ContainerStatus(Model, frozen=True):
     name: str | None = None
     resources: core.ResourceRequirements | None = None
     allocated_resources: Amounts | None = None
+
+
+class PodResourceClaimStatus(Model, frozen=True):
+    name: str | None = None
+    resource_claim_name: str | None = None
+
+
+class ExtendedResourceClaimStatus(Model, frozen=True):
+    resource_claim_name: str | None = None
 
 
 class PodStatus(Model, frozen=True):
@@ -159,6 +175,8 @@ class PodStatus(Model, frozen=True):
     init_container_statuses: list[ContainerStatus] | None = None
     resources: core.ResourceRequirements | None = None
     allocated_resources: Amounts | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
 class Pod(Object, frozen=True):

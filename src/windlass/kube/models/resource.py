@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from windlass.kube.models import core
-from windlass.kube.models.meta import Model, Object
+from windlass.kube.models.meta import Condition, Model, Object
 
 
 class ResourcePool(Model, frozen=True):
@@ -27,6 +29,8 @@ class Device(Model, frozen=True):
     all_nodes: bool | None = None
     taints: list[core.Taint] | None = None
     allow_multiple_allocations: bool | None = None
+    binding_conditions: list[str] | None = None
+    binds_to_node: bool | None = None
 
 
 class ResourceSliceSpec(Model, frozen=True):
@@ -103,6 +107,16 @@ class DeviceResult(Model, frozen=True):
     device: str | None = None
     admin_access: bool | None = None
     consumed_capacity: dict[str, str | int | float] | None = None
+    share_id: str | None = msgspec.field(default=None, name="shareID")
+    binding_conditions: list[str] | None = None
+    binding_failure_conditions: list[str] | None = None
+
+
+class AllocatedDeviceStatus(Model, frozen=True):
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    conditions: list[Condition] | None = None
 
 
 class AllocatedDevices(Model, frozen=True):
@@ -124,6 +138,7 @@ class Consumer(Model, frozen=True):
 class ResourceClaimStatus(Model, frozen=True):
     allocation: Allocation | None = None
     reserved_for: list[Consumer] | None = None
+    devices: list[AllocatedDeviceStatus] | None = None
 
 
 class ResourceClaim(Object, frozen=True):

@@ -1,0 +1,319 @@
+"""Devices: slices, classes and claims as the engine sees them, and what pods say of claims."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from windlass.engine import facts
+from windlass.engine.devices import model
+from windlass.kube import fields, selectors
+from windlass.kube.models import core, meta, pods, resource
+
+EXTENDED_RESOURCE = "resource.kubernetes.io/extended-resource-claim"
+CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+Read = TypeVar("Read")
+Object = TypeVar("Object", bound=meta.Object)
+
+
+def _complaining(kind: str, read: Callable[[Object], Read]) -> Callable[[Object], Read]:
+    """The reader, whose complaints name the object."""
+
+    def checked(found: Object) -> Read:
+        try:
+            return read(found)
+        except fields.InvalidField as error:
+            raise error.of(kind, found.meta.key) from error
+
+    return checked
+
+
+# ── Slices ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_slice(found: resource.ResourceSlice) -> model.ResourceSlice:
+    spec = found.spec or resource.ResourceSliceSpec()
+    pool = spec.pool or resource.ResourcePool()
+    return model.ResourceSlice(
+        name=found.meta.name or "",
+        driver=spec.driver or "",
+        pool=pool.name or "",
+        generation=pool.generation or 0,
+        slice_count=pool.resource_slice_count or 0,
+        reach=_read_reach(spec, "spec"),
+        is_per_device=bool(spec.per_device_node_selection),
+        devices=tuple(_read_device(one, f"spec.devices[{i}]") for i, one in enumerate(spec.devices or ())),
+        counters=tuple(
+            (str(one.get("name") or ""), _read_counters(one.get("counters"), f"spec.sharedCounters[{i}].counters"))
+            for i, one in enumerate(spec.shared_counters or ())
+        ),
+    )
+
+
+def _read_reach(found: resource.ResourceSliceSpec | resource.Device, at: str) -> model.Reach:
+    selector = selectors.read_nodes(found.node_selector, f"{at}.nodeSelector")
+    return model.Reach(found.node_name or "", bool(found.all_nodes), selector)
+
+
+def _read_device(device: resource.Device, at: str) -> model.Device:
+    return model.Device(
+        name=device.name or "",
+        traits=model.Traits(
+            tuple(sorted((name, _read_attribute(value)) for name, value in (device.attributes or {}).items())),
+            tuple(
+                (name, _read_capacity(value, f"{at}.capacity[{name}]"))
+                for name, value in sorted((device.capacity or {}).items())
+            ),
+            bool(device.allow_multiple_allocations),
+        ),
+        consumes=tuple(
+            (
+                str(one.get("counterSet") or ""),
+                _read_counters(one.get("counters"), f"{at}.consumesCounters[{i}].counters"),
+            )
+            for i, one in enumerate(device.consumes_counters or ())
+        ),
+        taints=tuple(_read_taint(taint) for taint in device.taints or ()),
+        reach=_read_reach(device, at),
+        has_binding_conditions=device.binding_conditions is not None,
+        binds_to_node=bool(device.binds_to_node),
+    )
+
+
+def _read_taint(taint: core.Taint) -> model.DeviceTaint:
+    return model.DeviceTaint(taint.key or "", taint.value or "", taint.effect or "")
+
+
+def _read_attribute(value: Mapping[str, Any]) -> model.Attribute:
+    """Of the values that an attribute may have, the one that it has; None where that is none of those known here."""
+    match value:
+        case {"int": int(number)} if not isinstance(number, bool):
+            return number
+        case {"bool": bool(truth)}:
+            return truth
+        case {"string": str(text)}:
+            return text
+        case {"version": str(text)}:
+            return model.VersionText(text)
+    return None
+
+
+def _read_capacity(value: Mapping[str, Any], at: str) -> model.Capacity:
+    policy = value.get("requestPolicy")
+    return model.Capacity(
+        fields.read_quantity(value.get("value"), f"{at}.value").nano,
+        None if policy is None else _read_policy(policy, f"{at}.requestPolicy"),
+    )
+
+
+def _read_policy(policy: Mapping[str, Any], at: str) -> model.RequestPolicy:
+    valid = policy.get("validRange")
+    bounds = valid or {}
+    return model.RequestPolicy(
+        default=_read_limit(policy.get("default"), f"{at}.default"),
+        values=tuple(
+            fields.read_quantity(value, f"{at}.validValues").nano for value in policy.get("validValues") or ()
+        ),
+        has_range=valid is not None,
+        minimum=_read_limit(bounds.get("min"), f"{at}.validRange.min"),
+        maximum=_read_limit(bounds.get("max"), f"{at}.validRange.max"),
+        step=_read_limit(bounds.get("step"), f"{at}.validRange.step"),
+    )
+
+
+def _read_limit(value: object, at: str) -> int | None:
+    return None if value is None else fields.read_quantity(value, at).nano
+
+
+def _read_counters(counters: Mapping[str, Any] | None, at: str) -> model.Amounts:
+    return tuple(
+        (name, fields.read_quantity((value or {}).get("value"), f"{at}[{name}].value").nano)
+        for name, value in sorted((counters or {}).items())
+    )
+
+
+# ── Classes and claims ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_class(found: resource.DeviceClass) -> model.DeviceClass:
+    spec = found.spec or resource.DeviceClassSpec()
+    return model.DeviceClass(
+        found.meta.name or "",
+        _read_selectors(spec.selectors),
+        spec.extended_resource_name or "",
+        meta.seconds(found.meta.creation_timestamp) or 0.0,
+    )
+
+
+def _read_selectors(found: Sequence[resource.DeviceSelector] | None) -> tuple[str, ...]:
+    return tuple((one.cel.expression if one.cel else None) or "" for one in found or ())
+
+
+def _read_claim(found: resource.ResourceClaim) -> model.ResourceClaim:
+    metadata, status = found.meta, found.status or resource.ResourceClaimStatus()
+    owner = metadata.controller
+    return model.ResourceClaim(
+        namespace=metadata.namespace or "",
+        name=metadata.name or "",
+        uid=metadata.uid or "",
+        owner_uid=(owner.uid if owner is not None and owner.kind == "Pod" else None) or "",
+        is_terminating=metadata.deletion_timestamp is not None,
+        is_for_extended_resources=(metadata.annotations or {}).get(EXTENDED_RESOURCE) == "true",
+        spec=read_claim_spec(found.spec or resource.ResourceClaimSpec()),
+        allocation=None if status.allocation is None else _read_allocation(status.allocation, status),
+        reserved_for=tuple(one.uid or "" for one in status.reserved_for or () if one.resource == "pods"),
+    )
+
+
+def read_claim_spec(spec: resource.ResourceClaimSpec) -> model.ClaimSpec:
+    devices = spec.devices or resource.DeviceClaim()
+    return model.ClaimSpec(
+        tuple(_read_request(one, f"spec.devices.requests[{i}]") for i, one in enumerate(devices.requests or ())),
+        tuple(
+            model.Constraint(frozenset(one.requests or ()), one.match_attribute or "", one.distinct_attribute or "")
+            for one in devices.constraints or ()
+        ),
+    )
+
+
+def _read_request(request: resource.DeviceRequest, at: str) -> model.Request:
+    name, exactly = request.name or "", request.exactly
+    return model.Request(
+        name,
+        None if exactly is None else _read_wanted(name, exactly, f"{at}.exactly"),
+        tuple(
+            _read_wanted(one.name or "", one, f"{at}.firstAvailable[{i}]")
+            for i, one in enumerate(request.first_available or ())
+        ),
+    )
+
+
+def _read_wanted(name: str, wanted: resource.ExactDeviceRequest, at: str) -> model.Wanted:
+    capacity = None if wanted.capacity is None else wanted.capacity.get("requests") or {}
+    return model.Wanted(
+        name=name,
+        device_class=wanted.device_class_name or "",
+        selectors=_read_selectors(wanted.selectors),
+        mode=wanted.allocation_mode or model.EXACT_COUNT,
+        count=1 if wanted.count is None else wanted.count,
+        admin_access=bool(wanted.admin_access),
+        tolerations=tuple(
+            model.DeviceToleration(*(str(one.get(key) or "") for key in ("key", "operator", "value", "effect")))
+            for one in wanted.tolerations or ()
+        ),
+        capacity=None
+        if capacity is None
+        else tuple(sorted(fields.read_amounts(capacity, f"{at}.capacity.requests").items())),
+    )
+
+
+def _read_allocation(found: resource.Allocation, status: resource.ResourceClaimStatus) -> model.Allocation:
+    results = (found.devices.results if found.devices else None) or ()
+    return model.Allocation(
+        tuple(_read_result(one, i) for i, one in enumerate(results)),
+        selectors.read_nodes(found.node_selector, "status.allocation.nodeSelector"),
+        any(_has_failed(one, status) for one in results),
+    )
+
+
+def _read_result(found: resource.DeviceResult, number: int) -> model.Result:
+    at = f"status.allocation.devices.results[{number}].consumedCapacity"
+    return model.Result(
+        model.DeviceId(found.driver or "", found.pool or "", found.device or ""),
+        bool(found.admin_access),
+        found.share_id is not None,
+        tuple(sorted(fields.read_amounts(found.consumed_capacity, at).items())),
+    )
+
+
+def _has_failed(found: resource.DeviceResult, status: resource.ResourceClaimStatus) -> bool:
+    """Did a driver say that the device cannot be made ready?"""
+    if not found.binding_conditions or not found.binding_failure_conditions:
+        return False
+    device = (found.driver, found.pool, found.device)
+    said = [one for one in status.devices or () if (one.driver, one.pool, one.device) == device]
+    return any(
+        condition.type in found.binding_failure_conditions and condition.status == "True"
+        for one in said[:1]
+        for condition in one.conditions or ()
+    )
+
+
+read_slice = _complaining("ResourceSlice", _read_slice)
+read_class = _complaining("DeviceClass", _read_class)
+read_claim = _complaining("ResourceClaim", _read_claim)
+
+
+# ── What pods say ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_pod_claims(spec: pods.PodSpec) -> tuple[facts.PodClaim, ...]:
+    """The claims that a template names; those made for each pod are not known from it."""
+    return tuple(
+        facts.PodClaim(
+            one.name or "",
+            one.resource_claim_name,
+            one.resource_claim_name is None and one.resource_claim_template_name is not None,
+            one.resource_claim_name is not None or one.resource_claim_template_name is not None,
+        )
+        for one in spec.resource_claims or ()
+    )
+
+
+def name_claims(claims: tuple[facts.PodClaim, ...], pod: pods.Pod) -> dict[str, object]:
+    """What is the pod's own in its spec: the claims that were made for it, and its name where that is asked for."""
+    if not any(one.is_made_for_pod or not one.is_known for one in claims):
+        return {}
+    statuses = (pod.status.resource_claim_statuses if pod.status else None) or ()
+    made = {one.name: one.resource_claim_name or "" for one in statuses}
+    name, uid = pod.meta.name or "", pod.meta.uid or ""
+    return {
+        "claims": tuple(
+            facts.PodClaim(one.name, made.get(one.name), True, True, name, uid)
+            if one.is_made_for_pod
+            else (one if one.is_known else facts.PodClaim(one.name, None, False, False, name, uid))
+            for one in claims
+        )
+    }
+
+
+def read_extended(spec: pods.PodSpec) -> tuple[facts.ExtendedRequest, ...]:
+    """The extended resources that a pod requests, as kube-scheduler would ask for devices that stand for them.
+
+    Each container that stays has a request of its own. Those that come before it may use what it will use; what they
+    need beyond that is one request, the largest.
+    """
+    initial = spec.init_containers or ()
+    containers = (*initial, *(spec.containers or ()))
+    wanted = [_extended(container, i) for i, container in enumerate(containers)]
+    found: list[facts.ExtendedRequest] = []
+    for name in sorted({name for amounts in wanted for name in amounts}):
+        staying: dict[int, int] = {}
+        for i, amounts in enumerate(wanted):
+            if i >= len(initial) or containers[i].is_sidecar:
+                staying[i] = amounts.get(name, 0)
+        passing = [
+            (i, wanted[i].get(name, 0) - sum(count for later, count in staying.items() if later >= i))
+            for i in range(len(initial))
+            if i not in staying
+        ]
+        most = max(passing, key=lambda one: one[1], default=(0, 0))
+        if most[1] > 0:
+            found.append(_request(containers[most[0]], most[0], name, most[1]))
+        found += [_request(containers[i], i, name, count) for i, count in staying.items() if count]
+    return tuple(sorted(found, key=lambda one: (one.name, one.resource)))
+
+
+def _extended(container: pods.Container, number: int) -> dict[str, int]:
+    """Pieces by extended resource; amounts that are not whole are nobody's."""
+    requests = (container.resources.requests if container.resources else None) or {}
+    names = [name for name in requests if is_extended(name)]
+    amounts = {name: fields.read_quantity(requests[name], f"spec.containers[{number}]") for name in names}
+    return {name: amount.value() for name, amount in amounts.items() if amount.nano > 0 and amount.nano % 10**9 == 0}
+
+
+def is_extended(name: str) -> bool:
+    return name.startswith(CLASS_PREFIX) or ("/" in name and "kubernetes.io/" not in name)
+
+
+def _request(container: pods.Container, number: int, name: str, count: int) -> facts.ExtendedRequest:
+    position = sorted((container.resources.requests if container.resources else None) or ()).index(name)
+    return facts.ExtendedRequest(f"container-{number}-request-{position}", name, count)

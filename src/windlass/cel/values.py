@@ -1,0 +1,120 @@
+"""Values that Python has no type for, what types are called, and when two values are equal."""
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from windlass import errors
+from windlass.quantity import Quantity
+
+Value: TypeAlias = Any
+"""A value of the language: its type is known only when it is there."""
+
+INT64 = range(-(2**63), 2**63)
+
+
+class CompileError(errors.WindlassError):
+    """An expression that can never be evaluated."""
+
+
+class EvaluationError(errors.WindlassError):
+    """An expression that fails on this input."""
+
+
+NO_OVERLOAD = "no such overload"
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may be missing."""
+
+    value: Value = None
+    has_value: bool = False
+
+
+NOTHING = Optional()
+
+_NUMBER = r"(0|[1-9][0-9]*)"
+_VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?", re.ASCII)
+
+
+@functools.total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Version:
+    """A semantic version. What was built from what (`+…`) makes no difference."""
+
+    major: int
+    minor: int
+    patch: int
+    before: tuple[str, ...] = ()
+    """Identifiers of a pre-release."""
+
+    def _key(self) -> tuple[object, ...]:
+        marks = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.before)
+        return self.major, self.minor, self.patch, not self.before, marks
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and self._key() == other._key()
+
+    def __lt__(self, other: "Version") -> bool:
+        return self._key() < other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+
+def parse_version(text: str) -> Version:
+    """A semantic version, strictly. ValueError if it is none."""
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a semantic version")
+    major, minor, patch, before, _ = match.groups()
+    marks = tuple(before.split(".")) if before else ()
+    if any(not mark or (mark.isdigit() and len(mark) > 1 and mark[0] == "0") for mark in marks):
+        raise ValueError(f"{text!r} is not a semantic version")
+    return Version(int(major), int(minor), int(patch), marks)
+
+
+def type_name(value: Value) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case int():
+            return "int"
+        case float():
+            return "double"
+        case str():
+            return "string"
+        case bytes():
+            return "bytes"
+        case None:
+            return "null_type"
+        case list():
+            return "list"
+        case Quantity():
+            return "kubernetes.Quantity"
+        case Version():
+            return "kubernetes.Semver"
+        case Optional():
+            return "optional_type"
+        case _:
+            return "map" if isinstance(value, Mapping) else "dyn"
+
+
+def is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def equal(left: Value, right: Value) -> bool:
+    """Values of different types are not equal; numbers are compared as numbers."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if is_number(left) and is_number(right):
+        return bool(left == right)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(equal, left, right))
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(equal(value, right[key]) for key, value in left.items())
+    return type(left) is type(right) and bool(left == right)

@@ -1,0 +1,305 @@
+"""Slices, classes and claims, as far as allocating devices depends on them.
+
+Amounts are exact: in nano-units, as quantities are read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from windlass.selectors import NodeSelector
+
+Amounts: TypeAlias = tuple[tuple[str, int], ...]
+"""Nano-units by name, sorted by name."""
+
+
+class PoolId(NamedTuple):
+    """Pools are named within their driver."""
+
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}"
+
+
+class DeviceId(NamedTuple):
+    """Devices are named within their pool."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+# ── What drivers offer ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class VersionText:
+    """A semantic version as a driver spells it."""
+
+    text: str
+
+
+Attribute: TypeAlias = bool | int | str | VersionText | None
+"""None where a driver publishes a kind of value that is not known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPolicy:
+    """What a share of a device's capacity may be, in nano-units."""
+
+    default: int | None = None
+    values: tuple[int, ...] = ()
+    """Ascending; empty where any value, or a range, is accepted."""
+    has_range: bool = False
+    minimum: int | None = None
+    maximum: int | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """How much of something a device has, and how it may be shared out."""
+
+    amount: int
+    policy: RequestPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traits:
+    """All that selectors can see of a device but its driver. Compared by value; the hash is computed once."""
+
+    attributes: tuple[tuple[str, Attribute], ...] = ()
+    """By name, sorted; a name without a domain is the driver's own."""
+    capacity: tuple[tuple[str, Capacity], ...] = ()
+    is_shared: bool = False
+    """It may be allocated many times over, as far as its capacity goes."""
+    _hash: int = field(init=False, repr=False, default=0)
+
+    def _key(self) -> tuple[object, ...]:
+        typed = tuple((name, type(value), value) for name, value in self.attributes)
+        return typed, self.capacity, self.is_shared
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self._key()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Traits) and self._hash == other._hash and self._key() == other._key()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTaint:
+    """A device repels requests that do not tolerate it. `effect` is NoSchedule, NoExecute or None, which does not."""
+
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """From which nodes something can be used: from one, from all, or from those that a selector picks."""
+
+    node_name: str = ""
+    all_nodes: bool = False
+    node_selector: NodeSelector | None = None
+
+
+NOWHERE = Reach()
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a driver offers."""
+
+    name: str
+    traits: Traits = field(default_factory=Traits)
+    consumes: tuple[tuple[str, Amounts], ...] = ()
+    """What it draws from the pool's counters: (counter set, amounts)."""
+    taints: tuple[DeviceTaint, ...] = ()
+    reach: Reach = NOWHERE
+    """Where the slice leaves it to each device."""
+    has_binding_conditions: bool = False
+    binds_to_node: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSlice:
+    """A part of a pool of devices."""
+
+    name: str
+    driver: str
+    pool: str
+    generation: int = 0
+    slice_count: int = 1
+    """How many slices the pool has in this generation."""
+    reach: Reach = NOWHERE
+    is_per_device: bool = False
+    """Each device says for itself from where it can be used."""
+    devices: tuple[Device, ...] = ()
+    counters: tuple[tuple[str, Amounts], ...] = ()
+    """Counters that the pool's devices share: (counter set, amounts)."""
+
+    @property
+    def pool_id(self) -> PoolId:
+        return PoolId(self.driver, self.pool)
+
+
+Slices: TypeAlias = tuple[ResourceSlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """Devices that an administrator recommends under one name: those that all selectors pick."""
+
+    name: str
+    selectors: tuple[str, ...] = ()
+    extended_resource_name: str = ""
+    """Pods that request this resource get devices of the class."""
+    created_s: float = 0.0
+
+
+# ── What is asked for ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceToleration:
+    """What a request puts up with."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+    def tolerates(self, taint: DeviceTaint) -> bool:
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        return self.operator == "Exists" or (self.operator in ("", "Equal") and self.value == taint.value)
+
+
+ALL, EXACT_COUNT = "All", "ExactCount"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """So many devices of a class."""
+
+    name: str
+    device_class: str
+    selectors: tuple[str, ...] = ()
+    mode: str = EXACT_COUNT
+    count: int = 1
+    admin_access: bool = False
+    """To look at devices, not to use them: it does not matter whether they are taken, and it takes none."""
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: Amounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of a claim: exactly this, or the first of these that can be had."""
+
+    name: str
+    exactly: Wanted | None = None
+    first_available: tuple[Wanted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What devices of these requests must have in common (`match`), or must each have differently (`distinct`)."""
+
+    requests: frozenset[str] = frozenset()
+    """Empty: of all requests. A part of a request with alternatives is named `request/alternative`."""
+    match: str = ""
+    distinct: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClaimSpec:
+    """What a claim asks for. Compared by value; the hash is computed once."""
+
+    requests: tuple[Request, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    _hash: int = field(init=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.requests, self.constraints)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, ClaimSpec) or self._hash != other._hash:
+            return False
+        return self.requests == other.requests and self.constraints == other.constraints
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One device that a claim got."""
+
+    device: DeviceId
+    admin_access: bool = False
+    is_share: bool = False
+    consumed: Amounts = ()
+    """Of a device that is shared: how much of its capacity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a claim got."""
+
+    results: tuple[Result, ...] = ()
+    node_selector: NodeSelector | None = None
+    """From where the devices can be used; None: from everywhere."""
+    has_failed: bool = False
+    """A driver said that a device cannot be made ready after all."""
+
+
+class ClaimKey(NamedTuple):
+    """Claims are named within their namespace."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaim:
+    """What a pod, or several, ask for in devices, and what they got."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    owner_uid: str = ""
+    """Of the pod for which it was made, if it was made for one."""
+    is_terminating: bool = False
+    is_for_extended_resources: bool = False
+    """Made by the scheduler for a pod that requests resources which a device class stands for."""
+    spec: ClaimSpec = field(default_factory=ClaimSpec)
+    allocation: Allocation | None = None
+    reserved_for: tuple[str, ...] = ()
+    """Uids of the pods that may use it."""
+
+    @property
+    def key(self) -> ClaimKey:
+        return ClaimKey(self.namespace, self.name)
+
+
+Fact: TypeAlias = ResourceSlice | DeviceClass | ResourceClaim
+Classes: TypeAlias = Mapping[str, DeviceClass]

@@ -1,0 +1,99 @@
+"""Selecting: which devices a CEL expression picks. Asked once for each expression and kind of device."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from windlass import cel
+from windlass.cel import values
+from windlass.engine.devices.model import Attribute, Traits, VersionText
+from windlass.quantity import Quantity
+
+_FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
+
+
+class SelectorFailed(Exception):
+    """A selector that cannot be compiled, or that fails on a device."""
+
+
+class _Domains(dict[str, dict[str, Any]]):
+    """Values by domain, then by name. A domain that a device has nothing of is empty, not missing."""
+
+    def __missing__(self, domain: str) -> dict[str, Any]:
+        return {}
+
+
+@functools.lru_cache(maxsize=4096)
+def compile_selector(expression: str) -> cel.Program | str:
+    """The selector, or why it can select nothing."""
+    try:
+        return cel.compile(expression, ("device",))
+    except cel.CompileError as error:
+        return f"compilation failed: {error}"
+
+
+def matches(expression: str, driver: str, traits: Traits) -> bool:
+    """Does the expression pick the device? SelectorFailed if it cannot say."""
+    found = _ask(expression, driver, traits)
+    if isinstance(found, str):
+        raise SelectorFailed(found)
+    return found
+
+
+@functools.lru_cache(maxsize=262_144)
+def _ask(expression: str, driver: str, traits: Traits) -> bool | str:
+    program = compile_selector(expression)
+    if isinstance(program, str):
+        return f"CEL compile error: {program}"
+    try:
+        found = program.evaluate({"device": _describe(driver, traits)})
+    except cel.EvaluationError as error:
+        return f"CEL runtime error: {error}"
+    if not isinstance(found, bool):
+        kind = values.type_name(found)
+        return f"CEL runtime error: CEL result of type {kind} could not be converted to bool: {_unlike_bool(kind)}"
+    return found
+
+
+def _unlike_bool(kind: str) -> str:
+    """Why a value is not a bool, in the words of Kubernetes' own implementation."""
+    match kind:
+        case "string":
+            return "unsupported native conversion from string to 'bool'"
+        case "int":
+            return "unsupported type conversion from 'int' to bool"
+        case "kubernetes.Quantity":
+            return "type conversion error from 'Quantity' to 'bool'"
+        case "kubernetes.Semver":
+            return "type conversion error from 'Semver' to 'bool'"
+        case _:
+            return f"type conversion error from {kind} to 'bool'"
+
+
+def _describe(driver: str, traits: Traits) -> Mapping[str, Any]:
+    """The device as expressions see it."""
+    attributes, capacity = _Domains(), _Domains()
+    for name, value in traits.attributes:
+        domain, own = _split(name, driver)
+        attributes.setdefault(domain, {})[own] = _read(name, value)
+    for name, amount in traits.capacity:
+        domain, own = _split(name, driver)
+        capacity.setdefault(domain, {})[own] = Quantity(amount.amount, "binary")
+    described = (driver, attributes, capacity, traits.is_shared)
+    return dict(zip(_FIELDS, described, strict=True))
+
+
+def _split(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, own = name.partition("/")
+    return (domain, own) if slash else (driver, name)
+
+
+def _read(name: str, value: Attribute) -> values.Value:
+    if value is None:
+        raise cel.EvaluationError(f"attribute {name}: unsupported attribute value")
+    if isinstance(value, VersionText):
+        try:
+            return values.parse_version(value.text)
+        except ValueError as error:
+            raise cel.EvaluationError(f"attribute {name}: parse semantic version: {error}") from None
+    return value

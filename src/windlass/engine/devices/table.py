@@ -1,0 +1,299 @@
+"""The table: which devices each node has, what is taken of them, and how far claims are. Part of a snapshot.
+
+A node's devices (`kits`), what it sees of shared pools (`views`) and what is taken (`in_use`) are numbers, so that a
+question about all nodes is asked once for each combination of them. What a what-if changes is written to a journal and
+undone from its end.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from windlass.engine import dtypes, facts, interning
+from windlass.engine.devices import allocator, asking, kits, views
+from windlass.engine.devices.asking import NOWHERE, State
+from windlass.engine.devices.in_use import NOTHING, InUse
+from windlass.engine.devices.model import ClaimKey, ClaimSpec, DeviceId, PoolId, ResourceClaim, Result, Slices
+from windlass.engine.devices.stock import Stock
+from windlass.engine.nodes import NodeTable
+
+UNLIMITED = 1 << 40
+_MANY = 10_000
+"""More pods than any node runs."""
+Place: TypeAlias = tuple[int, int, int]
+"""What decides on a node: its kit, what is taken of that, its view."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an allocation comes to, and what is taken afterwards: of the node's own devices, and of shared ones."""
+
+    outcome: allocator.Outcome
+    used: int = 0
+    shared_used: int = 0
+
+
+class DeviceTable:
+    """Devices and claims of one snapshot. Rows are the nodes' rows."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self.stock = Stock()
+        self._nodes = nodes
+        self._kits, self._views = kits.Kits(), views.Views()
+        self._templates: dict[int, tuple[Slices, int]] = {}
+        self._in_uses: interning.Index[InUse] = interning.Index()
+        self._in_uses.intern(NOTHING)
+        self._questions: interning.Index[tuple[ClaimSpec, ...]] = interning.Index()
+        self._answers: dict[tuple[Place, int, int], Answer] = {}
+        self._rooms: dict[tuple[Place, int, int], int] = {}
+        self._kit_ids = np.zeros(0, dtypes.ID)
+        self._used = np.zeros(0, dtypes.ID)
+        self._shared_used = 0
+        self._renamed: dict[PoolId, tuple[int, PoolId]] = {}
+        self._states: dict[ClaimKey, State] = {}
+        self._users: dict[ClaimKey, set[str]] = {}
+        self._journal: list[tuple[Callable[..., None], tuple[object, ...]]] = []
+        self._seen = (-1, -1, -1)
+
+    @property
+    def is_idle(self) -> bool:
+        """There is nothing to ask about: no claim, and no class that could stand for a resource."""
+        return not self.stock.claims and not self.stock.classes
+
+    # Facts
+
+    def add_user(self, pod: facts.Pod, identity: str) -> None:
+        """A pod uses claims."""
+        for key in _keys(pod.namespace, pod.spec):
+            self._users.setdefault(key, set()).add(identity)
+
+    def remove_user(self, namespace: str, spec: facts.PodSpec, identity: str) -> None:
+        for key in _keys(namespace, spec):
+            self._users.get(key, set()).discard(identity)
+
+    def sync(self) -> None:
+        """Take in what changed since the last time. Only while nothing is imagined."""
+        seen = (self.stock.version, self._nodes.version, self.stock.offers_version)
+        if seen == self._seen:
+            return
+        if seen[2] != self._seen[2]:
+            self._answers.clear()
+            self._rooms.clear()
+            self._templates.clear()
+            self._views = views.Views(seen[2], self.stock.shared, self.stock.pools)
+            self._kits.forget(self.stock.slices)
+        self._seen = seen
+        self._journal.clear()
+        self._states.clear()
+        self._reserve()
+        self._kit_ids[:] = self._used[:] = 0
+        self._renamed.clear()
+        for name, row in self._nodes.rows.items():
+            own = self._nodes.facts[row].slices or self.stock.local(name)
+            if own:
+                self._kit_ids[row], pools = self._kits.intern(own, self.stock.shared)
+                names = self._kits[self._kit_ids[row]].rename(pools)
+                self._renamed |= {pool: (row, names[pool]) for pool in pools}
+        self._count_allocated()
+
+    def _reserve(self) -> None:
+        missing = self._nodes.row_capacity() - len(self._kit_ids)
+        if missing > 0:
+            self._kit_ids = np.pad(self._kit_ids, (0, missing))
+            self._used = np.pad(self._used, (0, missing))
+
+    def _count_allocated(self) -> None:
+        local: dict[int, list[Result]] = {}
+        shared: list[Result] = []
+        for claim in self.stock.claims.values():
+            if claim.allocation is not None:
+                state = self._read_state(claim)
+                local.setdefault(state.row, []).extend(state.local)
+                shared += state.shared
+        for row, results in local.items():
+            if row != NOWHERE:
+                self._used[row] = self._in_uses.intern(NOTHING.take(results))
+        self._shared_used = self._in_uses.intern(NOTHING.take(shared))
+
+    def _read_state(self, claim: ResourceClaim) -> State:
+        """How far a claim is, as its status says."""
+        reserved = frozenset(claim.reserved_for)
+        allocation = claim.allocation
+        if allocation is None:
+            return State(reserved=reserved)
+        row, local, shared = NOWHERE, [], []
+        for result in allocation.results:
+            pool = PoolId(result.device.driver, result.device.pool)
+            home = self._renamed.get(pool)
+            if home is None:
+                shared.append(result)
+            else:
+                row, known = home
+                local.append(replace(result, device=DeviceId(*known, result.device.device)))
+        selector = allocation.node_selector
+        return State(True, row, tuple(local), tuple(shared), selector, (), allocation.has_failed, reserved)
+
+    def state(self, key: ClaimKey) -> State:
+        """How far a claim is now."""
+        known = self._states.get(key)
+        return known if known is not None else self._read_state(self.stock.claims[key])
+
+    def users(self, key: ClaimKey) -> set[str]:
+        return self._users.get(key, set())
+
+    @property
+    def shared_used(self) -> int:
+        """What is taken of shared devices, as a number."""
+        return self._shared_used
+
+    # Asking
+
+    def ask(self, namespace: str, spec: facts.PodSpec) -> asking.Ask | asking.Refused:
+        """What a pod asks for."""
+        if not spec.claims and not spec.extended:
+            return asking.NOTHING
+        return asking.ask(self.stock, namespace, spec, self.state, self.users)
+
+    def question(self, specs: Sequence[ClaimSpec]) -> int:
+        """The number of a question: may these claims be allocated together?"""
+        return self._questions.intern(tuple(specs))
+
+    def places(self) -> tuple[dtypes.Ids, dtypes.Ids, dtypes.Ids]:
+        """Int32 (n_nodes) each: kit, what is taken of it, view."""
+        self._reserve()
+        count = self._nodes.count
+        return self._kit_ids[:count], self._used[:count], self._views.of_nodes(self._nodes)
+
+    def answer(self, place: Place, question: int) -> Answer:
+        """Allocate claims at a place, as far as it decides; nothing is taken yet."""
+        key = place, self._shared_used, question
+        known = self._answers.get(key)
+        if known is None:
+            known = self._answers[key] = self._compute(place, self._shared_used, question)
+        return known
+
+    def _compute(self, place: Place, shared_used: int, question: int) -> Answer:
+        kit, used, view = place
+        sight = self._views.look(view, self._kits[kit], kit)
+        in_use, shared = self._in_uses[used], self._in_uses[shared_used]
+        outcome = allocator.allocate(sight, in_use | shared, self.stock.classes, self._questions[question])
+        if not isinstance(outcome, allocator.Found):
+            return Answer(outcome)
+        own = set(self._kits[kit].pools)
+        every = [result for results in outcome.results for result in results]
+        local = [result for result in every if result.device[:2] in own]
+        others = [result for result in every if result.device[:2] not in own]
+        return Answer(outcome, self._in_uses.intern(in_use.take(local)), self._in_uses.intern(shared.take(others)))
+
+    def explain(self, row: int, question: int) -> allocator.Outcome:
+        """The same for one node, with the names that its own pools have there."""
+        own = self._nodes.facts[row].slices or self.stock.local(self._nodes.names[row])
+        number, pools = self._kits.intern(own, self.stock.shared)
+        names = dict(zip(self._kits[number].pools, pools, strict=True))
+        view = int(self._views.of_nodes(self._nodes)[row])
+        in_use = self._in_uses[int(self._used[row])]
+        renamed = InUse(
+            frozenset(_rename(device, names) for device in in_use.devices),
+            frozenset((_rename(device, names), count, amounts) for device, count, amounts in in_use.shares),
+        )
+        taken = renamed | self._in_uses[self._shared_used]
+        return allocator.allocate(self._views.look_at(view, own), taken, self.stock.classes, self._questions[question])
+
+    def room(self, place: Place, question: int) -> int:
+        """How many pods with such claims, one after the other, find devices at a place."""
+        key = place, self._shared_used, question
+        known = self._rooms.get(key)
+        if known is None:
+            known = self._rooms[key] = self._count_room(place, question)
+        return known
+
+    def _count_room(self, place: Place, question: int) -> int:
+        kit, used, view = place
+        for count in range(_MANY):
+            answer = self.answer((kit, used, view), question)
+            if not isinstance(answer.outcome, allocator.Found):
+                return count
+            if answer.used == used:
+                return UNLIMITED
+            used = answer.used
+        return _MANY
+
+    def place_of(self, row: int) -> Place:
+        kit_ids, used, seen = self.places()
+        return int(kit_ids[row]), int(used[row]), int(seen[row])
+
+    # Changing
+
+    def equip(self, rows: range, slices: Slices) -> None:
+        """Nodes were appended that have these devices of their own."""
+        self._reserve()
+        known = self._templates.get(id(slices))
+        if known is None:
+            known = slices, self._kits.intern(slices, self.stock.shared)[0]
+            self._templates[id(slices)] = known
+        span = slice(rows.start, rows.stop)
+        self._kit_ids[span], self._used[span] = known[1], 0
+        self._journal.append((self._strip, (span,)))
+
+    def _strip(self, span: slice) -> None:
+        self._kit_ids[span] = self._used[span] = 0
+
+    def set_used(self, row: int, used: int) -> None:
+        """What is taken of a node's own devices is now this."""
+        self._journal.append((self._restore_used, (row, int(self._used[row]))))
+        self._used[row] = used
+
+    def _restore_used(self, row: int, used: int) -> None:
+        self._used[row] = used
+
+    def set_shared_used(self, used: int) -> None:
+        if used != self._shared_used:
+            self._journal.append((self._restore_shared, (self._shared_used,)))
+            self._shared_used = used
+
+    def _restore_shared(self, used: int) -> None:
+        self._shared_used = used
+
+    def set_state(self, key: ClaimKey, state: State) -> None:
+        self._journal.append((self._restore_state, (key, self._states.get(key))))
+        self._states[key] = state
+
+    def _restore_state(self, key: ClaimKey, before: State | None) -> None:
+        if before is None:
+            self._states.pop(key, None)
+        else:
+            self._states[key] = before
+
+    def give_back(self, state: State) -> None:
+        """The devices of a claim are free again."""
+        if state.local and state.row != NOWHERE:
+            left = self._in_uses[int(self._used[state.row])].give_back(state.local)
+            self.set_used(state.row, self._in_uses.intern(left))
+        if state.shared:
+            left = self._in_uses[self._shared_used].give_back(state.shared)
+            self.set_shared_used(self._in_uses.intern(left))
+
+    def is_own(self, row: int, result: Result) -> bool:
+        """Is the device one of the node's own?"""
+        return result.device[:2] in self._kits[int(self._kit_ids[row])].pools
+
+    def mark(self) -> int:
+        """Where the journal stands."""
+        return len(self._journal)
+
+    def undo_to(self, mark: int) -> None:
+        """As it was then."""
+        while len(self._journal) > mark:
+            undo, arguments = self._journal.pop()
+            undo(*arguments)
+
+
+def _keys(namespace: str, spec: facts.PodSpec) -> list[ClaimKey]:
+    return [ClaimKey(namespace, one.claim) for one in spec.claims if one.claim]
+
+
+def _rename(device: DeviceId, names: dict[PoolId, PoolId]) -> DeviceId:
+    pool = names.get(PoolId(device.driver, device.pool))
+    return device if pool is None else DeviceId(*pool, device.device)

@@ -1,0 +1,134 @@
+"""Quantities: `1500m`, `2Gi`, `1e3`, read exactly as Kubernetes reads them.
+
+A quantity is an integer number of nano-units; nothing passes through a float. What is finer than a nano-unit is
+rounded away from zero. A binary quantity is capped at 2^63-1, a decimal one is not.
+
+Kubernetes is more generous than its documentation: digits may be missing on either side of the point, and altogether
+(`m` is zero). It takes neither white space, underscores, nor digits of other scripts.
+"""
+
+import functools
+import re
+from dataclasses import dataclass, field
+
+NANO = 10**9
+MILLI = 10**6
+"""Nano-units in a milli-unit."""
+INT64_MAX = 2**63 - 1
+
+_NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([A-Za-z]*(?:[+-]?[0-9]+)?)", re.ASCII)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
+
+_LARGEST_EXPONENT = 10_000
+"""Exponents are kept within this: no resource is that large, and a power of ten must not fill the memory."""
+ACCEPTED = "a quantity such as 500m, 2, 1.5Gi or 1e3"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Quantity:
+    """An exact amount. Equal amounts are equal however they are spelled; the spelling's family is kept for printing."""
+
+    nano: int
+    family: str = field(default="decimal", compare=False)
+    """`decimal` (k, M), `binary` (Ki, Mi) or `exponent` (e3)."""
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        return Quantity(self.nano + other.nano, self.family if self.nano else other.family)
+
+    def value(self) -> int:
+        """Whole units, rounded away from zero; at most what an int64 holds."""
+        return _within_int64(_divide_away_from_zero(self.nano, NANO))
+
+    def milli_value(self) -> int:
+        """Thousandths, rounded away from zero; at most what an int64 holds."""
+        return _within_int64(_divide_away_from_zero(self.nano, MILLI))
+
+    def __str__(self) -> str:
+        """The canonical form: no fraction, the largest suffix that loses nothing."""
+        if not self.nano:
+            return "0"
+        whole, fraction = divmod(self.nano, NANO)
+        if self.family == "binary" and not fraction and abs(whole) >= 1024:
+            return _print_binary(whole)
+        return _print_decimal(self.nano, self.family == "exponent")
+
+
+ZERO = Quantity(0)
+
+
+@functools.lru_cache(maxsize=65536)
+def parse(text: str) -> Quantity:
+    """The quantity that a string spells. ValueError if it spells none."""
+    match = _NUMBER.fullmatch(text)
+    if match is None or not text:
+        raise ValueError(f"{text!r} is not a quantity")
+    sign, whole, fraction, suffix = match.groups()
+    fraction = fraction or ""
+    digits = int(whole + fraction or "0")
+    if suffix in _BINARY:
+        # Very large and very small suffixes alone make Kubernetes insist on a digit.
+        if suffix in ("Pi", "Ei") and not whole + fraction:
+            raise ValueError(f"{text!r} is not a quantity: it has no digit")
+        nano = min(_round_up(digits * 2 ** _BINARY[suffix], 9 - len(fraction)), INT64_MAX * NANO)
+        family = "binary"
+    else:
+        exponent, family = _read_exponent(text, suffix)
+        if exponent < -9 and not whole + fraction:
+            raise ValueError(f"{text!r} is not a quantity: it has no digit")
+        nano = _round_up(digits, 9 - len(fraction) + exponent)
+    return Quantity(-nano if sign == "-" else nano, family)
+
+
+def read(value: object) -> Quantity:
+    """The quantity that a JSON value stands for: a string, a number, or null, which is zero."""
+    if value is None:
+        return ZERO
+    if isinstance(value, str):
+        return parse(value.strip())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return parse(str(value))
+    raise ValueError(f"{value!r} is not a quantity")
+
+
+def _read_exponent(text: str, suffix: str) -> tuple[int, str]:
+    """Power of ten and family of a suffix that is not binary."""
+    if suffix in _DECIMAL:
+        return _DECIMAL[suffix], "decimal"
+    if suffix[:1] in ("e", "E") and (power := suffix[1:]).lstrip("+-").isdigit() and abs(int(power)) <= INT64_MAX:
+        return max(-_LARGEST_EXPONENT, min(int(power), _LARGEST_EXPONENT)), "exponent"
+    raise ValueError(f"{text!r} is not a quantity: unknown suffix {suffix!r}")
+
+
+def _round_up(digits: int, exponent: int) -> int:
+    """Digits × 10^exponent as an integer, rounded up."""
+    power: int = 10 ** abs(exponent)
+    return digits * power if exponent >= 0 else -(-digits // power)
+
+
+def _divide_away_from_zero(nano: int, unit: int) -> int:
+    return -(-nano // unit) if nano > 0 else nano // unit
+
+
+def _within_int64(number: int) -> int:
+    return max(-INT64_MAX - 1, min(number, INT64_MAX))
+
+
+def _print_binary(whole: int) -> str:
+    exponent = 0
+    while whole % 1024 == 0 and exponent < 60:
+        whole //= 1024
+        exponent += 10
+    return f"{whole}{_BINARY_SUFFIX.get(exponent, '')}"
+
+
+def _print_decimal(nano: int, as_exponent: bool) -> str:
+    exponent = -9
+    while nano % 1000 == 0 and (as_exponent or exponent < 18):
+        nano //= 1000
+        exponent += 3
+    if as_exponent:
+        return f"{nano}e{exponent}" if exponent else str(nano)
+    return f"{nano}{_DECIMAL_SUFFIX[exponent]}"
