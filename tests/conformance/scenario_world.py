@@ -43,7 +43,7 @@ class World:
             self._put(one)
         for group in scenario["groups"]:
             for number in range(group["initial_nodes"]):
-                self._add_node(_node_of(group, number), group["id"])
+                self._add_node(node_of(group, number), group["id"])
 
     def move_on(self, step: Json) -> Observation:
         """Apply what happened before this step's loop; return what the loop sees."""
@@ -145,7 +145,7 @@ def _group_of(node: Json) -> str:
     return str(node["spec"]["providerID"].split("/")[2])
 
 
-def _node_of(group: Json, number: int) -> Json:
+def node_of(group: Json, number: int) -> Json:
     name = f"{group['id']}-{number}"
     node: Json = copy.deepcopy(group["template"])
     node.update(apiVersion="v1", kind="Node")

@@ -7,7 +7,7 @@ Same input, same answer: the time is an argument, ties are drawn from a generato
 The snapshot is forked and left as it was found.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -30,6 +30,8 @@ from windlass.engine.drain import by_kind, context
 from windlass.engine.draining import marking
 from windlass.engine.memory import DrainBegun, Durable, Memory, Standing, Volatile
 from windlass.engine.observation import Observation
+from windlass.engine.provisioning import atomic, booking, picking, turns
+from windlass.engine.provisioning.docket import Docket, imagine
 from windlass.engine.scale_down import cooldown, deletion_budgets, planning, soft_taints, unneeded
 from windlass.engine.scale_down import scene as scenes
 from windlass.engine.scale_up import balancing, helping, pending, proposing, quotas
@@ -79,6 +81,10 @@ class _Loop:
         scatter = None if settings.deviations.tight_packing else self._rng
         self._pending = memory.volatile.pending.go_on(scatter)
         self._removal = memory.volatile.removal.go_on(scatter)
+        self._booking = memory.volatile.booking.go_on(scatter)
+        self._docket = Docket(seen.requests, memory.durable.requests, settings, now_s)
+        self._real = len(seen.snapshot.pods.names)
+        """Rows of pods that exist; those that are imagined come after them."""
         drains = memory.durable.drains
         self._drains = {
             node.name: drains[node.name]
@@ -88,6 +94,8 @@ class _Loop:
 
     def run(self) -> Decision:
         self._clean_up_at_start()
+        self._docket.age()
+        self._docket.learn(self._seen.snapshot)
         found = health.assess(
             self._nodes, self._seen.groups, self._group_of, self._memory.durable.health, self._settings, self._now_s
         )
@@ -102,7 +110,7 @@ class _Loop:
             self._now_s,
         )
         durable = replace(self._memory.durable, loop=self._memory.durable.loop + 1, health=found.memory)
-        volatile = Volatile(remembered, self._pending, self._removal)
+        volatile = Volatile(remembered, self._pending, self._removal, self._booking)
         if repaired.stop is not None:
             return self._end_early(found, repaired, durable, volatile)
         groups = self._resized(repaired.sizes)
@@ -137,12 +145,14 @@ class _Loop:
             shrunk,
             self._find_upcoming(found, durable, groups),
             _unhealthy(verdicts),
+            self._docket.dealings,
         )
         return self._conclude(durable, volatile, story)
 
     def _conclude(self, durable: Durable, volatile: Volatile, story: Story) -> Decision:
         """The decision, which stands until time alone would change it."""
-        seen, settings, ordered = self._seen, self._settings, tuple(self._plan)
+        seen, settings, ordered = self._seen, self._settings, (*self._plan, *self._docket.orders())
+        durable = replace(durable, requests=self._docket.memory)
         until_s = quiet.find_until_s(
             seen,
             story.health,
@@ -155,6 +165,7 @@ class _Loop:
             settings,
             self._now_s,
         )
+        until_s = min(until_s, min((one for one in self._docket.changes_at_s() if one >= self._now_s), default=until_s))
         until_s = self._now_s if self._ledger.ran_out else until_s  # the next loop may get further
         standing = Standing(seen, seen.snapshot.generation, durable, settings, ordered, story, until_s)
         return Decision(
@@ -209,6 +220,7 @@ class _Loop:
             ScaleDownStory(ScaleDownResult.NOT_TRIED),
             {group: one.nodes for group, one in repaired.upcoming.items()},
             _unhealthy(outlook.verdicts_of(found)),
+            self._docket.dealings,
         )
         return self._conclude(durable, volatile, story)
 
@@ -230,12 +242,25 @@ class _Loop:
         )
         helping.settle_nominated(snapshot, waiting.nominated, settings.pods.expendable_pods_priority_cutoff)
         helpless = helping.find_helpless(snapshot, waiting, self._pending, settings, self._now_s)
+        helpless, asked = self._take_in_requests(helpless)
         ready = sum(1 for node in self._nodes if readiness.judge(node).is_ready)
-        helped = helping.help_pods(
-            self._seen, snapshot, helpless, groups, ready, settings, self._rng, self._ledger, self._now_s
-        )
+        scene = atomic.Scene(self._seen, snapshot, groups, settings, self._rng, self._ledger)
+        helped = turns.take_turns(self._docket, scene, helpless, asked, ready, self._now_s)
         proposals, durable = self._carry_out(helped.proposals, durable)
-        return replace(helped, proposals=proposals), durable
+        if self._docket.picked and any(one.result is proposing.Result.SUCCESSFUL for one in proposals):
+            durable = replace(durable, activity=replace(durable.activity, added_s=self._now_s))
+        return turns.close(self._docket, scene, self._real, replace(helped, proposals=proposals)), durable
+
+    def _take_in_requests(self, helpless: list[int]) -> tuple[list[int], list[int]]:
+        """The pods that ask for themselves, and those of the next request that is due. What is booked is taken."""
+        if not self._settings.provisioning_requests.enable_provisioning_requests:
+            return helpless, []
+        snapshot, settings = self._seen.snapshot, self._settings
+        helpless = booking.set_consumers_aside(self._docket, snapshot, helpless)
+        picked = picking.pick(self._docket, settings.provisioning_requests, self._now_s)
+        asked = imagine(snapshot, picked) if picked is not None else []
+        booking.book(self._docket, snapshot, self._booking, settings)
+        return helpless, pending.find_old_enough(snapshot, asked, settings.pods.new_pod_scale_up_delay_s, self._now_s)
 
     def _raise_to_minimum(self, groups: proposing.Groups, durable: Durable) -> tuple[proposing.Proposal, Durable]:
         proposer = helping.make_proposer(
@@ -262,6 +287,9 @@ class _Loop:
                 continue
             parallel = joint or self._settings.scale_up.parallel_scale_up
             failed = {group for group in ids if group in refused} if parallel else set(ids[first:])
+            if self._docket.ordering and self._settings.deviations.atomic_across_groups:
+                self._take_back(one for one in proposal.increases if one.group.id not in failed)
+                failed = set(ids)
             came_out = proposing.fail(proposal, failed)
             before = durable.activity
             durable = replace(self._grow(came_out.increases, durable), activity=before)
@@ -274,6 +302,11 @@ class _Loop:
                 return (*proposals[:number], came_out), durable
             proposals = (*proposals[:number], came_out, *proposals[number + 1 :])
         return proposals, durable
+
+    def _take_back(self, raised: Iterable[balancing.Increase]) -> None:
+        """All or nothing: what was raised before another group refused is lowered again."""
+        why = "another group of an atomic scale-up could not be raised"
+        self._plan += [plan.TakeBack(one.group.id, one.added, why, one.new_size) for one in raised]
 
     def _grow(self, increases: Sequence[balancing.Increase], durable: Durable) -> Durable:
         """Plan these increases, and remember that they were asked for."""
@@ -378,7 +411,8 @@ class _Loop:
         for name in going:
             group = self._group_of[name].id
             home = scene.snapshot.nodes.rows[name]  # pods of nodes tried before it may have gone through it in thought
-            rows = scene.snapshot.pods.those_on(home, moves[name].move)
+            real = [row for row in moves[name].move if row < self._real]
+            rows = scene.snapshot.pods.those_on(home, real)
             self._plan.append(plan.Drain(name, group, scene.snapshot.pods.keys(rows)))
             uids = [scene.snapshot.pods.uids[row] for row in rows]
             places = {uid: places_of[uid] for uid in uids if uid in places_of}

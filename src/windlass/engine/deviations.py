@@ -65,6 +65,18 @@ class Deviations:
     clear_abandoned_marks: bool = True
     """A node that was marked for deletion more than five minutes ago, and of which nobody knows, is given back. Off:
     only in the first loop after a start without memory."""
+    atomic_across_groups: bool = True
+    """An atomic ProvisioningRequest that no single group can serve is served by several at once, all or nothing; what
+    was raised is taken back if one of them refuses. Off: one group, with those similar to it, and what was raised
+    before a refusal stays."""
+    book_only_what_is_left: bool = True
+    """Room is booked for those of a request's pods that are not there yet. Off: for all of them beside those that are,
+    until all are."""
+    leave_others_requests_alone: bool = True
+    """ProvisioningRequests of classes and instances that are handled elsewhere are never touched. Off: they are deleted
+    a week after their last answer."""
+    fail_empty_requests: bool = True
+    """A ProvisioningRequest without pods has failed. Off: it is accepted in every loop until it expires."""
 
 
 WINDLASS = Deviations()
@@ -88,5 +100,9 @@ NONE = Deviations(
     keep_cordons=False,
     pause_after_failed_drains=False,
     clear_abandoned_marks=False,
+    atomic_across_groups=False,
+    book_only_what_is_left=False,
+    leave_others_requests_alone=False,
+    fail_empty_requests=False,
 )
 """Cluster Autoscaler's behaviour."""

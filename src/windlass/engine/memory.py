@@ -11,6 +11,7 @@ from windlass.engine import plan, searching
 from windlass.engine.draining.progress import Progress
 from windlass.engine.health import Memory as HealthMemory
 from windlass.engine.observation import Observation
+from windlass.engine.provisioning import retries
 from windlass.engine.scale_down import cooldown, scene
 from windlass.engine.scale_up.templates import GroupTemplate
 from windlass.engine.settings import Settings
@@ -52,6 +53,8 @@ class Durable:
     scale_down: scene.State = field(default_factory=scene.State)
     drains: Mapping[str, DrainBegun] = field(default_factory=dict)
     """Nodes that are on their way out, by name."""
+    requests: retries.Memory = field(default_factory=retries.Memory)
+    """Of ProvisioningRequests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class Volatile:
     """What nodes of a group were like when it last had a good one."""
     pending: searching.Search = field(default_factory=searching.Search)
     removal: searching.Search = field(default_factory=searching.Search)
+    booking: searching.Search = field(default_factory=searching.Search)
     standing: Standing | None = None
     """The last decision, for as long as it stands."""
 

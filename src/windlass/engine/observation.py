@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from windlass.engine import facts, plan
 from windlass.engine.drain.context import ControllerKey
 from windlass.engine.expanders import priority
+from windlass.engine.provisioning.request import Request
 from windlass.engine.snapshot import Snapshot
 
 
@@ -23,6 +24,8 @@ class Observation:
     controllers: Mapping[ControllerKey, facts.Controller] | None = None
     priorities: tuple[priority.Rule, ...] = ()
     """The priority expander's rules, where the user has any."""
+    requests: tuple[Request, ...] = ()
+    """ProvisioningRequests, where they are served."""
     refused: Mapping[str, facts.InstanceError] = field(default_factory=dict)
     """Groups that could not be raised when this very observation was decided on before: why. Whoever carries out a plan
     and meets a refusal decides again with it, so that it is known like any other fact."""

@@ -7,6 +7,8 @@ out; one that fails is a fact of the next observation, and does not keep the oth
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from windlass.engine.provisioning.request import Condition
+
 
 @dataclass(frozen=True, slots=True)
 class Resize:
@@ -25,6 +27,17 @@ class ReduceTarget:
     group: str
     by: int
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeBack:
+    """Lower a group again that was raised just now: what it was raised for cannot be had as a whole."""
+
+    group: str
+    by: int
+    why: str
+    from_size: int
+    """What it was raised to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +107,26 @@ class DeleteNode:
     group: str
 
 
-Instruction: TypeAlias = (
-    Resize | ReduceTarget | DeleteInstances | SetTaint | RemoveTaint | Cordon | Drain | Evict | DeleteNode
-)
+@dataclass(frozen=True, slots=True)
+class SetConditions:
+    """Write the conditions of a ProvisioningRequest, as long as it is of this version."""
+
+    namespace: str
+    name: str
+    version: str
+    conditions: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRequest:
+    """Delete a ProvisioningRequest that was answered long ago."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+OfGroups: TypeAlias = Resize | ReduceTarget | TakeBack | DeleteInstances
+OfRequests: TypeAlias = SetConditions | DeleteRequest
+Instruction: TypeAlias = OfGroups | SetTaint | RemoveTaint | Cordon | Drain | Evict | DeleteNode | OfRequests
 Plan: TypeAlias = tuple[Instruction, ...]

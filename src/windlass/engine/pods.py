@@ -5,7 +5,7 @@ name, uid, labels, times, its shape and where it is. `PodTable.fact` puts a pod 
 """
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,20 +81,40 @@ class PodTable:
     def add(self, pod: facts.Pod) -> int:
         """Give a pod its row; its shape and its node are written by the snapshot."""
         row = self._dead.pop() if self._dead else self._append()
-        self.rows[identity(pod)] = row
-        self._kind_ids[row] = self.kinds.intern(
+        self._write(row, pod, pod.name, pod.uid, self._intern(pod), _flatten(pod.labels))
+        return row
+
+    def append(self, like: facts.Pod, names: Sequence[str]) -> range:
+        """Give pods that are only imagined, one per name, the rows at the end. `truncate` takes them back."""
+        count, kind, labels = len(self.names), self._intern(like), _flatten(like.labels)
+        for name in names:
+            self._write(self._append(), like, name, f"{like.namespace}/{name}", kind, labels)  # no uid has a slash
+        return range(count, len(self.names))
+
+    def truncate(self, count: int) -> None:
+        """Forget the pods in the rows from here on, which `append` gave them."""
+        for row in range(count, len(self.names)):
+            self.rows.pop(self.uids[row], None)
+            self.times.pop(row, None)
+        self._shape_ids[count : len(self.names)] = self._node_rows[count : len(self.names)] = dtypes.ABSENT
+        del self.names[count:], self.uids[count:], self.labels[count:]
+
+    def _intern(self, pod: facts.Pod) -> int:
+        return self.kinds.intern(
             Kind(
                 pod.namespace, tuple(sorted(pod.annotations.items())), pod.owner, pod.spec, pod.digest,
                 pod.nominated_node, pod.scheduler, pod.phase, pod.restart_policy, pod.grace_s, pod.is_gated,
                 pod.scale_up_delay_s,
             )
         )  # fmt: skip
-        self.names[row], self.uids[row] = pod.name, pod.uid
-        self.labels[row] = tuple(text for key, value in pod.labels.items() for text in (sys.intern(key), value))
+
+    def _write(self, row: int, pod: facts.Pod, name: str, uid: str, kind: int, labels: tuple[str, ...]) -> None:
+        self.rows[uid or f"{pod.namespace}/{name}"] = row
+        self._kind_ids[row] = kind
+        self.names[row], self.uids[row], self.labels[row] = name, uid, labels
         self._created_s[row] = pod.created_s
         if pod.deleted_s is not None or pod.unschedulable_since_s is not None:
             self.times[row] = (pod.deleted_s, pod.unschedulable_since_s)
-        return row
 
     def remove(self, row: int) -> None:
         del self.rows[self.uids[row] or f"{self.kinds[self._kind_ids[row]].namespace}/{self.names[row]}"]
@@ -158,3 +178,7 @@ class PodTable:
 
 def identity(pod: facts.Pod) -> str:
     return pod.uid or pod.key
+
+
+def _flatten(labels: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(text for key, value in labels.items() for text in (sys.intern(key), value))

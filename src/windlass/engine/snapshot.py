@@ -347,6 +347,19 @@ class Snapshot:
             self._remember_devices(mark)
         return rows
 
+    def append_pods(self, like: facts.Pod, names: list[str]) -> range:
+        """Append waiting pods that are only imagined, one per name, as if they existed. Only inside a fork.
+
+        Unlike those that `place` imagines they have rows, so that they can be searched places for and judged.
+        """
+        if not self._forks:
+            raise RuntimeError("pods are appended inside a fork only; a pod that exists is added")
+        shape, count = self.shape_of(like), len(self.pods.names)
+        rows = self.pods.append(like, names)
+        self.pods.shape_ids[rows.start : rows.stop] = shape.id
+        self._remember(self.pods.truncate, count)
+        return rows
+
     def _cut(self, count: int) -> None:
         self.tallies.clear_rows(slice(count, self.nodes.count))
         self.nodes.truncate(count)

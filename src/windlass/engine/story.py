@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass.engine import health, repairs
+from windlass.engine.provisioning.docket import NOTHING, Dealings
 from windlass.engine.scale_down import deletion_budgets, planning
 from windlass.engine.scale_up import proposing
 
@@ -44,3 +45,4 @@ class Story:
     """Nodes asked for but not there yet when the loop ended, by group."""
     unhealthy: tuple[str, ...] = ()
     """Groups that lack too many nodes, as known when the loop ended."""
+    requests: Dealings = NOTHING

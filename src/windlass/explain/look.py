@@ -43,6 +43,10 @@ class Look:
         rows = (row for row, other in enumerate(table.names) if other == name)
         return next((row for row in rows if table.kind(row).namespace == namespace), None)
 
+    def exists(self, row: int) -> bool:
+        """Is it the row of a pod that exists? Those that the loop imagines come after them, and are gone."""
+        return row < len(self.snapshot.pods.names)
+
     @contextlib.contextmanager
     def scene(self) -> Iterator["Scene"]:
         """The cluster as the loop saw it when it scaled up; gone when this ends."""

@@ -169,9 +169,11 @@ def _needed(at: look.Look, told: NodeAccount, kept: Kept) -> NodeAccount:
     removal = kept.removal
     if removal is not None and removal.moves.blocking is not None:
         blocking = removal.moves.blocking
+        if not at.exists(blocking.pod):
+            return replace(told, why="has room that is booked or kept spare")
         text = blocking.outcome.text(at.snapshot.pod(blocking.pod))
         return replace(told, why=f"has a pod that must not be moved: {text}")
-    if removal is not None and removal.homeless is not None:
+    if removal is not None and removal.homeless is not None and at.exists(removal.homeless):
         return replace(told, homeless=fates.find_homeless(at, removal.homeless, told.name))
     return told
 

@@ -23,7 +23,7 @@ def describe(at: look.Look) -> Iterator[Step]:
     """What the decision wants done, in its order."""
     for one in at.decision.plan:
         text, why = _say(at, one)
-        target = one.group if isinstance(one, plan.Resize | plan.ReduceTarget | plan.DeleteInstances) else one_node(one)
+        target = one.group if isinstance(one, plan.OfGroups) else one_node(one)
         yield Step(type(one).__name__, target, text, why)
 
 
@@ -56,6 +56,13 @@ def _say(at: look.Look, one: plan.Instruction) -> tuple[str, str]:
             return f"evict {one.namespace}/{one.name} from {one.node}", ""
         case plan.DeleteNode(node=node, group=group):
             return f"delete the machine of {node} through {group}", ""
+        case plan.TakeBack(group=group, by=by):
+            return f"lower {group} again by {by}", one.why
+        case plan.SetConditions(namespace=namespace, name=name, conditions=said):
+            told = ", ".join(f"{each.type}={each.status} ({each.reason})" for each in said)
+            return f"say of ProvisioningRequest {namespace}/{name}: {told}", ""
+        case plan.DeleteRequest(namespace=namespace, name=name):
+            return f"delete ProvisioningRequest {namespace}/{name}", "it was answered long ago"
 
 
 def _say_for_whom(at: look.Look, group: str) -> str:

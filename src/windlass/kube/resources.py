@@ -16,6 +16,7 @@ import msgspec
 from windlass.kube import fields
 from windlass.kube.models import (
     apps,
+    autoscaling,
     batch,
     clusterapi,
     configuration,
@@ -186,6 +187,16 @@ RESOURCE_CLAIM_TEMPLATES = Resource(
     "resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", True, resource.ResourceClaimTemplate
 )
 DEVICE_CLASSES = Resource("resource.k8s.io/v1", "deviceclasses", "DeviceClass", False, resource.DeviceClass)
+
+PROVISIONING_REQUESTS = Resource(
+    "autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest", True, autoscaling.ProvisioningRequest
+)
+CAPACITY_BUFFERS = Resource(
+    "autoscaling.x-k8s.io/v1beta1", "capacitybuffers", "CapacityBuffer", True, autoscaling.CapacityBuffer
+)
+CAPACITY_QUOTAS = Resource(
+    "autoscaling.x-k8s.io/v1beta1", "capacityquotas", "CapacityQuota", False, autoscaling.CapacityQuota
+)
 
 CLUSTERS = Resource("cluster.x-k8s.io/v1beta2", "clusters", "Cluster", True, clusterapi.Cluster)
 MACHINE_DEPLOYMENTS = Resource(

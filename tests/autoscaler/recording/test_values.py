@@ -14,6 +14,7 @@ from windlass.autoscaler.recording import digests, sequences, values
 from windlass.engine import facts, plan, searching
 from windlass.engine.expanders import priority
 from windlass.engine.memory import Volatile
+from windlass.engine.provisioning.request import Condition
 from windlass.engine.scale_up.templates import GroupTemplate
 from windlass.engine.settings import Settings
 from windlass.selectors import LabelSelector, Operator, Requirement
@@ -59,6 +60,7 @@ def test_a_plan_comes_back_whatever_is_in_it() -> None:
             field.name: samples.get(getattr(field.type, "__name__", str(field.type)), 1.5) for field in fields(kind)
         }
         named |= {name: ("a", "b") for name in ("provider_ids", "evict", "daemonset") if name in named}
+        named |= {"conditions": (Condition("T", "True", "R", "m", 1.5),)} if "conditions" in named else {}
         one_of_each.append(kind(**named))
     assert values.read_plan(wire(values.spell_plan(tuple(one_of_each)))) == tuple(one_of_each)
     failed = {one: "no" for one in one_of_each}
@@ -73,7 +75,8 @@ def test_rules_come_back() -> None:
 def test_what_is_volatile_comes_back_but_for_what_stands() -> None:
     search = searching.Search(7, searching.Hints({"u": "n"}, {"v": "m"}))
     kept = Volatile({"g": GroupTemplate(facts.Node("t"), (POD,))}, search, searching.Search())
-    assert values.read_volatile(wire(values.spell_volatile(kept))) == kept
+    for one in (kept, replace(kept, booking=search)):
+        assert values.read_volatile(wire(values.spell_volatile(one))) == one
 
 
 INSTANCES = st.lists(

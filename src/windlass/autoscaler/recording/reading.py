@@ -118,6 +118,7 @@ class Recording:
             ("groups", sequences.GROUPS),
             ("daemon_sets", sequences.DAEMON_SETS),
             ("budgets", sequences.BUDGETS),
+            ("requests", sequences.REQUESTS),
         ):
             if name in found:
                 new[name] = members.change(getattr(last, name), found[name])

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from windlass.autoscaler.recording import values
 from windlass.engine import facts
+from windlass.engine.provisioning.request import Request
 
 T = TypeVar("T")
 
@@ -71,6 +72,8 @@ INSTANCES: Members[facts.Instance] = plainly(facts.Instance, lambda one: one.pro
 DAEMON_SETS: Members[facts.DaemonSet] = plainly(facts.DaemonSet, lambda one: (one.namespace, one.name))
 BUDGETS: Members[facts.PodDisruptionBudget] = plainly(facts.PodDisruptionBudget, lambda one: (one.namespace, one.name))
 CONTROLLERS: Members[facts.Controller] = plainly(facts.Controller, lambda one: (one.kind, one.namespace, one.name))
+
+REQUESTS: Members[Request] = plainly(Request, lambda one: one.key)
 
 
 def _spell_group(group: facts.NodeGroup, before: facts.NodeGroup | None) -> values.Plain:

@@ -136,6 +136,7 @@ Own = tuple[str, str, tuple[str, ...], float]
 """What each pod has for itself: its name, its uid, its labels (key, value, key, value …), and when it was created."""
 
 _NO_SPEC = facts.PodSpec()
+_FRESH = searching.Search()
 
 
 # ── Memory ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -145,16 +146,20 @@ def spell_volatile(kept: memory.Volatile) -> Plain:
     """All of it but a decision that stands: that is not recorded, so it must be dropped where this is read."""
     return {
         "templates": [[group, spell(template)] for group, template in kept.templates.items()],
-        "searches": [[one.pointer, one.hints.current, one.hints.old] for one in (kept.pending, kept.removal)],
+        "searches": [[one.pointer, one.hints.current, one.hints.old] for one in _searches(kept)],
     }
 
 
 def read_volatile(plain: Plain) -> memory.Volatile:
-    waiting, removal = (
-        searching.Search(pointer, searching.Hints(current, old)) for pointer, current, old in plain["searches"]
-    )
+    searches = [searching.Search(pointer, searching.Hints(now, old)) for pointer, now, old in plain["searches"]]
     templates = {group: read(GroupTemplate, template) for group, template in plain["templates"]}
-    return memory.Volatile(templates, waiting, removal)
+    waiting, removal, booking = (*searches, searching.Search())[:3]
+    return memory.Volatile(templates, waiting, removal, booking)
+
+
+def _searches(kept: memory.Volatile) -> tuple[searching.Search, ...]:
+    """In the order of their fields. Where none is booked, as in older files, there are two."""
+    return (kept.pending, kept.removal, kept.booking) if kept.booking != _FRESH else (kept.pending, kept.removal)
 
 
 spell_durable = memory_codec.to_plain

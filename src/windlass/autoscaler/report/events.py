@@ -64,9 +64,7 @@ def about_node(node: facts.Node) -> About:
 def about_nodes(seen: Observation, mentioned: plan.Plan) -> dict[str, About]:
     """The nodes that a plan names, as far as they are there."""
     table = seen.snapshot.nodes
-    names = {
-        one.node for one in mentioned if not isinstance(one, plan.Resize | plan.ReduceTarget | plan.DeleteInstances)
-    }
+    names = {one.node for one in mentioned if not isinstance(one, plan.OfGroups | plan.OfRequests)}
     return {name: about_node(table.facts[table.rows[name]]) for name in sorted(names) if name in table.rows}
 
 

@@ -96,6 +96,14 @@ def help_pods(
     now_s: float,
 ) -> Helped:
     """What to do for the pods that nobody has room for."""
+    obstacle = find_obstacle(snapshot, helpless, ready_nodes, settings, now_s)
+    return scale_up(seen, snapshot, helpless, groups, settings, rng, ledger) if obstacle is None else obstacle
+
+
+def find_obstacle(
+    snapshot: Snapshot, helpless: Sequence[int], ready_nodes: int, settings: Settings, now_s: float
+) -> Helped | None:
+    """Why nothing is to be tried for these pods, if so."""
     limit = settings.limits.max_nodes_total
     if not helpless:
         return Helped((proposing.Proposal(proposing.Result.NOT_NEEDED),))
@@ -104,6 +112,19 @@ def help_pods(
         return Helped((proposing.Proposal(proposing.Result.LIMITED_BY_MAX_NODES_TOTAL, remaining=remaining),))
     if not settings.pods.bypassed_scheduler_names and _should_wait(snapshot, helpless, settings, now_s):
         return Helped((proposing.Proposal(proposing.Result.IN_COOLDOWN),), wait_for_more=True)
+    return None
+
+
+def scale_up(
+    seen: Observation,
+    snapshot: Snapshot,
+    helpless: Sequence[int],
+    groups: proposing.Groups,
+    settings: Settings,
+    rng: np.random.Generator,
+    ledger: time_limits.Ledger,
+) -> Helped:
+    """Try to help these pods."""
     if settings.scale_up.salvo_scale_up or settings.deviations.joint_scale_up:
         return Helped(tuple(_salvo(seen, snapshot, helpless, groups, settings, rng, ledger)), was_tried=True)
     proposer = make_proposer(seen, snapshot, groups, settings, rng, ledger)
@@ -137,7 +158,7 @@ def _salvo(
         left = [row for row in left if row not in helped]
         if proposal.result is not proposing.Result.SUCCESSFUL or not helped or not left or time.exhausted():
             return
-        groups = _take_for_granted(snapshot, groups, proposal, settings)
+        groups = take_for_granted(snapshot, groups, proposal, settings)
         if any(quotas.is_virtual(groups.templates[one.group.id].node.labels) for one in proposal.increases):
             # such nodes are asked for, but not counted
             proposer = make_proposer(seen, snapshot, groups, settings, rng, ledger)
@@ -145,7 +166,7 @@ def _salvo(
             proposer = proposer.go_on(groups, sum(increase.added for increase in proposal.increases))
 
 
-def _take_for_granted(
+def take_for_granted(
     snapshot: Snapshot, groups: proposing.Groups, proposal: proposing.Proposal, settings: Settings
 ) -> proposing.Groups:
     """The groups as they will be; the snapshot with their new nodes, the helped pods on them."""

@@ -40,6 +40,7 @@ class Skip(enum.StrEnum):
 
 FILTERED_OUT = "expansion options filtered out and no longer considered"
 EXECUTION_FAILED = "scale-up execution failed"
+NOT_WHOLE = "not all pods would fit and scale-up is using all-or-nothing strategy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +140,11 @@ class Proposer:
             self._ledger,
         )
 
-    def propose(self, pending: Sequence[Alike]) -> Proposal:
-        """The best way to help the pending pods in this loop."""
+    def propose(self, pending: Sequence[Alike], whole: bool = False) -> Proposal:
+        """The best way to help the pending pods in this loop; `whole`: all of them, or none."""
         valid, skipped = self._sort_out_groups()
         schedulable = self._ask(valid, pending)
-        options = [option for group in valid if (option := self._expand(group, schedulable)) is not None]
+        options = [option for group in valid if (option := self._expand(group, schedulable, whole)) is not None]
         if not options:
             return Proposal(Result.NO_OPTIONS, remaining=_refused(pending), skipped=skipped)
         choice = chain.choose_option(options, self._expanders, self._situation)
@@ -155,7 +156,10 @@ class Proposer:
         if new_nodes < 1:
             _reject_everywhere(pending, self._by_id, EXECUTION_FAILED)
             return Proposal(Result.ERROR, remaining=_refused(pending), skipped=skipped, choice=choice)
-        increases = self._share(best, new_nodes, schedulable)
+        increases = self._share(best, new_nodes, schedulable) if new_nodes == best.node_count or not whole else []
+        if whole and sum(increase.added for increase in increases) < best.node_count:
+            _reject_everywhere(pending, self._by_id, NOT_WHOLE)
+            return Proposal(Result.NO_OPTIONS, remaining=_refused(pending), skipped=skipped, choice=choice)
         return Proposal(
             Result.SUCCESSFUL,
             tuple(increases),
@@ -237,8 +241,8 @@ class Proposer:
                     accepted[group].append(position)
         return accepted
 
-    def _expand(self, group: facts.NodeGroup, schedulable: Mapping[str, list[int]]) -> Option | None:
-        """What growing this group would take and bring; None if it helps nobody."""
+    def _expand(self, group: facts.NodeGroup, schedulable: Mapping[str, list[int]], whole: bool) -> Option | None:
+        """What growing this group would take and bring; None if it helps nobody or, `whole`, not everybody."""
         positions = schedulable[group.id]
         if not positions:
             return None
@@ -261,6 +265,10 @@ class Proposer:
             if count
         )
         if not helped or not estimate.nodes:
+            return None
+        if whole and sum(one.count for one in helped) < sum(len(one.rows) for one in self._pending):
+            return None
+        if whole and group.options.zero_or_max and estimate.nodes > group.max_size:
             return None
         nodes = group.max_size if group.options.zero_or_max else estimate.nodes
         return Option(group.id, template.node, nodes, helped, tuple(similar), group.exists, debug=group.id)
@@ -334,6 +342,25 @@ def fail(proposal: Proposal, failed: Collection[str]) -> Proposal:
         increases=tuple(one for one in proposal.increases if one.group.id not in failed),
         remaining=(*proposal.remaining, *disappointed),
         awaiting=(),
+    )
+
+
+def leave_out(proposal: Proposal, first_row: int) -> Proposal:
+    """The proposal as far as it concerns pods that exist: those in the rows from here on are only imagined."""
+
+    def keep(rows: Sequence[int]) -> tuple[int, ...]:
+        return tuple(row for row in rows if row < first_row)
+
+    def keep_alike(found: Sequence[Alike]) -> tuple[Alike, ...]:
+        left = (replace(one, rows=keep(one.rows)) for one in found)
+        return tuple(one for one in left if one.rows)
+
+    return replace(
+        proposal,
+        helped=keep(proposal.helped),
+        remaining=keep_alike(proposal.remaining),
+        awaiting=keep(proposal.awaiting),
+        considered=keep_alike(proposal.considered),
     )
 
 

@@ -13,6 +13,7 @@ from windlass import errors
 from windlass.kube import fields
 from windlass.kube.models import (
     apps,
+    autoscaling,
     batch,
     clusterapi,
     configuration,
@@ -53,6 +54,10 @@ KINDS: dict[tuple[str, str], type[meta.Object]] = {
     ("v1", "Secret"): configuration.Secret,
     ("v1", "Event"): events.Event,
     ("v1", "PodTemplate"): templates.PodTemplate,
+    ("autoscaling.x-k8s.io/v1", "ProvisioningRequest"): autoscaling.ProvisioningRequest,
+    ("autoscaling.x-k8s.io/v1beta1", "ProvisioningRequest"): autoscaling.ProvisioningRequest,
+    ("autoscaling.x-k8s.io/v1beta1", "CapacityBuffer"): autoscaling.CapacityBuffer,
+    ("autoscaling.x-k8s.io/v1beta1", "CapacityQuota"): autoscaling.CapacityQuota,
     ("coordination.k8s.io/v1", "Lease"): coordination.Lease,
     ("resource.k8s.io/v1", "ResourceSlice"): resource.ResourceSlice,
     ("resource.k8s.io/v1", "ResourceClaim"): resource.ResourceClaim,

@@ -1,0 +1,77 @@
+"""A ProvisioningRequest as a decision sees it: who asks, for which pods, and what was answered so far."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windlass.engine import facts
+
+CONSUME = "autoscaling.x-k8s.io/consume-provisioning-request"
+"""Annotation of pods: the request, of their own namespace, whose capacity they use."""
+CONSUME_BEFORE = "cluster-autoscaler.kubernetes.io/consume-provisioning-request"
+"""What it was called before."""
+CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of a request, as it is written."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    since_s: float
+    observed_generation: int | None = None
+    """None where whoever wrote it did not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """So many pods of one template."""
+
+    template: str
+    count: int
+    pod: facts.Pod | None = None
+    """Such a pod, as the request would own it; None while there is no such template."""
+    fault: str = ""
+    """Why the template cannot be used, where it is there and cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A ProvisioningRequest."""
+
+    namespace: str
+    name: str
+    uid: str
+    class_name: str
+    pod_sets: tuple[PodSet, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+    generation: int = 0
+    created_s: float = 0.0
+    version: str = ""
+    """Of the object: what is decided about it holds for this version only."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def pod_count(self) -> int:
+        return sum(one.count for one in self.pod_sets)
+
+    @property
+    def fault(self) -> str:
+        """Why its pods cannot be made; empty if they can. The first words are the peer's."""
+        missing = [one.template for one in self.pod_sets if one.pod is None and not one.fault]
+        if missing:
+            referenced = f"missing pod templates, {len(self.pod_sets)} pod templates were referenced"
+            return f"{referenced}, {len(missing)} templates were missing: {','.join(missing)}"
+        return "; ".join(f"pod template {one.template}: {one.fault}" for one in self.pod_sets if one.fault)
+
+
+def consumed_by(annotations: Mapping[str, str]) -> str | None:
+    """The request whose capacity a pod with these annotations uses, if any."""
+    found = annotations.get(CONSUME)
+    return annotations.get(CONSUME_BEFORE) if found is None else found

@@ -1,0 +1,210 @@
+"""ProvisioningRequests: whole loops of the real one, and which requests it handles and books room for."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.conformance import objects
+from tests.conformance.outcome import Json, Outcome, judge, read_sections
+from tests.conformance.scenario_world import EPOCH_S, node_of
+from windlass.autoscaler import flags
+from windlass.autoscaler.batch import reading
+from windlass.autoscaler.observe import cluster
+from windlass.autoscaler.observe import snapshot as observed
+from windlass.engine import decide, facts, memory, plan
+from windlass.engine.observation import Observation
+from windlass.engine.provisioning import classes, conditions
+from windlass.engine.provisioning.request import Condition, Request
+from windlass.kube import models, times
+from windlass.kube.models import autoscaling, templates
+
+
+def run(path: Path) -> Iterator[Outcome]:
+    for section, _, case in read_sections(path):
+        if section == "class_table":
+            yield judge(case["name"], case["expect"], _classify(case))
+        elif section == "book_table":
+            yield judge(case["name"], case["expect"], _book(case))
+        else:
+            yield judge_loops(case)
+
+
+def _classify(case: Json) -> Json:
+    request = Request("ns", "r", "u", case["class"], parameters=case.get("parameters") or {})
+    instance = case["processor_instance"]
+    return {
+        "as_check_capacity": classes.is_check_capacity(request, instance),
+        "handled": classes.is_ours(request, instance),
+    }
+
+
+def _book(case: Json) -> Json:
+    said = tuple(Condition(kind, status, "X", "", 0.0) for kind, status in case["conditions"].items())
+    return {"book": conditions.is_booked(Request("ns", "r", "u", case["class"], conditions=said), "")}
+
+
+def judge_loops(case: Json) -> Outcome:
+    """Every step of a case must agree."""
+    given = {"behavior": "cluster-autoscaler", "enable-provisioning-requests": "true", **case["flags"]}
+    settings, world, remembered = flags.read_flags(given), World(case), memory.Memory()
+    differences: list[str] = []
+    for number, (step, expected) in enumerate(zip(case["steps"], case["expect"], strict=True)):
+        seen, now_s = world.move_on(step), EPOCH_S + step["at_s"]
+        decision = decide.decide(seen, remembered, settings, now_s)
+        if refused := world.refuse(decision):
+            decision = decide.decide(replace(seen, refused=refused), remembered, settings, now_s)
+        remembered = decision.memory
+        world.carry_out(decision)
+        told = _tell(decision, world, expected)
+        wrong = [key for key in sorted({*expected, *told}) if expected.get(key) != told.get(key)]
+        differences += [f"step {number}: {key}: expected {expected.get(key)}, found {told.get(key)}" for key in wrong]
+    return Outcome(case["name"], int(not differences), 1, tuple(differences))
+
+
+def _tell(decision: decide.Decision, world: "World", expected: Json) -> Json:
+    """The decision in the recording's words."""
+    dealings, proposal = decision.story.requests, decision.story.scale_ups[0]
+    up: Json = {"result": str(proposal.result)}
+    if "error" in expected["scale_up"]:
+        up["error"] = "internalError"
+    grown = [one for one in decision.plan if isinstance(one, plan.Resize)]
+    if grown:
+        groups = [{"id": one.group, "from": one.from_size, "to": one.to_size} for one in grown]
+        up["groups"] = sorted(groups, key=lambda one: str(one["id"]))
+    helped = {**dealings.helped, **{key: 1 for key in world.snapshot.pods.keys(proposal.helped)}}
+    if helped and proposal.result == "ScaleUpSuccessful":
+        up["pods_triggered"] = helped
+    ordinary = [row for alike in proposal.remaining for row in alike.rows]
+    remaining = {**dealings.remaining, **{key: 1 for key in world.snapshot.pods.keys(ordinary)}}
+    if remaining and "pods_remain" in expected["scale_up"]:
+        up["pods_remain"] = remaining
+    told: Json = {"scale_up": up, "conditions": world.tell_conditions(), "target_sizes": dict(world.sizes)}
+    if dealings.booked:
+        told["booked"] = dict(dealings.booked)
+    if "unneeded_count" in expected:
+        told["unneeded_count"] = len(decision.memory.durable.scale_down.since)
+    return told
+
+
+class World:
+    """What the recorded loops looked at."""
+
+    def __init__(self, case: Json) -> None:
+        self.groups: dict[str, Json] = {group["id"]: group for group in case["groups"]}
+        self.sizes = {group["id"]: group["initial_nodes"] for group in case["groups"]}
+        self.objects: dict[tuple[str, str, str], Json] = {}
+        self.nodes: dict[str, Json] = {}
+        for group in case["groups"]:
+            for number in range(group["initial_nodes"]):
+                self._add_node(f"{group['id']}-{number}")
+        for one in case["objects"]:
+            self._put(one)
+
+    def move_on(self, step: Json) -> Observation:
+        env = step.get("env", {})
+        for name in env.get("nodes_added", ()):
+            self._add_node(name, step["at_s"])
+        for name in env.get("nodes_removed", ()):
+            self.nodes.pop(name)
+            self.sizes[name.rpartition("-")[0]] -= 1
+        for one in step.get("delete", ()):
+            self.objects.pop((one["kind"], one["namespace"], one["name"]), None)
+        for one in step.get("apply", ()):
+            self._put(one)
+        for one in env.get("pods_bound", ()):
+            pod = self.objects["Pod", *one["pod"].split("/")]
+            pod["spec"]["nodeName"], pod["status"] = one["node"], {"phase": "Running"}
+        return self._observe()
+
+    def _observe(self) -> Observation:
+        seen = [one for (kind, _, _), one in self.objects.items() if kind == "Pod"]
+        found = cluster.read([*self.nodes.values(), *seen])
+        if found.set_aside:
+            raise AssertionError(found.set_aside)
+        self.snapshot = observed.build(found)
+        known = {
+            one.meta.key: one
+            for one in (models.decode_as(templates.PodTemplate, each) for each in self._of_kind("PodTemplate"))
+        }
+        requests = tuple(
+            reading.make_pods(reading.read(models.decode_as(autoscaling.ProvisioningRequest, one)), known)
+            for one in self._of_kind("ProvisioningRequest")
+        )
+        groups = tuple(self._group(group) for group in self.groups.values())
+        return Observation(self.snapshot, groups, controllers={}, requests=requests)
+
+    def _group(self, group: Json) -> facts.NodeGroup:
+        ident = group["id"]
+        instances = [
+            facts.Instance(node["spec"]["providerID"])
+            for name, node in self.nodes.items()
+            if name.rpartition("-")[0] == ident
+        ]
+        template = copy.deepcopy(group["template"])
+        template["metadata"]["name"] = f"{ident}-template"
+        return facts.NodeGroup(
+            ident, group["min"], group["max"], self.sizes[ident], tuple(instances), objects.node(template)
+        )
+
+    def refuse(self, decision: decide.Decision) -> dict[str, facts.InstanceError]:
+        """Groups are raised one after another, up to the first that refuses."""
+        for one in decision.plan:
+            if isinstance(one, plan.Resize) and self.groups[one.group].get("fault"):
+                return {one.group: facts.InstanceError("Other", "cloudProviderError")}
+        return {}
+
+    def carry_out(self, decision: decide.Decision) -> None:
+        for one in decision.plan:
+            match one:
+                case plan.Resize():
+                    self.sizes[one.group] = one.to_size
+                case plan.SetConditions():
+                    request = self.objects["ProvisioningRequest", one.namespace, one.name]
+                    request["status"] = {"conditions": [_spell(each) for each in one.conditions]}
+                case plan.DeleteRequest():
+                    del self.objects["ProvisioningRequest", one.namespace, one.name]
+
+    def tell_conditions(self) -> Json:
+        found = {}
+        for one in self._of_kind("ProvisioningRequest"):
+            metadata = one["metadata"]
+            request = reading.read(models.decode_as(autoscaling.ProvisioningRequest, one))
+            found[f"{metadata['namespace']}/{metadata['name']}"] = [
+                _tell_condition(each) for each in request.conditions
+            ]
+        return {key: said for key, said in found.items() if said is not None}
+
+    def _of_kind(self, kind: str) -> list[Json]:
+        return [one for (found, _, _), one in self.objects.items() if found == kind]
+
+    def _put(self, one: Json) -> None:
+        metadata = one["metadata"]
+        self.objects[one["kind"], metadata["namespace"], metadata["name"]] = copy.deepcopy(one)
+
+    def _add_node(self, name: str, at_s: float = 0.0) -> None:
+        group, _, number = name.rpartition("-")
+        self.nodes[name] = node_of(self.groups[group], int(number))
+
+
+def _spell(said: Condition) -> Json:
+    spelled: dict[str, Any] = {
+        "type": said.type,
+        "status": said.status,
+        "reason": said.reason,
+        "message": said.message,
+        "lastTransitionTime": times.spell(said.since_s),
+    }
+    return spelled | ({} if said.observed_generation is None else {"observedGeneration": said.observed_generation})
+
+
+def _tell_condition(said: Condition) -> Json:
+    told: Json = {
+        "type": said.type,
+        "status": said.status,
+        "reason": said.reason,
+        "message": said.message,
+        "since_s": said.since_s - EPOCH_S,
+    }
+    return told | ({} if not said.observed_generation else {"observed_generation": said.observed_generation})

@@ -1,0 +1,121 @@
+"""Small worlds with ProvisioningRequests in them: nodes of 4 cores, requests of pods with one or more."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from windlass.engine import facts, plan, snapshot
+from windlass.engine.decide import Decision, decide
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.provisioning import classes, conditions
+from windlass.engine.provisioning.request import CONSUME, PodSet, Request
+from windlass.engine.settings import ProvisioningRequests, Settings
+
+NOW_S = 1_000_000.0
+CORES = 4
+SERVED = Settings(provisioning_requests=ProvisioningRequests(enable_provisioning_requests=True))
+RESOURCES = (("cpu", 1000 * CORES), ("memory", 2**34), ("pods", 110))
+
+
+def request(
+    name: str, count: int = 1, *, cores: int = 1, kind: str = classes.CHECK_CAPACITY, **more: object
+) -> Request:
+    pod = make_pod(name, cores, **({"selector": more.pop("selector")} if "selector" in more else {}))  # type: ignore[arg-type]
+    made = Request("ns", name, f"uid-{name}", kind, (PodSet("t", count, pod),), created_s=NOW_S - 60, generation=1)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def make_pod(owner: str, cores: int, selector: str = "") -> facts.Pod:
+    spec = facts.PodSpec(
+        requests=(("cpu", 1000 * cores), ("memory", 1)), node_selector=(("kind", selector),) if selector else ()
+    )
+    belongs = facts.Owner("autoscaling.x-k8s.io/v1", "ProvisioningRequest", owner, f"uid-{owner}")
+    return facts.Pod(
+        "ns",
+        owner,
+        spec=spec,
+        owner=belongs,
+        annotations={CONSUME: owner},
+        created_s=NOW_S - 60,
+        digest=f"{cores}{selector}",
+    )
+
+
+@dataclass
+class World:
+    """Groups of nodes, and requests whose conditions are written as decided."""
+
+    requests: dict[str, Request]
+    sizes: dict[str, int] = field(default_factory=lambda: {"a": 2})
+    most: Mapping[str, int] = field(default_factory=dict)
+    settings: Settings = SERVED
+    pods: list[facts.Pod] = field(default_factory=list)
+    memory: Memory = field(default_factory=Memory)
+    now_s: float = NOW_S
+    refusing: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.nodes = dict(self.sizes)
+
+    def observe(self) -> Observation:
+        found = [self._node(group, number) for group, count in self.nodes.items() for number in range(count)]
+        groups = tuple(
+            facts.NodeGroup(
+                group,
+                0,
+                self.most.get(group, 10),
+                size,
+                tuple(facts.Instance(f"x://{group}/{number}") for number in range(self.nodes[group])),
+                replace(self._node(group, 0), name=f"{group}-template", provider_id=""),
+            )
+            for group, size in self.sizes.items()
+        )
+        return Observation(snapshot.build(found, self.pods), groups, requests=tuple(self.requests.values()))
+
+    def _node(self, group: str, number: int) -> facts.Node:
+        ready = facts.Condition("Ready", "True", 0.0)
+        name = f"{group}-{number}"
+        return facts.Node(
+            name, name, {"kind": group, facts.HOSTNAME: name}, allocatable=RESOURCES, capacity=RESOURCES,
+            provider_id=f"x://{group}/{number}", conditions=(ready,),
+        )  # fmt: skip
+
+    def loop(self, after_s: float = 10.0) -> Decision:
+        """One loop, and what it orders."""
+        self.now_s += after_s
+        seen = self.observe()
+        decision = decide(seen, self.memory, self.settings, self.now_s)
+        raised = {one.group: one for one in decision.plan if isinstance(one, plan.Resize)}
+        refused = {group: facts.InstanceError("Other", "no") for group in raised if group in self.refusing}
+        for group, order in raised.items():
+            if group not in refused:
+                self.sizes[group] = order.to_size
+        if refused:
+            decision = decide(replace(seen, refused=refused), self.memory, self.settings, self.now_s)
+        for one in decision.plan:
+            match one:
+                case plan.TakeBack():
+                    self.sizes[one.group] -= one.by
+                case plan.SetConditions():
+                    self.requests[one.name] = replace(self.requests[one.name], conditions=one.conditions)
+                case plan.DeleteRequest():
+                    del self.requests[one.name]
+        self.memory = decision.memory
+        return decision
+
+    def come(self) -> None:
+        """Nodes that were asked for are there."""
+        self.nodes = dict(self.sizes)
+
+    def said(self, name: str) -> dict[str, tuple[str, str]]:
+        return {one.type: (one.status, one.reason) for one in self.requests[name].conditions}
+
+
+def make(*found: Request, **more: object) -> World:
+    return World({one.name: one for one in found}, **more)  # type: ignore[arg-type]
+
+
+ACCEPTED = {conditions.ACCEPTED: ("True", "Accepted")}
+FOUND = {**ACCEPTED, conditions.PROVISIONED: ("True", "CapacityIsFound")}
+ORDERED = {**ACCEPTED, conditions.PROVISIONED: ("True", "CapacityIsProvisioned")}
+NOT_FOUND = {**ACCEPTED, conditions.PROVISIONED: ("False", "CapacityIsNotFound")}
