@@ -16,6 +16,7 @@ NAMES = (
     "loop-mixed",
     "loop-affinity",
     "loop-15k",
+    "loop-dra",
     "ingest",
     "apiserver",
     "machinepool",

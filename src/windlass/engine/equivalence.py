@@ -16,6 +16,7 @@ import enum
 from collections.abc import Hashable, Iterable, Sequence
 
 from windlass.engine import facts, pod_traits
+from windlass.engine.devices import likeness
 from windlass.engine.snapshot import Snapshot
 
 MAX_GROUPS_PER_CONTROLLER = 10
@@ -43,9 +44,10 @@ def partition_rows(snapshot: Snapshot, rows: Sequence[int], grouping: Grouping) 
     kinds = table.kind_ids[list(rows)].tolist()
     labels = table.labels
     if grouping is Grouping.BY_LIKENESS:
-        known: dict[tuple[int, tuple[str, ...]], list[int]] = {}
+        known: dict[tuple[object, tuple[str, ...]], list[int]] = {}
+        alike = {} if snapshot.devices.is_idle else likeness.of_pods(snapshot, rows)
         for row, kind in zip(rows, kinds, strict=True):
-            known.setdefault((kind, labels[row]), []).append(row)
+            known.setdefault((alike.get(row, kind), labels[row]), []).append(row)
         return list(known.values())
     position = {table.uids[row] or table.key(row): row for row in rows}
     pods = [snapshot.pod(row) for row in rows]

@@ -221,6 +221,10 @@ class PodSpec:
             self.claims, self.extended, self.extended_claim,
         )  # fmt: skip
 
+    def without_claims(self) -> tuple[object, ...]:
+        """All of it but its claims, to be compared."""
+        return (*self._key()[:-3], self.extended, self.extended_claim)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash(self._key()))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from windlass.engine import dtypes, predicates, shapes
 from windlass.engine.nodes import TO_BE_DELETED
-from windlass.engine.predicates import fit, interpod, spread
+from windlass.engine.predicates import dynamic_resources, fit, interpod, spread
 from windlass.engine.predicates import taints as taint_filter
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -29,6 +29,22 @@ def has_gates(shape: shapes.Shape) -> bool:
 def holds_disks(shape: shapes.Shape) -> bool:
     """Does the shape use volumes that filters look at?"""
     return any(volume.claim or volume.identity or volume.driver for volume in shape.spec.volumes)
+
+
+def wants_devices(snapshot: Snapshot, shape: shapes.Shape) -> bool:
+    """Does the shape use claims, or request a resource for which a device class stands?"""
+    spec = shape.spec
+    if not spec.extended:
+        return bool(spec.claims)
+    stock = snapshot.devices.stock
+    return bool(spec.claims) or any(stock.class_of(one.resource) is not None for one in spec.extended)
+
+
+def goes_singly(snapshot: Snapshot, shape: shapes.Shape) -> bool:
+    """Must filters be asked anew for every pod of the shape, the snapshot being told of each?"""
+    if holds_disks(shape):
+        return True
+    return wants_devices(snapshot, shape) and not dynamic_resources.is_countable(snapshot, shape)
 
 
 class Gates:

@@ -24,14 +24,14 @@ _ONES = np.ones(_FEW, dtypes.RESOURCE)
 
 def is_plain(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> bool:
     """Do only the nodes' facts and free resources decide where pods of this shape go, however many there are?"""
-    return asks_nothing(shape, config) and not is_repelled(snapshot, shape)
+    return asks_nothing(snapshot, shape, config) and not is_repelled(snapshot, shape)
 
 
-def asks_nothing(shape: shapes.Shape, config: FilterConfig) -> bool:
+def asks_nothing(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> bool:
     """Does the shape itself ask for nothing but resources and facts of nodes?"""
     spec = shape.spec
     asks = spec.spread or spec.affinity or spec.anti_affinity or spec.host_ports or config.default_constraints
-    return not asks and not gates.holds_disks(shape)
+    return not asks and not gates.holds_disks(shape) and not gates.wants_devices(snapshot, shape)
 
 
 def is_repelled(snapshot: Snapshot, shape: shapes.Shape) -> bool:
@@ -58,9 +58,9 @@ class Placer:
         plain = self._find_plain(shape)
         if plain is not None and not is_repelled(self.snapshot, shape):
             return plain.place(count, pointer, usable)
-        if count > 1 and gates.holds_disks(shape):
+        if count > 1 and gates.goes_singly(self.snapshot, shape):
             return _place_singly(self.snapshot, shape, count, pointer, usable, self.config)
-        if count == 1 and gates.has_gates(shape):
+        if count == 1 and self._has_gates(shape):
             row = gates.Gates(self.snapshot, shape, self.config).next(pointer, usable, _GATES)
             if row is not None:
                 return filling.Placed(np.array([row]), _ONES[:1], 1, row)
@@ -72,7 +72,7 @@ class Placer:
 
     def place_on(self, row: int, shape: shapes.Shape, count: int) -> filling.Placed:
         """Find room for `count` pods on one node."""
-        if count == 1 and gates.has_gates(shape) and self._find_plain(shape) is None:
+        if count == 1 and self._has_gates(shape) and self._find_plain(shape) is None:
             if gates.Gates(self.snapshot, shape, self.config).lets_pass(row):
                 return filling.Placed(np.array([row]), _ONES[:1], 1, row)
             return filling.NOWHERE
@@ -87,7 +87,7 @@ class Placer:
         """
         if not len(usable):
             return filling.NOWHERE
-        if gates.holds_disks(shape):
+        if gates.goes_singly(self.snapshot, shape):
             return self.place(shape, count, int(rng.integers(len(usable))), usable)
         run = runs.Run(self.snapshot, shape, usable, self.config)
         if run.is_closed_form:
@@ -98,10 +98,15 @@ class Placer:
             taken.append(row)
         return filling.one_by_one(taken)
 
+    def _has_gates(self, shape: shapes.Shape) -> bool:
+        return gates.has_gates(shape) and not gates.wants_devices(self.snapshot, shape)
+
     def _find_plain(self, shape: shapes.Shape) -> "_Plain | None":
         self._forget_if_changed()
         if shape.id not in self._plain:
-            found = _Plain(self.snapshot, shape, self.config) if asks_nothing(shape, self.config) else None
+            found = (
+                _Plain(self.snapshot, shape, self.config) if asks_nothing(self.snapshot, shape, self.config) else None
+            )
             self._forget_if_changed()  # a resource met for the first time makes a column, and moves the others
             self._plain[shape.id] = found
         return self._plain[shape.id]

@@ -6,10 +6,13 @@ that current, pod by pod, at the cost of the domains touched.
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, filling, predicates, shapes, tallies
-from windlass.engine.predicates import fit, interpod, ports, spread
+from windlass.engine import dtypes, facts, filling, gates, predicates, shapes, tallies
+from windlass.engine.predicates import dynamic_resources, fit, interpod, ports, spread
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
+
+_PLENTY = 1 << 50
+"""Of a resource that a node need not have, because devices stand for it."""
 
 
 def capacity(
@@ -18,6 +21,9 @@ def capacity(
     """Int64 (n_rows): how many pods of the shape each of these nodes has room for, by resources alone."""
     checked = fit.checked(snapshot, shape, config)
     here = [(snapshot.nodes.free[column][rows], amount) for column, amount in checked]
+    for column, amount in fit.backed(snapshot, shape, config):
+        has_none = snapshot.nodes.allocatable[column][rows] == 0
+        here.append((np.where(has_none, _PLENTY, snapshot.nodes.free[column][rows]), amount))
     return filling.count_room(here, len(snapshot.nodes.alive[rows]))
 
 
@@ -44,6 +50,10 @@ class Run:
         rows = np.flatnonzero(self.others)
         self.room = np.zeros(snapshot.nodes.count, dtypes.RESOURCE)
         self.room[rows] = capacity(snapshot, shape, rows, config)
+        if gates.wants_devices(snapshot, shape) and dynamic_resources.NAME not in config.disabled:
+            devices = dynamic_resources.count_room(snapshot, shape)
+            if devices is not None:
+                np.minimum(self.room, devices, out=self.room)
         self._closing: list[dtypes.Ids] = []
         self._gathering: list[dtypes.Ids] = []
         if interpod.NAME not in config.disabled:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from windlass.engine import dtypes, filling, placing, shapes
+from windlass.engine.devices import likeness
 from windlass.engine.snapshot import Snapshot
 
 _TURNS = 8
@@ -69,6 +70,7 @@ def find_places(
         if search.hints.old:
             groups = _follow_hints(placer, groups, search, usable, found.placed)
         for shape, rows in in_turns(groups) if search.scatter else by_size(snapshot, groups):
+            shape = _speaker(snapshot, shape, rows)
             if search.scatter is None:
                 placed = placer.place(shape, len(rows), search.pointer, usable)
             else:
@@ -92,6 +94,8 @@ Alike = tuple[shapes.Shape, list[int]]
 def by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[Alike]]:
     """Pods by priority, highest first; within one by shape, in order of first appearance."""
     shape_ids = snapshot.pods.shape_ids[list(pod_rows)].tolist()
+    if not snapshot.devices.is_idle:
+        shape_ids = likeness.of_shapes(snapshot, shape_ids)
     if shape_ids and shape_ids.count(shape_ids[0]) == len(shape_ids):
         return [[(snapshot.shapes[shape_ids[0]], list(pod_rows))]]
     together: dict[int, list[int]] = {}
@@ -102,6 +106,11 @@ def by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[Alike]
         shape = snapshot.shapes[shape_id]
         groups.setdefault(shape.spec.priority or 0, []).append((shape, rows))
     return [groups[priority] for priority in sorted(groups, reverse=True)]
+
+
+def _speaker(snapshot: Snapshot, shape: shapes.Shape, rows: list[int]) -> shapes.Shape:
+    """The shape that speaks for these pods: with claims of its own, each has one, and one that is placed has them."""
+    return snapshot.shape_of_row(rows[0]) if shape.spec.claims else shape
 
 
 def by_size(snapshot: Snapshot, groups: list[Alike]) -> list[Alike]:
@@ -152,7 +161,7 @@ def _follow_hints(
             else:
                 hinted.setdefault(node_row, []).append(row)
         for node_row, together in hinted.items():
-            placed = placer.place_on(node_row, shape, len(together))
+            placed = placer.place_on(node_row, _speaker(snapshot, shape, together), len(together))
             total = placed.total
             if total:
                 _bind(snapshot, together[:total], placed, search.hints)

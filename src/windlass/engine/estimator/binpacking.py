@@ -217,7 +217,7 @@ class Packing:
     ) -> int:
         """Place pods one by one where `choose` says, until it says nowhere."""
         taken: list[int] = []
-        each = 1 if gates.holds_disks(shape) else count  # what volumes allow is asked anew for every pod
+        each = 1 if gates.goes_singly(self._snapshot, shape) else count
         while len(taken) < count:
             run = runs.Run(self._snapshot, shape, usable, self._config)
             batch: list[int] = []
@@ -270,7 +270,7 @@ class Packing:
             new = slice(self._first, snapshot.nodes.count)
             allowed = predicates.static_mask(snapshot, shape, config)[new]
             return rows, runs.capacity(snapshot, shape, new, config) * allowed
-        if gates.holds_disks(shape):
+        if gates.goes_singly(snapshot, shape):
             return rows, None
         run = runs.Run(snapshot, shape, self._new_nodes(), config)
         if not run.is_closed_form:
