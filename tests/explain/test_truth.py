@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import event, given, settings
 
@@ -9,12 +10,12 @@ from tests.engine import columns
 from tests.engine.decide import builders
 from tests.engine.decide.builders import NOW_S
 from tests.engine.decide.strategies import World, idle_worlds, some_settings, worlds
-from tests.explain.fussy import fussy_worlds
+from tests.explain.fussy import APP, fussy_worlds
 from windlass.engine import decide, facts, memory, plan, predicates
 from windlass.engine.scale_down import utilization
 from windlass.engine.scale_up import proposing
 from windlass.engine.settings import Settings
-from windlass.explain import amounts, cluster, document, groups, look, nodes, pods, remedies
+from windlass.explain import amounts, cluster, document, expected, groups, look, nodes, pods, remedies
 from windlass.explain.fates import Fate
 from windlass.explain.nodes import NodeAccount, NodeState
 from windlass.explain.pods import PodAccount, PodState
@@ -78,23 +79,63 @@ def test_what_is_said_to_make_a_pod_fit_makes_it_fit(world: World, chosen: Setti
     at = take(world, chosen)
     if at.decision.story.repairs.stop is not None:
         return
-    told = list(accounts(at))
-    for account in told:
-        settled = replace(world, pods=tuple(settle(world, told, account)))
+    for account in accounts(at):
+        settled, emptied = settle(world, at, account.key), empty(world, account.key)
         for verdict in account.groups:
             if verdict.is_curable and not verdict.helps:
                 event(" and ".join(sorted({one.change.value for one in verdict.remedies})))
+                event(f"it counts on {'others' if verdict.counts_on else 'nobody'}")
                 check_cure(settled, chosen, account, verdict)
+                if not verdict.counts_on:
+                    check_cure(emptied, chosen, account, verdict)
 
 
-def settle(world: World, told: list[PodAccount], account: PodAccount) -> Iterator[facts.Pod]:
-    """The pod itself, and all others that have a place, on it; those that have none would only be in the way."""
-    standing = {one.key: one for one in told}
-    for pod in world.pods:
-        if pod.key == account.key or pod.node_name or standing[pod.key].state is PodState.UPCOMING:
-            yield pod
-        elif standing[pod.key].state is PodState.HAS_ROOM:
-            yield replace(pod, node_name=standing[pod.key].node, phase="Running", unschedulable_since_s=None)
+def empty(world: World, key: str) -> World:
+    """Nobody else waits."""
+    return replace(world, pods=tuple(pod for pod in world.pods if pod.key == key or pod.node_name))
+
+
+def settle(world: World, at: look.Look, key: str) -> World:
+    """All others that wait and are expected somewhere have come there; the rest would only be in the way."""
+    homes: dict[str, facts.Node] = {}
+    groups: dict[str, str] = {}
+    with at.scene() as scene:
+        table = scene.snapshot.pods
+        for row in expected.find(scene):
+            homes[table.key(row)] = find_node(scene, int(table.node_rows[row]))
+        groups |= {f"here-{name}": group for name, group in scene.groups.upcoming.items()}
+    homes.pop(key, None)
+    pods = tuple(
+        replace(pod, node_name=homes[pod.key].name, phase="Running", unschedulable_since_s=None)
+        if pod.key in homes
+        else pod
+        for pod in world.pods
+        if pod.key == key or pod.node_name or pod.key in homes
+    )
+    settled = replace(world, pods=pods)
+    for node in {node.name: node for node in homes.values() if node.name in groups}.values():
+        settled = arrive(settled, node, groups[node.name])
+    return settled
+
+
+def find_node(scene: look.Scene, row: int) -> facts.Node:
+    """A node that exists or is on its way; of the latter, as it will be."""
+    name, node = scene.snapshot.nodes.names[row], scene.snapshot.nodes.facts[row]
+    if name not in scene.groups.upcoming:
+        return node
+    return replace(node, name=f"here-{name}", labels={**node.labels, facts.HOSTNAME: f"here-{name}"})
+
+
+def arrive(world: World, node: facts.Node, group_id: str) -> World:
+    """A node that was on its way is there: as one of the group's instances that have none yet, if there are such."""
+    taken = {one.provider_id for one in world.nodes}
+    group = next(one for one in world.groups if one.id == group_id)
+    started = [one for one in group.instances if one.provider_id not in taken]
+    instance = started[0] if started else facts.Instance(f"id://{node.name}")
+    there = replace(node, provider_id=instance.provider_id, conditions=builders.READY, created_s=builders.LONG_AGO_S)
+    instances = (*(one for one in group.instances if one is not instance), facts.Instance(instance.provider_id))
+    groups = tuple(replace(one, instances=instances) if one is group else one for one in world.groups)
+    return replace(world, groups=groups, nodes=(*world.nodes, there))
 
 
 def check_cure(world: World, chosen: Settings, account: PodAccount, verdict: GroupVerdict) -> None:
@@ -119,6 +160,30 @@ def check_cure(world: World, chosen: Settings, account: PodAccount, verdict: Gro
     assert next(one for one in told.groups if one.group == verdict.group).fits
     has_place = told.state in (PodState.HAS_ROOM, PodState.UPCOMING)
     assert has_place or verdict.group in builders.sizes(after.decision)
+
+
+def test_what_hangs_on_where_another_pod_comes_to_says_so() -> None:
+    """Zone a has room for a pod that must be near others only once the one that waits for a node there has come."""
+    near = {"affinity": (facts.PodAffinityTerm(facts.ZONE, APP, ("default",)),)}
+    there = builders.nodes("b", 1, cpu=1000, labels={facts.ZONE: "b"})
+    template = builders.node("template", 1000, labels={facts.ZONE: "a"}, provider_id="")
+    coming = builders.group("a", max_size=1, target=1, template=template)
+    mates: dict[str, Any] = {"labels": {"app": "a"}}
+    waiting = builders.pending("anywhere", 700, spec={"node_selector": ((facts.ZONE, "a"),)}, **mates)
+    sociable = builders.pending("sociable", 900, spec=near, **mates)
+    seen = builders.observe(
+        [coming, builders.group("b", there, max_size=1)],
+        there,
+        [builders.running("mate", "b-0", 300, **mates), waiting, sociable],
+    )
+    at = look.take(seen, memory.Memory(), Settings(), NOW_S)
+    account = pods.describe(at, at.snapshot.pods.rows["uid-sociable"])
+    assert [(one.group, one.fits, one.counts_on) for one in account.groups] == [
+        ("a", True, ("default/anywhere",)),
+        ("b", True, ("default/anywhere",)),
+    ]
+    told = "\n".join(tell_pods.tell(account))
+    assert "let the group have 2 nodes, provided that default/anywhere gets the place expected for it" in told
 
 
 def test_a_pod_that_nothing_is_known_to_help_is_told_no_remedy() -> None:

@@ -12,7 +12,7 @@ from windlass.engine.scale_up import proposing
 from windlass.engine.scale_up.templates import GroupTemplate
 from windlass.engine.settings import Settings
 from windlass.engine.snapshot import Snapshot
-from windlass.explain import look, obstacles, remedies
+from windlass.explain import expected, look, obstacles, remedies
 from windlass.explain.obstacles import Obstacle
 from windlass.explain.remedies import Change, Remedy
 
@@ -44,6 +44,8 @@ class GroupVerdict:
     """Everything that would have to change, together, for the group to help the pod."""
     is_curable: bool = True
     """Those remedies would do. If not, something stands in the way that none of them changes."""
+    counts_on: tuple[str, ...] = ()
+    """Pods that wait as well: all this holds if they come to where they are expected."""
     free: Mapping[str, int] = field(default_factory=dict)
     """What is free on a new node, of what the pod asks for; in each resource's own unit."""
     starts_with: str = ""
@@ -60,16 +62,17 @@ class GroupVerdict:
 
 def judge(at: look.Look, scene: look.Scene, row: int) -> tuple[GroupVerdict, ...]:
     """What each group says to a pod that waits, in the groups' order. It is taken off its place, if it has one."""
+    others = tuple(one for one in expected.find(scene) if one != row)
     scene.snapshot.fork()
     if int(scene.snapshot.pods.node_rows[row]) != dtypes.ABSENT:
         scene.snapshot.lift(row)
     try:
-        return tuple(_judge(at, scene, scene.snapshot.pods.fact(row, "")))
+        return tuple(_judge(at, scene, scene.snapshot.pods.fact(row, ""), others))
     finally:
         scene.snapshot.revert()
 
 
-def _judge(at: look.Look, scene: look.Scene, pod: facts.Pod) -> Iterator[GroupVerdict]:
+def _judge(at: look.Look, scene: look.Scene, pod: facts.Pod, others: tuple[int, ...]) -> Iterator[GroupVerdict]:
     snapshot, config = scene.snapshot, at.settings.filters
     tracker = look.track_quotas(at, scene)
     for group in scene.groups.all:
@@ -86,6 +89,8 @@ def _judge(at: look.Look, scene: look.Scene, pod: facts.Pod) -> Iterator[GroupVe
         row = place_template(snapshot, template)
         found = obstacles.find(snapshot, snapshot.shape_of(pod), row, config)
         changes = remedies.find(snapshot, pod, row, config)
+        cured = snapshot.shape_of(remedies.apply(pod, changes or ()))
+        minded = expected.find_minded(snapshot, cured, others, config)
         free = _find_free(snapshot, pod, row)
         snapshot.revert()
         ends = [one.remedy for one in holds]
@@ -98,6 +103,7 @@ def _judge(at: look.Look, scene: look.Scene, pod: facts.Pod) -> Iterator[GroupVe
             tuple(found),
             (*(changes or ()), *(one for one in ends if one is not None)),
             changes is not None and None not in ends,
+            minded,
             free,
             _name_own_pods(template),
         )

@@ -143,7 +143,7 @@ def _tell_remedies(pod: PodAccount, tones: Tones) -> Iterator[str]:
     yield tones.faint("What would make it fit (any one line):")
     width = words.widest(one.group for one in curable)
     for one in sorted(curable, key=lambda one: len(one.remedies)):
-        yield f"  {one.group:{width}}  {verdicts.say_remedies(one.remedies, pod.at_s)}"
+        yield f"  {one.group:{width}}  {verdicts.say_remedies(one.remedies, pod.at_s)}{verdicts.say_condition(one)}"
 
 
 def tell_choice(choice: ChoiceAccount, tones: Tones) -> Iterator[str]:

@@ -82,3 +82,13 @@ def say_remedy(remedy: Remedy, now_s: float) -> str:
 
 def say_remedies(remedies: Sequence[Remedy], now_s: float) -> str:
     return ", and ".join(say_remedy(remedy, now_s) for remedy in remedies)
+
+
+def say_condition(verdict: GroupVerdict) -> str:
+    """Whose places it hangs on, if on anybody's."""
+    if not verdict.counts_on:
+        return ""
+    first, more = verdict.counts_on[0], len(verdict.counts_on) - 1
+    if more:
+        return f", provided that {first} and {more} more get the places expected for them"
+    return f", provided that {first} gets the place expected for it"
