@@ -42,7 +42,16 @@ def test_every_step_is_decided_again_as_it_was(file: Path) -> None:
     assert {plan.Resize, plan.Drain, plan.SetTaint, plan.DeleteNode} <= kinds
     assert recorded.count(file, lambda turn: bool(turn.step.seen.refused)) > 0
     assert recorded.count(file, lambda turn: turn.step.given.again) > 0
-    assert recorded.count(file, lambda turn: turn.step.of == recorder.ADVANCE) > 3
+
+
+def test_every_step_of_a_drain_is_recorded_and_none_where_nothing_drains(file: Path) -> None:
+    first, *moved = [turn for turn in replay.turns(reading.Recording(file)) if turn.step.of == recorder.ADVANCE]
+    assert first.step.number == 1
+    assert all(turn.memory.durable.drains for turn in moved)
+    ordered = [turn.step.recorded.plan for turn in moved if turn.step.recorded.plan]
+    assert [{type(one) for one in orders} for orders in ordered] == [{plan.SetTaint, plan.Cordon}, {plan.DeleteNode}]
+    nodes = [{one.node for one in orders if isinstance(one, plan.SetTaint | plan.DeleteNode)} for orders in ordered]
+    assert nodes == [{"a-1", "a-2", "a-3"}] * 2
 
 
 def test_another_process_decides_alike_though_it_hashes_otherwise(file: Path) -> None:
