@@ -90,6 +90,20 @@ def test_a_job_ends_when_its_pods_have_succeeded_and_is_gone_after_its_time() ->
     assert not worlds.pods(world)
 
 
+def test_a_pod_that_has_done_its_work_counts_though_it_is_gone() -> None:
+    world = worlds.make()
+    spec = {"completions": 3, "parallelism": 1, "template": worlds.template("batch", run_s=100, restartPolicy="Never")}
+    world.api.post(kinds.JOBS, {"metadata": {"name": "batch", "namespace": "default"}, "spec": spec})
+    worlds.pass_time(world, 150)
+    first, _ = worlds.pods(world)
+    world.api.remove(kinds.PODS, edit.key_of(first))
+    worlds.pass_time(world, 310)
+    (job,) = world.api.all(kinds.JOBS).values()
+    assert edit.condition_of(job, "Complete") is not None
+    assert job["status"]["succeeded"] == 3
+    assert len(worlds.pods(world)) == 2
+
+
 def test_a_stateful_set_starts_in_order_and_keeps_its_names() -> None:
     world = worlds.make()
     worlds.deploy(world, "db", 3, kind=kinds.STATEFUL_SETS)

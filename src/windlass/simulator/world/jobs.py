@@ -3,6 +3,7 @@
 from typing import Any
 
 from windlass.simulator.world import edit, kinds
+from windlass.simulator.world.api import Change
 from windlass.simulator.world.ownership import Owned
 from windlass.simulator.world.pod_keeping import PodKeeping
 from windlass.simulator.world.pulse import Pulse
@@ -16,13 +17,22 @@ class Jobs(PodKeeping):
     def __init__(self, pulse: Pulse) -> None:
         self._pods = Owned("Job", kinds.PODS)
         super().__init__(pulse, kinds.JOBS, self._pods)
+        self._succeeded: dict[str, set[str]] = {}
+        """Uids of pods by uid of their job: one that has done its work counts, though its node took it along."""
+
+    def react(self, change: Change) -> None:
+        super().react(change)
+        if change.kind == kinds.JOBS and change.now is None:
+            self._succeeded.pop(change.obj["metadata"]["uid"], None)
 
     def reconcile(self, key: str, found: Json) -> None:
         if is_complete(found):
             return
         pods = self._pods.of(found)
         active = [pod for pod in pods if edit.is_active(pod)]
-        succeeded = sum(1 for pod in pods if pod["status"].get("phase") == "Succeeded")
+        done = self._succeeded.setdefault(found["metadata"]["uid"], set())
+        done.update(pod["metadata"]["uid"] for pod in pods if pod["status"].get("phase") == "Succeeded")
+        succeeded = len(done)
         wanted = found["spec"].get("completions", 1) - succeeded
         if wanted <= 0:
             self._finish(key, found, succeeded)
