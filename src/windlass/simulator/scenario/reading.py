@@ -1,5 +1,6 @@
 """Reading a scenario file: every mistake is told with file, line and field, before anything starts."""
 
+import difflib
 import pathlib
 import re
 from typing import Any
@@ -8,13 +9,14 @@ import msgspec
 import yaml
 
 from windlass import errors
-from windlass.simulator.scenario import checking, model
+from windlass.simulator.scenario import accepting, checking, model
 
 Path = tuple[str | int, ...]
 
 _AT = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 _UNKNOWN = re.compile(r"unknown field `([^`]+)`")
+_INVALID = re.compile(r"invalid (?:enum )?value ('.*')$")
 
 
 class BadScenario(errors.InvalidInput):
@@ -42,7 +44,7 @@ def read(text: str, name: str) -> model.Scenario:
         found = model.convert(plain)
     except msgspec.ValidationError as error:
         path, said = _split(str(error))
-        raise BadScenario(_spell(name, tree, path, said)) from None
+        raise BadScenario(_spell(name, tree, path, _say_accepted(plain, path, said))) from None
     mistakes = checking.find_mistakes(found)
     if mistakes:
         raise BadScenario("\n".join(_spell(name, tree, path, said) for path, said in mistakes))
@@ -59,6 +61,18 @@ def _split(text: str) -> tuple[Path, str]:
     if unknown := _UNKNOWN.search(said):
         path.append(unknown[1])
     return tuple(path), said[:1].lower() + said[1:]
+
+
+def _say_accepted(plain: Any, path: Path, said: str) -> str:
+    """What msgspec found, with what would do in its place."""
+    if _UNKNOWN.search(said):
+        fields = accepting.find_fields(plain, path[:-1])
+        close = difflib.get_close_matches(str(path[-1]), fields, 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        return f"found an unknown field, accepted are {', '.join(fields)}{hint}"
+    if invalid := _INVALID.search(said):
+        return f"found {invalid[1]}, accepted is one of {', '.join(accepting.find_words(plain, path))}"
+    return said
 
 
 def _spell(name: str, tree: yaml.Node | None, path: Path, said: str) -> str:
