@@ -11,6 +11,8 @@ from windlass.simulator.scenario import model
 KINDS: dict[Kind, str] = {"up": "scale up", "down": "scale down", "trouble": "trouble", "wait": "waiting"}
 """Lanes from top to bottom, and what they are called."""
 
+_LATE = 0.6
+"""Of the time: landmarks after this have their words on the left, or a phone would cut them off."""
 _LANDMARKS = 40
 """Steps of a story that are written at their time; a story with more of them would be unreadable."""
 
@@ -64,11 +66,14 @@ def _story(run: Run) -> str:
     steps = sorted(run.scenario.timeline, key=lambda step: float(step.at))[:_LANDMARKS]
     if not steps:
         return ""
-    marks = "".join(
-        f'<b style="left:{float(step.at) / run.lasts_s:.2%};top:{1.15 * (i % 3):g}em">{html.escape(name)}</b>'
-        for i, (step, name) in enumerate((step, describe(step)) for step in steps)
-    )
+    marks = "".join(_landmark(step, float(step.at) / run.lasts_s, i) for i, step in enumerate(steps))
     return f'<div class="lane story"><span>story</span><div>{_lasting(run)}{marks}</div></div>'
+
+
+def _landmark(step: model.AnyStep, share: float, number: int) -> str:
+    """A mark with its words beside it: before it where there is no room for them after it."""
+    kind, where = ("early", f"left:{share:.2%}") if share <= _LATE else ("late", f"right:{1 - share:.2%}")
+    return f'<b class="{kind}" style="{where};top:{1.15 * (number % 3):g}em">{html.escape(describe(step))}</b>'
 
 
 def describe(step: model.AnyStep) -> str:
