@@ -64,7 +64,9 @@ def _read_cluster(seen: Observation, story: Story, settings: Settings, now_s: fl
     states = (
         total.ready, total.unready, total.not_started, total.suspended, total.long_unregistered, total.unregistered
     )  # fmt: skip
-    staying = [dict(node.capacity) for node in nodes if not taints.is_being_deleted(node, now_s)]
+    # Counted by what they have: most nodes are like many others.
+    staying = Counter(node.capacity for node in nodes if not (node.taints and taints.is_being_deleted(node, now_s)))
+    amounts = [(dict(capacity), count) for capacity, count in staying.items()]
     most = sum(group.max_size for group in seen.groups if group.exists)
     limit = settings.limits.max_nodes_total
     passing = taints.read_settings(settings.templates)
@@ -74,8 +76,8 @@ def _read_cluster(seen: Observation, story: Story, settings: Settings, now_s: fl
         nodes_count={(state,): len(names) for state, names in zip(NODE_STATES, states, strict=True)},
         node_groups_count={("autoscaled",): len(seen.groups), ("autoprovisioned",): 0},
         max_nodes_count={(): min(limit, most) if limit > 0 else most},
-        cluster_cpu_current_cores={(): sum(-(-amounts.get(facts.CPU, 0) // 1000) for amounts in staying)},
-        cluster_memory_current_bytes={(): sum(amounts.get(facts.MEMORY, 0) for amounts in staying)},
+        cluster_cpu_current_cores={(): sum(-(-has.get(facts.CPU, 0) // 1000) * count for has, count in amounts)},
+        cluster_memory_current_bytes={(): sum(has.get(facts.MEMORY, 0) * count for has, count in amounts)},
         node_taints_count={(name,): count for name, count in types.items()},
     )
 
