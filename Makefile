@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test testbed check format bench conformance fuzz requirements clean
+.PHONY: help run stories test testbed check format bench conformance fuzz requirements clean
 
 help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ run: $(READY) ## try it: a day of 300 nodes and 5,000 pods in a minute or two, w
 		'  $(BIN)/windlass simulate zone-outage --compare "--expander=least-nodes"' \
 		'  $(BIN)/windlass fit examples/cluster.yaml  which pods fit where, and why the others do not'; \
 	exit $$code
+
+stories: $(READY) ## every scenario: as expected, the same bytes twice, and decided again from its recording (STORIES=names)
+	@$(BIN)/python -m tests.stories $(STORIES)
 
 test: check ## everything that must hold: lint, types, room contracts, tests, recorded verdicts
 	@$(BIN)/python -m testbed build --if-possible

@@ -26,6 +26,7 @@ def simulate(
     trace: Path | None = None,
     compress: float = 1.0,
     report: Path = Path("report.html"),
+    record: Path | None = None,
     output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
 ) -> int:
     """Play a scenario with the real autoscaler in virtual time, and say what came of it.
@@ -54,6 +55,9 @@ def simulate(
         Divide the times at which a trace's pods come by this.
     report
         Where to write the page with plots; empty writes none. Of several scenarios each gets its name in it.
+    record
+        Write what the autoscaler saw and decided to this file, for `windlass replay` and `windlass explain
+        --recording`. Of several scenarios each gets its name in it.
     output
         `table` for people, `json` for programs.
     """
@@ -70,15 +74,31 @@ def simulate(
     elif compress != 1.0:
         raise errors.InvalidInput("--compress: found without --trace, which it belongs to")
     settings = scenarios.read_settings([one for one, _ in worlds], compare or ())
-    met = [_play(one, recorded, settings, _place(report, one.name, len(worlds)), output) for one, recorded in worlds]
+    if record is not None and len(settings) > 1:
+        raise errors.InvalidInput("--record: found with --compare, accepted is one of both")
+    met = []
+    for one, recorded in worlds:
+        page, file = (_place(path, one.name, len(worlds)) for path in (report, record))
+        met.append(_play(_recorded(one, file), recorded, settings, page, output))
+        if file is not None:
+            _tell_recording(file, output)
     return 0 if all(met) else 1
 
 
-def _place(report: Path, name: str, worlds: int) -> Path | None:
-    """Where this world's page goes; None: nowhere."""
-    if report == Path():
+def _place(path: Path | None, name: str, worlds: int) -> Path | None:
+    """Where this world's page or recording goes; None: nowhere."""
+    if path is None or path == Path():
         return None
-    return report if worlds == 1 else report.with_name(f"{report.stem}-{name}{report.suffix}")
+    return path if worlds == 1 else path.with_name(f"{path.stem}-{name}{path.suffix}")
+
+
+def _recorded(scenario: "Scenario", file: Path | None) -> "Scenario":
+    return scenario if file is None else _with_flags(scenario, {"record": str(file)})
+
+
+def _tell_recording(file: Path, output: str) -> None:
+    said = f"recording: {file}, {file.stat().st_size / 2**20:.2f} MiB; windlass replay {file}"
+    print(said, file=sys.stderr if output == "json" else sys.stdout)
 
 
 def _play(
