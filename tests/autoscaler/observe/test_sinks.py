@@ -71,6 +71,29 @@ def test_a_pod_that_goes_or_ends_is_counted_no_more() -> None:
     assert scene.on("n") == []
 
 
+def test_that_a_pod_starts_on_its_node_is_no_change() -> None:
+    scene = Scene()
+    scene.put(node("n"), pod("a", node="n", phase="Pending"))
+    before = scene.kept.generation
+    scene.put(pod("a", node="n", phase="Running"))
+
+    assert scene.kept.generation == before
+    scene.put(pod("a", node="n", phase="Failed"))
+    assert scene.kept.generation != before
+
+
+def test_a_fact_that_is_as_good_as_gone_is_not_kept_and_its_end_is_no_change() -> None:
+    kept = sinks.Kept[str]()
+    kept.put("a", "x")
+    kept.put("b", "y")
+    kept.put("b", None)
+    before = kept.all
+    kept.remove("b")
+
+    assert before == ("x",)
+    assert kept.all is before
+
+
 def test_a_complete_list_removes_what_it_does_not_name() -> None:
     scene = Scene()
     scene.put(node("n"), node("m"), pod("a", node="n"), pod("b", node="m"))

@@ -4,7 +4,10 @@ import pytest
 
 from tests.conformance import objects
 from windlass import selectors
+from windlass.autoscaler.observe import workloads
 from windlass.engine import facts
+from windlass.kube import models
+from windlass.kube.models import batch
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 METADATA = {"namespace": "ns", "name": "x", "uid": "u"}
@@ -41,3 +44,23 @@ def test_jobs_and_daemon_sets() -> None:
 
     assert job == facts.Controller("Job", "ns", "x", "u", 3)
     assert objects.controller("DaemonSet", {"metadata": METADATA}) == facts.Controller("DaemonSet", "ns", "x", "u", 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_under_way"),
+    [
+        ({}, True),
+        ({"active": 1}, True),
+        ({"conditions": [{"type": "Suspended", "status": "True"}]}, True),
+        ({"conditions": [{"type": "Failed", "status": "True"}], "terminating": 1}, True),
+        ({"conditions": [{"type": "Complete", "status": "False"}]}, True),
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, False),
+        ({"conditions": [{"type": "Failed", "status": "True"}], "active": 0, "terminating": 0}, False),
+    ],
+)
+def test_a_job_is_under_way_until_it_is_over_and_none_of_its_pods_is_left(
+    status: dict[str, Any], is_under_way: bool
+) -> None:
+    job = models.decode_as(batch.Job, {"metadata": METADATA, "status": status})
+
+    assert workloads.read_job_under_way(job) == (workloads.read_job(job) if is_under_way else None)

@@ -5,6 +5,7 @@ comes first, and complains; what changes the snapshot waits at the gate while a 
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from windlass.autoscaler.observe import gate, nodes, pods
@@ -78,6 +79,8 @@ class _Pods:
         self.remove = kept.remove_pod
 
     def put(self, key: str, fact: facts.Pod) -> None:
+        if fact.node_name and fact.phase == "Pending":
+            fact = replace(fact, phase="Running")  # it counts from when it is bound: that it starts is no change
         row = self._snapshot.pods.rows.get(key)
         if row is None or self._snapshot.pod(row) != fact:  # much of what pods say of themselves is nobody's business
             self._snapshot.add_pod(fact)
@@ -113,8 +116,11 @@ class Kept(Generic[Read]):
             self._all = tuple(self._known[key] for key in sorted(self._known))
         return self._all
 
-    def put(self, key: str, fact: Read) -> None:
-        if self._known.get(key) != fact:
+    def put(self, key: str, fact: Read | None) -> None:
+        """None: it is there, and as good as gone."""
+        if fact is None:
+            self.remove(key)
+        elif self._known.get(key) != fact:
             self._known[key] = fact
             self._all = None
 
@@ -128,7 +134,7 @@ class _Namespaces(Kept[facts.Namespace]):
         super().__init__()
         self._snapshot = kept
 
-    def put(self, key: str, fact: facts.Namespace) -> None:
+    def put(self, key: str, fact: facts.Namespace | None) -> None:
         self._tell_if_changed(super().put, key, fact)
 
     def remove(self, key: str) -> None:
@@ -175,7 +181,7 @@ def namespace_sink(kept: snapshot.Snapshot, behind: gate.Gate) -> Sink[core.Name
     return Sink(_Namespaces(kept), nodes.read_namespace, lambda metadata: metadata.name or "", behind)
 
 
-def plain_sink(kept: Kept[Read], read: Callable[[Model], Read], behind: gate.Gate) -> Sink[Model, Read]:
+def plain_sink(kept: Kept[Read], read: Callable[[Model], Read | None], behind: gate.Gate) -> Sink[Model, Read | None]:
     return Sink(kept, read, lambda metadata: metadata.key, behind)
 
 

@@ -30,6 +30,15 @@ def read_job(job: batch.Job) -> facts.Controller:
     return _read(job, 1 if parallelism is None else parallelism)
 
 
+def read_job_under_way(job: batch.Job) -> facts.Controller | None:
+    """None for a job that is over and has no pods left that run: that such jobs go in the end is no change."""
+    status = job.status
+    if status is None or status.active or status.terminating:
+        return read_job(job)
+    is_over = any(one.type in ("Complete", "Failed") and one.status == "True" for one in status.conditions or ())
+    return None if is_over else read_job(job)
+
+
 def read_daemon_set(daemon_set: apps.DaemonSet) -> facts.Controller:
     return _read(daemon_set, 1)
 

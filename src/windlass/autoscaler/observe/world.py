@@ -161,11 +161,11 @@ class World:
             yield informers.Informer(api, resources.CONFIG_MAPS, heard, only)
 
 
-_CONTROLLERS: Mapping[resources.Resource[Any], Callable[[Any], facts.Controller]] = {
+_CONTROLLERS: Mapping[resources.Resource[Any], Callable[[Any], facts.Controller | None]] = {
     resources.REPLICATION_CONTROLLERS: workloads.read_scaled,
     resources.REPLICA_SETS: workloads.read_scaled,
     resources.STATEFUL_SETS: workloads.read_scaled,
-    resources.JOBS: workloads.read_job,
+    resources.JOBS: workloads.read_job_under_way,
 }
 
 _STORAGE: Mapping[resources.Resource[Any], Callable[[Any], Any]] = {

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from windlass.kube.models.meta import Model, Object
+from windlass.kube.models.meta import Condition, Model, Object
 
 
 class JobSpec(Model, frozen=True):
     parallelism: int | None = None
 
 
+class JobStatus(Model, frozen=True):
+    active: int | None = None
+    terminating: int | None = None
+    conditions: list[Condition] | None = None
+
+
 class Job(Object, frozen=True):
     spec: JobSpec | None = None
+    status: JobStatus | None = None
