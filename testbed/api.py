@@ -4,6 +4,7 @@ On the standard library on purpose: the test bed shares no code with what is tes
 """
 
 import base64
+import copy
 import json
 import ssl
 import time
@@ -41,10 +42,17 @@ class Api:
         self._token: str = config["users"][0]["user"]["token"]
         ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
         self._tls = ssl.create_default_context(cadata=ca)
+        self._more: dict[str, str] = {}
+
+    def acting_as(self, user: str, group: str = "system:masters") -> "Api":
+        """The same server, asked in the name of someone else; as one of that group, whom RBAC denies nothing."""
+        other = copy.copy(self)
+        other._more = {"Impersonate-User": user, "Impersonate-Group": group}
+        return other
 
     def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Object:
         """The answer, as JSON."""
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type}
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type, **self._more}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.server + path, data, headers, method=method)
         try:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conformance import (
+    authority,
     backoff,
     balancing,
     budgets,
@@ -26,6 +27,7 @@ from tests.conformance import (
     machine_autoscaler,
     machinepool,
     machinepool_stories,
+    machineset_sync,
     planner,
     provisioning_request,
     quotas,
@@ -76,6 +78,8 @@ RUNNERS: dict[str, Runner] = {
     "provisioning_request": provisioning_request.run,
     "unneeded": unneeded.run,
     "machinepool": machinepool.run,
+    "machineset_sync": machineset_sync.run,
+    "authority": authority.run,
     "eks_anywhere": eks_anywhere.run,
     "lattice": lattice.run,
     "machine_autoscaler": machine_autoscaler.run,

@@ -30,6 +30,7 @@ def operator(
     lattice_deploy_autoscaler: bool = True,
     lattice_autoscaler_image: str = "windlass:latest",
     lattice_autoscaler_discovery: str = "capi-system",
+    machineset_sync_cluster: str = "",
     verbosity: Annotated[int, Parameter(name=["--verbosity", "-v"])] = 0,
 ) -> int:
     """Run controllers until asked to end.
@@ -45,7 +46,7 @@ def operator(
     Parameters
     ----------
     controllers
-        Which ones, separated by commas: machine_pool, eks_anywhere, lattice.
+        Which ones, separated by commas: machine_pool, eks_anywhere, lattice, machineset_sync.
     kubeconfig
         The cluster to talk to; otherwise KUBECONFIG, the cluster we run in, or ~/.kube/config.
     context
@@ -77,6 +78,8 @@ def operator(
         The image that it is run from.
     lattice_autoscaler_discovery
         The namespace in which it looks for pools: that of the LatticeClusters.
+    machineset_sync_cluster
+        The Cluster of Cluster API that OpenShift's MachineSets belong to; otherwise what Infrastructure says.
     verbosity
         As klog has it: 9 shows every call.
     """
@@ -89,6 +92,7 @@ def operator(
     from windlass.controllers.eks_anywhere import settings as eks_anywhere
     from windlass.controllers.lattice import settings as lattice
     from windlass.controllers.machine_pool import settings as machine_pool
+    from windlass.controllers.openshift.machineset_sync import settings as machineset_sync
     from windlass.kube import client, prepare
     from windlass.runtime import leader_election, shutdown
 
@@ -104,6 +108,7 @@ def operator(
                 autoscaler_image=lattice_autoscaler_image,
                 autoscaler_discovery=lattice_autoscaler_discovery,
             ),
+            machineset_sync=machineset_sync.Settings(cluster=machineset_sync_cluster),
         ),
         namespace,
         concurrency,

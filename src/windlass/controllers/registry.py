@@ -8,8 +8,9 @@ from windlass.controllers import controller, eks_anywhere, lattice, machine_pool
 from windlass.controllers.eks_anywhere import settings as eks_anywhere_settings
 from windlass.controllers.lattice import settings as lattice_settings
 from windlass.controllers.machine_pool import settings as machine_pool_settings
-from windlass.controllers.openshift import machine_autoscaler
+from windlass.controllers.openshift import machine_autoscaler, machineset_sync
 from windlass.controllers.openshift.machine_autoscaler import settings as machine_autoscaler_settings
+from windlass.controllers.openshift.machineset_sync import settings as machineset_sync_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Settings:
     machine_autoscaler: machine_autoscaler_settings.Settings = field(
         default_factory=machine_autoscaler_settings.Settings
     )
+    machineset_sync: machineset_sync_settings.Settings = field(default_factory=machineset_sync_settings.Settings)
 
 
 Make = Callable[[controller.Site, Settings], controller.Controller]
@@ -31,6 +33,7 @@ EVERY: tuple[tuple[str, Make], ...] = (
     ("eks_anywhere", lambda site, settings: eks_anywhere.make(site, settings.eks_anywhere)),
     ("lattice", lambda site, settings: lattice.make(site, settings.lattice)),
     ("machine_autoscaler", lambda site, settings: machine_autoscaler.make(site, settings.machine_autoscaler)),
+    ("machineset_sync", lambda site, settings: machineset_sync.make(site, settings.machineset_sync)),
 )
 
 

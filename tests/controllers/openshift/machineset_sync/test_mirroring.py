@@ -1,0 +1,285 @@
+"""What is mirrored, and what is not: labels, annotations, templates, Machines, deletion. And that quiet is quiet."""
+
+import pytest
+
+from tests.controllers.openshift.machineset_sync import world
+from tests.controllers.openshift.machineset_sync.world import (
+    AUTOSCALER,
+    CLUSTER,
+    NAME,
+    TEMPLATES,
+    World,
+    in_virtual_time,
+    play,
+)
+from windlass.controllers.openshift import apis, names
+from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import names as sync_names
+from windlass.kube import prepare, resources
+
+BOTH = pytest.mark.parametrize("holder", ["MachineAPI", "ClusterAPI"])
+
+
+@BOTH
+def test_a_quiet_pair_is_not_written(holder: str) -> None:
+    async def story(scene: World) -> None:
+        await scene.add_pair(holder, replicas=3)
+        async with scene.controlled(), scene.pausing():
+            await scene.settle(30.0)
+            await scene.annotate(MACHINE_API if holder == "MachineAPI" else CLUSTER_API, min_size="1", max_size="3")
+            await scene.settle(30.0)
+            assert (await scene.synchronized())["status"] == "True"
+            assert await scene.is_quiet()
+        async with scene.controlled():
+            assert await scene.is_quiet(), "nor by a controller that starts"
+
+    play(story)
+
+
+@in_virtual_time
+async def test_nothing_and_empty_are_the_same(scene: World) -> None:
+    body = world.machine_api_set(replicas=2)
+    body["metadata"] |= {"labels": {}, "annotations": {}}
+    body["spec"]["template"]["spec"] |= {"metadata": {}, "taints": [], "lifecycleHooks": {}}
+    body["spec"] |= {"minReadySeconds": 0, "authoritativeAPI": "MachineAPI"}
+    await scene.add(MACHINE_API, body, {"authoritativeAPI": "MachineAPI"})
+    async with scene.controlled():
+        assert await scene.is_quiet()
+
+
+@in_virtual_time
+async def test_selectors_are_converted_and_those_that_are_there_stay(scene: World) -> None:
+    body = world.machine_api_set(replicas=2)
+    labels = {"machine.openshift.io/cluster-api-machine-role": "infra", "a": "b"}
+    body["spec"] |= {"selector": {"matchLabels": labels}, "authoritativeAPI": "MachineAPI"}
+    body["spec"]["template"]["metadata"]["labels"] = labels
+    await scene.add(MACHINE_API, body, {"authoritativeAPI": "MachineAPI"})
+    async with scene.controlled(), scene.pausing():
+        spec = (await scene.get(CLUSTER_API))["spec"]
+        assert spec["selector"] == {"matchLabels": {"node-role.kubernetes.io/infra": "", "a": "b"}}
+        assert spec["selector"]["matchLabels"].items() <= spec["template"]["metadata"]["labels"].items()
+        await scene.settle(10.0)
+        await scene.migrate("ClusterAPI")
+        await scene.settle(30.0)
+        assert await scene.authority() == "ClusterAPI"
+        assert (await scene.get(MACHINE_API))["spec"]["selector"] == {"matchLabels": labels}
+        assert await scene.is_quiet()
+
+
+@BOTH
+@pytest.mark.parametrize("side", apis.BOTH, ids=lambda api: api.authority)
+def test_what_the_operator_writes_reaches_the_other_from_either_side(holder: str, side: apis.Api) -> None:
+    async def story(scene: World) -> None:
+        await scene.add_pair(holder)
+        async with scene.controlled():
+            for least in ("1", "2", "0"):
+                await scene.annotate(side, min_size=least, max_size="5", owner="ns/ma")
+                await scene.settle()
+                for api in apis.BOTH:
+                    found = await scene.annotations(api)
+                    assert (found.get(api.min_size), found.get(api.max_size)) == (least, "5"), api.group
+                    assert found.get(names.OWNER_ANNOTATION) == "ns/ma"
+            await scene.annotate(side, min_size=None, max_size=None, owner=None)
+            await scene.settle()
+            for api in apis.BOTH:
+                left = await scene.annotations(api)
+                assert not [key for key in left if "node-group" in key or key == names.OWNER_ANNOTATION], api.group
+            assert await scene.is_quiet()
+
+    play(story)
+
+
+@in_virtual_time
+async def test_what_the_operator_wrote_to_the_mirror_wins_over_what_it_wrote_to_the_holder_before(scene: World) -> None:
+    await scene.add_pair()
+    async with scene.controlled():
+        await scene.annotate(MACHINE_API, min_size="1")
+        await scene.settle()
+        await scene.annotate(CLUSTER_API, min_size="2")
+        await scene.settle()
+        assert (await scene.annotations(MACHINE_API))[MACHINE_API.min_size] == "2"
+        await scene.annotate(MACHINE_API, min_size="3")
+        await scene.settle()
+        assert (await scene.annotations(CLUSTER_API))[CLUSTER_API.min_size] == "3"
+
+
+@in_virtual_time
+async def test_what_anyone_else_writes_to_a_mirror_goes_but_what_is_cluster_apis_own_stays(scene: World) -> None:
+    """Upstream replaces all annotations of a mirror."""
+    await scene.add_pair()
+    async with scene.controlled():
+        said = {"free": "1", "cluster.x-k8s.io/conversion-data": "{}", CLUSTER_API.min_size: "9"}
+        await scene.edit(CLUSTER_API, {"metadata": {"annotations": said}})
+        await scene.annotate(CLUSTER_API, max_size="7")
+        await scene.settle()
+        found = await scene.annotations(CLUSTER_API)
+        assert "free" not in found
+        assert CLUSTER_API.min_size not in found
+        assert found["cluster.x-k8s.io/conversion-data"] == "{}"
+        assert found[CLUSTER_API.max_size] == "7", "what only the autoscaler's operator wrote is not wiped"
+
+
+@in_virtual_time
+async def test_capacities_are_translated_and_what_cannot_be_read_is_told(scene: World) -> None:
+    await scene.add_pair()
+    async with scene.controlled():
+        said = {
+            "machine.openshift.io/vCPU": "4",
+            "machine.openshift.io/memoryMb": "lots",
+            "machine.openshift.io/GPU": "1",
+        }
+        await scene.edit(MACHINE_API, {"metadata": {"annotations": said}})
+        await scene.settle()
+        found = await scene.annotations(CLUSTER_API)
+        assert found["capacity.cluster-autoscaler.kubernetes.io/cpu"] == "4"
+        assert found["capacity.cluster-autoscaler.kubernetes.io/gpu-type"] == "nvidia.com/gpu"
+        assert "capacity.cluster-autoscaler.kubernetes.io/memory" not in found
+        assert (await scene.synchronized())["status"] == "True"
+        events = (await scene.api.list(resources.EVENTS.untyped(), prepare.Selection(MACHINE_API.namespace))).items
+        (event,) = [each for each in events if each["reason"] == sync_names.CONVERSION_WARNING]
+        assert "memoryMb" in event["message"]
+        assert "lots" in event["message"]
+
+
+@in_virtual_time
+async def test_a_template_by_reference_is_referred_to_and_never_deleted(scene: World) -> None:
+    await scene.api.create(TEMPLATES, {"metadata": {"name": "shared"}, "spec": {}}, CLUSTER_API.namespace)
+    body = world.machine_api_set(replicas=1)
+    body["spec"]["authoritativeAPI"] = "MachineAPI"
+    body["spec"]["template"]["spec"]["providerSpec"] = world.provider_spec(template="shared")
+    await scene.add(MACHINE_API, body, {"authoritativeAPI": "MachineAPI"})
+    async with scene.controlled():
+        spec = (await scene.get(CLUSTER_API))["spec"]["template"]["spec"]
+        assert spec["infrastructureRef"]["name"] == "shared"
+        assert spec["bootstrap"] == {"dataSecretName": "data"}
+        await scene.api.delete(MACHINE_API.machine_sets(), NAME, MACHINE_API.namespace)
+        await scene.settle(10.0)
+        assert await scene.find(MACHINE_API) is None
+        assert await scene.find(CLUSTER_API) is None
+        assert list(await scene.templates()) == ["shared"]
+
+
+@in_virtual_time
+async def test_the_deletion_of_a_template_is_awaited(scene: World) -> None:
+    await scene.add_pair()
+    async with scene.controlled():
+        (first,) = await scene.templates()
+        held = {"metadata": {"finalizers": ["test/held"]}}
+        await scene.api.merge_patch(TEMPLATES, first, held, CLUSTER_API.namespace)
+        await scene.settle()
+        before = (await scene.get(MACHINE_API))["status"]["synchronizedGeneration"]
+        await scene.edit(MACHINE_API, {"spec": {"template": {"spec": {"providerSpec": world.provider_spec("m7")}}}})
+        await scene.settle(10.0)
+        assert len(await scene.templates()) == 2
+        assert (await scene.get(MACHINE_API))["status"]["synchronizedGeneration"] == before
+        await scene.api.merge_patch(TEMPLATES, first, {"metadata": {"finalizers": None}}, CLUSTER_API.namespace)
+        await scene.settle()
+        (second,) = await scene.templates()
+        assert second != first
+        assert (await scene.get(MACHINE_API))["status"]["synchronizedGeneration"] > before
+
+
+@in_virtual_time
+async def test_the_right_machine_is_marked_before_the_holder_shrinks(scene: World) -> None:
+    await scene.add_pair(replicas=3)
+    async with scene.controlled():
+        for name in ("m-0", "m-1", "m-2"):
+            await scene.add_machine(name)
+        await scene.settle()
+        mark = {"metadata": {"annotations": {CLUSTER_API.delete_machine: "now"}}}
+        autoscaler = scene.as_manager(AUTOSCALER)
+        await autoscaler.merge_patch(CLUSTER_API.machines(), "m-1", mark, CLUSTER_API.namespace)
+        await scene.scale(2)
+        scene.written.writes.clear()
+        await scene.settle()
+        assert await scene.sizes() == (2, 2)
+        assert [await scene.mark(MACHINE_API, name) for name in ("m-0", "m-1", "m-2")] == [None, "now", None]
+        paths = [write.partition("?")[0] for write in scene.written.writes]
+        marked = next(place for place, path in enumerate(paths) if path.endswith("machines/m-1"))
+        shrunk = next(place for place, path in enumerate(paths) if "machine.openshift.io" in path and "sets/" in path)
+        assert marked < shrunk
+        unmark = {"metadata": {"annotations": {CLUSTER_API.delete_machine: None}}}
+        await autoscaler.merge_patch(CLUSTER_API.machines(), "m-1", unmark, CLUSTER_API.namespace)
+        await scene.settle()
+        assert await scene.mark(MACHINE_API, "m-1") is None, "what the autoscaler takes back is taken back"
+
+
+@in_virtual_time
+async def test_a_mark_that_an_administrator_sets_on_the_holder_reaches_the_mirror(scene: World) -> None:
+    await scene.add_pair(replicas=3)
+    async with scene.controlled():
+        await scene.add_machine("m-0")
+        mark = {"metadata": {"annotations": {MACHINE_API.delete_machine: "yes"}}}
+        await scene.api.merge_patch(MACHINE_API.machines(), "m-0", mark, MACHINE_API.namespace)
+        await scene.settle()
+        assert await scene.mark(CLUSTER_API, "m-0") == "yes"
+        assert await scene.is_quiet()
+
+
+@in_virtual_time
+async def test_a_size_is_held_back_as_long_as_the_mark_cannot_be_written(scene: World) -> None:
+    from windlass.kube import errors, transport
+
+    class Refusing:
+        def __init__(self, carrier: transport.Transport) -> None:
+            self._carrier, self.refuses = carrier, True
+
+        async def send(self, request: transport.Request) -> transport.Response:
+            if refusing.refuses and request.method == "PATCH" and request.path.endswith("machines/m-1"):
+                raise errors.ConnectionLost(request.call, "no")
+            return await self._carrier.send(request)
+
+    refusing = Refusing(scene.carrier)
+    await scene.add_pair(replicas=3)
+    async with scene.controlled(lambda carrier: refusing):
+        for name in ("m-0", "m-1", "m-2"):
+            await scene.add_machine(name)
+        mark = {"metadata": {"annotations": {CLUSTER_API.delete_machine: "now"}}}
+        autoscaler = scene.as_manager(AUTOSCALER)
+        await autoscaler.merge_patch(CLUSTER_API.machines(), "m-1", mark, CLUSTER_API.namespace)
+        await scene.scale(2)
+        await scene.settle(10.0)
+        assert await scene.sizes() == (3, 2)
+        refusing.refuses = False
+        await scene.settle(30.0)
+        assert await scene.sizes() == (2, 2)
+        assert await scene.mark(MACHINE_API, "m-1") == "now"
+
+
+@in_virtual_time
+async def test_a_set_without_its_cluster_says_so_and_is_made_when_it_comes(scene: World) -> None:
+    await scene.api.delete(world.CLUSTERS, CLUSTER, CLUSTER_API.namespace)
+    await scene.add_pair()
+    async with scene.controlled():
+        said = await scene.synchronized()
+        assert (said["status"], said["reason"]) == ("False", sync_names.FAILED_TO_GET_INFRASTRUCTURE)
+        assert CLUSTER in said["message"]
+        await scene.api.create(world.CLUSTERS, {"metadata": {"name": CLUSTER}, "spec": {}}, CLUSTER_API.namespace)
+        await scene.settle()
+        assert (await scene.synchronized())["status"] == "True"
+
+
+@in_virtual_time
+async def test_one_bad_set_does_not_keep_others_from_being_mirrored(scene: World) -> None:
+    bad = world.machine_api_set("bad")
+    bad["spec"]["authoritativeAPI"] = "MachineAPI"
+    bad["spec"]["template"]["spec"]["metadata"] = {"name": "x"}
+    await scene.add(MACHINE_API, bad, {"authoritativeAPI": "MachineAPI"})
+    await scene.add_pair()
+    async with scene.controlled():
+        assert (await scene.synchronized())["status"] == "True"
+        said = await scene.synchronized("bad")
+        assert said["reason"] == sync_names.FAILED_TO_CONVERT_TO_CLUSTER_API
+        assert "name is not supported" in said["message"]
+        assert await scene.find(CLUSTER_API, "bad") is None
+        assert await scene.is_quiet()
+
+
+@in_virtual_time
+async def test_what_holds_only_in_cluster_api_is_left_alone_and_can_be_deleted(scene: World) -> None:
+    await scene.add(CLUSTER_API, world.cluster_api_set(finalizers=[sync_names.FINALIZER]))
+    async with scene.controlled():
+        assert await scene.is_quiet()
+        await scene.api.delete(CLUSTER_API.machine_sets(), NAME, CLUSTER_API.namespace)
+        await scene.settle()
+        assert await scene.find(CLUSTER_API) is None

@@ -1,0 +1,282 @@
+"""Pairs of MachineSets on the embedded server, in virtual time, with the controller in it.
+
+Machine API and Cluster API are there as kinds. Nobody runs machines, unless `World.pausing` is asked for: then either
+API's MachineSets say that they are paused, as their controllers would. `World.settle` lets everything happen that the
+last change brings about.
+"""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import prometheus_client
+
+from tests.controllers.machine_pool.world import Counting, definition
+from tests.controllers.worker_pools.world import DEFINITIONS
+from windlass import clock
+from windlass.apiserver import inprocess, server
+from windlass.controllers import controller
+from windlass.controllers.metrics import Metrics
+from windlass.controllers.openshift import apis, machineset_sync, names
+from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import names as sync_names
+from windlass.controllers.openshift.machineset_sync.settings import Settings
+from windlass.kube import client, conditions, errors, managed_fields, prepare, resources, transport
+
+Json = dict[str, Any]
+
+INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
+CLUSTER = "cluster-foo"
+NAME = "foo"
+CLUSTERS = resources.CLUSTERS.untyped()
+TEMPLATES = resources.Resource(f"{INFRASTRUCTURE}/v1beta1", "foomachinetemplates", "FooMachineTemplate", True, Json)
+NOW_S = 1_800_000_000.0
+SETTLED_S = 3.0
+AUTOSCALER, OPERATOR, ADMINISTRATOR = names.AUTOSCALER_MANAGER, names.OPERATOR_MANAGER, "kubectl-edit"
+
+
+def in_virtual_time(test: Callable[["World"], Awaitable[None]]) -> Callable[[], None]:
+    @functools.wraps(test)
+    def run() -> None:
+        play(test)
+
+    del run.__wrapped__  # pytest would ask for the arguments
+    return run
+
+
+def play(story: Callable[["World"], Awaitable[Any]]) -> Any:
+    time = clock.Virtual(NOW_S)
+
+    async def tell() -> Any:
+        scene = World(time)
+        await scene.build()
+        return await story(scene)
+
+    return time.run(tell())
+
+
+def scalable(group: str, kind: str, version: str) -> Json:
+    body = definition(group, kind, version)
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    body["spec"]["versions"][0]["subresources"]["scale"] = scale
+    return body
+
+
+def provider_spec(instance_type: str = "m6i.xlarge", template: str = "") -> Json:
+    """By content, or by reference."""
+    value: Json = {"apiVersion": TEMPLATES.api_version, "kind": TEMPLATES.kind, "userDataSecret": {"name": "data"}}
+    content = {"template": {"spec": {"instanceType": instance_type}}}
+    return {"value": value | ({"metadata": {"name": template}} if template else {"spec": content})}
+
+
+def machine_api_set(name: str = NAME, replicas: int | None = 1, **metadata: Any) -> Json:
+    labels = {sync_names.SET_LABEL: name}
+    spec: Json = {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"providerSpec": provider_spec()}},
+    }
+    spec |= {} if replicas is None else {"replicas": replicas}
+    return {"metadata": {"name": name, **metadata}, "spec": spec}
+
+
+def cluster_api_set(name: str = NAME, replicas: int = 1, template: str = "", **metadata: Any) -> Json:
+    labels = {sync_names.SET_LABEL: name}
+    machine = {
+        "clusterName": CLUSTER,
+        "bootstrap": {"dataSecretName": "data"},
+        "infrastructureRef": {"apiGroup": INFRASTRUCTURE, "kind": TEMPLATES.kind, "name": template or f"{name}-own"},
+    }
+    spec = {
+        "clusterName": CLUSTER,
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": machine},
+    }
+    return {"metadata": {"name": name, **metadata}, "spec": spec}
+
+
+class World:
+    """Objects, and what becomes of them."""
+
+    def __init__(self, time: clock.Clock) -> None:
+        self.clock = time
+        self.server = server.Server(time)
+        self.carrier: transport.Transport = inprocess.InProcess(self.server, time)
+        self.api = self.as_manager("client")
+        self.written = Counting(self.carrier)
+
+    def as_manager(self, manager: str) -> client.Client:
+        return client.Client(self.carrier, self.clock, client.Settings(qps=0, writer=prepare.Writer(manager)))
+
+    async def build(self) -> None:
+        for api in apis.BOTH:
+            await self.api.create(DEFINITIONS, scalable(api.group, "MachineSet", api.versions[0]))
+            await self.api.create(DEFINITIONS, definition(api.group, "Machine", api.versions[0]))
+            await self.api.create(resources.NAMESPACES.untyped(), {"metadata": {"name": api.namespace}})
+        await self.api.create(DEFINITIONS, definition(CLUSTER_API.group, "Cluster", "v1beta2"))
+        await self.api.create(DEFINITIONS, definition(INFRASTRUCTURE, TEMPLATES.kind, "v1beta1"))
+        await self.api.create(CLUSTERS, {"metadata": {"name": CLUSTER}, "spec": {}}, CLUSTER_API.namespace)
+
+    @contextlib.asynccontextmanager
+    async def controlled(
+        self, between: Callable[[transport.Transport], transport.Transport] = lambda carrier: carrier
+    ) -> AsyncIterator[None]:
+        """With the controller running; `between` stands between it and the server."""
+        self.written = Counting(between(self.carrier))
+        settings = client.Settings(qps=0, writer=prepare.Writer("windlass"))
+        api = client.Client(self.written, self.clock, settings)
+        site = controller.Site(api, Metrics(prometheus_client.CollectorRegistry()), workers=2)
+        running = asyncio.ensure_future(machineset_sync.make(site, Settings(cluster=CLUSTER)).run())
+        try:
+            await self.settle()
+            yield
+            assert not running.done(), running.exception()
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def pausing(self) -> AsyncIterator[None]:
+        """With controllers of both APIs that do nothing but say whether they are paused, and what they have seen."""
+        running = asyncio.ensure_future(self._say_paused())
+        try:
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def _say_paused(self) -> None:
+        while True:
+            for api in apis.BOTH:
+                for found in (await self.api.list(api.machine_sets(), prepare.Selection(api.namespace))).items:
+                    with contextlib.suppress(errors.NotFound, errors.Conflict):
+                        await self.say_paused(api, found)
+            await self.clock.sleep(0.3)
+
+    async def say_paused(self, api: apis.Api, found: Json) -> None:
+        """As its controller would."""
+        if api is MACHINE_API:
+            is_paused = (found.get("status") or {}).get("authoritativeAPI") != "MachineAPI"
+        else:
+            is_paused = names.PAUSED_ANNOTATION in (found["metadata"].get("annotations") or {})
+        before = (found.get("status") or {}).get("conditions") or []
+        said = conditions.find(before, "Paused") or {}
+        observed = (found.get("status") or {}).get("observedGeneration")
+        if said.get("status") == str(is_paused) and (is_paused or observed == found["metadata"]["generation"]):
+            return
+        after = conditions.put(before, "Paused", is_paused, "Paused", "", self.clock.now_s())
+        status: Json = {"conditions": after}
+        if not is_paused:
+            status |= {"observedGeneration": found["metadata"]["generation"]}
+        metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
+        body = {"metadata": metadata, "status": status}
+        name = found["metadata"]["name"]
+        await self.api.merge_patch(api.machine_sets(), name, body, api.namespace, subresource="status")
+
+    async def settle(self, seconds: float = SETTLED_S) -> None:
+        await self.clock.sleep(seconds)
+
+    async def is_quiet(self, seconds: float = 3000.0) -> bool:
+        """Whether nothing is written for a while."""
+        self.written.writes.clear()
+        before = self.server.version
+        await self.settle(seconds)
+        return self.written.writes == [] and self.server.version == before
+
+    # Making
+
+    async def add(self, api: apis.Api, body: Json, status: Mapping[str, Any] | None = None) -> Json:
+        found = await self.api.create(api.machine_sets(), body, api.namespace)
+        if status is not None:
+            found = await self.say(api, dict(status), body["metadata"]["name"])
+        return found
+
+    async def add_pair(self, authority: str = "MachineAPI", replicas: int = 1, name: str = NAME) -> None:
+        """A MachineSet of Machine API, of which the controller is to make the other."""
+        body = machine_api_set(name, replicas)
+        body["spec"]["authoritativeAPI"] = "MachineAPI" if authority == "Migrating" else authority
+        await self.add(MACHINE_API, body, {"authoritativeAPI": authority})
+
+    async def say(self, api: apis.Api, status: Json, name: str = NAME) -> Json:
+        return await self.api.merge_patch(
+            api.machine_sets(), name, {"status": status}, api.namespace, subresource="status"
+        )
+
+    async def add_machine(self, name: str, machine_set: str = NAME, **annotations: str) -> None:
+        """A Machine, in both APIs."""
+        for api in apis.BOTH:
+            uid = (await self.get(api, machine_set))["metadata"]["uid"]
+            version = f"{api.group}/{api.versions[0]}"
+            owner = {"apiVersion": version, "kind": "MachineSet", "name": machine_set, "uid": uid}
+            metadata = {
+                "name": name,
+                "labels": {sync_names.SET_LABEL: machine_set},
+                "annotations": annotations,
+                "ownerReferences": [owner],
+            }
+            await self.api.create(api.machines(), {"metadata": metadata, "spec": {}}, api.namespace)
+
+    # Looking
+
+    async def find(self, api: apis.Api, name: str = NAME) -> Json | None:
+        try:
+            return await self.api.get(api.machine_sets(), name, api.namespace)
+        except errors.NotFound:
+            return None
+
+    async def get(self, api: apis.Api, name: str = NAME) -> Json:
+        found = await self.find(api, name)
+        assert found is not None, f"{api.group} {name} is gone"
+        return found
+
+    async def sizes(self, name: str = NAME) -> tuple[int | None, int | None]:
+        """Replicas of (Machine API, Cluster API)."""
+        one, other = [await self.get(api, name) for api in apis.BOTH]
+        return one["spec"].get("replicas"), other["spec"].get("replicas")
+
+    async def annotations(self, api: apis.Api, name: str = NAME) -> dict[str, str]:
+        return dict((await self.get(api, name))["metadata"].get("annotations") or {})
+
+    async def mark(self, api: apis.Api, machine: str) -> str | None:
+        found = await self.api.get(api.machines(), machine, api.namespace)
+        value: str | None = (found["metadata"].get("annotations") or {}).get(api.delete_machine)
+        return value
+
+    async def synchronized(self, name: str = NAME) -> Json:
+        status = (await self.get(MACHINE_API, name)).get("status") or {}
+        return dict(conditions.find(status.get("conditions"), sync_names.SYNCHRONIZED) or {})
+
+    async def authority(self, name: str = NAME) -> str:
+        return str((await self.get(MACHINE_API, name)).get("status", {}).get("authoritativeAPI") or "")
+
+    async def templates(self) -> dict[str, Json]:
+        found = (await self.api.list(TEMPLATES, prepare.Selection(CLUSTER_API.namespace))).items
+        return {each["metadata"]["name"]: each for each in found}
+
+    # Doing
+
+    async def scale(self, replicas: int, manager: str = AUTOSCALER, api: apis.Api = CLUSTER_API) -> None:
+        await self.as_manager(manager).scale(api.machine_sets(), NAME, replicas, api.namespace)
+
+    async def edit(self, api: apis.Api, patch: Json, manager: str = ADMINISTRATOR, name: str = NAME) -> None:
+        await self.as_manager(manager).merge_patch(api.machine_sets(), name, patch, api.namespace)
+
+    async def resize(self, replicas: int, api: apis.Api = MACHINE_API) -> None:
+        """As an administrator does."""
+        await self.edit(api, {"spec": {"replicas": replicas}})
+
+    async def annotate(self, api: apis.Api, manager: str = OPERATOR, **annotations: str | None) -> None:
+        """Bounds (`min_size="1"`), or the owner."""
+        keys = {"min_size": api.min_size, "max_size": api.max_size, "owner": names.OWNER_ANNOTATION}
+        said = {keys[name]: value for name, value in annotations.items()}
+        await self.edit(api, {"metadata": {"annotations": said}}, manager)
+
+    async def migrate(self, to: str) -> None:
+        """As an administrator asks for it."""
+        await self.edit(MACHINE_API, {"spec": {"authoritativeAPI": to}})
+
+
+def owners(found: Json, *path: str) -> set[tuple[str, str]]:
+    return {(owner.manager, owner.operation) for owner in managed_fields.owners(found, path)}
