@@ -15,6 +15,7 @@ from windlass.apiserver import core, inprocess, server
 from windlass.autoscaler import keeping, report
 from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, inline
+from windlass.autoscaler.batch import following as batch
 from windlass.autoscaler.observe.world import World
 from windlass.engine import facts
 from windlass.engine.settings import Settings
@@ -104,10 +105,12 @@ class Cluster:
         def hear(kind: str) -> None:
             running.note(kind)
 
-        world = World(connect(), self.provider, hear, snapshot=snapshot)
+        served = self.settings.provisioning_requests.enable_provisioning_requests
+        requests = batch.Requests() if served else None
+        world = World(connect(), self.provider, hear, snapshot=snapshot, requests=requests)
         running = Autoscaler(
             world,
-            Actor(connect(), self.provider),
+            Actor(connect(), self.provider, requests),
             report.Reporter(connect(), self.settings),
             keeping.Keeper(connect(), "kube-system", "windlass-memory"),
             self.settings,

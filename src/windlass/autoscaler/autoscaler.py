@@ -19,6 +19,7 @@ from windlass import clock, errors
 from windlass.autoscaler import keeping, report, rhythm, timing
 from windlass.autoscaler.act import actor
 from windlass.autoscaler.act.outcome import Outcome
+from windlass.autoscaler.batch import reading
 from windlass.autoscaler.observe.world import UNSCHEDULABLE, Seen, World
 from windlass.autoscaler.recording.recorder import Recorder
 from windlass.autoscaler.report.families import Function
@@ -111,6 +112,8 @@ class Autoscaler:
         self.loop.stir()
         if kind == UNSCHEDULABLE and self._frequent:
             self._rhythm.note_pod()
+            self.loop.wake()
+        if kind == reading.KIND and self._frequent:
             self.loop.wake()
         if kind in DRAINING and self.memory.durable.drains:
             self._drains_changed.set()
@@ -254,7 +257,7 @@ class Autoscaler:
             self.loop.pass_over(self._clock.monotonic_s() + decision.quiet_until_s - self._clock.now_s())
         if not self._frequent:
             return
-        of_groups = (plan.Resize, plan.DeleteInstances, plan.ReduceTarget)
+        of_groups = (plan.Resize, plan.DeleteInstances, plan.ReduceTarget, plan.SetConditions)
         if outcome.refused or any(isinstance(one, of_groups) for one in outcome.done):
             self.loop.wake()
         rest_s = decision.quiet_until_s - self._clock.now_s()

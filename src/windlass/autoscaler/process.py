@@ -17,6 +17,7 @@ from windlass import clock
 from windlass.autoscaler import dry_run, endpoints, keeping, report
 from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, Think, in_thread
+from windlass.autoscaler.batch import following
 from windlass.autoscaler.observe.world import World
 from windlass.autoscaler.recording import journal
 from windlass.autoscaler.recording.recorder import Recorder
@@ -106,7 +107,9 @@ class Process:
         priorities_in = wiring.objects.namespace if "priority" in chosen.scale_up.expander else ""
         workload = self._client(servers.workload)
         written = journal.Journal() if wiring.recording.record else None
-        self.world = World(workload, self.provider, self._note, priorities_in, written)
+        served = chosen.provisioning_requests.enable_provisioning_requests
+        requests = following.Requests() if served else None
+        self.world = World(workload, self.provider, self._note, priorities_in, written, requests)
         self._recorder = _record(written, wiring.recording) if written is not None else None
         self._shadow = (
             Shadow(wiring.mode.shadow_window_s, self.reporter.metrics.registry) if wiring.mode.shadow else None
@@ -114,7 +117,7 @@ class Process:
         objects = wiring.objects
         self.autoscaler = Autoscaler(
             self.world,
-            Actor(workload, self.provider),
+            Actor(workload, self.provider, requests),
             self.reporter,
             keeping.Keeper(
                 self._client(servers.workload), objects.namespace, objects.memory_config_map if wiring.acts else ""

@@ -249,6 +249,7 @@ class _Loop:
         proposals, durable = self._carry_out(helped.proposals, durable)
         if self._docket.picked and any(one.result is proposing.Result.SUCCESSFUL for one in proposals):
             durable = replace(durable, activity=replace(durable.activity, added_s=self._now_s))
+        self._booking.hints.old.update(self._docket.places)
         return turns.close(self._docket, scene, self._real, replace(helped, proposals=proposals)), durable
 
     def _take_in_requests(self, helpless: list[int]) -> tuple[list[int], list[int]]:

@@ -77,6 +77,11 @@ class Deviations:
     a week after their last answer."""
     fail_empty_requests: bool = True
     """A ProvisioningRequest without pods has failed. Off: it is accepted in every loop until it expires."""
+    keep_places_found: bool = True
+    """Room is booked where it was found. Off: it is searched for anew, and may be found no more among others."""
+    pod_template_grace_s: float = 5.0
+    """How old a ProvisioningRequest must be to fail because a pod template is missing: objects that are created
+    together are seen in any order. 0: it fails at once."""
 
 
 WINDLASS = Deviations()
@@ -104,5 +109,7 @@ NONE = Deviations(
     book_only_what_is_left=False,
     leave_others_requests_alone=False,
     fail_empty_requests=False,
+    keep_places_found=False,
+    pod_template_grace_s=0.0,
 )
 """Cluster Autoscaler's behaviour."""

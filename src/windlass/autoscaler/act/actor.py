@@ -4,6 +4,7 @@
     then nodes        all that is wanted of one node at once
     then pods
     then machines     those of one group at once
+    then requests     what was decided about them
 
 What the plan says of draining is not done here: `advance` orders the steps of a drain, one plan after another.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from windlass import errors
 from windlass.autoscaler.act import evictions, nodes
 from windlass.autoscaler.act.outcome import Outcome
+from windlass.autoscaler.batch import answering, following
 from windlass.engine import facts, plan
 from windlass.kube import client
 from windlass.providers import base
@@ -23,6 +25,7 @@ from windlass.providers import base
 _NODES_AT_ONCE = 5
 _GROUPS_AT_ONCE = 10
 _EVICTIONS_AT_ONCE = 25
+_ANSWERS_AT_ONCE = 10
 
 NOT_TRIED = "not tried: another group could not be raised"
 _log = logging.getLogger(__name__)
@@ -41,8 +44,8 @@ class _Tally:
 class Actor:
     """Acts on one cluster and its node groups."""
 
-    def __init__(self, api: client.Client, provider: base.Provider) -> None:
-        self._api, self._provider = api, provider
+    def __init__(self, api: client.Client, provider: base.Provider, requests: following.Requests | None = None) -> None:
+        self._api, self._provider, self._requests = api, provider, requests
 
     async def resize(self, ordered: plan.Plan, together: bool) -> Outcome:
         """Carry out what a plan says of groups: raise them, and take back what did not come.
@@ -83,7 +86,26 @@ class Actor:
             _EVICTIONS_AT_ONCE, [self._try(tally, [order], evictions.evict(self._api, order)) for order in leaving]
         )
         await self._delete(tally, [order for order in ordered if isinstance(order, plan.DeleteNode)], known)
+        await self._answer(tally, ordered)
         return tally.close()
+
+    async def _answer(self, tally: _Tally, ordered: plan.Plan) -> None:
+        """Lower what was raised in vain, and tell those who asked."""
+        for order in ordered:
+            if isinstance(order, plan.TakeBack):
+                lower = plan.ReduceTarget(order.group, order.by, order.why)
+                await self._try(tally, [order], self._provider.reduce_target(lower))
+        said = [order for order in ordered if isinstance(order, plan.SetConditions)]
+        await _bounded(_ANSWERS_AT_ONCE, [self._try(tally, [order], self._say(order)) for order in said])
+        old = [order for order in ordered if isinstance(order, plan.DeleteRequest)]
+        await _bounded(
+            _ANSWERS_AT_ONCE, [self._try(tally, [order], answering.delete(self._api, order)) for order in old]
+        )
+
+    async def _say(self, order: plan.SetConditions) -> None:
+        found = await answering.answer(self._api, order)
+        if self._requests is not None:
+            self._requests.note_written(order, found)
 
     async def _raise(self, tally: _Tally, order: plan.Resize) -> None:
         await self._try(tally, [order], self._provider.resize(order))

@@ -15,6 +15,7 @@ from typing import Any
 
 from windlass import errors
 from windlass.autoscaler import priorities
+from windlass.autoscaler.batch import following
 from windlass.autoscaler.observe import daemons as daemon_sets
 from windlass.autoscaler.observe import gate, pods, sinks, storage, workloads
 from windlass.engine import facts, plan
@@ -64,6 +65,7 @@ class World:
         on_change: OnChange,
         priorities_namespace: str = "",
         snapshot: Snapshot | None = None,
+        requests: following.Requests | None = None,
     ) -> None:
         self.snapshot = Snapshot() if snapshot is None else snapshot
         self._provider, self._on_change = provider, on_change
@@ -71,11 +73,14 @@ class World:
         self._workloads = _Workloads()
         self._controllers: tuple[tuple[object, ...], dict[ControllerKey, facts.Controller]] = ((), {})
         self._informers = [*self._follow(api), *self._follow_priorities(api, priorities_namespace)]
+        self._requests = requests or following.Requests()
+        self._optional = list(self._requests.follow(api, self._gate, self._hear)) if requests is not None else []
+        """Kinds that may not be served. Everything else goes on without them."""
 
     async def run(self) -> None:
         """Until cancelled. No failure of the server ends this."""
         async with asyncio.TaskGroup() as together:
-            for informer in self._informers:
+            for informer in (*self._informers, *self._optional):
                 together.create_task(informer.run())
 
     async def wait_synced(self) -> None:
@@ -85,7 +90,8 @@ class World:
     @property
     def trouble(self) -> dict[str, str]:
         """Kinds that are not current, and why; empty while all is well."""
-        return {one.resource.kind: str(one.trouble) for one in self._informers if one.trouble is not None}
+        every = (*self._informers, *self._optional)
+        return {one.resource.kind: str(one.trouble) for one in every if one.trouble is not None}
 
     @property
     def stale(self) -> str:
@@ -112,12 +118,16 @@ class World:
             known.budgets.all,
             self._index_controllers(),
             rules[0] if rules else (),
+            requests=self._requests.observe(),
             failed=failed or {},
         )
-        malformed = [error for one in self._informers for error in one.malformed.values()]
+        malformed = [error for one in (*self._informers, *self._optional) for error in one.malformed.values()]
         return Seen(seen, (*malformed, *groups.set_aside))
 
     # Inside
+
+    def _hear(self, sink: reflector.Sink[Any], kind: str) -> "_Heard":
+        return _Heard(sink, kind, self._on_change)
 
     def _index_controllers(self) -> Mapping[ControllerKey, facts.Controller]:
         """The same object while nothing in it changes."""

@@ -5,7 +5,7 @@ the scale-down. Pods for which there is no room any more are left out.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -29,9 +29,8 @@ def set_consumers_aside(docket: Docket, snapshot: Snapshot, rows: Sequence[int])
 
 def book(docket: Docket, snapshot: Snapshot, search: searching.Search, settings: Settings) -> None:
     """Keep room for all requests that have a right to it. The room of requests whose pods are all there is free."""
-    booked: dict[str, int] = {}
+    rows_of: dict[str, list[int]] = {}
     consumers = count_consumers(snapshot)
-    placer, usable = placing.Placer(snapshot, settings.filters), snapshot.nodes.alive.copy()
     for request in docket:
         if not conditions.is_booked(request, docket.instance):
             continue
@@ -42,10 +41,26 @@ def book(docket: Docket, snapshot: Snapshot, search: searching.Search, settings:
             docket.say(request, conditions.cannot_book(request.fault))
         else:
             left = request.pod_count - there if settings.deviations.book_only_what_is_left else None
-            rows = imagine(snapshot, request, left)
-            booked[request.key] = len(searching.find_places(placer, rows, search, usable).placed)
+            rows_of[request.key] = imagine(snapshot, request, left)
+    _find_places(snapshot, rows_of, search, settings)
+    placed = {key: int((snapshot.pods.node_rows[rows] != dtypes.ABSENT).sum()) for key, rows in rows_of.items()}
+    docket.booked = {key: count for key, count in placed.items() if count}
+
+
+def _find_places(
+    snapshot: Snapshot, rows_of: Mapping[str, Sequence[int]], search: searching.Search, settings: Settings
+) -> None:
+    """First those that had a place keep it, then the others find one: the first who asked first."""
+    placer, usable = placing.Placer(snapshot, settings.filters), snapshot.nodes.alive.copy()
+    had, uids = search.hints.old, snapshot.pods.uids
+    known = [row for rows in rows_of.values() for row in rows if uids[row] in had]
+    if known:
+        searching.find_places(placer, known, search, usable)
+    for rows in rows_of.values():
+        others = [row for row in rows if uids[row] not in had]
+        if others:
+            searching.find_places(placer, others, search, usable)
     search.hints.drop_old()
-    docket.booked = {key: count for key, count in booked.items() if count}
 
 
 def count_consumers(snapshot: Snapshot) -> Counter[str]:

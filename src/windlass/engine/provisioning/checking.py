@@ -31,7 +31,7 @@ def check(
     placer, result = placing.Placer(snapshot, settings.filters), Result.NO_OPTIONS
     for request in requests:
         docket.say(request, conditions.IS_ACCEPTED)
-        if _find_room(placer, request, imagined.get(request.key), search):
+        if _find_room(docket, placer, request, imagined.get(request.key), search):
             docket.say(request, conditions.FOUND)
             result = Result.SUCCESSFUL
         elif request.parameters.get(NO_RETRY) == "true":
@@ -44,7 +44,7 @@ def check(
 
 
 def _find_room(
-    placer: placing.Placer, request: Request, imagined: Sequence[int] | None, search: searching.Search
+    docket: Docket, placer: placing.Placer, request: Request, imagined: Sequence[int] | None, search: searching.Search
 ) -> bool:
     """Put all its pods on nodes, or none."""
     snapshot = placer.snapshot
@@ -53,5 +53,6 @@ def _find_room(
     if searching.find_places(placer, rows, search, snapshot.nodes.alive.copy(), all_or_nothing=True).failed:
         snapshot.revert()
         return False
+    docket.note_places(snapshot, rows)
     snapshot.commit()
     return True

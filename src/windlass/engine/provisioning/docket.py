@@ -42,9 +42,12 @@ class Docket:
         self._settings, self._chosen, self._now_s = settings, chosen, now_s
         self._known, self._answered = known, dict[str, str]()
         self.instance = chosen.check_capacity_processor_instance
+        self._grace_s = settings.deviations.pod_template_grace_s
         self.fails_empty = settings.deviations.fail_empty_requests
         self.retries = retries.Retries(known.delays, chosen)
         self.is_next = known.is_next
+        self.places: dict[str, str] = {}
+        """By uid of its pod: the node on which there is room that was found in this loop."""
         self.picked = ""
         self.ordering = ""
         """The request that nodes are asked for, until it is known what came of it."""
@@ -67,6 +70,17 @@ class Docket:
         if saying is not conditions.IS_ACCEPTED:
             self._answered[request.key] = saying.reason
         return said
+
+    def note_places(self, snapshot: Snapshot, rows: Sequence[int]) -> None:
+        """Room was found for these pods where they are now: it is to be booked there."""
+        if self._settings.deviations.keep_places_found:
+            where, names = snapshot.pods.node_rows[list(rows)].tolist(), snapshot.nodes.names
+            uids = (snapshot.pods.uids[row] for row in rows)
+            self.places |= {uid: names[node] for uid, node in zip(uids, where, strict=True) if node >= 0}
+
+    def awaits_templates(self, request: Request) -> bool:
+        """Is it so young that a template that is missing may still be seen?"""
+        return request.lacks_templates and self._now_s < request.created_s + self._grace_s
 
     def age(self) -> None:
         """End what is over: first of all in a loop."""
@@ -120,7 +134,9 @@ class Docket:
             if classes.is_ours(request, self.instance):
                 yield aging.ends_at_s(request)
                 yield request.created_s + aging.EXPIRATION_S
-                yield self.retries.due_at_s(request)
+                yield request.created_s + self._grace_s
+                if self.retries.is_open(request):  # if it is due already, it is the next loop's
+                    yield max(self.retries.due_at_s(request), self._now_s)
 
 
 def name_pods(request: Request) -> Iterator[tuple[int, list[str]]]:

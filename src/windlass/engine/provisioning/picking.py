@@ -14,7 +14,9 @@ def pick(docket: Docket, settings: ProvisioningRequests, now_s: float) -> Reques
     Check-capacity requests that are served in batches are accepted with their batch.
     """
     for request in docket:
-        if not classes.is_ours(request, docket.instance) or not docket.retries.is_due(request, now_s):
+        if not classes.is_ours(request, docket.instance) or docket.awaits_templates(request):
+            continue
+        if not docket.retries.is_due(request, now_s):
             continue
         if _has_failed(docket, request):
             continue
@@ -35,7 +37,9 @@ def pick_batch(docket: Docket, settings: ProvisioningRequests, now_s: float) -> 
     for request in docket:
         if len(batch) >= settings.check_capacity_provisioning_request_max_batch_size:
             break
-        if not classes.is_check_capacity(request, docket.instance) or not docket.retries.is_due(request, now_s):
+        if not classes.is_check_capacity(request, docket.instance) or docket.awaits_templates(request):
+            continue
+        if not docket.retries.is_due(request, now_s):
             continue
         if not _has_failed(docket, request):
             batch.append(request)

@@ -62,6 +62,10 @@ class Request:
         return sum(one.count for one in self.pod_sets)
 
     @property
+    def lacks_templates(self) -> bool:
+        return any(one.pod is None and not one.fault for one in self.pod_sets)
+
+    @property
     def fault(self) -> str:
         """Why its pods cannot be made; empty if they can. The first words are the peer's."""
         missing = [one.template for one in self.pod_sets if one.pod is None and not one.fault]

@@ -27,20 +27,25 @@ class Retries:
 
     def is_due(self, request: Request, now_s: float) -> bool:
         """Is it to be tried now? If so, and it was tried before, the next wait is twice as long."""
-        done = (conditions.FAILED, conditions.PROVISIONED)
-        if any(conditions.is_true(request, one) for one in done):
-            self.delays.pop(request.uid, None)
-            return False
         tried = conditions.find(request.conditions, conditions.PROVISIONED)
+        if not self.is_open(request):
+            if tried is None or tried.status == conditions.TRUE or conditions.is_true(request, conditions.FAILED):
+                self.delays.pop(request.uid, None)
+            return False
         if tried is None:
             return True
-        if tried.status != conditions.FALSE:
-            return False
         delay_s = self._look_up(request.uid)
         if tried.since_s + delay_s >= now_s:
             return False
         self._note(request.uid, min(2 * delay_s, self._settings.provisioning_request_max_backoff_time_s))
         return True
+
+    def is_open(self, request: Request) -> bool:
+        """Is no answer final? One that nobody can read (Unknown) is left to whoever gave it."""
+        tried = conditions.find(request.conditions, conditions.PROVISIONED)
+        return not conditions.is_true(request, conditions.FAILED) and (
+            tried is None or tried.status == conditions.FALSE
+        )
 
     def due_at_s(self, request: Request) -> float:
         """When a request that is not answered yet may be tried; before all time if nothing is waited for."""

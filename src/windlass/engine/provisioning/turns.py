@@ -57,6 +57,7 @@ def _serve(docket: Docket, scene: atomic.Scene, asked: Sequence[int], now_s: flo
         if picked.class_name != classes.ATOMIC:
             return proposing.Proposal(proposing.Result.NOT_TRIED)
         left = atomic.find_homeless(scene, asked, search)
+        docket.note_places(snapshot, asked)
         if not left:
             docket.say(picked, conditions.FOUND, generation=False)
             return proposing.Proposal(proposing.Result.NOT_NEEDED)
