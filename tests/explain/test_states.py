@@ -173,3 +173,6 @@ def test_what_does_not_exist_is_answered_with_names_like_it() -> None:
     )
     assert str(questions.answer(Question(About.NODE, "zone-a-9"), at)).startswith("there is no node zone-a-9; there is")
     assert str(questions.answer(Question(About.GROUP, "spott"), at)) == "there is no group spott; there is spot"
+    assert str(questions.answer(Question(About.POD, "train", "shop"), at)) == (
+        "there is no pod shop/train; there is shop/train-0, shop/train-1, shop/train-2"
+    )

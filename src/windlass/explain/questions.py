@@ -91,8 +91,10 @@ def _pod_names(at: look.Look) -> Iterator[str]:
 
 
 def _unknown(question: Question, names: Iterable[str]) -> Unknown:
-    """Names that end alike, or look alike."""
+    """The same name elsewhere, else names that begin so (those of a controller's pods), else those that look alike."""
     every, wanted = list(names), question.name
-    same = [name for name in every if name.rsplit("/", 1)[-1] == wanted]
+    last = {name: name.rsplit("/", 1)[-1] for name in every}
+    same = [name for name in every if last[name] == wanted]
+    begun = [name for name in every if last[name].startswith(wanted)]
     asked = f"{question.namespace}/{wanted}" if question.namespace else wanted
-    return Unknown(question, tuple((same or difflib.get_close_matches(asked, every, _NEAR))[:_NEAR]))
+    return Unknown(question, tuple((same or begun or difflib.get_close_matches(asked, every, _NEAR))[:_NEAR]))
