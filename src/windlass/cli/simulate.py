@@ -64,6 +64,8 @@ def simulate(
     # Not before they are needed: `windlass --help` should answer at once.
     from windlass.cli import scenarios, simulated, style
 
+    if trace is None and compress != 1.0:
+        raise errors.InvalidInput("--compress: found without --trace, which it belongs to")
     if not scenario and trace is None:
         print(*simulated.list_scenarios(scenarios.shipped(), style.of_stream(sys.stdout)), sep="\n")
         return 0
@@ -71,8 +73,6 @@ def simulate(
     worlds: list[tuple[Scenario, Trace | None]] = [(story, None) for story in stories]
     if trace is not None:
         worlds.append(scenarios.read_trace(trace, compress, seed or 0))
-    elif compress != 1.0:
-        raise errors.InvalidInput("--compress: found without --trace, which it belongs to")
     settings = scenarios.read_settings([one for one, _ in worlds], compare or ())
     if record is not None and len(settings) > 1:
         raise errors.InvalidInput("--record: found with --compare, accepted is one of both")
