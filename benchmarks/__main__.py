@@ -17,6 +17,7 @@ NAMES = (
     "loop-affinity",
     "loop-15k",
     "loop-dra",
+    "provreq",
     "ingest",
     "apiserver",
     "machinepool",
