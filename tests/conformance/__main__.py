@@ -14,9 +14,11 @@ from tests.conformance import (
     backoff,
     balancing,
     budgets,
+    cluster_autoscaler,
     cluster_state,
     clusterapi,
     deletion_budgets,
+    dra_utilization,
     drain,
     eks_anywhere,
     eligibility,
@@ -63,6 +65,7 @@ RUNNERS: dict[str, Runner] = {
     "similarity": similarity.run,
     "balancing": balancing.run,
     "quotas": quotas.run,
+    "dra_utilization": dra_utilization.run,
     "drain_rules": drain.run_rules,
     "drain_chain": drain.run_chain,
     "utilization": utilization.run,
@@ -83,6 +86,7 @@ RUNNERS: dict[str, Runner] = {
     "eks_anywhere": eks_anywhere.run,
     "lattice": lattice.run,
     "machine_autoscaler": machine_autoscaler.run,
+    "cluster_autoscaler": cluster_autoscaler.run,
     "replicas_defaulting": replicas_defaulting.run,
     "taints.json": taints.run,  # by its whole name: the scheduler's vectors have a topic of that name, too
 }

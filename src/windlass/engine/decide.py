@@ -75,6 +75,8 @@ class _Loop:
         self._passing = taints.read_settings(settings.templates)
         self._nodes = [self._passing.judge_starting(node) for node in seen.nodes]
         self._group_of: Mapping[str, facts.NodeGroup] = seen.group_of_nodes()
+        templates = memory.volatile.templates
+        self._nodes = outlook.await_devices(self._nodes, self._group_of, seen.snapshot, templates)
         self._rng = np.random.default_rng((settings.seed, memory.durable.loop))
         self._plan: list[plan.Instruction] = []
         self._ledger = time_limits.Ledger(timer)

@@ -6,10 +6,13 @@ groups that are unhealthy or back off are told apart.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, health, requests, settings, taints
+from windlass.engine import dtypes, facts, health, readiness, requests, settings, taints
+from windlass.engine.devices.model import Slices
+from windlass.engine.devices.readiness import are_pools_ready
 from windlass.engine.observation import Observation
 from windlass.engine.scale_up import helping, proposing, templates
 from windlass.engine.snapshot import Snapshot
@@ -35,7 +38,7 @@ def find_templates(
         lambda name: [snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[name])],
         seen.daemon_sets,
         remembered,
-        lambda node: taints.sanitize(node, passing),
+        lambda node: _equip(taints.sanitize(node, passing), snapshot),
         chosen.force_ds,
         now_s,
     )
@@ -43,6 +46,38 @@ def find_templates(
         for pod in template.pods:
             snapshot.shape_of(pod)  # inside a fork no selector may appear that nobody knew
     return made, learned
+
+
+def _equip(node: facts.Node, snapshot: Snapshot) -> facts.Node:
+    """A node that exists with the devices that its drivers publish: a new one would have the like."""
+    slices = snapshot.devices.stock.local(node.name) if snapshot.devices.stock.slices else ()
+    return replace(node, slices=slices) if slices else node
+
+
+def await_devices(
+    nodes: list[facts.Node],
+    group_of: Mapping[str, facts.NodeGroup],
+    snapshot: Snapshot,
+    remembered: Mapping[str, templates.GroupTemplate],
+) -> list[facts.Node]:
+    """The nodes; those that say they are ready, but lack pools of devices that a node of their group has, are not."""
+    expected = {group.id: _expect(group, remembered) for group in group_of.values()}
+    if not any(expected.values()):
+        return nodes
+    return [
+        node
+        if node.name not in group_of
+        or are_pools_ready(snapshot.devices.stock.local(node.name), expected[group_of[node.name].id])
+        or not readiness.judge(node).is_ready
+        else readiness.mark_unready(node, readiness.RESOURCE_UNREADY)
+        for node in nodes
+    ]
+
+
+def _expect(group: facts.NodeGroup, remembered: Mapping[str, templates.GroupTemplate]) -> Slices:
+    if group.id in remembered:
+        return remembered[group.id].node.slices
+    return group.template.slices if group.template is not None else ()
 
 
 @contextmanager

@@ -415,7 +415,9 @@ class Snapshot:
         self._remember_devices(mark)
 
     def _remember_devices(self, mark: int) -> None:
-        if self._forks and self.devices.mark() > mark:
+        if not self._forks:
+            self.devices.forget()  # what pods that exist hold, their claims say
+        elif self.devices.mark() > mark:
             self._log.append((self.devices.undo_to, (mark,)))
 
     # Fork, commit, revert

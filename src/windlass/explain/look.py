@@ -103,9 +103,11 @@ def take(seen: Observation, memory: Memory, settings: Settings, now_s: float) ->
 
 
 def passing_nodes(look: Look) -> list[facts.Node]:
-    """The nodes as the loop takes them: one with a startup taint is not ready, whatever it says."""
+    """The nodes as the loop takes them: one with a startup taint, or without its devices, is not ready as it says."""
     passing = taints.read_settings(look.settings.templates)
-    return [passing.judge_starting(node) for node in look.seen.nodes]
+    nodes = [passing.judge_starting(node) for node in look.seen.nodes]
+    remembered = look.memory.volatile.templates
+    return outlook.await_devices(nodes, look.seen.group_of_nodes(), look.seen.snapshot, remembered)
 
 
 def find_templates(look: Look) -> dict[str, templates.GroupTemplate]:

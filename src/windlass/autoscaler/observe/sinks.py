@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from windlass.autoscaler.observe import gate, nodes, pods
 from windlass.engine import facts, snapshot
+from windlass.engine.devices import model
 from windlass.engine.storage import Fact
 from windlass.kube.models import core, meta
 from windlass.kube.models import pods as pod_models
@@ -147,6 +148,24 @@ class _Namespaces(Kept[facts.Namespace]):
             self._snapshot.set_namespaces(self.all)
 
 
+class _Devices:
+    """Facts of one kind in the snapshot's stock of devices."""
+
+    def __init__(self, kept: snapshot.Snapshot) -> None:
+        self._stock = kept.devices.stock
+        self._known: dict[str, model.Fact] = {}
+        self.keys = self._known.keys
+
+    def put(self, key: str, fact: model.Fact) -> None:
+        if self._known.get(key) != fact:  # claims say much about devices that nobody asks for
+            self._known[key] = fact
+            self._stock.put(fact)
+
+    def remove(self, key: str) -> None:
+        if key in self._known:
+            self._stock.remove(self._known.pop(key))
+
+
 class _Storage:
     """Facts of one kind in the snapshot's storage, which finds them by what they say of themselves."""
 
@@ -187,3 +206,9 @@ def plain_sink(kept: Kept[Read], read: Callable[[Model], Read | None], behind: g
 
 def storage_sink(kept: snapshot.Snapshot, read: Callable[[Model], Fact], behind: gate.Gate) -> Sink[Model, Fact]:
     return Sink(_Storage(kept), read, lambda metadata: metadata.key, behind)
+
+
+def device_sink(
+    kept: snapshot.Snapshot, read: Callable[[Model], model.Fact], behind: gate.Gate
+) -> Sink[Model, model.Fact]:
+    return Sink(_Devices(kept), read, lambda metadata: metadata.key, behind)

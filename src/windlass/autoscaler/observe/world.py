@@ -17,8 +17,9 @@ from windlass import errors
 from windlass.autoscaler import priorities
 from windlass.autoscaler.batch import following
 from windlass.autoscaler.observe import daemons as daemon_sets
-from windlass.autoscaler.observe import gate, pods, sinks, storage, workloads
+from windlass.autoscaler.observe import devices, gate, pods, sinks, storage, workloads
 from windlass.engine import facts, plan
+from windlass.engine.devices import model
 from windlass.engine.drain.context import ControllerKey
 from windlass.engine.expanders import priority
 from windlass.engine.observation import Observation
@@ -34,6 +35,9 @@ OnChange = Callable[[str], None]
 UNSCHEDULABLE = "UnschedulablePod"
 """Told instead of Pod when one turns unschedulable."""
 
+
+_LOOK_S = 0.05
+"""How often is looked whether a kind is served."""
 
 _DECISIVE = frozenset({"Node", "Pod", "PodDisruptionBudget"})
 """Kinds without whose latest state a node in use might be taken for an idle one."""
@@ -68,7 +72,7 @@ class World:
         requests: following.Requests | None = None,
     ) -> None:
         self.snapshot = Snapshot() if snapshot is None else snapshot
-        self._provider, self._on_change = provider, on_change
+        self._provider, self._on_change, self._clock = provider, on_change, api.clock
         self._gate = gate.Gate()
         self._workloads = _Workloads()
         self._controllers: tuple[tuple[object, ...], dict[ControllerKey, facts.Controller]] = ((), {})
@@ -76,6 +80,7 @@ class World:
         self._requests = requests or following.Requests()
         self._optional = list(self._requests.follow(api, self._gate, self._hear)) if requests is not None else []
         """Kinds that may not be served. Everything else goes on without them."""
+        self._optional += self._follow_devices(api)
 
     async def run(self) -> None:
         """Until cancelled. No failure of the server ends this."""
@@ -84,8 +89,12 @@ class World:
                 together.create_task(informer.run())
 
     async def wait_synced(self) -> None:
+        """Everything is known; of kinds that may not be served, those that are."""
         for informer in self._informers:
             await informer.wait_synced()
+        for informer in self._optional:
+            while not informer.synced and informer.trouble is None:
+                await self._clock.sleep(_LOOK_S)
 
     @property
     def trouble(self) -> dict[str, str]:
@@ -163,6 +172,11 @@ class World:
         for resource, read_storage in _STORAGE.items():
             yield follow(resource, sinks.storage_sink(kept, read_storage, behind))
 
+    def _follow_devices(self, api: client.Client) -> Iterator[informers.Informer[Any]]:
+        for resource, read in _DEVICES.items():
+            sink = sinks.device_sink(self.snapshot, read, self._gate)
+            yield informers.Informer(api, resource, _Heard(sink, resource.kind, self._on_change))
+
     def _follow_priorities(self, api: client.Client, namespace: str) -> Iterator[informers.Informer[Any]]:
         if namespace:
             only = prepare.Selection(namespace=namespace, fields=f"metadata.name={priorities.NAME}")
@@ -176,6 +190,12 @@ _CONTROLLERS: Mapping[resources.Resource[Any], Callable[[Any], facts.Controller 
     resources.REPLICA_SETS: workloads.read_scaled,
     resources.STATEFUL_SETS: workloads.read_scaled,
     resources.JOBS: workloads.read_job_under_way,
+}
+
+_DEVICES: Mapping[resources.Resource[Any], Callable[[Any], model.Fact]] = {
+    resources.DEVICE_CLASSES: devices.read_class,
+    resources.RESOURCE_SLICES: devices.read_slice,
+    resources.RESOURCE_CLAIMS: devices.read_claim,
 }
 
 _STORAGE: Mapping[resources.Resource[Any], Callable[[Any], Any]] = {

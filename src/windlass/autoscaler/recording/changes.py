@@ -45,8 +45,8 @@ class Maker:
             "pod": self._put_pod,
             "no pod": self._remove_pod,
             "namespaces": self._set_namespaces,
-            "stored": lambda fact: snapshot.storage.put(values.read_stored(fact)),
-            "not stored": lambda fact: snapshot.storage.remove(values.read_stored(fact)),
+            "stored": lambda fact: values.put_stored(snapshot, fact),
+            "not stored": lambda fact: values.remove_stored(snapshot, fact),
         }
 
     def learn(self, specs: values.Plain, kinds: values.Plain) -> None:

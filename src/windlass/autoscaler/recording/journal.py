@@ -12,6 +12,7 @@ from typing import TypeAlias
 from windlass.autoscaler.recording.values import Own
 from windlass.engine import facts, pods, storage
 from windlass.engine import snapshot as snapshots
+from windlass.engine.devices import model, stock
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,9 @@ class Namespaces:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Something about storage came, changed or went."""
+    """Something about storage or devices came, changed or went."""
 
-    fact: storage.Fact
+    fact: storage.Fact | model.Fact
     is_gone: bool = False
 
 
@@ -97,6 +98,7 @@ class Journal(snapshots.Snapshot):
         super().__init__()
         self.notes = Notes()
         self.storage = _Storage(self.notes)
+        self.devices.stock = _Stock(self.notes)
 
     def add_node(self, node: facts.Node) -> int:
         row = self.nodes.rows.get(node.name)
@@ -137,6 +139,20 @@ class Journal(snapshots.Snapshot):
     def _own(self, row: int) -> Own:
         table = self.pods
         return table.names[row], table.uids[row], table.labels[row], float(table.created_s[row])
+
+
+class _Stock(stock.Stock):
+    def __init__(self, notes: Notes) -> None:
+        super().__init__()
+        self._notes = notes
+
+    def put(self, fact: model.Fact) -> None:
+        self._notes.add(Stored(fact))
+        super().put(fact)
+
+    def remove(self, fact: model.Fact) -> None:
+        self._notes.add(Stored(fact, is_gone=True))
+        super().remove(fact)
 
 
 class _Storage(storage.Storage):

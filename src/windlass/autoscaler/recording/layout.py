@@ -11,6 +11,7 @@ from dataclasses import replace
 from windlass.autoscaler.recording import values
 from windlass.autoscaler.recording.changes import Specs
 from windlass.engine import dtypes, facts, pods
+from windlass.engine.devices import model
 from windlass.engine.snapshot import Snapshot
 from windlass.engine.storage import Fact
 
@@ -49,17 +50,19 @@ def build(plain: values.Plain) -> tuple[Snapshot, list[facts.PodSpec], list[pods
     for kind in kinds:
         snapshot.pods.kinds.intern(kind)
     snapshot.set_namespaces([facts.Namespace(name, labels) for name, labels in plain["namespaces"]])
-    snapshot.storage.put_all([values.read_stored(fact) for fact in plain["stored"]])
+    for fact in plain["stored"]:
+        values.put_stored(snapshot, fact)
     _add_nodes(snapshot, [values.read(facts.Node, node) for node in plain["nodes"]], plain["vacant_nodes"])
     _add_pods(snapshot, plain["pods"], kinds)
     return snapshot, specs, kinds
 
 
-def _list_stored(snapshot: Snapshot) -> list[Fact]:
-    known = snapshot.storage
+def _list_stored(snapshot: Snapshot) -> list[Fact | model.Fact]:
+    known, offered = snapshot.storage, snapshot.devices.stock
     return [
         *known.volumes.values(), *known.claims.values(), *known.classes.values(), *known.csi_nodes.values(),
         *known.drivers.values(), *known.capacities.values(), *known.attachments.values(),
+        *offered.slices.values(), *offered.classes.values(), *offered.claims.values(),
     ]  # fmt: skip
 
 

@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from windlass.engine import facts, memory, memory_codec, plan, pods, searching
+from windlass.engine.devices import model
 from windlass.engine.expanders import priority
 from windlass.engine.scale_up.templates import GroupTemplate
+from windlass.engine.snapshot import Snapshot
 from windlass.engine.storage import Fact
 
 T = TypeVar("T")
@@ -23,7 +25,7 @@ Plain = Any
 """None, numbers, texts, lists, and dicts of them."""
 
 _INSTRUCTIONS = {kind.__name__: kind for kind in plan.Instruction.__args__}
-_STORED = {kind.__name__: kind for kind in Fact.__args__}
+_STORED = {kind.__name__: kind for kind in (*Fact.__args__, *model.Fact.__args__)}
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -32,7 +34,7 @@ def spell(value: Any) -> Plain:
     kind = type(value)
     if kind in _ATOMS:
         return value
-    if kind is tuple or kind is list:
+    if isinstance(value, tuple | list):
         return [spell(each) for each in value]
     if dataclasses.is_dataclass(kind):
         found = ((name, getattr(value, name), default) for name, default in _fields(kind))
@@ -85,13 +87,31 @@ def read_failed(plain: Plain) -> dict[plan.Instruction, str]:
     return {read(_INSTRUCTIONS[name], one): said for name, one, said in plain}
 
 
-def spell_stored(fact: Fact) -> Plain:
+def spell_stored(fact: Fact | model.Fact) -> Plain:
     return [type(fact).__name__, spell(fact)]
 
 
-def read_stored(plain: Plain) -> Fact:
+def put_stored(snapshot: Snapshot, plain: Plain) -> None:
+    """Something about storage or devices came, or changed."""
+    fact = _read_stored(plain)
+    if isinstance(fact, model.Fact):
+        snapshot.devices.stock.put(fact)
+    else:
+        snapshot.storage.put(fact)
+
+
+def remove_stored(snapshot: Snapshot, plain: Plain) -> None:
+    """Something about storage or devices went."""
+    fact = _read_stored(plain)
+    if isinstance(fact, model.Fact):
+        snapshot.devices.stock.remove(fact)
+    else:
+        snapshot.storage.remove(fact)
+
+
+def _read_stored(plain: Plain) -> Fact | model.Fact:
     name, fact = plain
-    found: Fact = read(_STORED[name], fact)
+    found: Fact | model.Fact = read(_STORED[name], fact)
     return found
 
 

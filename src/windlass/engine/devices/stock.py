@@ -25,7 +25,7 @@ class Stock:
         self._arranged = -1
         self._pools: dict[PoolId, Slices] = {}
         self._homes: dict[PoolId, str] = {}
-        self._local: dict[str, list[ResourceSlice]] = {}
+        self._local: dict[str, Slices] = {}
         self._shared: Slices = ()
         self._resources: dict[str, str] = {}
 
@@ -79,9 +79,9 @@ class Stock:
         return self._homes.get(pool)
 
     def local(self, node: str) -> Slices:
-        """Slices of the node's own pools."""
+        """Slices of the node's own pools; the same object while no slice changes."""
         self._arrange()
-        return tuple(self._local.get(node, ()))
+        return self._local.get(node, ())
 
     def class_of(self, resource: str) -> str | None:
         """The class that stands for an extended resource: the newest, where several do."""
@@ -105,16 +105,18 @@ class Stock:
         for name in sorted(self.slices):
             pools.setdefault(self.slices[name].pool_id, []).append(self.slices[name])
         self._pools = {pool: tuple(slices) for pool, slices in pools.items()}
-        self._homes, self._local = {}, {}
+        self._homes = {}
         shared: list[ResourceSlice] = []
+        local: dict[str, list[ResourceSlice]] = {}
         for pool, slices in pools.items():
             names = {one.reach.node_name for one in slices}
             home = names.pop() if len(names) == 1 else ""
             if home:
                 self._homes[pool] = home
-                self._local.setdefault(home, []).extend(slices)
+                local.setdefault(home, []).extend(slices)
             else:
                 shared += slices
+        self._local = {name: tuple(slices) for name, slices in local.items()}
         self._shared = tuple(shared)
         in_order = sorted(self.classes.values(), key=lambda one: (-one.created_s, one.name), reverse=True)
         self._resources = {one.extended_resource_name: one.name for one in in_order if one.extended_resource_name}

@@ -98,6 +98,10 @@ class DeviceTable:
                 self._renamed |= {pool: (row, names[pool]) for pool in pools}
         self._count_allocated()
 
+    def forget(self) -> None:
+        """Take all in anew, the next time."""
+        self._seen = (-1, -1, -1)
+
     def _reserve(self) -> None:
         missing = self._nodes.row_capacity() - len(self._kit_ids)
         if missing > 0:

@@ -5,12 +5,15 @@ should long be gone, and pods of DaemonSets and mirror pods where these are set 
 `utilization.calculate`, node by node.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from windlass.engine import dtypes, facts, gpus, pod_traits
+from windlass.engine.devices import utilization as device_utilization
+from windlass.engine.devices.model import ClaimKey, DeviceId, PoolId
 from windlass.engine.scale_down import kinds, utilization
 from windlass.engine.snapshot import Snapshot
 
@@ -29,9 +32,13 @@ class Usage:
     """intp (n,): the GPU that counts, as a position in `gpus.RESOURCES`; -1 for none."""
     changes_at_s: float
     """When the next pod counts as gone; infinity if none is on its way."""
+    devices: Mapping[int, utilization.Utilization] = field(default_factory=dict)
+    """Nodes, by their place, on which devices count instead."""
 
     def of(self, position: int) -> utilization.Utilization:
         """The utilization of one of the nodes."""
+        if position in self.devices:
+            return self.devices[position]
         found = self.utilizations
         cpu, memory, gpu = found.fractions[position].tolist()
         return utilization.Utilization(cpu, memory, gpu, self._resource(position), float(found.utilization[position]))
@@ -72,7 +79,50 @@ def measure(
     gone, changes_at_s = _find_gone(snapshot, nodes, set(aside.tolist()), now_s)
     used -= set_aside + _sum_requests(snapshot, gone, nodes)
     found = utilization.calculate_all(used, allocatable, set_aside, nodes.gpu != NO_GPU)
-    return Usage(found, nodes.gpu, changes_at_s)
+    return Usage(found, nodes.gpu, changes_at_s, _count_devices(snapshot, nodes, found))
+
+
+def _count_devices(
+    snapshot: Snapshot, nodes: _Nodes, found: utilization.Utilizations
+) -> dict[int, utilization.Utilization]:
+    """Where nodes without a GPU have devices of their own, their utilization is that of these."""
+    counted: dict[int, utilization.Utilization] = {}
+    if not snapshot.devices.stock.slices:
+        return counted
+    for place, row in enumerate(nodes.rows.tolist()):
+        if nodes.gpu[place] == NO_GPU and snapshot.devices.stock.local(snapshot.nodes.names[row]):
+            used = measure_devices(snapshot, row)
+            found.known[place] = not isinstance(used, utilization.Unknown)
+            if isinstance(used, utilization.Utilization):
+                counted[place], found.utilization[place] = used, used.utilization
+            else:
+                found.utilization[place] = 0.0
+    return counted
+
+
+def measure_devices(snapshot: Snapshot, row: int) -> utilization.Utilization | utilization.Unknown:
+    """The utilization of a node by its devices."""
+    pools = measure_pools(snapshot, row)
+    if not isinstance(pools, Mapping):
+        return utilization.Unknown(snapshot.nodes.names[row], str(pools))
+    resource, used = device_utilization.highest(pools)
+    return utilization.Utilization(0.0, 0.0, 0.0, resource, used, used)
+
+
+def measure_pools(snapshot: Snapshot, row: int) -> Mapping[PoolId, float] | PoolId | ClaimKey:
+    """How much of each pool the node's pods hold; or a pool that is incomplete, or a claim that is not allocated."""
+    stock, held = snapshot.devices.stock, set[DeviceId]()
+    for pod_row in snapshot.pods_on(row):
+        shape = snapshot.shape_of_row(pod_row)
+        for one in shape.spec.claims:
+            key = ClaimKey(shape.namespace, one.claim or "")
+            claim = stock.claims.get(key)
+            if claim is None:
+                continue
+            if claim.allocation is None:
+                return key
+            held |= {result.device for result in claim.allocation.results if not result.admin_access}
+    return device_utilization.of_pools(stock.local(snapshot.nodes.names[row]), held)
 
 
 def _find_gpus(snapshot: Snapshot, rows: dtypes.Rows, label: str) -> dtypes.Rows:

@@ -3,8 +3,9 @@
     utilization = requests / (allocatable - set aside)
 
 The larger of cpu and memory counts, memory where they are equal. On a node with a GPU only the GPU counts: it is what
-the node is paid for. Long terminating pods count as gone. DaemonSet and mirror pods can be left out on request: what
-they ask for is then set aside, as if the node were that much smaller.
+the node is paid for. So it is on one with devices of its own: the pool counts of which most is allocated. Long
+terminating pods count as gone. DaemonSet and mirror pods can be left out on request: what they ask for is then set
+aside, as if the node were that much smaller.
 
 Quotients are Cluster Autoscaler's to the last bit: it divides thousandths as floats, and so does this, also where
 nothing is left to divide by (all of a node set aside gives infinity, or not-a-number where nothing is asked for).
@@ -41,6 +42,8 @@ class Utilization:
     gpu: float
     resource: str
     utilization: float
+    devices: float = 0.0
+    """Of the pool of devices that is used most, on a node that has pools of its own."""
 
 
 @dataclass(frozen=True, slots=True)

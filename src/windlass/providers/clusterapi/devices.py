@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windlass import selectors
+from windlass.engine.devices import model
 from windlass.providers.clusterapi import capacity, keys
 
 _INT32_MAX = 2**31 - 1
@@ -24,6 +25,16 @@ def read_devices(annotations: Mapping[str, str]) -> Devices | None:
     driver = annotations.get(keys.DRA_DRIVER, "")
     count = capacity.read_count(annotations, keys.GPU_COUNT).value() if driver else 0
     return Devices(driver, GPU, count) if count else None
+
+
+def offer(found: Devices | None, node_name: str) -> model.Slices:
+    """The slices that the driver would publish of a node: one pool, named after it."""
+    if found is None:
+        return ()
+    traits = model.Traits(attributes=(("type", found.type),))
+    made = tuple(model.Device(f"{found.type}-{number}", traits) for number in range(found.count))
+    reach = model.Reach(node_name=node_name)
+    return (model.ResourceSlice(f"{node_name}-{found.driver}", found.driver, node_name, reach=reach, devices=made),)
 
 
 def read_csi_drivers(annotations: Mapping[str, str]) -> tuple[tuple[str, int | None], ...]:

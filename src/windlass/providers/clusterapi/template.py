@@ -61,6 +61,7 @@ def make(source: Source, default_architecture: str) -> Template | None:
     declared = source.machine.spec.taints if source.machine and source.machine.spec else None
     taints, complaints = taint_text.read(source.annotations, declared)
     name = f"{source.name}-template"
+    gpus = devices.read_devices(source.annotations)
     node = facts.Node(
         name=name,
         labels=_label(source, name, default_architecture),
@@ -68,9 +69,10 @@ def make(source: Source, default_architecture: str) -> Template | None:
         allocatable=amounts,
         capacity=amounts,
         conditions=(facts.Condition("Ready", "True"),),
+        slices=devices.offer(gpus, name),
     )
     csi_drivers = devices.read_csi_drivers(source.annotations)
-    return Template(node, csi_drivers, devices.read_devices(source.annotations), complaints)
+    return Template(node, csi_drivers, gpus, complaints)
 
 
 def make_kube_proxy(name: str) -> facts.Pod:

@@ -1,0 +1,39 @@
+"""Utilization of a node that publishes devices: of each pool, and of the one that counts."""
+
+from collections.abc import Mapping
+
+from tests.conformance import objects
+from tests.conformance.outcome import Json, by_section
+from windlass.autoscaler.observe import devices
+from windlass.engine.devices import model
+from windlass.engine.scale_down import usage, utilization
+from windlass.engine.snapshot import build
+from windlass.kube import models
+from windlass.kube.models import resource
+
+DIGITS = 6
+
+
+def _generated(case: Json, constants: Json) -> object:
+    node = objects.node(case["node"])
+    slices = [devices.read_slice(models.decode_as(resource.ResourceSlice, one)) for one in case["slices"]]
+    claims = [
+        devices.read_claim(models.decode_as(resource.ResourceClaim, one)) for pod in case["pods"] for one in pod["claims"]
+    ]
+    offered: list[model.Fact] = [*slices, *claims]
+    snapshot = build([node], [objects.pod(one["pod"]) for one in case["pods"]], offered=offered)
+    row = snapshot.nodes.rows[node.name]
+    found, pools = usage.measure_devices(snapshot, row), usage.measure_pools(snapshot, row)
+    if isinstance(found, utilization.Unknown) or not isinstance(pools, Mapping):
+        return {"error": True, "pools_error": True}
+    told: dict[str, object] = {
+        "dynamic": round(found.devices, DIGITS),
+        "pools": {str(id): round(used, DIGITS) for id, used in pools.items()},
+        "utilization": round(found.utilization, DIGITS),
+    }
+    if "resource" in case["expect"]:
+        told["resource"] = found.resource  # where pools tie, any of them may be named
+    return told
+
+
+run = by_section({"generated": _generated})
