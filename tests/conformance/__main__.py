@@ -14,7 +14,6 @@ from tests.conformance import (
     backoff,
     balancing,
     budgets,
-    cluster_autoscaler,
     cluster_state,
     clusterapi,
     deletion_budgets,
@@ -86,7 +85,6 @@ RUNNERS: dict[str, Runner] = {
     "eks_anywhere": eks_anywhere.run,
     "lattice": lattice.run,
     "machine_autoscaler": machine_autoscaler.run,
-    "cluster_autoscaler": cluster_autoscaler.run,
     "replicas_defaulting": replicas_defaulting.run,
     "taints.json": taints.run,  # by its whole name: the scheduler's vectors have a topic of that name, too
 }
