@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from windlass.controllers import registry
     from windlass.kube import client
 
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""What Go calls them."""
 _Switch = Parameter(negative=(), show_default=False)
 
 
@@ -31,6 +33,12 @@ def operator(
     lattice_autoscaler_image: str = "windlass:latest",
     lattice_autoscaler_discovery: str = "capi-system",
     machineset_sync_cluster: str = "",
+    openshift_autoscaler_image: str = "windlass:latest",
+    openshift_autoscaler_verbosity: int = 1,
+    openshift_autoscaler_extra_args: str = "",
+    openshift_release_version: str = "",
+    webhook_address: str = "",
+    webhook_cert_dir: str = "",
     verbosity: Annotated[int, Parameter(name=["--verbosity", "-v"])] = 0,
 ) -> int:
     """Run controllers until asked to end.
@@ -38,7 +46,8 @@ def operator(
     Controllers are independent of each other; each keeps one kind of object as it should be. machine_pool is Cluster
     API's MachinePool controller: turn the manager's own off (--feature-gates=MachinePool=false) where it runs.
     eks_anywhere and lattice look after the worker pools of EKS Anywhere's Clusters and of LatticeClusters, and leave
-    the size of autoscaled ones to their autoscaler; their definitions are in deploy/crds.
+    the size of autoscaled ones to their autoscaler; their definitions are in deploy/crds. cluster_autoscaler and
+    machine_autoscaler are OpenShift's cluster-autoscaler-operator, for MachineSets of Machine API and of Cluster API.
 
     Exit code: 0 if it ended when asked to, 1 if it failed or lost its lease, 2 if it could not begin with what it was
     given.
@@ -46,7 +55,8 @@ def operator(
     Parameters
     ----------
     controllers
-        Which ones, separated by commas: machine_pool, eks_anywhere, lattice, machineset_sync.
+        Which ones, separated by commas: machine_pool, eks_anywhere, lattice, cluster_autoscaler, machine_autoscaler,
+        machineset_sync.
     kubeconfig
         The cluster to talk to; otherwise KUBECONFIG, the cluster we run in, or ~/.kube/config.
     context
@@ -80,12 +90,27 @@ def operator(
         The namespace in which it looks for pools: that of the LatticeClusters.
     machineset_sync_cluster
         The Cluster of Cluster API that OpenShift's MachineSets belong to; otherwise what Infrastructure says.
+    openshift_autoscaler_image
+        The image that OpenShift's cluster autoscaler is run from.
+    openshift_autoscaler_verbosity
+        What it logs if the ClusterAutoscaler does not say.
+    openshift_autoscaler_extra_args
+        One more word for its command line, behind all others.
+    openshift_release_version
+        The version of OpenShift that is run: its feature gates count, and it is told to the cluster version operator.
+        Otherwise RELEASE_VERSION of the environment.
+    webhook_address
+        Where webhooks of the controllers are served, over TLS, as host:port; empty serves none.
+    webhook_cert_dir
+        A directory with the certificate, tls.crt, and its key, tls.key.
     verbosity
         As klog has it: 9 shows every call.
     """
     # Not before they are needed: `windlass --help` should answer at once.
     import asyncio
     import logging
+    import os
+    import platform
 
     from windlass import verbosity as levels
     from windlass.controllers import registry
@@ -93,11 +118,14 @@ def operator(
     from windlass.controllers.lattice import settings as lattice
     from windlass.controllers.machine_pool import settings as machine_pool
     from windlass.controllers.openshift.machineset_sync import settings as machineset_sync
+    from windlass.controllers.openshift.cluster_autoscaler import settings as cluster_autoscaler
+    from windlass.controllers.openshift.machine_autoscaler import settings as machine_autoscaler
     from windlass.kube import client, prepare
     from windlass.runtime import leader_election, shutdown
 
     registry.check(controllers)
     logging.basicConfig(level=levels.level(verbosity), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    release = openshift_release_version or os.environ.get("RELEASE_VERSION", "")
     asked = Asked(
         controllers,
         registry.Settings(
@@ -108,12 +136,21 @@ def operator(
                 autoscaler_image=lattice_autoscaler_image,
                 autoscaler_discovery=lattice_autoscaler_discovery,
             ),
-            machineset_sync=machineset_sync.Settings(cluster=machineset_sync_cluster),
+            cluster_autoscaler.Settings(
+                image=openshift_autoscaler_image,
+                verbosity=openshift_autoscaler_verbosity,
+                extra_args=openshift_autoscaler_extra_args,
+                architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
+                release_version=release,
+            ),
+            machine_autoscaler.Settings(release_version=release),
+            machineset_sync.Settings(cluster=machineset_sync_cluster),
         ),
         namespace,
         concurrency,
         metrics_address,
         (leader_elect_namespace, leader_elect_name) if leader_elect else None,
+        (webhook_address, webhook_cert_dir) if webhook_address else None,
     )
     rate = client.Settings(writer=prepare.Writer("windlass"), qps=kube_api_qps, burst=kube_api_burst)
     try:
@@ -134,9 +171,13 @@ class Asked:
     address: str
     lease: tuple[str, str] | None
     """(namespace, name); None: nobody is elected."""
+    webhooks: tuple[str, str] | None
+    """(host:port, directory of the certificate); None: none are served."""
 
 
 async def _run(asked: Asked, kubeconfig: str, context: str, rate: "client.Settings") -> None:
+    from pathlib import Path
+
     import prometheus_client
 
     from windlass import clock
@@ -153,4 +194,8 @@ async def _run(asked: Asked, kubeconfig: str, context: str, rate: "client.Settin
         api = client.Client(carrier, real, rate)
         site = controller.Site(api, measures, asked.namespace, asked.concurrency)
         made = registry.make(asked.controllers, site, asked.settings)
-        await operator.run(made, site, election=election, address=asked.address)
+        webhooks = None
+        if asked.webhooks is not None:
+            found_hooks = registry.hooks(asked.controllers, asked.settings)
+            webhooks = operator.Webhooks(asked.webhooks[0], Path(asked.webhooks[1]), found_hooks)
+        await operator.run(made, site, election=election, address=asked.address, webhooks=webhooks)

@@ -1,10 +1,14 @@
 """The operator: some controllers in one process, of which one leads, seen from outside through health and metrics."""
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from windlass.controllers import controller
+from windlass.controllers.webhooks import reviewing
+from windlass.controllers.webhooks import serving as hooks
 from windlass.runtime import health, leader_election, serving
 
 
@@ -17,21 +21,40 @@ class Election:
     settings: leader_election.Settings = field(default_factory=leader_election.Settings)
 
 
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """What is served for admission, and where."""
+
+    address: str
+    """host:port."""
+    directory: Path
+    """With the certificate (tls.crt) and its key (tls.key)."""
+    hooks: Mapping[str, reviewing.Hook]
+    """By path."""
+
+
 async def run(
     controllers: Sequence[controller.Controller],
     site: controller.Site,
     *,
     election: Election | None = None,
     address: str = "",
+    webhooks: Webhooks | None = None,
 ) -> None:
-    """Run controllers until cancelled. Without an election they run at once; without an address nothing is served."""
+    """Run controllers until cancelled. Without an election they run at once; without an address nothing is served.
+
+    Webhooks are served whether or not this process leads.
+    """
     state = health.Health()
     for each in controllers:
         state.ready[each.name] = each.complain
-    if not address:
-        await _lead(controllers, site, election)
-        return
-    async with serving.serve(address, serving.make_app(state, site.measures.registry)):
+    async with contextlib.AsyncExitStack() as served:
+        if address:
+            await served.enter_async_context(serving.serve(address, serving.make_app(state, site.measures.registry)))
+        if webhooks is not None:
+            await served.enter_async_context(
+                hooks.serve(webhooks.address, webhooks.directory, webhooks.hooks, site.api.clock)
+            )
         await _lead(controllers, site, election)
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import prometheus_client
 from aiohttp import web
@@ -14,6 +15,7 @@ LIVE_PATHS = ("/healthz", "/livez")
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
 
+Handler = Callable[[web.Request], Awaitable[web.Response]]
 Write = Callable[[prometheus_client.CollectorRegistry], bytes]
 
 
@@ -44,23 +46,23 @@ def make_app(
 
 
 @contextlib.asynccontextmanager
-async def serve(address: str, app: web.Application) -> AsyncIterator[int]:
-    """Serve at `host:port` (`:8085` is every interface), and give the port."""
+async def serve(address: str, app: web.Application, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    """Serve at `host:port` (`:8085` is every interface), over TLS if there is a context for it, and give the port."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit():
         raise errors.InvalidInput(f"address: found {address!r}, expected host:port, such as :8085")
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        await _listen(runner, host.strip("[]") or None, int(port), address)
+        await _listen(runner, host.strip("[]") or None, int(port), address, tls)
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
 
 
-async def _listen(runner: web.AppRunner, host: str | None, port: int, address: str) -> None:
+async def _listen(runner: web.AppRunner, host: str | None, port: int, address: str, tls: ssl.SSLContext | None) -> None:
     try:
-        await web.TCPSite(runner, host, port).start()
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
     except OSError as error:
         raise errors.InvalidInput(f"address {address}: {error.strerror}") from error
 

@@ -21,7 +21,7 @@ from windlass.apiserver import inprocess, server
 from windlass.controllers import controller
 from windlass.controllers.metrics import Metrics
 from windlass.controllers.openshift import apis, gates, names
-from windlass.controllers.openshift.machine_autoscaler.names import MACHINE_AUTOSCALERS
+from windlass.controllers.openshift.names import MACHINE_AUTOSCALERS
 from windlass.kube import client, conditions, errors, prepare, resources, transport
 
 Json = dict[str, Any]
@@ -57,6 +57,14 @@ def cluster_scoped(group: str, kind: str) -> Json:
     return body
 
 
+def network_policies_definition() -> Json:
+    """The embedded server has none of its own."""
+    body = definition("networking.k8s.io", "NetworkPolicy", "v1")
+    body["metadata"]["name"] = "networkpolicies.networking.k8s.io"
+    body["spec"]["names"]["plural"] = "networkpolicies"
+    return body
+
+
 def machine_sets_definition(api: apis.Api) -> Json:
     body = definition(api.group, "MachineSet", api.versions[0])
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
@@ -84,6 +92,7 @@ class Cluster:
             await self.api.create(DEFINITIONS, cluster_scoped("config.openshift.io", kind))
         for kind in ("ServiceMonitor", "PrometheusRule"):
             await self.api.create(DEFINITIONS, definition("monitoring.coreos.com", kind, "v1"))
+        await self.api.create(DEFINITIONS, network_policies_definition())
         for api in apis.BOTH:
             await self.api.create(DEFINITIONS, machine_sets_definition(api))
             await self.api.create(resources.NAMESPACES.untyped(), {"metadata": {"name": api.namespace}})
@@ -123,8 +132,8 @@ class Cluster:
     async def settle(self, seconds: float = SETTLED_S) -> None:
         await self.clock.sleep(seconds)
 
-    async def is_quiet(self, seconds: float = 3000.0) -> bool:
-        """Whether nothing is written for a while."""
+    async def is_quiet(self, seconds: float = 1500.0) -> bool:
+        """Whether nothing is written for a while, in which everything is looked at again twice."""
         await self.settle(60.0)
         self.written.writes.clear()
         before = self.server.version

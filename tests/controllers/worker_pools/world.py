@@ -78,7 +78,7 @@ class World:
 
     async def set(self, namespace: str, cluster: str) -> None:
         """Definitions, a namespace, and a Cluster of Cluster API whose control plane is up."""
-        for path in sorted(CRDS.glob("*.yaml")):
+        for path in (*CRDS.glob("anywhere.eks.*.yaml"), *CRDS.glob("lattice.io_*.yaml")):
             await self.api.create(DEFINITIONS, without_rules(yaml.safe_load(path.read_text())))
         scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
         for kind in ("Cluster", "MachineDeployment"):

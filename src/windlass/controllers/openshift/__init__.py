@@ -7,7 +7,10 @@ OpenShift moves from its own Machine API to Cluster API. Meanwhile a MachineSet 
     apis                the two APIs: group, namespace, the prefix of its annotations
     authority           the two MachineSets of one name, and which of them holds
     capacity            what an empty MachineSet promises: OpenShift's old annotations in the autoscaler's words
-    gates               which features OpenShift has turned on
+    gates               which features OpenShift has turned on, and on which platform it runs
+    machine_sets        MachineSets of both APIs, each followed as soon as it may be
+    accelerators        the label by which GPUs are counted
+    unkept              conditions that an older definition has no room for
 
     machine_autoscaler  MachineAutoscalers: bounds onto the MachineSet that holds
     cluster_autoscaler  the ClusterAutoscaler: a Deployment of `windlass autoscaler`, and all that goes with it

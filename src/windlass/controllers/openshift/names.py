@@ -1,5 +1,11 @@
 """Names that OpenShift gives: namespaces, annotations, and who writes."""
 
+from windlass.kube.resources import Resource, Unstructured
+
+MACHINE_AUTOSCALERS = Resource(
+    "autoscaling.openshift.io/v1beta1", "machineautoscalers", "MachineAutoscaler", True, Unstructured
+)
+
 MACHINE_API_NAMESPACE = "openshift-machine-api"
 CLUSTER_API_NAMESPACE = "openshift-cluster-api"
 

@@ -38,6 +38,7 @@ def read(specs: Sequence[str] = (), environment: Mapping[str, str] | None = None
         group=told.get("CAPI_GROUP") or keys.DEFAULT_GROUP,
         version=told.get("CAPI_VERSION") or "",
         default_architecture=read_architecture(told.get("CAPI_SCALE_ZERO_DEFAULT_ARCH", "")),
+        mirrored_namespace=told.get("CAPI_MIRRORED_NAMESPACE") or "",
     )
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.controllers.openshift import apis
+from windlass.controllers.openshift import apis, unkept
+from windlass.controllers.openshift import names as openshift
 from windlass.controllers.openshift.machine_autoscaler import facts, names, report
 from windlass.controllers.openshift.machine_autoscaler.plan import Annotate, Plan
-from windlass.kube import client, conditions, errors
+from windlass.kube import client, errors
 from windlass.kube.resources import Resource, Unstructured
 
 Json = dict[str, Any]
@@ -32,8 +33,7 @@ class Hands:
     def __init__(self, api: client.Client, spoken: Spoken) -> None:
         self._api = api
         self._spoken = spoken
-        self._unkept: dict[str, tuple[conditions.Condition, ...]] = {}
-        """Conditions by uid, where the server did not keep them."""
+        self._unkept = unkept.Unkept()
 
     async def carry_out(self, plan: Plan, autoscaler: facts.Autoscaler) -> tuple[facts.Autoscaler, Outcome]:
         """What came of it, and the MachineAutoscaler as it then is.
@@ -66,20 +66,15 @@ class Hands:
         if not patch:
             return autoscaler
         body = await self._patch(autoscaler, patch, subresource="status")
-        is_kept = not status.conditions or (body.get("status") or {}).get("conditions")
-        if is_kept:
-            self._unkept.pop(autoscaler.uid, None)
-        else:
-            self._unkept[autoscaler.uid] = status.conditions
+        self._unkept.note(autoscaler.uid, status.conditions, (body.get("status") or {}).get("conditions"))
         version = body["metadata"].get("resourceVersion") or ""
         return dataclasses.replace(autoscaler, status=status, resource_version=version)
 
     def recall(self, autoscaler: facts.Autoscaler) -> facts.Autoscaler:
-        """With the conditions that the server did not keep: what an older definition has no room for is said once."""
-        unkept = self._unkept.get(autoscaler.uid)
-        if unkept is None or autoscaler.status.conditions:
-            return autoscaler
-        return dataclasses.replace(autoscaler, status=dataclasses.replace(autoscaler.status, conditions=unkept))
+        """With the conditions that the server did not keep."""
+        found = autoscaler.status
+        said = self._unkept.recall(autoscaler.uid, found.conditions)
+        return dataclasses.replace(autoscaler, status=dataclasses.replace(found, conditions=said))
 
     async def _finalize(self, autoscaler: facts.Autoscaler, finalizers: tuple[str, ...]) -> facts.Autoscaler:
         try:
@@ -90,7 +85,7 @@ class Hands:
         return dataclasses.replace(autoscaler, finalizers=finalizers, resource_version=version)
 
     async def _patch(self, autoscaler: facts.Autoscaler, patch: Json, subresource: str = "") -> Json:
-        resource = names.MACHINE_AUTOSCALERS
+        resource = openshift.MACHINE_AUTOSCALERS
         metadata = {**patch.get("metadata", {}), "resourceVersion": autoscaler.resource_version}
         body = {**patch, "metadata": metadata}
         return await self._api.merge_patch(

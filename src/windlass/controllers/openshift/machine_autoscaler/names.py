@@ -1,10 +1,7 @@
-"""Names around MachineAutoscalers: the kind, conditions and their reasons, events."""
-
-from windlass.kube.resources import Resource, Unstructured
+"""Names around MachineAutoscalers: conditions and their reasons, events."""
 
 API_VERSION = "autoscaling.openshift.io/v1beta1"
 KIND = "MachineAutoscaler"
-MACHINE_AUTOSCALERS = Resource(API_VERSION, "machineautoscalers", KIND, True, Unstructured)
 FINALIZER = "machinetarget.autoscaling.openshift.io"
 TARGET_KIND = "MachineSet"
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from windlass.controllers import controller, following
 from windlass.controllers.openshift import machine_sets
-from windlass.controllers.openshift.machine_autoscaler import facts, names, observe
+from windlass.controllers.openshift import names as openshift
+from windlass.controllers.openshift.machine_autoscaler import facts, observe
 from windlass.controllers.openshift.machine_autoscaler.settings import Settings
 from windlass.kube import prepare
 from windlass.runtime import workqueue
@@ -21,7 +22,7 @@ class Watches:
         self.following = following.Following(queue)
         self._own = self.following.follow(
             site.api,
-            names.MACHINE_AUTOSCALERS,
+            openshift.MACHINE_AUTOSCALERS,
             self._concerned,
             prepare.Selection(settings.namespace),
             {"set": lambda body: observe.read_autoscaler(body).sets},

@@ -1,0 +1,306 @@
+"""The ClusterAutoscaler on the embedded server, in virtual time."""
+
+import contextlib
+from typing import Any
+
+from tests.controllers.openshift.cluster import Cluster, in_virtual_time
+from tests.controllers.worker_pools.world import DEFINITIONS
+from windlass.controllers import controller
+from windlass.controllers.openshift import cluster_autoscaler
+from windlass.controllers.openshift.cluster_autoscaler import names
+from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
+from windlass.kube import errors, prepare, transport
+
+Json = dict[str, Any]
+
+NS = "openshift-machine-api"
+NAME = "cluster-autoscaler-default"
+VERSION = "4.20.0"
+SETTINGS = Settings(release_version=VERSION)
+WELL = [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "False"}]
+
+
+def make(site: controller.Site) -> controller.Controller:
+    return cluster_autoscaler.make(site, SETTINGS)
+
+
+async def put(scene: Cluster, spec: Json, name: str = "default") -> None:
+    try:
+        found = await scene.api.get(names.CLUSTER_AUTOSCALERS, name)
+        await scene.api.update(names.CLUSTER_AUTOSCALERS, {**found, "spec": spec})
+    except errors.NotFound:
+        await scene.api.create(names.CLUSTER_AUTOSCALERS, {"metadata": {"name": name}, "spec": spec})
+    await scene.settle()
+
+
+async def deployment(scene: Cluster) -> Json:
+    return await scene.api.get(names.DEPLOYMENT, NAME, NS)
+
+
+async def container(scene: Cluster) -> Json:
+    found: Json = (await deployment(scene))["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+async def say(scene: Cluster, operator: str, conditions: list[Json]) -> None:
+    with contextlib.suppress(errors.AlreadyExists):
+        await scene.api.create(names.CLUSTER_OPERATORS, {"metadata": {"name": operator}})
+    status = {"status": {"conditions": conditions}}
+    await scene.api.merge_patch(names.CLUSTER_OPERATORS, operator, status, subresource="status")
+    await scene.settle()
+
+
+async def roll_out(scene: Cluster) -> None:
+    generation = (await deployment(scene))["metadata"]["generation"]
+    counts = {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "observedGeneration": generation}
+    await scene.api.merge_patch(names.DEPLOYMENT, NAME, {"status": counts}, NS, subresource="status")
+    await scene.settle()
+
+
+async def operator(scene: Cluster, kind: str) -> tuple[str, str, str]:
+    found = await scene.condition(names.CLUSTER_OPERATORS, names.AUTOSCALER, kind)
+    return found["status"], found.get("reason", ""), found.get("message", "")
+
+
+@in_virtual_time
+async def test_a_cluster_autoscaler_is_run_with_all_that_goes_with_it(scene: Cluster) -> None:
+    async with scene.controlled(make):
+        await put(scene, {"resourceLimits": {"maxNodesTotal": 24}})
+        found = await container(scene)
+        assert found["command"] == ["windlass", "autoscaler"]
+        assert "--cloud-provider=clusterapi" in found["args"]
+        assert "--node-group-auto-discovery=clusterapi:namespace=openshift-cluster-api" in found["args"]
+        assert "--max-nodes-total=24" in found["args"]
+        assert {each["name"] for each in found["env"]} == {"CAPI_SCALE_ZERO_DEFAULT_ARCH", "CAPI_MIRRORED_NAMESPACE"}
+        for resource, count in (
+            (names.SERVICE, 1),
+            (names.SERVICE_MONITOR, 1),
+            (names.PROMETHEUS_RULE, 1),
+            (names.NETWORK_POLICY, 5),
+            (names.DEPLOYMENT, 1),
+        ):
+            made = (await scene.api.list(resource, prepare.Selection(NS))).items
+            assert len(made) == count
+            assert all(each["metadata"]["ownerReferences"][0]["name"] == "default" for each in made)
+        rule = await scene.api.get(names.PROMETHEUS_RULE, NAME, NS)
+        alerts = [(each["alert"], each["for"]) for each in rule["spec"]["groups"][0]["rules"]]
+        assert alerts == [
+            ("ClusterAutoscalerUnschedulablePods", "20m"),
+            ("ClusterAutoscalerNotSafeToScale", "15m"),
+            ("ClusterAutoscalerUnableToScaleCPULimitReached", "15m"),
+            ("ClusterAutoscalerUnableToScaleMemoryLimitReached", "15m"),
+        ]
+        (event,) = await scene.events("SuccessfulCreate")
+        assert event["message"] == f"Created ClusterAutoscaler deployment: {NS}/{NAME}"
+        ready = await scene.condition(names.CLUSTER_AUTOSCALERS, "default", "Ready")
+        assert (ready["status"], ready["reason"]) == ("True", "ClusterAutoscalerReady")
+
+
+@in_virtual_time
+async def test_only_a_real_difference_is_written(scene: Cluster) -> None:
+    """Upstream writes at every pass, and says so each time."""
+    await say(scene, "machine-api", WELL)
+    async with scene.controlled(make):
+        await put(scene, {"logVerbosity": 4})
+        await roll_out(scene)
+        assert await scene.is_quiet()
+        assert await scene.events("SuccessfulUpdate") == []
+        await put(scene, {"logVerbosity": 5})
+        assert "--v=5" in (await container(scene))["args"]
+        assert len(await scene.events("SuccessfulUpdate")) == 1
+        await roll_out(scene)
+        assert await scene.is_quiet()
+    async with scene.controlled(make):  # nor does another leader write anything
+        await scene.settle(60.0)
+        assert scene.written.writes == []
+        assert len(await scene.events("SuccessfulUpdate")) == 1
+
+
+@in_virtual_time
+async def test_what_someone_changes_or_deletes_is_put_right(scene: Cluster) -> None:
+    async with scene.controlled(make):
+        await put(scene, {})
+        await scene.api.merge_patch(names.DEPLOYMENT, NAME, {"spec": {"replicas": 0}}, NS)
+        await scene.api.delete(names.NETWORK_POLICY, f"{NAME}-default-deny", NS)
+        await scene.api.merge_patch(names.SERVICE, NAME, {"spec": {"ports": [{"port": 1, "name": "other"}]}}, NS)
+        await scene.settle()
+        assert (await deployment(scene))["spec"]["replicas"] == 1
+        assert await scene.api.get(names.NETWORK_POLICY, f"{NAME}-default-deny", NS)
+        assert (await scene.api.get(names.SERVICE, NAME, NS))["spec"]["ports"][0]["port"] == 8085
+
+
+@in_virtual_time
+async def test_what_a_former_operator_left_in_the_deployment_goes(scene: Cluster) -> None:
+    """Its environment would turn Cluster API off."""
+    labels = {"cluster-autoscaler": "default", "k8s-app": "cluster-autoscaler"}
+    environment = [{"name": "OPENSHIFT_CLUSTERAPI_DISABLE", "value": "true"}]
+    old = {"name": "cluster-autoscaler", "image": "old", "command": ["cluster-autoscaler"], "env": environment}
+    pod = {"metadata": {"labels": labels}, "spec": {"containers": [old], "nodeSelector": {"beta": ""}}}
+    spec = {"selector": {"matchLabels": labels}, "template": pod}
+    await scene.api.create(names.DEPLOYMENT, {"metadata": {"name": NAME}, "spec": spec}, NS)
+    async with scene.controlled(make):
+        await put(scene, {})
+        assert "OPENSHIFT_CLUSTERAPI_DISABLE" not in {each["name"] for each in (await container(scene))["env"]}
+        found = await deployment(scene)
+        assert "beta" not in found["spec"]["template"]["spec"]["nodeSelector"]
+        assert found["metadata"]["ownerReferences"][0]["kind"] == "ClusterAutoscaler"
+
+
+@in_virtual_time
+async def test_without_the_gate_the_autoscaler_knows_machine_api_alone_until_it_is_on(scene: Cluster) -> None:
+    await scene.turn(on=False)
+    async with scene.controlled(make):
+        await put(scene, {})
+        for is_on in (False, True, False):
+            await scene.turn(on=is_on)
+            found = await container(scene)
+            environment = {each["name"]: each["value"] for each in found["env"]}
+            assert (environment.get("OPENSHIFT_CLUSTERAPI_DISABLE") == "true") is not is_on
+            assert (environment.get("CAPI_GROUP") == "machine.openshift.io") is not is_on
+            assert any("openshift-cluster-api" in flag for flag in found["args"]) is is_on
+
+
+@in_virtual_time
+async def test_a_bad_one_is_said_once_and_leaves_what_is_there(scene: Cluster) -> None:
+    await say(scene, "machine-api", WELL)
+    async with scene.controlled(make):
+        await put(scene, {"logVerbosity": 4})
+        await roll_out(scene)
+        before = await deployment(scene)
+        for limits, told in (
+            ({"cores": {"min": 8, "max": 2}}, "ResourceLimits.Cores: Max must be greater than or equal to Min"),
+            ({"maxNodesTotal": -1}, "ResourceLimits.MaxNodesTotal must be greater than 0"),
+        ):
+            if limits.get("maxNodesTotal"):  # the definition would refuse it
+                await _loosen(scene)
+            await put(scene, {"resourceLimits": limits})
+            assert await deployment(scene) == before
+            ready = await scene.condition(names.CLUSTER_AUTOSCALERS, "default", "Ready")
+            assert (ready["status"], ready["reason"], ready["message"]) == ("False", "ClusterAutoscalerInvalid", told)
+            found = await scene.events("FailedValidation")
+            assert found[-1]["message"] == f"ClusterAutoscaler validation error: {told}"
+        assert await scene.is_quiet()
+        assert len(await scene.events("FailedValidation")) == 2
+
+
+async def _loosen(scene: Cluster) -> None:
+    name = "clusterautoscalers.autoscaling.openshift.io"
+    found = await scene.api.get(DEFINITIONS, name)
+    spec = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    del spec["properties"]["resourceLimits"]["properties"]["maxNodesTotal"]["minimum"]
+    await scene.api.update(DEFINITIONS, found)
+
+
+@in_virtual_time
+async def test_one_of_another_name_is_told_that_it_does_not_count(scene: Cluster) -> None:
+    async with scene.controlled(make):
+        await put(scene, {}, "mine")
+        ready = await scene.condition(names.CLUSTER_AUTOSCALERS, "mine", "Ready")
+        assert ready["message"] == 'Name "mine" is invalid, only "default" is allowed'
+        assert (await scene.api.list(names.DEPLOYMENT, prepare.Selection(NS))).items == []
+
+
+@in_virtual_time
+async def test_one_that_is_being_deleted_takes_the_deployment_along_and_makes_none(scene: Cluster) -> None:
+    async with scene.controlled(make):
+        await put(scene, {})
+        held = {"metadata": {"finalizers": ["example.com/hold"]}}
+        await scene.api.merge_patch(names.CLUSTER_AUTOSCALERS, "default", held)
+        await scene.api.delete(names.CLUSTER_AUTOSCALERS, "default")
+        await scene.settle(60.0)
+        assert (await scene.api.list(names.DEPLOYMENT, prepare.Selection(NS))).items == []
+
+
+@in_virtual_time
+async def test_what_cannot_be_made_is_said_and_tried_again(scene: Cluster) -> None:
+    refusing = Refusing(scene.carrier)
+    async with scene.controlled(make, between=lambda _: refusing):
+        await put(scene, {})
+        ready = await scene.condition(names.CLUSTER_AUTOSCALERS, "default", "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "ClusterAutoscalerFailed")
+        assert "networkpolicies" in (await scene.events("FailedCreate"))[0]["message"]
+        refusing.is_on = False
+        await scene.settle(600.0)
+        assert (await deployment(scene))["metadata"]["name"] == NAME
+
+
+class Refusing:
+    """Makes no network policies."""
+
+    def __init__(self, carrier: transport.Transport) -> None:
+        self._carrier, self.is_on = carrier, True
+
+    async def send(self, request: transport.Request) -> transport.Response:
+        if self.is_on and request.method == "POST" and request.path.endswith("/networkpolicies"):
+            raise errors.from_answer(request.call, 403, {}, b'{"message": "no", "reason": "Forbidden", "code": 403}')
+        return await self._carrier.send(request)
+
+
+# What the operator says of itself
+
+
+@in_virtual_time
+async def test_the_operator_says_how_it_fares(scene: Cluster) -> None:
+    await say(scene, "machine-api", WELL)
+    async with scene.controlled(make):
+        assert await operator(scene, "Available") == ("True", "AsExpected", f"at version {VERSION}")
+        await put(scene, {})
+        assert await operator(scene, "Progressing") == ("True", "SyncingResources", f"updating to {VERSION}")
+        await roll_out(scene)
+        assert await operator(scene, "Progressing") == ("False", "", "")
+        assert await operator(scene, "Upgradeable") == ("True", "", "")
+        found = await scene.api.get(names.CLUSTER_OPERATORS, names.AUTOSCALER)
+        assert found["status"]["versions"] == [{"name": "operator", "version": VERSION}]
+        assert await scene.is_quiet()
+
+
+@in_virtual_time
+async def test_it_is_degraded_only_after_a_while_and_recovers_at_once(scene: Cluster) -> None:
+    bad = [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "True"}]
+    await say(scene, "machine-api", bad)
+    async with scene.controlled(make):
+        assert (await operator(scene, "Available"))[2] == "available, but observed potential degradations."
+        for _ in range(5):  # changes in between do not make it worse
+            await say(scene, "machine-api", [*bad, {"type": "Progressing", "status": "True"}])
+            await say(scene, "machine-api", bad)
+            if (await operator(scene, "Degraded"))[0] == "True":
+                break
+        await scene.settle(60.0)
+        assert await operator(scene, "Degraded") == ("True", "MissingDependency", "machine-api not ready")
+        await say(scene, "machine-api", WELL)
+        assert (await operator(scene, "Degraded"))[0] == "False"
+
+
+@in_virtual_time
+async def test_related_objects_are_known_from_the_first_report_on_and_follow_targets(scene: Cluster) -> None:
+    """Upstream's first report has none: its cache has not begun."""
+    await say(scene, "machine-api", WELL)
+    await scene.autoscale("one", "set", "cluster.x-k8s.io/v1beta1")
+
+    async def related() -> set[tuple[str, str, str]]:
+        found = await scene.api.get(names.CLUSTER_OPERATORS, names.AUTOSCALER)
+        listed = found["status"]["relatedObjects"]
+        return {(each["group"], each.get("namespace", ""), each["name"]) for each in listed}
+
+    async with scene.controlled(make):
+        assert ("cluster.x-k8s.io", "openshift-cluster-api", "set") in await related()
+        await scene.autoscale("two", "other")
+        assert ("machine.openshift.io", NS, "other") in await related()
+        await scene.stop_autoscaling("two")
+        assert ("machine.openshift.io", NS, "other") not in await related()
+
+
+@in_virtual_time
+async def test_a_new_minor_version_shows_as_progress_once(scene: Cluster) -> None:
+    await say(scene, "machine-api", WELL)
+    async with scene.controlled(make):
+        await scene.settle()
+    newer = Settings(release_version="4.21.0")
+    async with scene.controlled(lambda site: cluster_autoscaler.make(site, newer)):
+        await scene.settle(60.0)
+        assert await operator(scene, "Available") == ("True", "AsExpected", "at version 4.21.0")
+        assert (await operator(scene, "Progressing"))[0] == "False"
+        patched = [
+            write for write in scene.written.writes if write.endswith("/clusteroperators/cluster-autoscaler/status")
+        ]
+        assert len(patched) == 2, "one says that it is upgrading, the other that it is there"

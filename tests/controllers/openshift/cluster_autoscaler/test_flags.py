@@ -1,0 +1,69 @@
+"""Every command line that a ClusterAutoscaler can stand for is one that our own autoscaler takes."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.autoscaler import command_line
+from windlass.controllers.openshift import gates
+from windlass.controllers.openshift.cluster_autoscaler.decide import flags, validation
+from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
+
+PLATFORMS = ("AWS", "Azure", "BareMetal", "GCP", "IBMCloud", "Nutanix", "OpenStack", "PowerVS", "VSphere", "None", "")
+GATES = [f"ClusterAPIMachineManagement{platform}" for platform in PLATFORMS] + [gates.PROVISIONING_REQUESTS]
+
+counts = st.integers(0, 2**31 - 1)
+durations = st.sampled_from(["10s", "5m", "1h30m", "500ms", "0s"])
+modes = st.sampled_from(["Enabled", "Disabled"])
+names = st.from_regex(r"[a-z]{1,8}(\.[a-z]{1,8})?/[a-z]{1,8}", fullmatch=True)
+
+
+def optional(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+@st.composite
+def ranges(draw: st.DrawFn, kind: bool = False) -> dict[str, Any]:
+    least, most = sorted(draw(st.tuples(st.integers(0, 10**6), st.integers(1, 10**6))))
+    return {"min": least, "max": most, **({"type": draw(st.sampled_from(["nvidia.com", "amd.com"]))} if kind else {})}
+
+
+SCALE_DOWN = {
+    **{name: durations for name in ("delayAfterAdd", "delayAfterDelete", "delayAfterFailure", "unneededTime")},
+    "utilizationThreshold": st.sampled_from(["0.4", "0.99"]),
+    "cordonNodeBeforeTerminating": modes,
+}
+SPECS = optional(
+    {
+        "balanceSimilarNodeGroups": st.booleans(),
+        "balancingIgnoredLabels": st.lists(names, max_size=3),
+        "enforceNodeGroupMinSize": modes,
+        "expanders": st.lists(st.sampled_from(["LeastWaste", "Priority", "Random"]), max_size=3, unique=True),
+        "ignoreDaemonsetsUtilization": st.booleans(),
+        "logVerbosity": st.integers(0, 10),
+        "maxNodeProvisionTime": durations,
+        "maxPodGracePeriod": counts,
+        "podPriorityThreshold": st.integers(-(2**31), 2**31 - 1),
+        "resourceLimits": optional(
+            {"maxNodesTotal": counts, "cores": ranges(), "memory": ranges(), "gpus": st.lists(ranges(True), max_size=2)}
+        ),
+        "scaleDown": st.builds(lambda is_on, more: {"enabled": is_on, **more}, st.booleans(), optional(SCALE_DOWN)),
+        "scaleUp": optional({"newPodScaleUpDelay": durations}),
+        "skipNodesWithLocalStorage": st.booleans(),
+        "startupTaints": st.lists(names, max_size=2),
+    }
+)
+
+
+@given(SPECS, st.sampled_from(PLATFORMS), st.frozensets(st.sampled_from(GATES)))
+def test_our_own_autoscaler_takes_every_command_line(
+    spec: dict[str, Any], platform: str, enabled: frozenset[str]
+) -> None:
+    findings = validation.check("default", spec, "default")
+    if not findings.is_valid:
+        assert "Random" in spec["expanders"][:-1], findings.text
+        return
+    words = command_line.split(flags.spell(spec, Settings(), gates.Gates(platform, enabled)))
+    assert words.stray == []
+    command_line.read(words)
