@@ -62,6 +62,16 @@ TEMPLATES: list[api.Object] = [
 ]
 """The same, of the infrastructure's own kinds."""
 
+REQUESTS: list[api.Object] = [
+    {
+        "apiGroups": ["autoscaling.x-k8s.io"],
+        "resources": ["provisioningrequests", "provisioningrequests/status"],
+        "verbs": ["get", *_READ, "create", "update", "patch", "delete"],
+    },
+    {"apiGroups": [""], "resources": ["podtemplates"], "verbs": ["get", *_READ]},
+]
+"""In the whole cluster, as the FAQ has them."""
+
 _RBAC = "rbac.authorization.k8s.io/v1"
 _TEMPLATES_ROLE = f"/apis/{_RBAC}/clusterroles/autoscaler-templates"
 
@@ -71,6 +81,11 @@ def grant(server: api.Api) -> None:
     for name, rules in (("workload", WORKLOAD), ("management", MANAGEMENT), ("templates", TEMPLATES)):
         _bind(server, "ClusterRole", f"autoscaler-{name}", "", rules)
     _bind(server, "Role", "autoscaler-own", "kube-system", OWN)
+
+
+def grant_requests(server: api.Api) -> None:
+    """And what the FAQ asks for besides, where ProvisioningRequests are served."""
+    _bind(server, "ClusterRole", "autoscaler-requests", "", REQUESTS)
 
 
 def revoke_templates(server: api.Api) -> None:
