@@ -19,13 +19,17 @@ import yaml
 
 from tests.conformance.__main__ import FILTER_TOPICS
 from tests.conformance.scheduler import compare
-from tests.fuzz import oracle, shrinking
+from tests.fuzz import devices, oracle, shrinking
 from tests.fuzz.oracle import Json
 
 _FILLED_IN = (
     "daemonEndpoints", "dnsPolicy", "enableServiceLinks", "imagePullPolicy", "nodeInfo", "securityContext",
     "terminationGracePeriodSeconds", "terminationMessagePath", "terminationMessagePolicy",
 )  # fmt: skip
+
+
+TOPICS = (*FILTER_TOPICS, "devices")
+"""Those of the oracle's generator, and those drawn here."""
 
 
 def main() -> int:
@@ -37,11 +41,11 @@ def main() -> int:
     last_seed = arguments.first_seed + arguments.seeds - 1
     print(f"seeds {arguments.first_seed} to {last_seed}; to repeat: --first-seed {arguments.first_seed}")
     agreed = 0
-    for topic in arguments.topic or FILTER_TOPICS:
+    for topic in arguments.topic or TOPICS:
         started_s = time.monotonic()
         pairs = 0
         for seed in range(arguments.first_seed, last_seed + 1):
-            for case in oracle.judge(binary, oracle.draw(topic, seed, arguments.cases)):
+            for case in oracle.judge(binary, _draw(topic, seed, arguments.cases)):
                 if shrinking.signs(case):
                     _report(binary, topic, case)
                     print(f"stopped after {agreed + pairs} pairs that agree")
@@ -53,12 +57,16 @@ def main() -> int:
     return 0
 
 
+def _draw(topic: str, seed: int, cases: int) -> list[Json]:
+    return devices.draw(seed, cases) if topic == "devices" else oracle.draw(topic, seed, cases)
+
+
 def _read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="seeds per topic (default 20)")
     parser.add_argument("--first-seed", type=int, default=int(time.time()), help="default: from the clock")
     parser.add_argument("--cases", type=int, default=40, help="clusters per seed (default 40)")
-    parser.add_argument("--topic", action="append", choices=FILTER_TOPICS, help="may be given again (default: all)")
+    parser.add_argument("--topic", action="append", choices=TOPICS, help="may be given again (default: all)")
     return parser.parse_args()
 
 
@@ -68,7 +76,7 @@ def _report(binary: Path, topic: str, case: Json) -> None:
     print(yaml.safe_dump(_without_defaults({key: small[key] for key in ("objects", "pending")}), sort_keys=False))
     for line in _describe(small):
         print(line)
-    path = _save(topic, small)
+    path = _save("dra" if topic == "devices" else topic, small)
     print(f"saved as {path}; to judge it again: python -m tests.conformance {path}")
 
 

@@ -8,8 +8,8 @@ _RESERVED = frozenset(
     ("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
      "namespace", "return", "var", "void", "while", "in")
 )  # fmt: skip
-_DEEPEST = 250
-"""How far expressions may be nested; Kubernetes' own parser stops there, too."""
+_DEEPEST = 50
+"""How far expressions may be nested. Kubernetes' own parser goes further; nobody else does."""
 
 
 def parse(expression: str) -> syntax.Node:

@@ -20,13 +20,25 @@ class Program:
     """A compiled expression. Evaluating it changes nothing."""
 
     text: str
-    evaluate: Step
-    """EvaluationError where the expression fails on these variables."""
+    step: Step
+
+    def evaluate(self, variables: Variables) -> Value:
+        """What the expression comes to. EvaluationError where it fails on these variables."""
+        try:
+            return self.step(variables)
+        except RecursionError:
+            raise EvaluationError(_TOO_LONG) from None
+
+
+_TOO_LONG = "too many operators in a row"
 
 
 def compile(text: str, variables: tuple[str, ...]) -> Program:
     """The expression over variables of these names. CompileError if it can never be evaluated."""
-    return Program(text, build(parser.parse(text), frozenset(variables)))
+    try:
+        return Program(text, build(parser.parse(text), frozenset(variables)))
+    except RecursionError:
+        raise CompileError(_TOO_LONG) from None
 
 
 def build(node: syntax.Node, known: frozenset[str]) -> Step:
