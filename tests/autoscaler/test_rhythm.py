@@ -1,12 +1,26 @@
+import pytest
+
 from windlass import clock
 from windlass.autoscaler.rhythm import Rhythm
 from windlass.engine.deviations import Deviations
 
 
-def settle_after(*pauses_s: float, quiet_s: float = 0.5, at_most_s: float = 10.0) -> float:
-    """When it is quiet, if pods come with these pauses between them, since the first."""
+def nobody() -> float:
+    """Until when pods are awaited, where all are tried at once."""
+    return float("-inf")
+
+
+def settle_after(*pauses_s: float, quiet_s: float = 0.5, at_most_s: float = 10.0, awaited_s: float = 0.0) -> float:
+    """When it is quiet, if pods come with these pauses between them, since the first.
+
+    `awaited_s`: for so long there is one that the scheduler has not tried.
+    """
     time = clock.Virtual()
-    rhythm = Rhythm(time, Deviations(quiet_window_s=quiet_s, quiet_window_max_s=at_most_s))
+
+    def awaited_until_s() -> float:
+        return 60.0 if time.monotonic_s() < awaited_s else float("-inf")
+
+    rhythm = Rhythm(time, Deviations(quiet_window_s=quiet_s, quiet_window_max_s=at_most_s), awaited_until_s)
 
     async def main() -> float:
         rhythm.note_pod()
@@ -31,13 +45,25 @@ def test_a_burst_is_waited_for_no_longer_than_the_limit() -> None:
     assert settle_after(0.4, 0.4, 0.4, at_most_s=1.3) == 1.3
 
 
+def test_a_burst_is_not_over_while_the_scheduler_has_pods_to_try() -> None:
+    assert settle_after(awaited_s=3.0) == pytest.approx(3.0, abs=0.1)
+
+
+def test_pods_that_are_never_tried_are_waited_for_no_longer_than_the_limit() -> None:
+    assert settle_after(awaited_s=60.0) == 10.0
+
+
+def test_without_a_window_pods_that_are_never_tried_are_not_waited_for() -> None:
+    assert settle_after(quiet_s=0.0, awaited_s=60.0) == 0.0
+
+
 def test_without_a_window_nobody_waits() -> None:
     assert settle_after(quiet_s=0.0) == 0.0
 
 
 def test_the_next_pod_begins_another_burst() -> None:
     time = clock.Virtual()
-    rhythm = Rhythm(time, Deviations(quiet_window_max_s=1.0))
+    rhythm = Rhythm(time, Deviations(quiet_window_max_s=1.0), nobody)
 
     async def main() -> None:
         rhythm.note_pod()

@@ -42,6 +42,8 @@ DRAINING = frozenset({"Node", "Pod", "PodDisruptionBudget", UNSCHEDULABLE})
 _DRAIN_PAUSE_S = 0.2
 """Between two looks at drains, however much changes."""
 _READ_AGAIN_S = 2.0
+_JUST_AFTER_S = 0.001
+"""Times are up after their last moment, not at it."""
 _log = logging.getLogger(__name__)
 
 Think = Callable[[Callable[[], T]], Awaitable[T]]
@@ -99,7 +101,7 @@ class Autoscaler:
         self._stopwatch = timing.Stopwatch(time)
         self._choose = decide if recorder is None else recorder.decide
         self._advance = advance if recorder is None else recorder.advance
-        self._rhythm = rhythm.Rhythm(time, settings.deviations)
+        self._rhythm = rhythm.Rhythm(time, settings.deviations, world.untried.awaited_until_s)
         self._turns = asyncio.Lock()
         self._failed: dict[plan.Instruction, str] = {}
         self._drains_changed = asyncio.Event()
@@ -262,7 +264,7 @@ class Autoscaler:
             self.loop.wake()
         rest_s = decision.quiet_until_s - self._clock.now_s()
         if 0.0 < rest_s < self._settings.scale_down.scan_interval_s:
-            asyncio.get_running_loop().call_later(rest_s, self.loop.wake)
+            asyncio.get_running_loop().call_later(rest_s + _JUST_AFTER_S, self.loop.wake)
 
     # Drains
 

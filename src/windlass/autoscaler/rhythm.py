@@ -1,19 +1,25 @@
 """The rhythm: when a loop begins, besides every --scan-interval.
 
 One burst of pods should be answered by one step of the right size. So a pod that turns unschedulable wakes the loop,
-which then waits until none has followed for a moment, but not for ever. What a decision knows to change with time wakes
-the loop at that time.
+which then waits until none has followed for a moment and the scheduler has tried all that came, but not for ever. What
+a decision knows to change with time wakes the loop at that time.
 """
+
+from collections.abc import Callable
 
 from windlass import clock
 from windlass.engine.deviations import Deviations
+
+_LOOK_AGAIN_S = 0.1
+"""While pods are awaited: the scheduler may have tried the last of them."""
 
 
 class Rhythm:
     """Keeps account of pods that come, by the monotonic clock."""
 
-    def __init__(self, time: clock.Clock, deviations: Deviations) -> None:
-        self._clock = time
+    def __init__(self, time: clock.Clock, deviations: Deviations, awaited_until_s: Callable[[], float]) -> None:
+        """`awaited_until_s`: how long pods are waited for that the scheduler has not tried, long ago without any."""
+        self._clock, self._awaited_until_s = time, awaited_until_s
         self._quiet_s, self._at_most_s = deviations.quiet_window_s, deviations.quiet_window_max_s
         self._first_s: float | None = None
         self._last_s = 0.0
@@ -28,10 +34,14 @@ class Rhythm:
         """When the burst will be over, if nobody follows; long ago where there is none. Monotonic."""
         if self._first_s is None:
             return float("-inf")
-        return min(self._last_s + self._quiet_s, self._first_s + self._at_most_s)
+        quiet_s = self._last_s + self._quiet_s
+        if self._quiet_s > 0.0:
+            quiet_s = max(quiet_s, self._awaited_until_s())
+        return min(quiet_s, self._first_s + self._at_most_s)
 
     async def settle(self) -> None:
         """Wait until no pods are coming any more. The next one begins another burst."""
         while (left_s := self.quiet_at_s() - self._clock.monotonic_s()) > 0.0:
-            await self._clock.sleep(left_s)
+            awaits = self._awaited_until_s() > self._clock.monotonic_s()
+            await self._clock.sleep(min(left_s, _LOOK_AGAIN_S) if awaits else left_s)
         self._first_s = None

@@ -17,7 +17,7 @@ from windlass import errors
 from windlass.autoscaler import priorities
 from windlass.autoscaler.batch import following
 from windlass.autoscaler.observe import daemons as daemon_sets
-from windlass.autoscaler.observe import devices, gate, pods, sinks, storage, workloads
+from windlass.autoscaler.observe import devices, gate, pods, sinks, storage, untried, workloads
 from windlass.engine import facts, plan
 from windlass.engine.devices import model
 from windlass.engine.drain.context import ControllerKey
@@ -74,6 +74,7 @@ class World:
         self.snapshot = Snapshot() if snapshot is None else snapshot
         self._provider, self._on_change, self._clock = provider, on_change, api.clock
         self._gate = gate.Gate()
+        self.untried = untried.Untried(api.clock)
         self._workloads = _Workloads()
         self._controllers: tuple[tuple[object, ...], dict[ControllerKey, facts.Controller]] = ((), {})
         self._informers = [*self._follow(api), *self._follow_priorities(api, priorities_namespace)]
@@ -160,7 +161,7 @@ class World:
 
         # Nodes first: a pod that comes before its node is counted when that comes.
         yield follow(resources.NODES, sinks.node_sink(kept, behind))
-        heard = _HeardPods(sinks.pod_sink(kept, behind), self._on_change)
+        heard = _HeardPods(sinks.pod_sink(kept, behind), self._on_change, self.untried)
         yield informers.Informer(api, resources.PODS, heard)
         yield follow(resources.NAMESPACES, sinks.namespace_sink(kept, behind))
         yield follow(resources.POD_DISRUPTION_BUDGETS, sinks.plain_sink(known.budgets, workloads.read_budget, behind))
@@ -236,13 +237,15 @@ class _Heard:
 class _HeardPods(_Heard):
     """The same for pods; those that turn unschedulable are told of as such, once."""
 
-    def __init__(self, sink: reflector.Sink[Any], tell: OnChange) -> None:
+    def __init__(self, sink: reflector.Sink[Any], tell: OnChange, not_tried: untried.Untried) -> None:
         super().__init__(sink, "Pod", tell)
         self._waiting: set[str] = set()
+        self._untried = not_tried
 
     def put(self, metadata: meta.ObjectMeta, found: pod_models.Pod) -> None:
         self._sink.put(metadata, found)
         identity = sinks.identity(metadata)
+        self._untried.put(identity, found)
         if not pods.is_unschedulable(found):
             self._waiting.discard(identity)
             self._tell("Pod")
@@ -252,4 +255,5 @@ class _HeardPods(_Heard):
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
         self._waiting.discard(sinks.identity(metadata))
+        self._untried.remove(sinks.identity(metadata))
         super().remove(metadata)
