@@ -6,7 +6,7 @@ Nobody schedules pods or runs kubelets here: what they would do, a test does. `W
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from tests.providers.clusterapi.bed import Carrier
@@ -43,6 +43,8 @@ class Cluster:
         self.carrier = Carrier(inprocess.InProcess(self.server, time))
         self.provider = simulated.Provider(time)
         self.api = client.Client(inprocess.InProcess(self.server, time), time, client.Settings(qps=0), random.Random(1))
+        self.unready: set[str] = set()
+        """Groups whose nodes register and never become ready."""
         self._known: set[str] = set()
         self.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
         self._owner: str = self.server.apply(_REPLICA_SET)["metadata"]["uid"]
@@ -56,8 +58,9 @@ class Cluster:
         """Kubelets of instances that have booted, or are gone, say so."""
         found = {node.name: node for node in self.provider.nodes}
         for name in sorted(found.keys() - self._known):
-            self.server.apply(_spell_node(found[name]), "kubelet")
-            self._tell(resources.NODES, name, _STATUS)
+            is_ready = found[name].labels["group"] not in self.unready
+            self.server.apply(_spell_node(found[name], () if is_ready else (_NOT_READY,)), "kubelet")
+            self._tell(resources.NODES, name, {**_STATUS, "conditions": [_READY if is_ready else _STARTING]})
         for name in sorted(self._known - found.keys()):
             self.server.handle(prepare.delete(resources.NODES, name))
         self._known = set(found)
@@ -150,9 +153,14 @@ _REPLICA_SET = {
 
 _AMOUNTS = {"cpu": "4", "memory": str(2**34), "pods": "110"}
 _READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2023-01-01T00:00:00Z"}
-_STATUS = {"capacity": _AMOUNTS, "allocatable": _AMOUNTS, "conditions": [_READY]}
+_STARTING = {**_READY, "status": "False", "reason": "KubeletNotReady"}
+_STATUS = {"capacity": _AMOUNTS, "allocatable": _AMOUNTS}
 
 
-def _spell_node(node: facts.Node) -> Json:
+_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def _spell_node(node: facts.Node, taints: Sequence[Json]) -> Json:
     metadata = {"name": node.name, "labels": dict(node.labels)}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"providerID": node.provider_id}}
+    spec = {"providerID": node.provider_id, "taints": list(taints)}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec}

@@ -10,6 +10,10 @@ from windlass.autoscaler.dry_run import DryRun
 from windlass.engine import facts, taints
 from windlass.engine.settings import Settings
 from windlass.kube import prepare, resources
+from windlass.providers.simulated import Fate
+
+WASTEFUL = (("cpu", 16_000), ("memory", 2**36), ("pods", 110))
+"""What nobody chooses if there is something smaller."""
 
 
 def quick(**deviations: Any) -> Settings:
@@ -17,7 +21,12 @@ def quick(**deviations: Any) -> Settings:
     chosen = Settings()
     return replace(
         chosen,
-        groups=replace(chosen.groups, scale_down_unneeded_time_s=20.0, max_node_provision_time_s=60.0),
+        groups=replace(
+            chosen.groups,
+            scale_down_unneeded_time_s=20.0,
+            max_node_provision_time_s=57.0,
+            max_node_startup_time_s=57.0,
+        ),
         scale_down=replace(chosen.scale_down, scale_down_delay_after_add_s=10.0),
         deviations=replace(chosen.deviations, **deviations),
     )
@@ -77,8 +86,7 @@ def test_a_group_that_refuses_backs_off_and_another_helps_at_once() -> None:
     async def scenario(cluster: Cluster) -> None:
         best, other = cluster.add_group("a", 0), cluster.add_group("b", 0)
         best.refuses = facts.InstanceError("Other", "cloudProviderError", "no")
-        wasteful = (("cpu", 16_000), ("memory", 2**36), ("pods", 110))
-        other.template = replace(other.template, allocatable=wasteful, capacity=wasteful)
+        other.template = replace(other.template, allocatable=WASTEFUL, capacity=WASTEFUL)
         cluster.add_pod("p", "3")
         async with cluster.autoscaling() as running:
             took_s = await cluster.until(lambda: other.size == 1)
@@ -87,6 +95,28 @@ def test_a_group_that_refuses_backs_off_and_another_helps_at_once() -> None:
             assert running.memory.durable.health.backoffs["a"].until_s > NOW_S + 200
 
     play(scenario)
+
+
+@pytest.mark.parametrize("fate", [Fate.STUCK, Fate.ABSENT, Fate.BOOTS], ids=["stuck", "absent", "never ready"])
+def test_a_group_whose_nodes_do_not_come_is_left_for_another_when_its_time_is_up(fate: Fate) -> None:
+    """At that very moment, not a scan interval later; and it is not tried again soon."""
+
+    async def scenario(cluster: Cluster) -> None:
+        best, other = cluster.add_group("a", 0, fate=fate, boot_s=0.0), cluster.add_group("b", 0)
+        cluster.unready.add("a")
+        other.template = replace(other.template, allocatable=WASTEFUL, capacity=WASTEFUL)
+        cluster.add_pod("p", "3")
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: best.size == 1)
+            asked_s = running.memory.durable.health.requests.scale_ups["a"].requested_s
+            await cluster.until(lambda: other.size == 1)
+            took_s = cluster.clock.now_s() - asked_s
+            assert 56.0 < took_s < 57.2  # a node's time runs from the second in which it registered
+            assert running.memory.durable.health.backoffs["a"].until_s > cluster.clock.now_s() + 200
+            await cluster.clock.sleep(100.0)
+            assert best.size <= 1
+
+    play(scenario, quick())
 
 
 def test_a_new_process_goes_on_where_the_old_one_was_killed() -> None:

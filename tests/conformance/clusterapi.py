@@ -225,7 +225,7 @@ def _decrease_errors(case: Json, constants: Json) -> Json:
     async def ask(bed: Bed) -> Json:
         if case["delta"] >= 0:
             return {"error": True}  # cannot be ordered: an order says by how much less
-        order = plan.ReduceTarget(GROUP, -case["delta"], "")
+        order = plan.ReduceTarget(GROUP, -case["delta"], "", case["initial"])
         return {"error": await _is_refused(bed.provider.reduce_target(order))}
 
     return dict(_ask(arrange, ask))
@@ -244,7 +244,8 @@ def _decrease_target(case: Json, constants: Json) -> Json:
     async def ask(bed: Bed) -> Json:
         if "deleting" in states:
             await bed.begin_deleting("g-0")
-        refused = await _is_refused(bed.provider.reduce_target(plan.ReduceTarget(GROUP, -case["delta"], "")))
+        order = plan.ReduceTarget(GROUP, -case["delta"], "", case["machines"] + case["replicas_raised_by"])
+        refused = await _is_refused(bed.provider.reduce_target(order))
         return {"error": refused, "replicas": await bed.replicas(GROUP)}
 
     return dict(_ask(arrange, ask))

@@ -92,7 +92,7 @@ def test_bounds_hold_unless_it_is_forced() -> None:
         with pytest.raises(base.Refused, match="must keep 1 of 2"):
             await provider.delete_nodes("g", provider.nodes)
         with pytest.raises(base.Refused, match="2 instances exist"):
-            await provider.reduce_target(plan.ReduceTarget("g", 1, ""))
+            await provider.reduce_target(plan.ReduceTarget("g", 1, "", 2))
         ids = tuple(node.provider_id for node in provider.nodes)
         await provider.delete_instances(plan.DeleteInstances("g", ids, "", force=True))
         assert see(provider).target_size == 0
@@ -104,8 +104,13 @@ def test_a_target_that_nothing_came_up_to_is_lowered() -> None:
     async def scenario(provider: Provider, time: clock.Virtual) -> None:
         provider.groups["g"].fate = Fate.ABSENT
         await provider.resize(grow(4))
-        await provider.reduce_target(plan.ReduceTarget("g", 2, ""))
-        assert see(provider).target_size == 2
+        lower = plan.ReduceTarget("g", 2, "", 4)
+        for _ in range(2):  # told twice, it lowers once
+            await provider.reduce_target(lower)
+            assert see(provider).target_size == 2
+        await provider.resize(grow(5))
+        with pytest.raises(base.Refused, match="was raised from 4 to 5 meanwhile"):
+            await provider.reduce_target(lower)
 
     play(scenario)
 

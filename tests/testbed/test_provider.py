@@ -166,7 +166,7 @@ async def test_d8_a_rollout_that_is_stuck_loses_no_machine_that_runs(stage: Stag
     for ask in (
         stage.provider.delete_instances(plan.DeleteInstances(group, (surge,), "")),
         stage.provider.delete_nodes(group, there[:1]),
-        stage.provider.reduce_target(plan.ReduceTarget(group, 1, "")),
+        stage.provider.reduce_target(plan.ReduceTarget(group, 1, "", 2)),
     ):
         with pytest.raises(base.Refused, match="rolling out"):
             await ask

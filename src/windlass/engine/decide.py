@@ -197,7 +197,9 @@ class _Loop:
 
     def _repair(self, repaired: repairs.Repairs) -> None:
         for revert in repaired.reverts:
-            self._plan.append(plan.ReduceTarget(revert.group, revert.by, "nodes did not come in time"))
+            self._plan.append(
+                plan.ReduceTarget(revert.group, revert.by, "nodes did not come in time", revert.before.target)
+            )
         for removal in repaired.unregistered:
             self._plan.append(
                 plan.DeleteInstances(removal.group, removal.instances, "never registered", removal.is_forced)
@@ -207,7 +209,7 @@ class _Loop:
                 plan.DeleteInstances(removal.group, removal.instances, "could not be created", removal.is_forced)
             )
         for fix in repaired.fixes:
-            self._plan.append(plan.ReduceTarget(fix.group, fix.by, "size was wrong for too long"))
+            self._plan.append(plan.ReduceTarget(fix.group, fix.by, "size was wrong for too long", fix.before.target))
 
     def _end_early(
         self, found: health.Health, repaired: repairs.Repairs, durable: Durable, volatile: Volatile

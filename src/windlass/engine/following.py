@@ -18,6 +18,9 @@ NOT_READY = "notReady"
 UNREGISTERED = facts.InstanceError(OTHER, TIMEOUT, "Instances did not register as nodes in time")
 UNREADY = facts.InstanceError(OTHER, NOT_READY, "Nodes did not become ready in time")
 
+_RESOLUTION_S = 1.0
+"""The API server cuts the moment at which a node was created down to the second: it may seem older than its request."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -114,7 +117,7 @@ def find_stuck(course: Course, request: ScaleUp) -> Iterator[tuple[str, str]]:
         if course.unregistered_since[provider_id] >= request.began_s:
             yield provider_id, TIMEOUT
     for name in course.readiness.unready:
-        if course.created_s[name] >= request.began_s:
+        if course.created_s[name] + _RESOLUTION_S > request.began_s:
             yield name, NOT_READY
 
 
@@ -131,7 +134,8 @@ def _time_out(course: Course, request: ScaleUp) -> Failure:
     took_s = course.now_s - request.requested_s
     message = f"Scale-up timed out for node group {course.group.id} after {took_s:g}s"
     error = facts.InstanceError(OTHER, TIMEOUT, message)
-    return Failure(course.group.id, request.increase + request.external, error, request.requested_s)
+    nodes = max(request.increase + request.external, 0)  # others may have taken back more than was asked for here
+    return Failure(course.group.id, nodes, error, request.requested_s)
 
 
 def _give_up_stuck(course: Course, request: ScaleUp, known: Known) -> tuple[ScaleUp | None, list[Failure]]:

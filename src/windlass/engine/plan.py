@@ -27,6 +27,13 @@ class ReduceTarget:
     group: str
     by: int
     why: str
+    from_size: int
+    """What it was when this was decided. A group that is no larger than intended is left as it is, and one that was
+    raised meanwhile too: why is not known here."""
+
+    @property
+    def to_size(self) -> int:
+        return self.from_size - self.by
 
 
 @dataclass(frozen=True, slots=True)

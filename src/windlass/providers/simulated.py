@@ -117,9 +117,11 @@ class Provider:
     async def reduce_target(self, order: plan.ReduceTarget) -> None:
         group = self._find(order.group)
         there = sum(machine.gone_at_s is None for machine in _find_present(group, self._clock.now_s()))
-        if group.size - order.by < max(there, group.min_size):
+        if group.size > order.from_size:
+            raise _refuse(f"{group.id} was raised from {order.from_size} to {group.size} meanwhile")
+        if min(group.size, order.to_size) < max(there, group.min_size):
             raise _refuse(f"{group.id} cannot be lowered from {group.size} by {order.by}: {there} instances exist")
-        group.size -= order.by
+        group.size = min(group.size, order.to_size)
 
     async def delete_instances(self, order: plan.DeleteInstances) -> None:
         self._delete(self._find(order.group), order.provider_ids, order.force)

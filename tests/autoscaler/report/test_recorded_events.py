@@ -84,7 +84,7 @@ def nodes_that_do_not_come() -> list[Told]:
     late = builders.group(A, members, target=4, instances=[facts.Instance("pending-machine-x", "Creating")])
     seen = builders.observe([late], members, [busy, *waiting])
     play.decide(seen, NOW_S + 30)
-    revert = plan.ReduceTarget(A, 3, "nodes did not come in time")
+    revert = plan.ReduceTarget(A, 3, "nodes did not come in time", 4)
     play.decide(seen, NOW_S + 60.480033879, {revert: STILL_THERE})
     return flat(play.said)
 

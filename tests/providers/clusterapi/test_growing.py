@@ -118,17 +118,35 @@ def test_a_target_is_lowered_down_to_the_nodes_that_exist() -> None:
 
     async def scenario(bed: Bed) -> None:
         with pytest.raises(base.Refused, match="currentReplicas:5 delta:-4 existingNodes: 2"):
-            await bed.provider.reduce_target(plan.ReduceTarget(G, 4, ""))
-        await bed.provider.reduce_target(plan.ReduceTarget(G, 3, ""))
+            await bed.provider.reduce_target(plan.ReduceTarget(G, 4, "", 5))
+        await bed.provider.reduce_target(plan.ReduceTarget(G, 3, "", 5))
         assert await bed.replicas(G) == 2
         assert (await bed.observe([node("g-0"), node("g-1")]))[G].target_size == 2
 
     play(scenario, arrange)
 
 
+def test_a_target_is_lowered_once_however_often_it_is_told() -> None:
+    async def scenario(bed: Bed) -> None:
+        for _ in range(2):
+            await bed.provider.reduce_target(plan.ReduceTarget(G, 2, "", 5))
+            assert await bed.replicas(G) == 3
+
+    play(scenario, lambda bed: bed.group("g", 5))
+
+
+def test_a_target_that_was_raised_meanwhile_is_not_lowered() -> None:
+    async def scenario(bed: Bed) -> None:
+        with pytest.raises(base.Refused, match="expected:4 found:5"):
+            await bed.provider.reduce_target(plan.ReduceTarget(G, 2, "", 4))
+        assert await bed.replicas(G) == 5
+
+    play(scenario, lambda bed: bed.group("g", 5))
+
+
 def test_a_target_is_not_lowered_below_the_minimum() -> None:
     async def scenario(bed: Bed) -> None:
         with pytest.raises(base.Refused, match="desired:1 min:2"):
-            await bed.provider.reduce_target(plan.ReduceTarget(G, 2, ""))
+            await bed.provider.reduce_target(plan.ReduceTarget(G, 2, "", 3))
 
     play(scenario, lambda bed: bed.group("g", 3, (2, 10)))

@@ -148,7 +148,7 @@ def test_no_more_rights_are_needed_than_cluster_autoscaler_has() -> None:
 
     async def scenario(bed: Bed) -> None:
         group = "MachineDeployment/default/g"
-        await bed.provider.reduce_target(plan.ReduceTarget(group, 1, ""))
+        await bed.provider.reduce_target(plan.ReduceTarget(group, 1, "", 4))
         await bed.provider.delete_nodes(group, [node("g-0")])
         await bed.provider.delete_instances(plan.DeleteInstances(group, ("fake:///g-1",), ""))
         await bed.provider.resize(plan.Resize(group, 1, 3, 10))

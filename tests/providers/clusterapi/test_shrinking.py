@@ -253,7 +253,7 @@ def test_d6_so_it_is_before_a_target_is_lowered() -> None:
         bed.machine("g-1", "g-1", marked=True)
 
     async def scenario(bed: Bed) -> None:
-        await bed.provider.reduce_target(plan.ReduceTarget(G, 1, ""))
+        await bed.provider.reduce_target(plan.ReduceTarget(G, 1, "", 3))
         assert (await bed.marked(), await bed.replicas(G)) == (set(), 2)
 
     play(scenario, arrange)
@@ -381,7 +381,7 @@ def test_d8_nothing_of_a_group_that_is_rolled_out_is_deleted_whoever_asks() -> N
         for ask in (
             bed.provider.delete_instances(surge),
             bed.provider.delete_nodes(G, nodes(0)),
-            bed.provider.reduce_target(plan.ReduceTarget(G, 1, "")),
+            bed.provider.reduce_target(plan.ReduceTarget(G, 1, "", 3)),
         ):
             with pytest.raises(base.Refused, match="rolling out"):
                 await ask

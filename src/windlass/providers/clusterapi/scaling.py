@@ -55,7 +55,11 @@ class Scaling:
             there, smallest = _count_there(group, members), self._bound(group).min
 
             def choose(replicas: int) -> int:
-                wanted = replicas - order.by
+                if replicas > order.from_size:
+                    raise refusals.refuse(f"size decrease out of date - expected:{order.from_size} found:{replicas}")
+                wanted = min(replicas, order.to_size)
+                if wanted == replicas:
+                    return replicas
                 if wanted < there:
                     raise refusals.refuse(
                         f"node group {group.name}: attempt to delete existing nodes "
