@@ -21,6 +21,14 @@ _WEBHOOKS = "webhooks.json"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_AT_ONCE: Object = {
+    "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+    "kind": "KwokConfiguration",
+    "options": {"podPlayStageParallelism": 16, "nodePlayStageParallelism": 16, "nodeLeaseParallelism": 4},
+}
+"""Kubelets do not wait for each other; KWOK's four workers would."""
+
+
 def save_stages(source: Path, place: Path) -> None:
     """What a KWOK node and its pods go through: everything becomes ready, and completes, at once."""
     kept = ("node/fast/node-*.yaml", "node/heartbeat-with-lease/node-*.yaml", "pod/fast/pod-*.yaml")
@@ -47,7 +55,7 @@ def write_stages(path: Path) -> None:
         if stage["spec"]["resourceRef"]["kind"] == "Node":
             heard = {"key": f'.metadata.annotations["{SILENT}"]', "operator": "DoesNotExist"}
             stage["spec"]["selector"]["matchExpressions"].append(heard)
-    path.write_text(yaml.safe_dump_all(stages))
+    path.write_text(yaml.safe_dump_all([*stages, _AT_ONCE]))
 
 
 _REFUSING = "validation.machinepool.cluster.x-k8s.io"

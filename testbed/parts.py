@@ -19,6 +19,9 @@ IMPORTABLE = {"PYTHONPATH": os.pathsep.join(filter(None, [_ROOT, os.environ.get(
 _CLIENT_RATE = ("--kube-api-qps=500", "--kube-api-burst=1000")
 """So that the components' own manners are not what a test measures."""
 
+_LAVISH = {"GOGC": "400", "GOMEMLIMIT": "1500MiB"}
+"""Memory for time: two cores have better things to do than to look for garbage."""
+
 _QUIET = (
     "disruption-controller",
     "garbage-collector-controller",
@@ -70,7 +73,7 @@ def etcd(site: Site) -> Part:
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
     )
-    return Part("etcd", command, f"{site.etcd}/health")
+    return Part("etcd", command, f"{site.etcd}/health", _LAVISH)
 
 
 def apiserver(site: Site) -> Part:
@@ -91,7 +94,7 @@ def apiserver(site: Site) -> Part:
         "--max-mutating-requests-inflight=1000",
         "--profiling=false",
     )
-    return Part("kube-apiserver", command, f"{site.server}/readyz")
+    return Part("kube-apiserver", command, f"{site.server}/readyz", _LAVISH)
 
 
 def controller_manager(site: Site) -> Part:
@@ -107,7 +110,8 @@ def controller_manager(site: Site) -> Part:
         f"--cluster-signing-key-file={site.files.ca_key}",
         *_CLIENT_RATE,
     )
-    return Part("kube-controller-manager", command, f"https://127.0.0.1:{site.ports.controllers}/healthz")
+    health = f"https://127.0.0.1:{site.ports.controllers}/healthz"
+    return Part("kube-controller-manager", command, health, _LAVISH)
 
 
 def scheduler(site: Site) -> Part:
@@ -117,7 +121,7 @@ def scheduler(site: Site) -> Part:
         *_as_user(site, "scheduler"),
         *_CLIENT_RATE,
     )
-    return Part("kube-scheduler", command, f"https://127.0.0.1:{site.ports.scheduler}/readyz")
+    return Part("kube-scheduler", command, f"https://127.0.0.1:{site.ports.scheduler}/readyz", _LAVISH)
 
 
 def kwok(site: Site) -> Part:
@@ -134,7 +138,7 @@ def kwok(site: Site) -> Part:
         f"--server-address={address}",
     )
     home = site.directory / "kwok"  # it merges a configuration that it finds at home
-    return Part("kwok", command, f"http://{address}/healthz", {"HOME": str(home)})
+    return Part("kwok", command, f"http://{address}/healthz", {"HOME": str(home), **_LAVISH})
 
 
 def cluster_api(site: Site) -> Part:
@@ -153,7 +157,7 @@ def cluster_api(site: Site) -> Part:
         f"--feature-gates=ReconcilerRateLimiting={str(site.choice.capi_rate_limiting).lower()}"
         f",MachinePool={str(site.choice.capi_machine_pools).lower()}",
     )
-    environment = {"KUBECONFIG": str(site.kubeconfig("capi"))}
+    environment = {"KUBECONFIG": str(site.kubeconfig("capi")), **_LAVISH}
     return Part("capi-manager", command, f"http://{health}/readyz", environment)
 
 

@@ -18,6 +18,8 @@ POOL = "fake.infrastructure/pool"
 """Label of an instance that belongs to a MachinePool: the name of that."""
 _DEPLOYMENT = "cluster.x-k8s.io/deployment-name"
 _SETTLING_S = 0.3
+_HEARD, _SILENT = "heard", "silent"
+"""What can be wanted of a Node."""
 
 
 async def look_after(world: World, machine: Object) -> float:
@@ -26,8 +28,6 @@ async def look_after(world: World, machine: Object) -> float:
         return await _take_back(world, machine, told)
     if not any(owners(machine, "Machine", "FakeMachinePool")):
         return 0.0  # Cluster API adopts it first
-    if FINALIZER not in machine["metadata"].get("finalizers", ()):
-        machine = await world.patch("fakemachines", machine, _with_finalizer(machine))
     stage = machine.get("status", {}).get("instance", "")
     if stage == "Terminated":
         return 0.0
@@ -38,14 +38,17 @@ async def look_after(world: World, machine: Object) -> float:
 
 
 async def _provision(world: World, machine: Object, told: knobs.Knobs) -> float:
+    left_s = 0.0 if told.fail else world.left_s(machine, "provision", told.provision_s)
+    given = {} if told.fail or left_s else {"spec": {"providerID": provider_id(machine)}}
+    if change := {**_missing_finalizer(machine), **given}:  # at once: Cluster API looks at a Machine after every write
+        machine = await world.patch("fakemachines", machine, change)
     if told.fail:
         failure = {"failureReason": "CreateError", "failureMessage": told.fail}
         await _report(world, machine, failure, _ready("False", "ProvisioningFailed", told.fail))
         return 0.0
-    if left_s := world.left_s(machine, "provision", told.provision_s):
+    if left_s:
         await _report(world, machine, {}, _ready("False", "Provisioning", ""))
         return left_s
-    await world.patch("fakemachines", machine, {"spec": {"providerID": provider_id(machine)}})
     name = machine["metadata"]["name"]
     status = {
         "instance": "Booting",
@@ -66,6 +69,8 @@ async def _boot(world: World, machine: Object, told: knobs.Knobs) -> float:
         taken = _ready("False", "NodeNameTaken", "there is a Node of this name that belongs to another machine")
         await _report(world, machine, {}, taken)
         return _SETTLING_S
+    if heard:
+        world.note_done(machine, _HEARD)
     machine = await _report(world, machine, {"instance": "Registered"}, _ready("True", "Provisioned", ""))
     return await _keep(world, machine, told)
 
@@ -73,16 +78,16 @@ async def _boot(world: World, machine: Object, told: knobs.Knobs) -> float:
 async def _keep(world: World, machine: Object, told: knobs.Knobs) -> float:
     """Let the Node be heard of, or not. One that someone deleted does not come back: its kubelet knows no better."""
     left_s = world.left_s(machine, "ready", told.ready_s)
+    wanted = _SILENT if told.lose == knobs.UNREACHABLE else _HEARD
+    if world.is_done(machine, wanted) or (wanted == _HEARD and left_s):
+        return left_s
     node = await nodes.find(world, machine["metadata"]["name"])
-    if node is None:
-        return 0.0
-    if told.lose == knobs.UNREACHABLE:
-        if not nodes.is_heard(node) and not nodes.is_ready(node):
-            return 0.0
+    if node is not None and wanted == _SILENT and (nodes.is_heard(node) or nodes.is_ready(node)):
         await nodes.fall_silent(node, world)
         return _SETTLING_S
-    if not left_s and not nodes.is_heard(node):
+    if node is not None and wanted == _HEARD and not nodes.is_heard(node):
         await nodes.be_heard(node, world)
+    world.note_done(machine, wanted)
     return left_s
 
 
@@ -131,10 +136,13 @@ def _knobs(world: World, machine: Object) -> knobs.Knobs:
     return knobs.read(*(body["metadata"].get("annotations") or {} for body in speaking if body is not None))
 
 
-def _with_finalizer(machine: Object) -> Object:
+def _missing_finalizer(machine: Object) -> Object:
+    """The change that adds ours, unless it is there."""
     metadata = machine["metadata"]
-    finalizers = [*metadata.get("finalizers", ()), FINALIZER]
-    return {"metadata": {"finalizers": finalizers, "resourceVersion": metadata["resourceVersion"]}}
+    finalizers = metadata.get("finalizers", ())
+    if FINALIZER in finalizers:
+        return {}
+    return {"metadata": {"finalizers": [*finalizers, FINALIZER], "resourceVersion": metadata["resourceVersion"]}}
 
 
 def _ready(status: str, reason: str, message: str) -> Object:

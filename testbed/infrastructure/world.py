@@ -32,6 +32,7 @@ class World:
         self.api = server
         self._known: dict[str, dict[tuple[str, str], Object]] = {resource: {} for resource in RESOURCES}
         self._since_s: dict[tuple[str, str], float] = {}
+        self._done: dict[str, str] = {}
 
     def find(self, resource: str, namespace: str, name: str) -> Object | None:
         return self._known[resource].get((namespace, name))
@@ -65,6 +66,13 @@ class World:
         """How much longer an object stays in a stage that lasts so long; it entered it when this was first asked."""
         since_s = self._since_s.setdefault((body["metadata"]["uid"], stage), time.monotonic())
         return max(0.0, since_s + lasts_s - time.monotonic())
+
+    def note_done(self, body: Object, what: str) -> None:
+        """What was wanted last of an object has been done: it need not be looked into again."""
+        self._done[body["metadata"]["uid"]] = what
+
+    def is_done(self, body: Object, what: str) -> bool:
+        return self._done.get(body["metadata"]["uid"]) == what
 
     async def patch(self, resource: str, body: Object, change: Object, subresource: str = "") -> Object:
         """Merge a change into an object. Returns its new state."""
