@@ -14,6 +14,7 @@ from tests.conformance import (
     backoff,
     balancing,
     budgets,
+    cluster_autoscaler,
     cluster_state,
     clusterapi,
     deletion_budgets,
@@ -30,6 +31,7 @@ from tests.conformance import (
     machinepool_stories,
     machineset_sync,
     planner,
+    proactive_injection,
     provisioning_request,
     quotas,
     removal,
@@ -77,6 +79,7 @@ RUNNERS: dict[str, Runner] = {
     "deletion_budgets": deletion_budgets.run,
     "eligibility": eligibility.run,
     "planner": planner.run,
+    "proactive_injection": proactive_injection.run,
     "provisioning_request": provisioning_request.run,
     "unneeded": unneeded.run,
     "machinepool": machinepool.run,
@@ -85,6 +88,7 @@ RUNNERS: dict[str, Runner] = {
     "eks_anywhere": eks_anywhere.run,
     "lattice": lattice.run,
     "machine_autoscaler": machine_autoscaler.run,
+    "cluster_autoscaler": cluster_autoscaler.run,
     "replicas_defaulting": replicas_defaulting.run,
     "taints.json": taints.run,  # by its whole name: the scheduler's vectors have a topic of that name, too
 }

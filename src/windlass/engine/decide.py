@@ -26,6 +26,7 @@ from windlass.engine import (
     taints,
     time_limits,
 )
+from windlass.engine.buffers import proactive
 from windlass.engine.drain import by_kind, context
 from windlass.engine.draining import marking
 from windlass.engine.memory import DrainBegun, Durable, Memory, Standing, Volatile
@@ -245,7 +246,9 @@ class _Loop:
             snapshot, settings.pods.bypassed_scheduler_names, settings.pods.allowed_scheduler_names
         )
         helping.settle_nominated(snapshot, waiting.nominated, settings.pods.expendable_pods_priority_cutoff)
+        waiting = self._make_up_pods(waiting)
         helpless = helping.find_helpless(snapshot, waiting, self._pending, settings, self._now_s)
+        helpless = proactive.keep_within(helpless, self._real, settings.injection.pod_injection_limit)
         helpless, asked = self._take_in_requests(helpless)
         ready = sum(1 for node in self._nodes if readiness.judge(node).is_ready)
         scene = atomic.Scene(self._seen, snapshot, groups, settings, self._rng, self._ledger)
@@ -255,6 +258,14 @@ class _Loop:
             durable = replace(durable, activity=replace(durable.activity, added_s=self._now_s))
         self._booking.hints.old.update(self._docket.places)
         return turns.close(self._docket, scene, self._real, replace(helped, proposals=proposals)), durable
+
+    def _make_up_pods(self, waiting: pending.Waiting) -> pending.Waiting:
+        """With the pods that controllers want and have not created, where the user wants room for them."""
+        if not self._settings.injection.enable_proactive_scaleup:
+            return waiting
+        rows = [*waiting.unschedulable, *waiting.unprocessed]
+        made_up = proactive.imagine(self._seen.snapshot, (self._seen.controllers or {}).values(), rows)
+        return replace(waiting, unschedulable=(*waiting.unschedulable, *made_up))
 
     def _take_in_requests(self, helpless: list[int]) -> tuple[list[int], list[int]]:
         """The pods that ask for themselves, and those of the next request that is due. What is booked is taken."""

@@ -419,6 +419,8 @@ class Controller:
     name: str
     uid: str = ""
     replicas: int = 1
+    creates_at_once: bool = True
+    """Does it create all its pods at once? A StatefulSet that keeps an order waits for each before the next."""
 
 
 # ── Node groups ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -53,6 +53,7 @@ class World:
     memory: Memory = field(default_factory=Memory)
     now_s: float = NOW_S
     refusing: frozenset[str] = frozenset()
+    controllers: dict[tuple[str, str, str], facts.Controller] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.nodes = dict(self.sizes)
@@ -70,7 +71,12 @@ class World:
             )
             for group, size in self.sizes.items()
         )
-        return Observation(snapshot.build(found, self.pods), groups, requests=tuple(self.requests.values()))
+        return Observation(
+            snapshot.build(found, self.pods),
+            groups,
+            controllers=self.controllers,
+            requests=tuple(self.requests.values()),
+        )
 
     def _node(self, group: str, number: int) -> facts.Node:
         ready = facts.Condition("Ready", "True", 0.0)

@@ -1,6 +1,9 @@
 """Workloads: budgets and the controllers of pods."""
 
+from dataclasses import replace
+
 from windlass.engine import facts
+from windlass.engine.buffers import proactive
 from windlass.kube import fields, selectors
 from windlass.kube.models import apps, batch, core, policy
 
@@ -22,12 +25,17 @@ def read_budget(budget: policy.PodDisruptionBudget) -> facts.PodDisruptionBudget
 def read_scaled(controller: Scaled) -> facts.Controller:
     """A controller that keeps a number of pods; where it tells none, the API means one."""
     replicas = controller.spec.replicas if controller.spec else None
-    return _read(controller, 1 if replicas is None else replicas)
+    found = _read(controller, 1 if replicas is None else replicas)
+    if isinstance(controller, apps.StatefulSet):
+        policy_of_pods = controller.spec.pod_management_policy if controller.spec else None
+        return replace(found, creates_at_once=policy_of_pods != "OrderedReady")
+    return found
 
 
 def read_job(job: batch.Job) -> facts.Controller:
-    parallelism = job.spec.parallelism if job.spec else None
-    return _read(job, 1 if parallelism is None else parallelism)
+    """A job with the pods that it wants to have now."""
+    spec, status = job.spec or batch.JobSpec(), job.status or batch.JobStatus()
+    return _read(job, proactive.desired_of_job(spec.parallelism, spec.completions, status.succeeded or 0))
 
 
 def read_job_under_way(job: batch.Job) -> facts.Controller | None:

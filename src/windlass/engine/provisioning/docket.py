@@ -160,4 +160,5 @@ def count_by_request(snapshot: Snapshot, rows: Sequence[int]) -> Counter[str]:
     """How many of these imagined pods are whose."""
     table = snapshot.pods
     kinds = (table.kind(row) for row in rows)
-    return Counter(f"{kind.namespace}/{kind.owner.name}" for kind in kinds if kind.owner is not None)
+    mine = ((kind.namespace, kind.owner) for kind in kinds if kind.owner is not None)
+    return Counter(f"{namespace}/{owner.name}" for namespace, owner in mine if owner.kind == "ProvisioningRequest")

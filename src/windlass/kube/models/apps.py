@@ -11,8 +11,12 @@ class ReplicaSet(Object, frozen=True):
     status: core.Scale | None = None
 
 
+class StatefulSetSpec(core.Scale, frozen=True):
+    pod_management_policy: str | None = None
+
+
 class StatefulSet(Object, frozen=True):
-    spec: core.Scale | None = None
+    spec: StatefulSetSpec | None = None
     status: core.Scale | None = None
 
 

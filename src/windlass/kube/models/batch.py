@@ -7,11 +7,13 @@ from windlass.kube.models.meta import Condition, Model, Object
 
 class JobSpec(Model, frozen=True):
     parallelism: int | None = None
+    completions: int | None = None
 
 
 class JobStatus(Model, frozen=True):
     active: int | None = None
     terminating: int | None = None
+    succeeded: int | None = None
     conditions: list[Condition] | None = None
 
 

@@ -1,0 +1,41 @@
+"""Proactive scale-up: copies made up for controllers that want more pods than they have, and the limit to them."""
+
+from collections import Counter
+
+from tests.conformance import objects
+from tests.conformance.outcome import Json, by_section
+from windlass.engine import facts
+from windlass.engine.buffers import proactive
+
+
+def _inject(case: Json, constants: Json) -> Json:
+    parallel = [one for one in case["stateful_sets"] if one["spec"].get("podManagementPolicy") == "Parallel"]
+    wanted = {one["metadata"]["uid"]: _desired(one) for one in (*case["replica_sets"], *parallel)}
+    wanted |= {one["metadata"]["uid"]: _desired_of_job(one) for one in case["jobs"]}
+    pending = [_read(one) for one in case["pending"]]
+    missing = proactive.find_missing(wanted, [*(_read(one) for one in case["pods"]), *pending])
+    made_up = sum(len(one.names) for one in missing)
+    rows = range(len(pending) + made_up)
+    injected = Counter({one.like.owner.name: len(one.names) for one in missing if one.like.owner})
+    return {
+        "injected": dict(injected),
+        "pods_before_limit": len(rows),
+        "pods_after_limit": len(proactive.keep_within(rows, len(pending), case["limit"])),
+    }
+
+
+def _read(one: Json) -> facts.Pod:
+    return objects.pod(one)
+
+
+def _desired(one: Json) -> int:
+    return int(one.get("spec", {}).get("replicas") or 0)
+
+
+def _desired_of_job(one: Json) -> int:
+    spec = one.get("spec", {})
+    succeeded = one.get("status", {}).get("succeeded") or 0
+    return proactive.desired_of_job(spec.get("parallelism"), spec.get("completions"), succeeded)
+
+
+run = by_section({"generated": _inject})
