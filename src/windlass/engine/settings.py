@@ -81,10 +81,6 @@ class Pods:
     """Only pods of these schedulers count; empty: of all."""
     bypassed_scheduler_names: tuple[str, ...] = ()
     """Pods of these schedulers are helped before the scheduler has marked them unschedulable, and without waiting."""
-    pending_pods_batching_timeout_s: float = 4 * MINUTE_S
-    """Time for finding pending pods that already have a place."""
-    enable_graceful_degradation: bool = False
-    """Go on with the pods judged so far when that time is up; every fourth such loop then only scales down."""
 
 
 @dataclass(frozen=True, slots=True)
