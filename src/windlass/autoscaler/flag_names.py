@@ -35,6 +35,11 @@ WITHOUT_EFFECT: Mapping[str, Ignored] = {
         values.read_text, "", "with Cluster API, clusterName in --node-group-auto-discovery selects the cluster"
     ),
     "cluster-snapshot-parallelism": Ignored(values.read_int, "16", _THREADS),
+    "enable-csi-node-aware-scheduling": Ignored(
+        values.read_bool,
+        "false",
+        "volumes on nodes that exist are counted by CSINode anyway, and what nodes to come can hold is not known",
+    ),
     "enable-dynamic-resource-allocation": Ignored(values.read_locked, "true", "it cannot be switched off"),
     "enable-graceful-degradation": Ignored(values.read_bool, "false", _IN_TIME),
     "enable-inter-pod-affinity-hostname-fast-path": Ignored(

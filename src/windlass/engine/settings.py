@@ -100,8 +100,6 @@ class Templates:
     """Count pods of DaemonSets that do not run on the node a template was made from."""
     node_info_cache_expire_time_s: float = 87600 * HOUR_S
     """How long a template made from a real node outlives the group's nodes: ten years."""
-    enable_csi_node_aware_scheduling: bool = False
-    """Count attached volumes by CSINode, and take a node for unready until its drivers are there."""
 
 
 @dataclass(frozen=True, slots=True)
