@@ -18,7 +18,9 @@ def _generated(case: Json, constants: Json) -> object:
     node = objects.node(case["node"])
     slices = [devices.read_slice(models.decode_as(resource.ResourceSlice, one)) for one in case["slices"]]
     claims = [
-        devices.read_claim(models.decode_as(resource.ResourceClaim, one)) for pod in case["pods"] for one in pod["claims"]
+        devices.read_claim(models.decode_as(resource.ResourceClaim, one))
+        for pod in case["pods"]
+        for one in pod["claims"]
     ]
     offered: list[model.Fact] = [*slices, *claims]
     snapshot = build([node], [objects.pod(one["pod"]) for one in case["pods"]], offered=offered)

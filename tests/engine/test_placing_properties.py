@@ -21,7 +21,7 @@ def as_counter(placed: filling.Placed) -> Counter[int]:
     found = Counter(dict(zip(placed.rows.tolist(), placed.counts.tolist(), strict=True)))
     assert found.total() == placed.total
     assert len(found) == len(placed.rows)
-    assert Counter(placed.homes()) == found
+    assert Counter(placed.homes().tolist()) == found
     return found
 
 
@@ -46,6 +46,18 @@ def test_placing_at_once_equals_placing_one_by_one(found: Objects, data: st.Data
         assert as_counter(placed) == Counter(expected)
         assert placed.last == (expected[-1] if expected else -1)
     assert (columns.freeze(snapshot), columns.describe(snapshot, questions)) == before
+
+
+@given(strategies.clusters(nodes=4, bound=5, pending=3, roomy=True), st.integers(1, 9))
+@strategies.examples(100)
+def test_placing_on_one_node_equals_placing_where_only_that_node_is_usable(found: Objects, count: int) -> None:
+    snapshot, asked = build(found)
+    placer = placing.Placer(snapshot, config.DEFAULT)
+    for shape in asked:
+        for row in range(snapshot.nodes.count):
+            placed = placer.place_on(row, shape, count)
+            usable = np.arange(snapshot.nodes.count) == row
+            assert as_counter(placed) == as_counter(placer.place(shape, count, row - 1, usable))
 
 
 @given(strategies.clusters(nodes=6, bound=4, pending=3, roomy=True), st.data())
@@ -128,7 +140,7 @@ def test_first_fit_fills_a_node_before_it_touches_the_next(room: dtypes.Amounts,
     rows = np.arange(len(room)) * 3
     homes = [int(row) for row, space in zip(rows, room, strict=True) for _ in range(space)][:count]
     placed = filling.fill_first(rows, room, count)
-    assert placed.homes() == homes
+    assert placed.homes().tolist() == homes
     assert placed.last == (homes[-1] if homes else -1)
 
 

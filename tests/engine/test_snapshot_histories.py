@@ -1,5 +1,6 @@
 """However a snapshot came about, it holds what one built at once would; and a revert brings back what was there."""
 
+import contextlib
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -89,6 +90,7 @@ class History:
         self.pool, self.questions = pool, pool.questions
         self.snapshot, self.world = snapshots.Snapshot(), World()
         self.saved: list[tuple[World, dict[str, Any]]] = []
+        self.scratches: list[tuple[int, contextlib.ExitStack]] = []
         for pod in self.questions.pods:
             self.snapshot.shape_of(pod)  # as above: and before any fork
 
@@ -212,18 +214,30 @@ class History:
         self.saved.append((copy.deepcopy(self.world), columns.freeze(self.snapshot)))
         self.snapshot.fork()
 
+    def scratch(self, one: int, other: int) -> None:
+        self.saved.append((copy.deepcopy(self.world), columns.freeze(self.snapshot)))
+        self.scratches.append((len(self.saved), contextlib.ExitStack()))
+        self.scratches[-1][1].enter_context(self.snapshot.scratch())
+
     def revert(self, one: int, other: int) -> None:
         if self.saved:
-            self.snapshot.revert()
+            if self._is_scratch():
+                self.scratches.pop()[1].close()
+            else:
+                self.snapshot.revert()
             self.world, before = self.saved.pop()
             assert columns.freeze(self.snapshot) == before
 
     def commit(self, one: int, other: int) -> None:
-        if self.saved:
+        if self.saved and not self._is_scratch():
             self.snapshot.commit()
             self.saved.pop()
 
     # Helpers
+
+    def _is_scratch(self) -> bool:
+        """Is the innermost what-if a scratch? It can only end as it began."""
+        return bool(self.scratches) and self.scratches[-1][0] == len(self.saved)
 
     def _counted(self) -> list[facts.Pod]:
         return [pod for pod in self.world.pods.values() if pod.phase not in ("Succeeded", "Failed")]
@@ -249,7 +263,7 @@ WHAT_IFS: tuple[Step, ...] = (
     History.bind, History.bind_many, History.lift, History.clear_node, History.place, History.place_many,
     History.append, History.empty_out, History.retire,
 )  # fmt: skip
-FORKS: tuple[Step, ...] = (History.fork, History.fork, History.revert, History.commit)
+FORKS: tuple[Step, ...] = (History.fork, History.fork, History.scratch, History.revert, History.commit)
 
 
 def steps(*kinds: Step, most: int) -> st.SearchStrategy[list[tuple[Step, int, int, bool]]]:

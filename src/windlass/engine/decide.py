@@ -37,6 +37,7 @@ from windlass.engine.scale_down import cooldown, deletion_budgets, planning, sof
 from windlass.engine.scale_down import scene as scenes
 from windlass.engine.scale_up import balancing, helping, pending, proposing, quotas
 from windlass.engine.settings import Settings, for_group
+from windlass.engine.snapshot import Snapshot
 from windlass.engine.story import ScaleDownResult, ScaleDownStory, Story
 
 UNTIMED = time_limits.Untimed()
@@ -250,7 +251,8 @@ class _Loop:
         helpless = helping.find_helpless(snapshot, waiting, self._pending, settings, self._now_s)
         helpless = proactive.keep_within(helpless, self._real, settings.injection.pod_injection_limit)
         helpless, asked = self._take_in_requests(helpless)
-        ready = sum(1 for node in self._nodes if readiness.judge(node).is_ready)
+        is_limited = settings.limits.max_nodes_total > 0  # else nobody asks how many there are
+        ready = sum(1 for node in self._nodes if readiness.judge(node).is_ready) if is_limited else 0
         scene = atomic.Scene(self._seen, snapshot, groups, settings, self._rng, self._ledger)
         helped = turns.take_turns(self._docket, scene, helpless, asked, ready, self._now_s)
         proposals, durable = self._carry_out(helped.proposals, durable)
@@ -422,22 +424,16 @@ class _Loop:
         if not going:
             return ScaleDownStory(ScaleDownResult.NO_NODE_DELETED, looked, choice, started), durable
         moves = {one.node_name: one.moves for one in (*choice.empty, *choice.drain)}
-        asked, activities = durable.health.requests, dict(durable.activities)
-        drains, places_of = dict(durable.drains), self._removal.hints.old
+        drains = dict(durable.drains)
         for name in going:
-            group = self._group_of[name].id
-            home = scene.snapshot.nodes.rows[name]  # pods of nodes tried before it may have gone through it in thought
-            real = [row for row in moves[name].move if row < self._real]
-            rows = scene.snapshot.pods.those_on(home, real)
-            self._plan.append(plan.Drain(name, group, scene.snapshot.pods.keys(rows)))
-            uids = [scene.snapshot.pods.uids[row] for row in rows]
-            places = {uid: places_of[uid] for uid in uids if uid in places_of}
-            node = scene.snapshot.nodes.facts[home]
-            was_cordoned = node.unschedulable and not taints.has(node, taints.TO_BE_DELETED)
-            is_empty = not moves[name].move
-            drains[name] = DrainBegun(group, self._now_s, is_empty, places, node.uid, was_cordoned)
-            asked = requests.shrink(asked, group, name, self._now_s)
-            deleted_s = self._now_s + self._settings.drain.node_delete_delay_after_taint_s
+            begun, evicted = self._begin_drain(scene.snapshot, name, moves[name].move)
+            self._plan.append(plan.Drain(name, begun.group, evicted))
+            drains[name] = begun
+        groups = {name: self._group_of[name].id for name in going}
+        asked = requests.shrink_all(durable.health.requests, [(groups[name], name) for name in going], self._now_s)
+        activities = dict(durable.activities)
+        deleted_s = self._now_s + self._settings.drain.node_delete_delay_after_taint_s
+        for group in dict.fromkeys(groups.values()):
             activities[group] = replace(activities.get(group, cooldown.Activity()), deleted_s=deleted_s)
         durable = replace(
             durable,
@@ -447,6 +443,18 @@ class _Loop:
             drains=drains,
         )
         return ScaleDownStory(ScaleDownResult.STARTED, looked, choice, started), durable
+
+    def _begin_drain(self, snapshot: Snapshot, name: str, moved: Sequence[int]) -> tuple[DrainBegun, tuple[str, ...]]:
+        """The drain, and the pods to be evicted. Pods of nodes tried before it may have gone through it in thought."""
+        home = snapshot.nodes.rows[name]
+        rows = snapshot.pods.those_on(home, [row for row in moved if row < self._real])
+        uids, places_of = [snapshot.pods.uids[row] for row in rows], self._removal.hints.old
+        places = {uid: places_of[uid] for uid in uids if uid in places_of}
+        node = snapshot.nodes.facts[home]
+        was_cordoned = node.unschedulable and not taints.has(node, taints.TO_BE_DELETED)
+        group = self._group_of[name].id
+        begun = DrainBegun(group, self._now_s, not moved, places, node.uid, was_cordoned)
+        return begun, snapshot.pods.keys(rows)
 
     def _minimum(self) -> quotas.Tracker:
         """What the cluster must keep at least."""

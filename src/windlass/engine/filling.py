@@ -20,11 +20,9 @@ class Placed:
     total: int
     last: int
 
-    def homes(self) -> list[int]:
+    def homes(self) -> dtypes.Rows:
         """The row of every pod."""
-        rows = self.rows if self.total == len(self.rows) else np.repeat(self.rows, self.counts)
-        homes: list[int] = rows.tolist()
-        return homes
+        return self.rows if self.total == len(self.rows) else np.repeat(self.rows, self.counts)
 
 
 NOWHERE = Placed(np.zeros(0, np.intp), np.zeros(0, dtypes.RESOURCE), 0, -1)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, health, readiness, requests, settings, taints
+from windlass.engine import dtypes, facts, health, pod_traits, readiness, requests, settings, taints
 from windlass.engine.devices.model import Slices
 from windlass.engine.devices.readiness import are_pools_ready
 from windlass.engine.observation import Observation
@@ -35,7 +35,7 @@ def find_templates(
         seen.groups,
         nodes,
         group_of,
-        lambda name: [snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[name])],
+        lambda name: _find_staying(snapshot, snapshot.nodes.rows[name]),
         seen.daemon_sets,
         remembered,
         lambda node: _equip(taints.sanitize(node, passing), snapshot),
@@ -78,6 +78,19 @@ def _expect(group: facts.NodeGroup, remembered: Mapping[str, templates.GroupTemp
     if group.id in remembered:
         return remembered[group.id].node.slices
     return group.template.slices if group.template is not None else ()
+
+
+def _find_staying(snapshot: Snapshot, node_row: int) -> list[facts.Pod]:
+    """The pods that are the node's own, as far as their kinds tell: no others say what a new node starts with."""
+    table = snapshot.pods
+    known = table.answers.setdefault("stays on its node", {})
+    rows = snapshot.pods_on(node_row)
+    kind_ids = table.kind_ids[rows].tolist()
+    for row, kind_id in zip(rows, kind_ids, strict=True):
+        if kind_id not in known:
+            pod = table.fact(row, "", timeless=True)
+            known[kind_id] = pod_traits.is_mirror(pod) or pod_traits.is_daemonset(pod)
+    return [snapshot.pod(row) for row, kind_id in zip(rows, kind_ids, strict=True) if known[kind_id]]
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 
 _FEW, _PROBES, _GATES = 8, 4, 32
-_FIRST_WINDOW = 64
+_FIRST_WINDOW, _WORTHWHILE = 64, 4
 _ONES = np.ones(_FEW, dtypes.RESOURCE)
 
 
@@ -72,6 +72,9 @@ class Placer:
 
     def place_on(self, row: int, shape: shapes.Shape, count: int) -> filling.Placed:
         """Find room for `count` pods on one node."""
+        plain = self._find_plain(shape)
+        if plain is not None and not is_repelled(self.snapshot, shape):
+            return plain.place_on(row, count)
         if count == 1 and self._has_gates(shape) and self._find_plain(shape) is None:
             if gates.Gates(self.snapshot, shape, self.config).lets_pass(row):
                 return filling.Placed(np.array([row]), _ONES[:1], 1, row)
@@ -141,18 +144,26 @@ class _Plain:
             if len(taken) == count:
                 return filling.Placed(np.array(taken), _ONES[:count], count, taken[-1])
         window = max(_FIRST_WINDOW, 2 * count)
-        while window < total:
+        while _WORTHWHILE * window < total:
             start = pointer + 1 if pointer + 1 < total else 0
             if start + window <= total:
-                found = np.flatnonzero(self._fits(slice(start, start + window), usable))
+                (found,) = self._fits(slice(start, start + window), usable).nonzero()
                 if len(found) >= count:
                     rows = found[:count] + start
                     return filling.Placed(rows, np.ones(count, dtypes.RESOURCE), count, int(rows[-1]))
             window *= 8
-        rows = filling.rotate(np.flatnonzero(self._fits(slice(None), usable)), pointer)
+        rows = filling.rotate(self._fits(slice(None), usable).nonzero()[0], pointer)
         if len(rows) >= count:
             return filling.Placed(rows[:count], np.ones(count, dtypes.RESOURCE), count, int(rows[count - 1]))
         return filling.fill_levels(rows, self._capacity(rows), count) if len(rows) else filling.NOWHERE
+
+    def place_on(self, row: int, count: int) -> filling.Placed:
+        """As many as have room on one node."""
+        room = min((int(free[row]) // amount for free, amount in self._columns), default=count)
+        total = min(room, count)
+        if total < 1 or not self._allowed[row]:
+            return filling.NOWHERE
+        return filling.Placed(np.array([row]), np.array([total], dtypes.RESOURCE), total, row)
 
     def _probe(self, count: int, pointer: int, usable: dtypes.Mask) -> list[int]:
         """The next nodes that take one pod each, if few need be looked at."""

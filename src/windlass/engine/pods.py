@@ -54,6 +54,8 @@ class PodTable:
         self._node_rows = np.full(_FIRST_ROWS, dtypes.ABSENT, dtypes.ID)
         self._created_s = np.zeros(_FIRST_ROWS)
         self._dead: list[int] = []
+        self._namespaces: list[str] = []
+        """Of kinds, as far as someone asked."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -135,9 +137,11 @@ class PodTable:
 
     def keys(self, rows: Sequence[int]) -> tuple[str, ...]:
         """The namespace/name of each of these pods."""
-        kinds, names = self.kinds.values, self.names
+        spaces = self._namespaces
+        spaces += [kind.namespace for kind in self.kinds.values[len(spaces) :]]
         kind_ids = self._kind_ids[list(rows)].tolist()
-        return tuple([f"{kinds[kind].namespace}/{names[row]}" for row, kind in zip(rows, kind_ids, strict=True)])
+        pairs = zip(map(spaces.__getitem__, kind_ids), map(self.names.__getitem__, rows), strict=True)
+        return tuple([f"{namespace}/{name}" for namespace, name in pairs])
 
     def those_on(self, node_row: int, rows: Sequence[int]) -> list[int]:
         """Those of these pods that are on the node."""

@@ -11,6 +11,8 @@ that draws the order of its search at random, as the peer does.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
 from windlass.engine import facts, health, health_timers, plan
 from windlass.engine.draining import marking
 from windlass.engine.memory import Durable
@@ -54,24 +56,27 @@ def find_until_s(
 
 def _pending(snapshot: Snapshot, settings: Settings) -> Iterator[float]:
     """When pods that wait become old enough, or so old that more of them need not be waited for."""
-    rows = snapshot.waiting()
-    created_s = snapshot.pods.created_s[rows].tolist()
+    rows = np.array(snapshot.waiting(), np.intp)
+    created_s, kind_ids = snapshot.pods.created_s[rows], snapshot.pods.kind_ids[rows]
     chosen = settings.deviations
     window = (chosen.quiet_window_s, chosen.quiet_window_max_s)
     youth = window if chosen.quiet_window_s > 0 else (pending.YOUNG_S, pending.YOUNG_WITH_GPU_S)
-    waits = {settings.pods.new_pod_scale_up_delay_s, *youth}
-    for row, since_s in zip(rows, created_s, strict=True):
-        own_s = snapshot.pods.kind(row).scale_up_delay_s
-        yield from (since_s + wait_s for wait_s in (waits if own_s is None else {*waits, own_s}))
+    for wait_s in {settings.pods.new_pod_scale_up_delay_s, *youth}:
+        yield from (created_s + wait_s).tolist()
+    for kind_id in set(kind_ids.tolist()):
+        own_s = snapshot.pods.kinds[kind_id].scale_up_delay_s
+        if own_s is not None:
+            yield from (created_s[kind_ids == kind_id] + own_s).tolist()
 
 
 def _templates(nodes: Iterable[facts.Node], group_of: Mapping[str, facts.NodeGroup]) -> Iterator[float]:
     """When nodes have been ready for long enough to speak for their group."""
     for node in nodes:
         if node.name in group_of:
-            ready = next((one for one in node.conditions if one.type == "Ready"), None)
-            if ready is not None:
-                yield ready.since_s + templates.STABLE_FOR_S
+            for condition in node.conditions:
+                if condition.type == "Ready":
+                    yield condition.since_s + templates.STABLE_FOR_S
+                    break
 
 
 def _scale_down(story: ScaleDownStory) -> Iterator[float]:

@@ -6,7 +6,7 @@ time is up, or when nothing of it is left.
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 MAX_NODE_DELETION_S = 300.0
@@ -93,8 +93,13 @@ def end(request: ScaleUp, missing: int, now_s: float) -> Ending | None:
 
 def shrink(requests: Requests, group: str, node: str, now_s: float) -> Requests:
     """Note that a node of the group is being deleted."""
-    request = ScaleDown(group, node, now_s, now_s + MAX_NODE_DELETION_S)
-    return replace(requests, scale_downs=(*requests.scale_downs, request))
+    return shrink_all(requests, [(group, node)], now_s)
+
+
+def shrink_all(requests: Requests, going: Iterable[tuple[str, str]], now_s: float) -> Requests:
+    """Note that nodes are being deleted, each with its group: (group, node)."""
+    begun = (ScaleDown(group, node, now_s, now_s + MAX_NODE_DELETION_S) for group, node in going)
+    return replace(requests, scale_downs=(*requests.scale_downs, *begun))
 
 
 def forget_deleted(scale_downs: tuple[ScaleDown, ...], now_s: float) -> tuple[ScaleDown, ...]:

@@ -6,6 +6,7 @@ does on average, in turns and each from a random node on (`Search.scatter`). Pod
 last time if they still fit there (hints); all others go round-robin from the node after the last match.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,19 +20,42 @@ _TURNS = 8
 """Into how many parts the pods of a shape are cut, at most."""
 
 
-@dataclass(slots=True)
 class Hints:
     """Where pods were placed lately: pod uid -> node name. Losing them changes speed and choice, never whether."""
 
-    current: dict[str, str] = field(default_factory=dict)
-    old: dict[str, str] = field(default_factory=dict)
+    __slots__ = ("_current", "_noted", "old")
+
+    def __init__(self, current: dict[str, str] | None = None, old: dict[str, str] | None = None) -> None:
+        self._current, self.old = current if current is not None else {}, old if old is not None else {}
+        self._noted: list[tuple[Snapshot, list[int], filling.Placed]] = []
+
+    @property
+    def current(self) -> dict[str, str]:
+        """Those of this round. They are put together when someone asks: pods may be placed many times before that."""
+        if self._noted:
+            snapshot = self._noted[0][0]
+            homes = np.full(len(snapshot.pods.uids), dtypes.ABSENT)
+            rows = np.fromiter(itertools.chain.from_iterable(rows for _, rows, _ in self._noted), np.intp)
+            homes[rows] = np.concatenate([placed.homes() for *_, placed in self._noted])
+            (known,) = (homes != dtypes.ABSENT).nonzero()
+            uids = map(snapshot.pods.uids.__getitem__, known.tolist())
+            self._current.update(zip(uids, map(snapshot.nodes.names.__getitem__, homes[known].tolist()), strict=True))
+            self._noted.clear()
+        return self._current
+
+    def note(self, snapshot: Snapshot, rows: list[int], placed: filling.Placed) -> None:
+        """These pods were placed so; the last time counts."""
+        self._noted.append((snapshot, rows, placed))
 
     def drop_old(self) -> None:
         """Forget what was not confirmed since the last time this was called."""
-        self.old, self.current = self.current, {}
+        self.old, self._current = self.current, {}
 
     def __bool__(self) -> bool:
         return bool(self.current or self.old)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hints) and (self.current, self.old) == (other.current, other.old)
 
 
 @dataclass(slots=True)
@@ -135,8 +159,7 @@ def in_turns(groups: list[Alike]) -> list[Alike]:
 
 def _bind(snapshot: Snapshot, rows: list[int], placed: filling.Placed, hints: Hints) -> None:
     snapshot.bind_many(rows, placed.rows, placed.counts)
-    names = map(snapshot.nodes.names.__getitem__, placed.homes())
-    hints.current.update(zip(map(snapshot.pods.uids.__getitem__, rows), names, strict=True))
+    hints.note(snapshot, rows, placed)
 
 
 def _follow_hints(

@@ -6,18 +6,22 @@ inverse steps, so that `revert` costs what was touched, not what the cluster hol
     fork ──▶ place, lift, append, retire … ──▶ commit     keep it (the outer fork, if any, can still undo it)
                                            └─▶ revert     as if it had never been
 
+Where a great deal is tried, steps that are undone one by one take as long as they took: `scratch` copies the columns
+first, and puts them back.
+
 Pods that exist have rows; pods that are only imagined (a what-if's placements, the DaemonSet pods of a template) are
 placed by shape and number. Facts change between decisions, never inside a fork.
 """
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, nodes, pods, shapes, storage, tallies
+from windlass.engine import copies, dtypes, facts, nodes, pods, shapes, storage, tallies
 from windlass.engine.devices import holding, model, table
 
 FINISHED = ("Succeeded", "Failed")
@@ -47,7 +51,15 @@ class Snapshot:
         self._homeless: dict[str, list[int]] = {}
         self._imagined: list[tuple[int, dtypes.Rows, dtypes.Amounts]] = []
         self._log: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        self._forks: list[int] = []
+        self._forks: list[tuple[int, int]] = []
+        """How long the logs of steps and of tallies were when each began."""
+        self._scratch = 0
+        """How many forks there are where everything is a scratch; 0 where nothing is."""
+        self._copied = frozenset({
+            self._unplace, self._unplace_many, self._unsettle, self._settle_at, self._unbind_all, self._unclear,
+            self._set_deleting, self._set_alive,
+        })  # fmt: skip
+        """Steps that need no undoing where columns are put back."""
         self._doomed = _NEVER
         self._changes = 0
 
@@ -283,25 +295,33 @@ class Snapshot:
         self._release([pod_row])
 
     def bind_many(self, pod_rows: list[int], rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
-        """Put waiting pods of one shape on distinct nodes: the first `counts[0]` on `rows[0]`, and so on."""
-        shape = self.shape_of_row(pod_rows[0])
-        self._bind_all(shape, pod_rows, rows, counts)
-        self._remember(self._unbind_all, shape, pod_rows, rows, counts)
+        """Put waiting pods of one shape on distinct nodes, some on each: the first `counts[0]` on `rows[0]`, etc."""
+        shape, chosen = self.shape_of_row(pod_rows[0]), np.array(pod_rows, np.intp)
+        self._bind_all(shape, pod_rows, chosen, rows, counts)
+        self._remember(self._unbind_all, shape, chosen, rows, counts)
         if asks_for_devices(shape.spec):
             self._hold_for(pod_rows, np.repeat(rows, counts).tolist())
 
-    def _bind_all(self, shape: shapes.Shape, pod_rows: list[int], rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
-        pods_on, start = self._pods_on, 0
-        for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            pods_on[node_row] += pod_rows[start : start + count]
-            start += count
-        self.pods.node_rows[pod_rows] = np.repeat(rows, counts)
+    def _bind_all(
+        self, shape: shapes.Shape, pod_rows: list[int], chosen: dtypes.Rows, rows: dtypes.Rows, counts: dtypes.Amounts
+    ) -> None:
+        pods_on = self._pods_on
+        if len(rows) == len(chosen):  # one each
+            for node_row, pod_row in zip(rows.tolist(), pod_rows, strict=True):
+                pods_on[node_row].append(pod_row)
+            self.pods.node_rows[chosen] = rows
+        else:
+            start = 0
+            for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                pods_on[node_row] += pod_rows[start : start + count]
+                start += count
+            self.pods.node_rows[chosen] = np.repeat(rows, counts)
         self._count_on(shape, rows, counts)
 
-    def _unbind_all(self, shape: shapes.Shape, pod_rows: list[int], rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+    def _unbind_all(self, shape: shapes.Shape, chosen: dtypes.Rows, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
         for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
             del self._pods_on[node_row][-count:]  # undone in reverse, so these are the last that came
-        self.pods.node_rows[pod_rows] = dtypes.ABSENT
+        self.pods.node_rows[chosen] = dtypes.ABSENT
         self._count_on(shape, rows, -counts)
 
     def _count_on(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
@@ -315,21 +335,18 @@ class Snapshot:
     def clear_node(self, node_row: int) -> list[int]:
         """Take all pods off a node and return their rows; they wait."""
         pod_rows = self._pods_on[node_row]
-        self._clear(node_row)
-        self._remember(self._unclear, node_row, pod_rows)
+        chosen = np.array(pod_rows, np.intp)
+        self._count_together(chosen, node_row, -1)
+        self.pods.node_rows[chosen] = dtypes.ABSENT
+        self._pods_on[node_row] = []
+        self._remember(self._unclear, node_row, pod_rows, chosen)
         self._release(pod_rows)
         return pod_rows
 
-    def _clear(self, node_row: int) -> None:
-        pod_rows = self._pods_on[node_row]
-        self._count_together(pod_rows, node_row, -1)
-        self.pods.node_rows[pod_rows] = dtypes.ABSENT
-        self._pods_on[node_row] = []
-
-    def _unclear(self, node_row: int, pod_rows: list[int]) -> None:
+    def _unclear(self, node_row: int, pod_rows: list[int], chosen: dtypes.Rows) -> None:
         self._pods_on[node_row] = pod_rows
-        self.pods.node_rows[pod_rows] = node_row
-        self._count_together(pod_rows, node_row, 1)
+        self.pods.node_rows[chosen] = node_row
+        self._count_together(chosen, node_row, 1)
 
     def append(self, template: facts.Node, names: list[str]) -> range:
         """Append nodes like the template, one per name. Only inside a fork."""
@@ -425,18 +442,20 @@ class Snapshot:
     def fork(self) -> None:
         if not self._forks and not self.devices.is_idle:
             self.devices.sync()
-        self._forks.append(len(self._log))
+        self._forks.append((len(self._log), self.tallies.mark()))
 
     def commit(self) -> None:
         """Keep what was done since the last fork. With no fork left there is nothing to undo any more."""
-        self._forks.pop()
+        mark, _ = self._forks.pop()
         if not self._forks:
             self._changes += bool(self._log)
             self._log.clear()
+        elif len(self._forks) == self._scratch:
+            self._log[mark:] = self._find_uncopied(mark)
 
     def revert(self) -> None:
         """Undo what was done since the last fork, last step first."""
-        mark = self._forks.pop()
+        mark, counted = self._forks.pop()
         # Rows that are about to be cut off need no counting down first.
         cuts = [arguments[0] for undo, arguments in self._log[mark:] if undo == self._cut]
         self._doomed = min(cuts, default=_NEVER)
@@ -444,6 +463,38 @@ class Snapshot:
             undo, arguments = self._log.pop()
             undo(*arguments)
         self._doomed = _NEVER
+        self.tallies.forget_since(counted)
+
+    @contextmanager
+    def scratch(self) -> Iterator[None]:
+        """Until this ends everything may be tried; then it is as it was, at about the same cost however much was done.
+
+        A scratch within a scratch is a fork like any other.
+        """
+        self.fork()
+        if self._scratch:
+            try:
+                yield
+            finally:
+                self.revert()
+            return
+        before, self._scratch = copies.take(self.nodes, self.pods, self._pods_on, self._imagined), len(self._forks)
+        self.tallies.begin_log()
+        try:
+            yield
+        finally:
+            self.tallies.undo_log()  # first: rows that are cut off leave nothing behind
+            mark, _ = self._forks[self._scratch - 1]
+            del self._forks[self._scratch - 1 :]
+            for undo, arguments in reversed(self._find_uncopied(mark)):
+                undo(*arguments)
+            del self._log[mark:]
+            before.put_back(self.nodes, self.pods, self._pods_on, self._imagined)
+            self._scratch = 0
+
+    def _find_uncopied(self, mark: int) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+        """The steps since the mark that putting copies back does not undo."""
+        return [step for step in self._log[mark:] if step[0] not in self._copied]
 
     @property
     def forks(self) -> int:
@@ -484,22 +535,25 @@ class Snapshot:
             free[column, node_row] -= amount * count
         self.tallies.add(shape, node_row, count)
 
-    def _count_together(self, pod_rows: list[int], node_row: int, sign: int) -> None:
+    def _count_together(self, pod_rows: dtypes.Rows, node_row: int, sign: int) -> None:
         """Count all these pods on one node, or off it: one sum over what they request."""
         shape_ids = self.pods.shape_ids[pod_rows].tolist()
-        numbers = Counter(shape_ids)
-        if len(numbers) == 1:
-            taken = self._table[shape_ids[0]] * len(shape_ids)
-        else:
-            taken = self._table[shape_ids].sum(axis=0)
+        alike = shape_ids.count(shape_ids[0]) if shape_ids else 0
+        if alike == len(shape_ids):
+            if alike:
+                self._count(self.shapes[shape_ids[0]], node_row, sign * alike)
+            return
+        taken = self._table[shape_ids].sum(axis=0)
         self.nodes.free[: len(taken), node_row] -= taken * sign
-        for shape_id, count in numbers.items():
+        for shape_id, count in Counter(shape_ids).items():
             self.tallies.add(self.shapes[shape_id], node_row, sign * count)
 
     def _count_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
-        self.requests(shape)  # tabulates them
-        taken = self._table[shape.id]
-        self.nodes.free[: len(taken), rows] -= np.multiply.outer(taken, counts)
+        pairs = self.requests(shape)  # first, as above
+        free = self.nodes.free
+        for number, amount in pairs:
+            column = free[number]  # one index into a row costs half of what two into the table do
+            column[rows] = column[rows] - amount * counts
         self.tallies.add_many(shape, rows, counts)
 
     def _make_room(self) -> None:

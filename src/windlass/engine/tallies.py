@@ -9,9 +9,9 @@ all nodes. What one pod adds is fixed by its shape, so placing n pods of a shape
     holdings           claims and disks, which are many and each on few nodes: no rows of counts, but kept with them
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -124,6 +124,7 @@ class TallyTable:
         self._held_by: dict[int, tuple[holdings.Thing, ...]] = {}
         self._of_shape: dict[int, tuple[int, dtypes.Rows, dtypes.Counts]] = {}
         self._repelling: dict[int, tuple[int, list[tuple[facts.PodAffinityTerm, int]]]] = {}
+        self._log: list[tuple[Callable[..., None], shapes.Shape, Any, Any]] | None = None
         self._next = 0
         self._unused: list[int] = []
 
@@ -170,6 +171,8 @@ class TallyTable:
 
     def add(self, shape: shapes.Shape, row: int, pods: int) -> None:
         """Count `pods` more pods of a shape on a node (fewer, if negative)."""
+        if self._log is not None:
+            self._log.append((self.add, shape, row, pods))
         tallies, weights = self.of_shape(shape)
         if len(tallies):
             self._counts[tallies, row] += weights * dtypes.COUNT(pods)
@@ -179,6 +182,8 @@ class TallyTable:
 
     def add_many(self, shape: shapes.Shape, rows: dtypes.Rows, pods: dtypes.Amounts) -> None:
         """Count pods of a shape on many distinct nodes at once."""
+        if self._log is not None:
+            self._log.append((self.add_many, shape, rows, pods))
         tallies, weights = self.of_shape(shape)
         for tally, weight in zip(tallies.tolist(), weights.tolist(), strict=True):
             self._counts[tally, rows] += (pods * weight).astype(dtypes.COUNT)
@@ -186,6 +191,26 @@ class TallyTable:
             for thing in self._things(shape):
                 for row, count in zip(rows.tolist(), pods.tolist(), strict=True):
                     self.held.add(thing, row, count)
+
+    # A log of what was counted, for whoever wants it undone
+
+    def begin_log(self) -> None:
+        self._log = []
+
+    def mark(self) -> int:
+        """How much the log holds."""
+        return 0 if self._log is None else len(self._log)
+
+    def forget_since(self, mark: int) -> None:
+        """What was logged since the mark has been undone."""
+        if self._log is not None:
+            del self._log[mark:]
+
+    def undo_log(self) -> None:
+        """Undo what was logged: also in tallies that were opened since, for they began with it."""
+        log, self._log = self._log or [], None
+        for count, shape, rows, pods in reversed(log):
+            count(shape, rows, -pods)
 
     def fill(self, tally: int, counts: dtypes.Amounts) -> None:
         self._counts[tally, : len(counts)] = counts

@@ -74,17 +74,14 @@ class Judge:
 
     def _are_free(self, rows: Sequence[int]) -> bool:
         """Can nothing at all have an opinion on these pods? Asked of their kinds."""
-        if not self._terminating.isdisjoint(rows):
+        if self._terminating and not self._terminating.isdisjoint(rows):
             return False
-        met = dict(zip(map(self._kind_ids.__getitem__, rows), rows, strict=True))
-        free = self._free
-        for kind, row in met.items():
-            if kind not in free:
+        met = set(map(self._kind_ids.__getitem__, rows))
+        if not met <= self._free.keys():
+            for row in rows:
                 shared = self._share(row)
-                free[kind] = shared.is_ordinary and shared.visible is None
-            if not free[kind]:
-                return False
-        return True
+                self._free[self._kind_ids[row]] = shared.is_ordinary and shared.visible is None
+        return all(map(self._free.__getitem__, met))
 
     def _learn(self, row: int) -> disruption.Positions | None:
         """The budgets of an ordinary pod; None for others."""

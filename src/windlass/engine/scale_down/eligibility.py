@@ -122,16 +122,17 @@ def _judge_without_pods(
     now_s: float,
 ) -> list[Unremovable | None]:
     """What keeps each node, for all that it says of itself."""
-    alive = snapshot.nodes.alive.tolist()
+    table = snapshot.nodes
+    alive = table.alive.tolist()
     reasons: list[Unremovable | None] = []
     for name in names:
-        row = snapshot.nodes.rows.get(name)
+        row = table.rows.get(name)
         if row is None or not alive[row]:
             reasons.append(Unremovable.UNEXPECTED_ERROR)
         elif name in rechecks:
             reasons.append(Unremovable.RECENTLY_UNREMOVABLE)
         else:
-            reasons.append(_judge_node(snapshot.nodes.facts[row], name in group_of, now_s))
+            reasons.append(_judge_node(table.facts[row], name in group_of, now_s))
     return reasons
 
 

@@ -111,15 +111,15 @@ class Choice:
 
 def choose(scene: Scene, found: Look, minimum: quotas.Tracker, settings: Settings, now_s: float) -> Choice:
     """Pick those of the unneeded nodes that have been for long enough, and whose going leaves no minimum undercut."""
-    nodes = [_describe(scene, removal, found.state.since, settings) for removal in found.trials.removals]
+    removals, since, table = found.trials.removals, found.state.since, scene.snapshot.nodes
+    groups = [scene.group_of.get(removal.node_name) for removal in removals]
+    policies = {one.id: for_group(settings, one.options) for one in {g.id: g for g in groups if g is not None}.values()}
+    nodes: list[unneeded.Unneeded] = []
+    for removal, group in zip(removals, groups, strict=True):
+        node = table.facts[table.rows[removal.node_name]]
+        wait_s = unneeded.find_wait_s(node, policies[group.id]) if group is not None else 0.0
+        nodes.append(unneeded.Unneeded(node, removal, since[node.name], group, wait_s))
     return choose_among(nodes, scene, minimum, settings, now_s)
-
-
-def _describe(scene: Scene, removal: Removal, since: unneeded.Since, settings: Settings) -> unneeded.Unneeded:
-    node = scene.snapshot.nodes.facts[scene.snapshot.nodes.rows[removal.node_name]]
-    group = scene.group_of.get(node.name)
-    wait_s = unneeded.find_wait_s(node, for_group(settings, group.options)) if group is not None else 0.0
-    return unneeded.Unneeded(node, removal, since[node.name], group, wait_s)
 
 
 def choose_among(

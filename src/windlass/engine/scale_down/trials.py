@@ -38,14 +38,13 @@ def simulate(
     """
     snapshot, mark = scene.snapshot, scene.budgets.mark()
     scene.search.pointer = -1  # what comes out depends on no loop before
-    snapshot.fork()
     try:
-        if scene.returning:
-            placer, everywhere = Placer(snapshot, settings.filters), snapshot.nodes.alive.copy()
-            searching.find_places(placer, scene.returning, scene.search, everywhere, all_or_nothing=True)
-        return _try_all(scene, names, enough, settings, budget)
+        with snapshot.scratch():
+            if scene.returning:
+                placer, everywhere = Placer(snapshot, settings.filters), snapshot.nodes.alive.copy()
+                searching.find_places(placer, scene.returning, scene.search, everywhere, all_or_nothing=True)
+            return _try_all(scene, names, enough, settings, budget)
     finally:
-        snapshot.revert()
         scene.budgets.undo(mark)
         scene.search.hints.drop_old()
 

@@ -172,8 +172,9 @@ class Tracker:
         allowed, exceeded = count, []
         for position in applicable:
             left = self._left[position]
-            named = sorted(resource for resource in held if resource in left and held[resource] > 0)
-            short = tuple(resource for resource in named if left[resource] < held[resource] * count)
+            short = tuple(
+                sorted(name for name, each in held.items() if each > 0 and left.get(name, each * count) < each * count)
+            )
             if short:
                 allowed = min(allowed, *(left[resource] // held[resource] for resource in short))
                 exceeded.append(Exceeded(self._quotas[position].id, short))
