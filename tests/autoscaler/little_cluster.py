@@ -118,8 +118,7 @@ class Cluster:
             keeping.Keeper(connect(), "kube-system", "windlass-memory"),
             self.settings,
             self.clock,
-            think=inline,
-            **more,
+            **{"think": inline, **more},
         )
         following = asyncio.create_task(world.run())
         await world.wait_synced()

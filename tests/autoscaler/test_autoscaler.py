@@ -1,5 +1,7 @@
 """The live loop, on the embedded API server and the simulated provider, in virtual time."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -117,6 +119,24 @@ def test_a_group_whose_nodes_do_not_come_is_left_for_another_when_its_time_is_up
             assert best.size <= 1
 
     play(scenario, quick())
+
+
+def test_however_many_questions_are_asked_a_loop_waits_for_one_answer_at_most() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        async def think(work: Callable[[], Any]) -> Any:
+            await cluster.clock.sleep(1.0)
+            return work()
+
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling(think=think) as running:
+            await cluster.until(lambda: running.loop.succeeded_at_s is not None)
+            running.loop.wake()
+            asked = [running.ask(lambda *_: running.loop.succeeded_at_s or 0.0) for _ in range(4)]
+            looped_s = await asyncio.gather(*asked)
+            assert looped_s[0] < looped_s[1]
+
+    play(scenario)
 
 
 def test_a_new_process_goes_on_where_the_old_one_was_killed() -> None:

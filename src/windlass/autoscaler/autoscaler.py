@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar, cast
 
-from windlass import clock, errors
+from windlass import clock, errors, verbosity
 from windlass.autoscaler import keeping, report, rhythm, timing
 from windlass.autoscaler.act import actor
 from windlass.autoscaler.act.outcome import Outcome
@@ -102,7 +102,7 @@ class Autoscaler:
         self._choose = decide if recorder is None else recorder.decide
         self._advance = advance if recorder is None else recorder.advance
         self._rhythm = rhythm.Rhythm(time, settings.deviations, world.untried.awaited_until_s)
-        self._turns = asyncio.Lock()
+        self._turns, self._questions = asyncio.Lock(), asyncio.Lock()
         self._failed: dict[plan.Instruction, str] = {}
         self._drains_changed = asyncio.Event()
         self._set_aside: tuple[errors.InvalidObject, ...] = ()
@@ -125,12 +125,13 @@ class Autoscaler:
     async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
         """Put a question about what there is to decide on, between two turns; it must change nothing.
 
-        WindlassError while it has decided nothing: it may not lead, and knows of no timer then.
+        One at a time: however many are asked, a turn waits for one answer at most. WindlassError while it has decided
+        nothing: it may not lead, and knows of no timer then.
         """
         if self.decision is None:
             raise errors.WindlassError("it has decided nothing yet: it does not lead, or has not seen everything")
         think = cast(Think[T], self._think)
-        async with self._turns:
+        async with self._questions, self._turns:
             with self._world.still():
                 seen, now_s = self._observe().observation, self._clock.now_s()
                 return await think(lambda: question(seen, self.memory, self._settings, now_s))
@@ -181,6 +182,7 @@ class Autoscaler:
     async def _take_turn(self) -> None:
         if self._frequent:
             await self._rhythm.settle()
+        _log.log(verbosity.level(4), "Starting main loop")
         self._reporter.begin_loop()
         try:
             async with self._turns:
