@@ -1,5 +1,7 @@
 """Claims on devices: what the engine says of a pod before the real scheduler sees it is what that then does."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from testbed import api, objects
@@ -133,7 +135,7 @@ def _wait(server: api.Api, name: str, expected: set[str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def offering(control_plane: Bed) -> api.Api:
+def offering(control_plane: Bed) -> Iterator[api.Api]:
     server = control_plane.api
     server.add(objects.made("v1", "Namespace", SPACE, "", {}))
     for name in NODES:
@@ -147,7 +149,14 @@ def offering(control_plane: Bed) -> api.Api:
         return sum(not one["spec"].get("taints") for one in nodes)
 
     api.wait_for("all nodes are ready", ready, lambda count: count == len(NODES))
-    return server
+    yield server
+    server.call("DELETE", f"/api/v1/namespaces/{SPACE}")
+    server.call("DELETE", f"/apis/{GROUP}/deviceclasses/devices-gpu")
+    for name in NODES:
+        server.call("DELETE", f"/api/v1/nodes/{name}")
+    for one in server.items(f"/apis/{GROUP}/resourceslices"):
+        if one["metadata"]["name"].startswith("devices-"):
+            server.call("DELETE", f"/apis/{GROUP}/resourceslices/{one['metadata']['name']}")
 
 
 def test_the_engine_says_beforehand_what_the_real_scheduler_does(offering: api.Api) -> None:

@@ -20,6 +20,8 @@ from windlass.engine.devices.stock import Stock
 from windlass.engine.nodes import NodeTable
 
 UNLIMITED = 1 << 40
+_KEPT = 200_000
+"""So many states and questions are remembered; beyond that, all are found anew."""
 _MANY = 10_000
 """More pods than any node runs."""
 Place: TypeAlias = tuple[int, int, int]
@@ -33,6 +35,17 @@ class Answer:
     outcome: allocator.Outcome
     used: int = 0
     shared_used: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Kinds:
+    """Nodes by what decides on them."""
+
+    places: list[Place]
+    first: dtypes.Rows
+    """Intp (n_places): a node of each kind."""
+    of_nodes: dtypes.Rows
+    """Intp (n_nodes): the kind of each node."""
 
 
 class DeviceTable:
@@ -56,6 +69,8 @@ class DeviceTable:
         self._users: dict[ClaimKey, set[str]] = {}
         self._journal: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         self._seen = (-1, -1, -1)
+        self._epoch = 0
+        self._kinds: tuple[tuple[int, int], Kinds] | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -78,6 +93,11 @@ class DeviceTable:
         seen = (self.stock.version, self._nodes.version, self.stock.offers_version)
         if seen == self._seen:
             return
+        if len(self._in_uses) + len(self._questions) > _KEPT:
+            self._in_uses, self._questions = interning.Index(), interning.Index()
+            self._in_uses.intern(NOTHING)
+            self._answers.clear()
+            self._rooms.clear()
         if seen[2] != self._seen[2]:
             self._answers.clear()
             self._rooms.clear()
@@ -85,6 +105,7 @@ class DeviceTable:
             self._views = views.Views(seen[2], self.stock.shared, self.stock.pools)
             self._kits.forget(self.stock.slices)
         self._seen = seen
+        self._epoch += 1
         self._journal.clear()
         self._states.clear()
         self._reserve()
@@ -170,6 +191,17 @@ class DeviceTable:
         count = self._nodes.count
         return self._kit_ids[:count], self._used[:count], self._views.of_nodes(self._nodes)
 
+    def kinds(self) -> Kinds:
+        """The nodes by what decides on them; found once while nothing changes."""
+        now = self._epoch, self._nodes.version
+        if self._kinds is None or self._kinds[0] != now:
+            kit_ids, used, seen = self.places()
+            key = (kit_ids.astype(np.int64) * len(self._in_uses) + used) * (int(seen.max(initial=0)) + 1) + seen
+            _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+            places = zip(kit_ids[first].tolist(), used[first].tolist(), seen[first].tolist(), strict=True)
+            self._kinds = now, Kinds(list(places), first, inverse.reshape(-1))
+        return self._kinds[1]
+
     def answer(self, place: Place, question: int) -> Answer:
         """Allocate claims at a place, as far as it decides; nothing is taken yet."""
         key = place, self._shared_used, question
@@ -239,18 +271,21 @@ class DeviceTable:
             self._templates[id(slices)] = known
         span = slice(rows.start, rows.stop)
         self._kit_ids[span], self._used[span] = known[1], 0
+        self._epoch += 1
         self._journal.append((self._strip, (span,)))
 
     def _strip(self, span: slice) -> None:
         self._kit_ids[span] = self._used[span] = 0
+        self._epoch += 1
 
     def set_used(self, row: int, used: int) -> None:
         """What is taken of a node's own devices is now this."""
         self._journal.append((self._restore_used, (row, int(self._used[row]))))
-        self._used[row] = used
+        self._restore_used(row, used)
 
     def _restore_used(self, row: int, used: int) -> None:
         self._used[row] = used
+        self._epoch += 1
 
     def set_shared_used(self, used: int) -> None:
         if used != self._shared_used:

@@ -121,14 +121,18 @@ def _answer(
     if not (found.missing or found.extended):
         return None
     table, nodes = snapshot.devices, snapshot.nodes
-    kinds = np.stack((*table.places(), *(holding.is_backed(nodes, one.resource) for one in found.extended)))
-    distinct, first, inverse = np.unique(kinds, axis=1, return_index=True, return_inverse=True)
-    answers = np.zeros(distinct.shape[1], dtypes.RESOURCE)
-    for number, row in enumerate(first.tolist()):
+    kinds = table.kinds()
+    if not found.extended:
+        question = table.question([spec for _, spec in found.missing])
+        answers = [ask(table, place, question) for place in kinds.places]
+        return np.array(answers, dtypes.RESOURCE)[kinds.of_nodes]
+    backed = np.stack([kinds.of_nodes, *(holding.is_backed(nodes, one.resource) for one in found.extended)])
+    distinct, first, inverse = np.unique(backed, axis=1, return_index=True, return_inverse=True)
+    answers = []
+    for kind, row in zip(distinct[0].tolist(), first.tolist(), strict=True):
         _, specs = holding.specs_at(table, nodes, found, row)
-        kit, used, view = distinct[:3, number].tolist()
-        answers[number] = ask(table, (kit, used, view), table.question(specs)) if specs else otherwise
-    return answers[inverse.reshape(-1)]
+        answers.append(ask(table, kinds.places[kind], table.question(specs)) if specs else otherwise)
+    return np.array(answers, dtypes.RESOURCE)[inverse.reshape(-1)]
 
 
 def _is_found(table: DeviceTable, place: Place, question: int) -> int:
