@@ -1,0 +1,280 @@
+"""CapacityBuffers: namespaces reconciled, then pods injected, step by step, against objects as they were recorded."""
+
+import copy
+import functools
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from tests.conformance.outcome import Json, Outcome, read_sections
+from tests.conformance.scenario_world import EPOCH_S
+from windlass.autoscaler.batch import samples
+from windlass.engine.buffers import injecting, reconciling
+from windlass.engine.buffers.buffer import Buffer, Sample, Scalable, Status
+from windlass.engine.buffers.resource_quotas import ResourceQuota, Scope
+from windlass.engine.provisioning.request import Condition
+from windlass.kube import times
+from windlass.quantity import Quantity, parse
+
+PLURALS = {"Deployment": "deployments", "ReplicaSet": "replicasets", "StatefulSet": "statefulsets"}
+UNSCALED = {("apps", "DaemonSet"): "apps/v1, Resource=daemonsets", ("batch", "Job"): "batch/v1, Resource=jobs"}
+
+
+def run(path: Path) -> Iterator[Outcome]:
+    for _, _, case in read_sections(path):
+        yield judge_case(case)
+
+
+def judge_case(case: Json) -> Outcome:
+    world, differences = World(case), list[str]()
+    for number, (step, expected) in enumerate(zip(case["steps"], case["expect"], strict=True)):
+        found = world.move_on(step)
+        wrong = [key for key in sorted({*expected, *found}) if expected.get(key) != found.get(key)]
+        differences += [f"step {number}: {key}: expected {expected.get(key)}, found {found.get(key)}" for key in wrong]
+    return Outcome(case["name"], int(not differences), 1, tuple(differences))
+
+
+class World:
+    """Objects by kind, namespace and name, and what stands in for the API server."""
+
+    def __init__(self, case: Json) -> None:
+        self.objects: dict[tuple[str, str, str], Json] = {}
+        self.statuses: dict[str, Status] = {}
+        self.scales: list[Json] = case.get("scales", [])
+        for one in case["objects"]:
+            self._put(one)
+
+    def move_on(self, step: Json) -> Json:
+        now_s = EPOCH_S + step["at_s"]
+        for one in step.get("delete", ()):
+            self.objects.pop((one["kind"], one["namespace"], one["name"]), None)
+        for one in step.get("apply", ()):
+            self._put(one)
+        again = self._reconcile(now_s)
+        told = {}
+        for one in self._buffers():
+            injected = injecting.inject(one, functools.partial(self._generation, one.namespace), now_s)
+            self.statuses[one.key] = injected.status
+            told[one.key] = self._tell(one, injected)
+        return {"buffers": told, **({"requeue_namespaces": again} if again else {})}
+
+    def _reconcile(self, now_s: float) -> list[str]:
+        again = []
+        for namespace in sorted({one.namespace for one in self._buffers()}):
+            found = [one for one in self._buffers() if one.namespace == namespace]
+            what = {one.key: kept for one in found if one.is_ours and (kept := self._resolve(one)) is not None}
+            reconciled = reconciling.reconcile(found, what, self._quotas(namespace), now_s)
+            self.statuses |= reconciled.statuses
+            again += [namespace] if reconciled.try_again else []
+        return again
+
+    # What buffers keep room for
+
+    def _resolve(self, one: Buffer) -> reconciling.Found | str | None:
+        if one.template is not None:
+            source = self.objects.get(("PodTemplate", one.namespace, one.template))
+            if source is None:
+                return f'capacity buffer client can\'t get pod template: podtemplates "{one.template}" not found'
+            return self._keep(one, _completed(source["template"]), None)
+        if one.scalable is None:
+            return None
+        scale, live_fault = self._scale(one.namespace, one.scalable)
+        if scale is not None:
+            pods = self._pods(one.namespace, scale["selector"])
+            if pods:
+                newest = max(pods, key=lambda pod: times.parse(pod["metadata"]["creationTimestamp"]))
+                spec = {key: value for key, value in newest["spec"].items() if key != "nodeName"}
+                return self._keep(one, {"metadata": _told(newest["metadata"]), "spec": spec}, scale["replicas"])
+        own, own_fault = self._own(one.namespace, one.scalable)
+        if own is None:
+            return reconciling.say_unresolved(one.scalable, live_fault, own_fault)
+        replicas = own["spec"].get("parallelism" if own["kind"] == "Job" else "replicas")
+        return self._keep(one, _completed(own["spec"]["template"]), replicas)
+
+    def _scale(self, namespace: str, wanted: Scalable) -> tuple[Json | None, str]:
+        before = "failed to get scale object: "
+        for scale in self.scales:
+            if (scale["namespace"], scale["group"], scale["kind"], scale["name"]) == (
+                namespace, wanted.group, wanted.kind, wanted.name
+            ):  # fmt: skip
+                return scale, ""
+        if wanted.group == "core":
+            return None, f'{before}no matches for kind "{wanted.kind}" in version "core/"'
+        before += "failed to get scale sub resource: "
+        if (wanted.group, wanted.kind) in UNSCALED:
+            kind = UNSCALED[wanted.group, wanted.kind]
+            return None, f"{before}could not find scale subresource for {kind} in discovery information"
+        found = self.objects.get((wanted.kind, namespace, wanted.name))
+        if found is None:
+            plural = PLURALS.get(wanted.kind, f"{wanted.kind.lower()}s")
+            return (
+                None,
+                f'{before}{".".join(part for part in (plural, wanted.group) if part)} "{wanted.name}" not found',
+            )
+        selector = found["spec"].get("selector") or {}
+        labels = selector.get("matchLabels", selector if wanted.kind == "ReplicationController" else {})
+        text = ",".join(f"{key}={value}" for key, value in labels.items())
+        return {"replicas": found.get("status", {}).get("replicas", 0), "selector": text}, ""
+
+    def _own(self, namespace: str, wanted: Scalable) -> tuple[Json | None, str]:
+        if (wanted.group, wanted.kind) not in reconciling.KINDS:
+            return None, ""
+        found = self.objects.get((wanted.kind, namespace, wanted.name))
+        group = "" if wanted.group == "core" else f".{wanted.group}"
+        name = f'{wanted.kind.lower()}{group} "{wanted.name}" not found'
+        return found, f"failed to get Deployment: failed to get {wanted.kind}: {name}"
+
+    def _pods(self, namespace: str, selector: str) -> list[Json]:
+        wanted = dict(part.split("=") for part in selector.split(",") if part)
+        return [
+            pod
+            for (kind, where, _), pod in self.objects.items()
+            if kind == "Pod" and where == namespace and wanted.items() <= pod["metadata"].get("labels", {}).items()
+        ]
+
+    def _keep(self, one: Buffer, template: Json, replicas: int | None) -> reconciling.Found:
+        """Write the buffer's own template, and say what is in it."""
+        key = ("PodTemplate", one.namespace, reconciling.name_template(one))
+        known, before = self.objects.get(key), None
+        if known is None:
+            metadata = {"name": key[2], "namespace": one.namespace, "generation": 1}
+            known = self.objects[key] = {"kind": "PodTemplate", "metadata": metadata, "template": template}
+        elif known["template"] != template:
+            before = samples.read(known["template"]["spec"])
+            known["template"] = template
+            known["metadata"]["generation"] += 1
+        return reconciling.Found(samples.read(template["spec"]), known["metadata"]["generation"], replicas, before)
+
+    # Reading and telling
+
+    def _buffers(self) -> list[Buffer]:
+        found = [_read_buffer(one) for (kind, _, _), one in self.objects.items() if kind == "CapacityBuffer"]
+        return [replace(one, status=self.statuses.get(one.key, one.status)) for one in found]
+
+    def _quotas(self, namespace: str) -> list[ResourceQuota]:
+        return [
+            _read_quota(one)
+            for (kind, where, _), one in sorted(self.objects.items())
+            if kind == "ResourceQuota" and where == namespace
+        ]
+
+    def _generation(self, namespace: str, name: str) -> int | None:
+        found = self.objects.get(("PodTemplate", namespace, name))
+        return None if found is None else found["metadata"].get("generation", 0)
+
+    def _put(self, one: Json) -> None:
+        metadata = one["metadata"]
+        key = (one["kind"], metadata["namespace"], metadata["name"])
+        made, before = copy.deepcopy(one), self.objects.get(key)
+        if one["kind"] == "CapacityBuffer":
+            old = 0 if before is None else before["metadata"]["generation"]
+            changed = before is None or before["spec"] != one["spec"]
+            made["metadata"]["generation"] = metadata.get("generation") or old + changed
+            if before is None:
+                self.statuses.pop(f"{key[1]}/{key[2]}", None)
+        self.objects[key] = made
+
+    def _tell(self, one: Buffer, injected: injecting.Injected) -> Json:
+        status = injected.status
+        told: Json = {"conditions": [_tell_condition(each) for each in status.conditions], "fake_pods": injected.pods}
+        optional = {
+            "pod_template": status.pod_template,
+            "pod_template_generation": status.pod_template_generation,
+            "provisioning_strategy": status.strategy,
+            "replicas": status.replicas,
+        }
+        told |= {key: value for key, value in optional.items() if value is not None}
+        if injected.pods:
+            template = self.objects["PodTemplate", one.namespace, status.pod_template or ""]["template"]
+            told["fake_pod_requests"] = _tell_amounts(samples.read(template["spec"]))
+        return told
+
+
+def _completed(template: Json) -> Json:
+    return {"metadata": _told(template.get("metadata", {})), "spec": samples.complete(template["spec"])}
+
+
+def _told(metadata: Json) -> Json:
+    return {key: metadata[key] for key in ("labels", "annotations") if metadata.get(key)}
+
+
+def _tell_amounts(sample: Sample) -> Json:
+    """As canonical text: which of several spellings is the API server's business."""
+    return {name: _spell(amount) for name, amount in sample.requests.items()}
+
+
+def _spell(amount: Quantity) -> object:
+    return _Amount(amount.nano)
+
+
+class _Amount:
+    """Equal to every text that means the same."""
+
+    def __init__(self, nano: int) -> None:
+        self._nano = nano
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and parse(other).nano == self._nano
+
+    def __hash__(self) -> int:
+        return hash(self._nano)
+
+    def __repr__(self) -> str:
+        return str(Quantity(self._nano))
+
+
+def _read_buffer(one: Json) -> Buffer:
+    metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
+    scalable = spec.get("scalableRef")
+    limits = spec.get("limits")
+    return Buffer(
+        metadata["namespace"],
+        metadata["name"],
+        metadata.get("uid", ""),
+        metadata.get("generation", 0),
+        times.parse(metadata["creationTimestamp"]),
+        spec.get("provisioningStrategy"),
+        (spec.get("podTemplateRef") or {}).get("name"),
+        Scalable(scalable.get("apiGroup", ""), scalable["kind"], scalable["name"]) if scalable else None,
+        spec.get("replicas"),
+        spec.get("percentage"),
+        None if limits is None else {name: parse(str(text)) for name, text in limits.items()},
+        Status(
+            (status.get("podTemplateRef") or {}).get("name"),
+            status.get("podTemplateGeneration"),
+            status.get("replicas"),
+            status.get("provisioningStrategy"),
+            tuple(_read_condition(each) for each in status.get("conditions", ())),
+        ),
+    )
+
+
+def _read_condition(one: Json) -> Condition:
+    since_s = times.parse(one["lastTransitionTime"])
+    return Condition(
+        one["type"], one["status"], one["reason"], one.get("message", ""), since_s, one.get("observedGeneration")
+    )
+
+
+def _tell_condition(one: Condition) -> Json:
+    told: Json = {
+        "type": one.type,
+        "status": one.status,
+        "reason": one.reason,
+        "message": one.message,
+        "since_s": one.since_s - EPOCH_S,
+    }
+    return told | ({"observed_generation": one.observed_generation} if one.observed_generation else {})
+
+
+def _read_quota(one: Json) -> ResourceQuota:
+    spec, status = one["spec"], one.get("status", {})
+    scopes = [Scope(name) for name in spec.get("scopes") or ()]
+    scopes += [
+        Scope(each["scopeName"], each["operator"], tuple(each.get("values") or ()))
+        for each in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    ]
+    amounts = {
+        part: {name: parse(str(text)) for name, text in (status.get(part) or {}).items()} for part in ("hard", "used")
+    }
+    return ResourceQuota(one["metadata"]["name"], amounts["hard"], amounts["used"], tuple(scopes))
