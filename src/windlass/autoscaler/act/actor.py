@@ -93,7 +93,7 @@ class Actor:
         """Lower what was raised in vain, and tell those who asked."""
         for order in ordered:
             if isinstance(order, plan.TakeBack):
-                lower = plan.ReduceTarget(order.group, order.by, order.why)
+                lower = plan.ReduceTarget(order.group, order.by, order.why, order.from_size)
                 await self._try(tally, [order], self._provider.reduce_target(lower))
         said = [order for order in ordered if isinstance(order, plan.SetConditions)]
         await _bounded(_ANSWERS_AT_ONCE, [self._try(tally, [order], self._say(order)) for order in said])
