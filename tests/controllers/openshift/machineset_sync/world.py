@@ -148,8 +148,10 @@ class World:
             await asyncio.gather(running, return_exceptions=True)
 
     async def _say_paused(self) -> None:
+        seen = -1
         while True:
-            for api in apis.BOTH:
+            is_news, seen = self.server.version != seen, self.server.version
+            for api in apis.BOTH if is_news else ():
                 for found in (await self.api.list(api.machine_sets(), prepare.Selection(api.namespace))).items:
                     with contextlib.suppress(errors.NotFound, errors.Conflict):
                         await self.say_paused(api, found)

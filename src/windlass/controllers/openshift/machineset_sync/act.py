@@ -64,7 +64,9 @@ class Hands:
     async def _do(self, step: plan.Step, at: "Standing", templates: Templates) -> None:
         match step:
             case plan.Create(body):
-                await self._api.create(apis.CLUSTER_API.machine_sets(), body, apis.CLUSTER_API.namespace)
+                resource = apis.CLUSTER_API.machine_sets()
+                whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+                await self._api.create(resource, whole, apis.CLUSTER_API.namespace)
             case plan.Patch(api, patch, subresource):
                 await self._patch(api, patch, subresource, at)
             case plan.ApplyReplicas(api, replicas):

@@ -1,0 +1,103 @@
+"""OpenShift on the test bed: Machine API's definitions, the two namespaces, and what is in files of one's own.
+
+Machine API is there as kinds only; whoever needs its controllers plays them.
+"""
+
+import functools
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testbed import api, clusterapi
+
+MODULE = "github.com/openshift/api@v0.0.0-20251015095338-264e80a2b6e7"
+_AT = "machine/v1beta1/zz_generated.crd-manifests/0000_10_machine-api_01_{}-CustomNoUpgrade.crd.yaml"
+"""The variant that knows of authority."""
+_CONFIG = (
+    "0000_10_config-operator_01_featuregates",
+    "0000_10_config-operator_01_infrastructures-Default",
+    "0000_00_cluster-version-operator_01_clusteroperators",
+)
+NAMESPACES = ("openshift-machine-api", "openshift-cluster-api")
+_WITHIN_S = 300
+
+
+class Missing(RuntimeError):
+    """The definitions cannot be had here."""
+
+
+def definitions() -> list[api.Object]:
+    """Machine API's MachineSet and Machine, from the module that has them. `Missing` without Go, or without a proxy."""
+    return [_read(_AT.format(kind)) for kind in ("machinesets", "machines")]
+
+
+def config_definitions() -> list[api.Object]:
+    """FeatureGate, Infrastructure and ClusterOperator, from the same module."""
+    return [_read(f"config/v1/zz_generated.crd-manifests/{name}.crd.yaml") for name in _CONFIG]
+
+
+def _read(path: str) -> api.Object:
+    found: api.Object = yaml.safe_load((_download() / path).read_text())
+    return found
+
+
+@functools.cache
+def _download() -> Path:
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            command = ["go", "mod", "download", "-json", MODULE]
+            done = subprocess.run(command, cwd=directory, capture_output=True, timeout=_WITHIN_S, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Missing(f"{MODULE}: {error}") from error
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+def install(server: api.Api) -> None:
+    """Definitions and namespaces, once they are served."""
+    for body in definitions():
+        define(server, body)
+    for name in NAMESPACES:
+        server.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+
+def define(server: api.Api, body: api.Object) -> None:
+    """A kind, once it is served."""
+    server.add(body)
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{body['metadata']['name']}"
+    api.wait_for(path, lambda: server.get(path), lambda crd: clusterapi.has_condition(crd, "Established"))
+
+
+def add_all(server: api.Api, path: Path) -> None:
+    """Every object of a file."""
+    for body in yaml.safe_load_all(path.read_text()):
+        server.call("POST", _place(body), body)
+
+
+def _place(body: api.Object) -> str:
+    kind: str = body["kind"].lower()
+    place = api.path_of(body)
+    return f"{place.removesuffix(f'{kind}s')}{kind.removesuffix('y')}ies" if kind.endswith("y") else place
+
+
+def token(server: api.Api, namespace: str, account: str) -> str:
+    """A token of a ServiceAccount."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+    found: dict[str, Any] = server.call("POST", path, asked)
+    text: str = found["status"]["token"]
+    return text
+
+
+def write_kubeconfig(path: Path, of: Path, token_: str, server_url: str = "") -> Path:
+    """The kubeconfig of whoever has a token; through another server if one is named."""
+    config = json.loads(of.read_text())
+    config["users"][0]["user"] = {"token": token_}
+    if server_url:
+        config["clusters"][0]["cluster"] = {"server": server_url}
+    path.write_text(json.dumps(config))
+    path.chmod(0o600)
+    return path

@@ -1,0 +1,479 @@
+"""MachineSets of two APIs on the real control plane: the controller as a process, with its own rights and no others,
+beside Cluster API's manager and under the admission policies. Machine API's controllers are played: they say that they
+pause.
+"""
+
+import contextlib
+import functools
+import itertools
+import json
+import operator as operator_
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed import api, clusterapi, fixtures, objects, openshift, parts, sharing
+from testbed.api import Object
+from testbed.bed import Bed
+from testbed.site import Choice
+from tests.e2e.gateway import Gateway
+from windlass.controllers.openshift import apis, names
+from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import names as sync_names
+from windlass.controllers.openshift.machineset_sync.decide import rules
+from windlass.kube import conditions, managed_fields
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+CLUSTER = "work"
+AUTOSCALER = names.AUTOSCALER_ACCOUNT
+ADMIN = "kubernetes-admin"
+SYNC = "system:serviceaccount:openshift-cluster-api:capi-controllers"
+V1BETA1 = "cluster.x-k8s.io/v1beta1"
+SAME = "Requested replica change is the same as current value"
+LOCKED = "Changing .spec is not allowed"
+WITHIN_S = 90.0
+HOLDERS = {"MachineAPI": MACHINE_API, "ClusterAPI": CLUSTER_API}
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A control plane with Machine API's kinds, a Cluster, a template, rights and policies."""
+    if reason := fixtures.why_not():
+        pytest.skip(reason)
+    with sharing.shared(tmp_path_factory.mktemp("openshift"), Choice(kwok=True, capi=True)) as found:
+        try:
+            openshift.install(found.api)
+        except openshift.Missing as missing:
+            pytest.skip(f"NOT JUDGED: OpenShift's definitions cannot be had: {missing}")
+        clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
+        found.api.add(objects.machine_deployment("workers", 0, namespace=CLUSTER_API.namespace)[0])
+        openshift.add_all(found.api, DEPLOY / "rbac" / "machineset-sync.yaml")
+        for path in sorted((DEPLOY / "policies").glob("*.yaml")):
+            openshift.add_all(found.api, path)
+        _wait_enforced(found)
+        yield found
+
+
+def _wait_enforced(bed: Bed) -> None:
+    add_set(bed, "probe", 1)
+    hold(bed, "probe", "MachineAPI")
+    add_mirror(bed, "probe", 1)
+    sizes_ = itertools.count(2)  # each another one: what changes nothing is never refused
+    for act in (resize, scale):
+        wait("the lock counts", functools.partial(_try_next, bed, act, sizes_), functools.partial(_has, LOCKED))
+    now = bed.api.get(place(CLUSTER_API, "probe"))["spec"]["replicas"]
+    wait("the other counts", lambda: refusal(scale, bed, AUTOSCALER, "probe", now), functools.partial(_has, SAME))
+
+
+def _try_next(bed: Bed, act: Callable[..., Object], sizes_: Iterator[int]) -> str:
+    return refusal(act, bed, ADMIN, "probe", next(sizes_))
+
+
+def _has(text: str, found: str) -> bool:
+    return text in found
+
+
+@pytest.fixture(scope="module")
+def gateway(bed: Bed) -> Iterator[Gateway]:
+    with Gateway(bed.site.server, str(bed.site.files.ca)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operator(bed: Bed, gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """The controller, as a process, as the ServiceAccount that its role is bound to; and what it asks for."""
+    directory = tmp_path_factory.mktemp("operator")
+    token = openshift.token(bed.api, CLUSTER_API.namespace, "capi-controllers")
+    url = f"http://127.0.0.1:{gateway.port}"
+    kubeconfig = openshift.write_kubeconfig(directory / "kubeconfig", bed.kubeconfig, token, url)
+    flags = ["--kubeconfig", str(kubeconfig), "--controllers", "machineset_sync", "--metrics-address", ""]
+    flags += ["--leader-elect-namespace", CLUSTER_API.namespace, "--machineset-sync-cluster", CLUSTER]
+    log = directory / "log"
+    with log.open("w") as lines, pausing(bed):
+        command = [sys.executable, "-m", "windlass.cli", "operator", *flags]
+        process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
+        yield gateway
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, log.read_text()[-4000:]
+    assert "Traceback" not in log.read_text(), log.read_text()[-4000:]
+
+
+@contextlib.contextmanager
+def pausing(bed: Bed) -> Iterator[None]:
+    """Machine API's controller, as far as a mirror needs it: it says whether it is paused."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(0.2):
+            for found in bed.api.items(place(MACHINE_API)):
+                with contextlib.suppress(api.Refused):
+                    _say_paused(bed, found)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
+
+
+def _say_paused(bed: Bed, found: Object) -> None:
+    status = found.get("status", {})
+    is_paused = status.get("authoritativeAPI") != "MachineAPI"
+    before = conditions.find(status.get("conditions"), "Paused") or {}
+    if not status.get("authoritativeAPI") or before.get("status") == str(is_paused):
+        return
+    after = conditions.put(status.get("conditions"), "Paused", is_paused, "Paused", "", time.time())
+    metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
+    path = f"{place(MACHINE_API, found['metadata']['name'])}/status?fieldManager=machine-api"
+    bed.api.merge(path, {"metadata": metadata, "status": {"conditions": list(after)}})
+
+
+# Doing and looking
+
+
+def place(which: apis.Api, name: str = "", version: str = "") -> str:
+    resource = which.machine_sets()
+    at = f"/apis/{version or resource.api_version}/namespaces/{which.namespace}/machinesets"
+    return f"{at}/{name}" if name else at
+
+
+def add_set(bed: Bed, name: str, replicas: int, wanted: str = "MachineAPI") -> None:
+    labels = {sync_names.SET_LABEL: name}
+    value = {
+        "apiVersion": objects.INFRASTRUCTURE,
+        "kind": "FakeMachineTemplate",
+        "metadata": {"name": "workers"},
+        "userDataSecret": {"name": f"{CLUSTER}-bootstrap"},
+    }
+    spec = {
+        "replicas": replicas,
+        "authoritativeAPI": wanted,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"providerSpec": {"value": value}}},
+    }
+    metadata = {"name": name, "namespace": MACHINE_API.namespace}
+    body = {"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "metadata": metadata, "spec": spec}
+    bed.api.add(body)
+
+
+def add_mirror(bed: Bed, name: str, replicas: int) -> None:
+    """As the sync would make it."""
+    labels = {sync_names.SET_LABEL: name}
+    machine = {
+        "clusterName": CLUSTER,
+        "bootstrap": {"dataSecretName": f"{CLUSTER}-bootstrap"},
+        "infrastructureRef": {
+            "apiGroup": objects.INFRASTRUCTURE.partition("/")[0],
+            "kind": "FakeMachineTemplate",
+            "name": "workers",
+        },
+    }
+    spec = {
+        "clusterName": CLUSTER,
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": machine},
+    }
+    metadata = {"name": name, "namespace": CLUSTER_API.namespace, "annotations": {names.PAUSED_ANNOTATION: ""}}
+    body = {"apiVersion": objects.CLUSTER_API, "kind": "MachineSet", "metadata": metadata, "spec": spec}
+    bed.api.acting_as(SYNC).add(body)
+
+
+def hold(bed: Bed, name: str, by: str | None) -> None:
+    bed.api.merge(f"{place(MACHINE_API, name)}/status", {"status": {"authoritativeAPI": by}})
+
+
+def resize(bed: Bed, user: str, name: str, size: int, which: apis.Api = CLUSTER_API, version: str = "") -> Object:
+    path = f"{place(which, name, version)}?fieldManager={user.rpartition(':')[2]}"
+    return bed.api.acting_as(user).merge(path, {"spec": {"replicas": size}})
+
+
+def scale(bed: Bed, user: str, name: str, size: int, which: apis.Api = CLUSTER_API, version: str = "") -> Object:
+    path = f"{place(which, name, version)}/scale?fieldManager={user.rpartition(':')[2]}"
+    return bed.api.acting_as(user).merge(path, {"spec": {"replicas": size}})
+
+
+def refusal(act: Callable[..., Any], *given: Any, **more: Any) -> str:
+    """What something is refused for; empty if it is not."""
+    try:
+        act(*given, **more)
+    except api.Refused as refused:
+        return str(json.loads(refused.body).get("message"))
+    return ""
+
+
+def wait(what: str, look: Callable[[], Any], until: Callable[[Any], object]) -> Any:
+    return api.wait_for(what, look, until, within_s=WITHIN_S)
+
+
+def sizes(bed: Bed, name: str) -> tuple[int | None, int | None]:
+    found = [(bed.api.find(place(which, name)) or {}).get("spec", {}).get("replicas") for which in apis.BOTH]
+    return found[0], found[1]
+
+
+def wait_sizes(bed: Bed, name: str, size: int) -> None:
+    wait(f"{name} has {size} on both sides", lambda: sizes(bed, name), lambda now: now == (size, size))
+
+
+def held(bed: Bed, name: str) -> tuple[str, str, bool, str]:
+    """(authority, status of Synchronized, is the generation recorded, what is said of it)."""
+    ours, theirs = [bed.api.find(place(which, name)) or {} for which in apis.BOTH]
+    status = ours.get("status", {})
+    by = status.get("authoritativeAPI", "")
+    holder = ours if by == "MachineAPI" else theirs
+    said = conditions.find(status.get("conditions"), sync_names.SYNCHRONIZED) or {}
+    recorded = status.get("synchronizedGeneration") == holder.get("metadata", {}).get("generation")
+    return by, said.get("status", ""), recorded, said.get("message", "")
+
+
+def wait_held(bed: Bed, name: str, by: str) -> None:
+    wait(f"{name} is held by {by}", lambda: held(bed, name), lambda now: now[:3] == (by, "True", True))
+
+
+def marks(bed: Bed, name: str) -> list[bool]:
+    """Whether sizes are marked, on both sides."""
+    found = [managed_fields.owners(bed.api.get(place(which, name)), ("spec", "replicas")) for which in apis.BOTH]
+    return [any((o.manager, o.operation) == (sync_names.MANAGER, "Apply") for o in owners) for owners in found]
+
+
+def wait_marked(bed: Bed, name: str) -> None:
+    """Everything that was written is known: what comes next is news."""
+    wait(f"{name} is marked on both sides", lambda: marks(bed, name), all)
+
+
+# The rules of authority
+
+
+def test_the_rules_that_are_kept_here_are_those_of_the_real_definition(bed: Bed) -> None:
+    add_set(bed, "rules", 1)
+    path = f"{place(MACHINE_API, 'rules')}/status"
+    said = [
+        {"authoritativeAPI": by, "synchronizedGeneration": generation}
+        for by, generation in itertools.product(("MachineAPI", "ClusterAPI", "Migrating"), (0, 1, 2))
+    ]
+    migrating = {"authoritativeAPI": "Migrating"}
+    for before, after in itertools.product(said, said):
+        # There is a way to anywhere: generations fall on leaving Migrating.
+        for between in (migrating, {"authoritativeAPI": "MachineAPI", "synchronizedGeneration": 0}, migrating, before):
+            bed.api.merge(path, {"status": between})
+        expected = rules.check_status(before, after)
+        found = refusal(bed.api.merge, path, {"status": after})
+        assert bool(found) == bool(expected), (before, after, found)
+        for text in expected:
+            assert text.rpartition('": ')[2] in found, (before, after, found)
+    assert "Unsupported value" in refusal(add_set, bed, "wrong", 1, "Migrating")
+
+
+# Admission
+
+
+@pytest.fixture(scope="module")
+def mirror(bed: Bed) -> str:
+    """A MachineSet of Cluster API that mirrors one of Machine API; nobody mirrors it here."""
+    return "probe"
+
+
+@pytest.mark.parametrize("version", ["", V1BETA1])
+def test_the_autoscaler_scales_a_mirror_to_and_from_zero(bed: Bed, mirror: str, version: str) -> None:
+    there = bed.api.get(place(CLUSTER_API, mirror))["spec"]["replicas"]
+    for size in (there + 1, 0, 2, 1):
+        assert scale(bed, AUTOSCALER, mirror, size, version=version)["spec"].get("replicas", 0) == size
+        assert SAME in refusal(scale, bed, AUTOSCALER, mirror, size, version=version)
+    assert LOCKED in refusal(resize, bed, AUTOSCALER, mirror, 5, version=version)
+
+
+@pytest.mark.parametrize("version", ["", V1BETA1])
+def test_others_do_not_change_a_mirror_through_scale_either(bed: Bed, mirror: str, version: str) -> None:
+    for size in (0, 4):
+        assert LOCKED in refusal(scale, bed, ADMIN, mirror, size, version=version)
+        assert LOCKED in refusal(resize, bed, ADMIN, mirror, size, version=version)
+    admin = bed.api.acting_as(ADMIN)
+    admin.merge(place(CLUSTER_API, mirror), {"metadata": {"labels": {"free": "yes"}}})
+    bound = {"metadata": {"annotations": {CLUSTER_API.max_size: "9"}}}
+    assert "annotation" in refusal(admin.merge, place(CLUSTER_API, mirror), bound)
+    assert resize(bed, SYNC, mirror, 1)["spec"]["replicas"] == 1
+
+
+def test_what_nobody_mirrors_is_not_locked(bed: Bed) -> None:
+    add_mirror(bed, "alone", 1)
+    assert scale(bed, ADMIN, "alone", 0)["spec"].get("replicas", 0) == 0
+    add_set(bed, "unheld", 1, "ClusterAPI")
+    add_mirror(bed, "unheld", 1)
+    for size, by in ((2, None), (3, "Migrating"), (4, "ClusterAPI")):
+        if by is not None:
+            hold(bed, "unheld", by)
+        assert refusal(scale, bed, ADMIN, "unheld", size) == ""
+
+
+def test_a_machine_api_set_without_a_status_may_be_changed_though_it_has_a_twin(bed: Bed) -> None:
+    """Upstream's policy reads status without a guard, and denies."""
+    add_set(bed, "new", 1, "ClusterAPI")
+    add_mirror(bed, "new", 1)
+    assert refusal(resize, bed, ADMIN, "new", 2, MACHINE_API) == ""
+    hold(bed, "new", "ClusterAPI")
+    assert "You may only modify" in refusal(resize, bed, ADMIN, "new", 3, MACHINE_API)
+    wait("/scale, too", lambda: refusal(scale, bed, ADMIN, "new", 4, MACHINE_API), lambda text: LOCKED in text)
+
+
+def test_of_a_mirrored_machine_the_autoscaler_changes_the_mark_and_nothing_else(bed: Bed) -> None:
+    at = f"/apis/{objects.CLUSTER_API}/namespaces/{CLUSTER_API.namespace}/machines/twin"
+    ours = f"/apis/machine.openshift.io/v1beta1/namespaces/{MACHINE_API.namespace}/machines/twin"
+    metadata = {"name": "twin", "namespace": MACHINE_API.namespace}
+    bed.api.add({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": metadata, "spec": {}})
+    bed.api.merge(f"{ours}/status", {"status": {"authoritativeAPI": "MachineAPI"}})
+    for body in objects.machine("twin", cluster=CLUSTER, namespace=CLUSTER_API.namespace):
+        body["metadata"]["annotations"] = {names.PAUSED_ANNOTATION: ""}
+        body["spec"].pop("version", None)
+        bed.api.acting_as(SYNC).add(body)
+    mark = {"metadata": {"annotations": {CLUSTER_API.delete_machine: "now"}}}
+    admin, autoscaler = bed.api.acting_as(ADMIN), bed.api.acting_as(AUTOSCALER)
+    wait("locked", lambda: refusal(admin.merge, at, mark), lambda text: "annotation" in text)
+    assert refusal(autoscaler.merge, at, mark) == ""
+    assert "annotation" in refusal(autoscaler.merge, at, {"metadata": {"annotations": {names.PAUSED_ANNOTATION: None}}})
+    assert LOCKED in refusal(autoscaler.merge, at, {"spec": {"failureDomain": "elsewhere"}})
+
+
+# The controller
+
+
+def test_sizes_go_where_they_belong_under_the_policies(bed: Bed, operator: Gateway) -> None:
+    add_set(bed, "sized", 3)
+    wait_held(bed, "sized", "MachineAPI")
+    found = bed.api.get(place(CLUSTER_API, "sized"))
+    assert names.PAUSED_ANNOTATION in found["metadata"]["annotations"]
+    assert found["spec"]["template"]["spec"]["infrastructureRef"]["name"] == "workers"
+    for size in (5, 0, 2, 0, 4):
+        scale(bed, AUTOSCALER, "sized", size)
+        wait_sizes(bed, "sized", size)
+        wait_marked(bed, "sized")
+    resize(bed, ADMIN, "sized", 1, MACHINE_API)
+    wait_sizes(bed, "sized", 1)
+    wait_marked(bed, "sized")
+    scale(bed, AUTOSCALER, "sized", 6)
+    wait_sizes(bed, "sized", 6)
+    wait_held(bed, "sized", "MachineAPI")
+
+
+def test_annotations_of_the_operator_go_to_the_other_from_either_side(bed: Bed, operator: Gateway) -> None:
+    add_set(bed, "bound", 1)
+    wait_held(bed, "bound", "MachineAPI")
+    for which, least in ((MACHINE_API, "1"), (CLUSTER_API, "2"), (MACHINE_API, "3")):
+        said = {"metadata": {"annotations": {which.min_size: least, which.max_size: "9"}}}
+        path = f"{place(which, 'bound')}?fieldManager={names.OPERATOR_MANAGER}"
+        bed.api.acting_as(SYNC).merge(path, said)
+
+        wait("bounds on both sides", functools.partial(_bounds, bed), functools.partial(operator_.eq, [least, least]))
+        wait_held(bed, "bound", "MachineAPI")
+
+
+def _bounds(bed: Bed) -> list[str]:
+    bodies = zip(apis.BOTH, [bed.api.get(place(each, "bound")) for each in apis.BOTH], strict=True)
+    return [body["metadata"]["annotations"].get(each.min_size, "") for each, body in bodies]
+
+
+def test_authority_moves_there_and_back_and_machines_are_run_by_one_at_a_time(bed: Bed, operator: Gateway) -> None:
+    add_set(bed, "moved", 1)
+    wait_held(bed, "moved", "MachineAPI")
+    machines = f"/apis/{objects.CLUSTER_API}/namespaces/{CLUSTER_API.namespace}/machines"
+    label = f"{sync_names.SET_LABEL}=moved"
+    assert bed.api.items(machines, labelSelector=label) == []
+    bed.api.merge(place(MACHINE_API, "moved"), {"spec": {"authoritativeAPI": "ClusterAPI"}})
+    wait_held(bed, "moved", "ClusterAPI")
+    wait("Cluster API acts", lambda: len(bed.api.items(machines, labelSelector=label)), lambda count: count == 1)
+    resize(bed, ADMIN, "moved", 2, CLUSTER_API)
+    wait_sizes(bed, "moved", 2)
+    wait_held(bed, "moved", "ClusterAPI")
+    counted = functools.partial(bed.api.get, place(MACHINE_API, "moved"))
+    wait("counts are mirrored", counted, lambda found: found["status"].get("replicas") == 2)
+    bed.api.merge(place(MACHINE_API, "moved"), {"spec": {"authoritativeAPI": "MachineAPI"}})
+    wait_held(bed, "moved", "MachineAPI")
+    resize(bed, ADMIN, "moved", 0, MACHINE_API)
+    wait_sizes(bed, "moved", 0)
+    assert len(bed.api.items(machines, labelSelector=label)) == 2, "a paused mirror's size does nothing"
+
+
+def test_both_go_with_the_holder(bed: Bed, operator: Gateway) -> None:
+    for wanted in ("MachineAPI", "ClusterAPI"):
+        name = f"gone-{wanted.lower()}"
+        add_set(bed, name, 0, wanted)
+        wait_held(bed, name, wanted)
+        bed.api.delete(place(MACHINE_API if wanted == "MachineAPI" else CLUSTER_API, name))
+        wait("both are gone", functools.partial(sizes, bed, name), lambda now: now == (None, None))
+
+
+def test_whoever_writes_when_both_end_up_equal_and_nothing_is_lost(bed: Bed, operator: Gateway) -> None:
+    """Twenty pairs at once, each with an autoscaler, an administrator and migrations."""
+    pairs = [f"race-{number}" for number in range(20)]
+    for name in pairs:
+        add_set(bed, name, 1, "MachineAPI" if int(name[5:]) % 3 else "ClusterAPI")
+    for name in pairs:
+        wait(f"{name} is synchronized", functools.partial(held, bed, name), lambda now: now[1:3] == ("True", True))
+    failures: list[str] = []
+    threads = [threading.Thread(target=_race, args=(bed, name, failures)) for name in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    for name in pairs:
+        wanted = bed.api.get(place(MACHINE_API, name))["spec"]["authoritativeAPI"]
+        wait_held(bed, name, wanted)
+        assert sizes(bed, name) == (3, 3), name
+    for name in pairs:
+        for which in apis.BOTH:
+            with contextlib.suppress(api.Refused):
+                bed.api.delete(place(which, name))
+
+
+def _race(bed: Bed, name: str, failures: list[str]) -> None:
+    """A history of one pair; what is written last by an autoscaler, after a while, is there in the end."""
+    rng = random.Random(name)
+    for _ in range(8):
+        time.sleep(rng.choice((0.0, 0.05, 0.5, 1.0)))
+        what, size = rng.choice(("autoscaler", "autoscaler", "administrator", "migration")), rng.randrange(3)
+        if what == "autoscaler":
+            refusal(scale, bed, AUTOSCALER, name, size)
+        elif what == "administrator":
+            by = bed.api.get(place(MACHINE_API, name)).get("status", {}).get("authoritativeAPI")
+            if by in HOLDERS:
+                refusal(resize, bed, ADMIN, name, size, HOLDERS[by])
+        else:
+            wanted = {"spec": {"authoritativeAPI": rng.choice(("MachineAPI", "ClusterAPI"))}}
+            refusal(bed.api.merge, place(MACHINE_API, name), wanted)
+    last = 3
+    if text := refusal(scale, bed, AUTOSCALER, name, last):
+        failures.append(f"{name}: {text}")
+        return
+    try:
+        wait_sizes(bed, name, last)
+    except TimeoutError as error:
+        failures.append(str(error))
+
+
+def test_it_asks_for_nothing_that_its_role_does_not_give_and_is_quiet_in_the_end(bed: Bed, operator: Gateway) -> None:
+    refused = [call for call in operator.since(0.0) if call.status in (401, 403)]
+    assert refused == []
+    quiet_since_s = wait_quiet(operator)
+    time.sleep(3.0)
+    writes = [call for call in operator.since(quiet_since_s) if call.method != "GET" and "/leases/" not in call.path]
+    assert writes == []
+
+
+def wait_quiet(gateway: Gateway) -> float:
+    """Until nothing was written for a while; since when."""
+
+    def look() -> float:
+        writes = [call.at_s for call in gateway.since(0.0) if call.method != "GET" and "/leases/" not in call.path]
+        return time.monotonic() - max(writes, default=0.0)
+
+    wait("nothing is written", look, lambda quiet_s: quiet_s > 5.0)
+    return time.monotonic()
