@@ -16,6 +16,7 @@ from windlass.autoscaler import keeping, report
 from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, inline
 from windlass.autoscaler.batch import following as batch
+from windlass.autoscaler.batch import quota_keeping
 from windlass.autoscaler.observe.world import World
 from windlass.engine import facts
 from windlass.engine.settings import Settings
@@ -110,7 +111,9 @@ class Cluster:
 
         served = self.settings.provisioning_requests.enable_provisioning_requests
         requests = batch.Requests() if served else None
-        world = World(connect(), self.provider, hear, snapshot=snapshot, requests=requests)
+        quotas = quota_keeping.Quotas()
+        limited = quotas if self.settings.limits.capacity_quotas_enabled else None
+        world = World(connect(), self.provider, hear, snapshot=snapshot, requests=requests, quotas=limited)
         running = Autoscaler(
             world,
             Actor(connect(), self.provider, requests),
@@ -123,12 +126,13 @@ class Cluster:
         following = asyncio.create_task(world.run())
         await world.wait_synced()
         going = asyncio.create_task(running.run())
+        keeping_on = asyncio.create_task(quota_keeping.keep_on(connect(), quotas, world.nodes, self.clock, 10.0))
         try:
             yield running
         finally:
-            for task in (going, following):
+            for task in (going, following, keeping_on):
                 task.cancel()
-            await asyncio.gather(going, following, return_exceptions=True)
+            await asyncio.gather(going, following, keeping_on, return_exceptions=True)
 
 
 def play(scenario: Callable[[Cluster], Any], settings: Settings | None = None) -> None:

@@ -17,7 +17,7 @@ from windlass import clock
 from windlass.autoscaler import dry_run, endpoints, keeping, report
 from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, Think, in_thread
-from windlass.autoscaler.batch import following
+from windlass.autoscaler.batch import following, quota_keeping
 from windlass.autoscaler.observe.world import World
 from windlass.autoscaler.recording import journal
 from windlass.autoscaler.recording.recorder import Recorder
@@ -109,7 +109,9 @@ class Process:
         written = journal.Journal() if wiring.recording.record else None
         served = chosen.provisioning_requests.enable_provisioning_requests
         requests = following.Requests() if served else None
-        self.world = World(workload, self.provider, self._note, priorities_in, written, requests)
+        self._quotas = quota_keeping.Quotas() if chosen.limits.capacity_quotas_enabled else None
+        self._every_s = chosen.scale_down.scan_interval_s
+        self.world = World(workload, self.provider, self._note, priorities_in, written, requests, self._quotas)
         self._recorder = _record(written, wiring.recording) if written is not None else None
         self._shadow = (
             Shadow(wiring.mode.shadow_window_s, self.reporter.metrics.registry) if wiring.mode.shadow else None
@@ -159,7 +161,8 @@ class Process:
             await self.world.wait_synced()
             await self.provider.wait_synced()
             freeze()
-            await self.autoscaler.run()
+            async with self._keeping_quotas():
+                await self.autoscaler.run()
         finally:
             if self._shadow is not None:
                 _log.info("%s", self._shadow.end())
@@ -170,6 +173,21 @@ class Process:
             await asyncio.gather(writing, return_exceptions=True)
 
     # Inside
+
+    @contextlib.asynccontextmanager
+    async def _keeping_quotas(self) -> AsyncIterator[None]:
+        """Meanwhile the status of CapacityQuotas is kept, where they are enforced and anything may be written."""
+        if self._quotas is None or not self._wiring.acts:
+            yield
+            return
+        api = self._client(self._servers.workload)
+        keep = quota_keeping.keep_on(api, self._quotas, self.world.nodes, self._clock, self._every_s)
+        keeping_on = asyncio.create_task(keep)
+        try:
+            yield
+        finally:
+            keeping_on.cancel()
+            await asyncio.gather(keeping_on, return_exceptions=True)
 
     def _client(self, server: transport.Transport) -> client.Client:
         """A client with limits of its own, so that nobody who writes waits for another who does."""

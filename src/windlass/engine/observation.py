@@ -7,6 +7,7 @@ from windlass.engine import facts, plan
 from windlass.engine.drain.context import ControllerKey
 from windlass.engine.expanders import priority
 from windlass.engine.provisioning.request import Request
+from windlass.engine.scale_up.quotas import Quota
 from windlass.engine.snapshot import Snapshot
 
 
@@ -26,6 +27,8 @@ class Observation:
     """The priority expander's rules, where the user has any."""
     requests: tuple[Request, ...] = ()
     """ProvisioningRequests, where they are served."""
+    quotas: tuple[Quota, ...] = ()
+    """What users limit by CapacityQuotas, beside the flags."""
     refused: Mapping[str, facts.InstanceError] = field(default_factory=dict)
     """Groups that could not be raised when this very observation was decided on before: why. Whoever carries out a plan
     and meets a refusal decides again with it, so that it is known like any other fact."""

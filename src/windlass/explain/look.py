@@ -128,7 +128,7 @@ def track_quotas(look: Look, scene: Scene) -> quotas.Tracker:
     own = {name: group.id for name, group in look.seen.group_of_nodes().items()}
     nodes = [(node, own.get(node.name, group)) for node, group in scene.nodes]
     counted = helping.count_with_gpus(look.seen)
-    return quotas.track(quotas.Bound.MAXIMUM, [helping.maximum(look.settings)], nodes, counted)
+    return quotas.track(quotas.Bound.MAXIMUM, [helping.maximum(look.settings), *look.seen.quotas], nodes, counted)
 
 
 def _count_ready(nodes: list[facts.Node]) -> int:

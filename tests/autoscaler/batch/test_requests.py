@@ -26,16 +26,16 @@ ORDERED = {"Accepted": "Accepted", "Provisioned": "CapacityIsProvisioned"}
 def install(cluster: Cluster) -> None:
     """The definition as it is shipped, but for what is left to a real server: CEL rules, and a second version."""
     definition = yaml.safe_load((CRDS / "autoscaling.x-k8s.io_provisioningrequests.yaml").read_text())
-    definition["spec"]["versions"] = [_without_rules(definition["spec"]["versions"][0])]
+    definition["spec"]["versions"] = [without_rules(definition["spec"]["versions"][0])]
     cluster.server.apply(definition, "test")
 
 
-def _without_rules(schema: Any) -> Any:
+def without_rules(schema: Any) -> Any:
     match schema:
         case dict():
-            return {key: _without_rules(each) for key, each in schema.items() if key != "x-kubernetes-validations"}
+            return {key: without_rules(each) for key, each in schema.items() if key != "x-kubernetes-validations"}
         case list():
-            return [_without_rules(each) for each in schema]
+            return [without_rules(each) for each in schema]
     return schema
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from windlass import errors
 from windlass.autoscaler import priorities
-from windlass.autoscaler.batch import following
+from windlass.autoscaler.batch import following, quota_keeping
 from windlass.autoscaler.observe import daemons as daemon_sets
 from windlass.autoscaler.observe import devices, gate, pods, sinks, storage, untried, workloads
 from windlass.engine import facts, plan
@@ -70,6 +70,7 @@ class World:
         priorities_namespace: str = "",
         snapshot: Snapshot | None = None,
         requests: following.Requests | None = None,
+        quotas: quota_keeping.Quotas | None = None,
     ) -> None:
         self.snapshot = Snapshot() if snapshot is None else snapshot
         self._provider, self._on_change, self._clock = provider, on_change, api.clock
@@ -81,6 +82,8 @@ class World:
         self._requests = requests or following.Requests()
         self._optional = list(self._requests.follow(api, self._gate, self._hear)) if requests is not None else []
         """Kinds that may not be served. Everything else goes on without them."""
+        self._quotas = quotas or quota_keeping.Quotas()
+        self._optional += self._quotas.follow(api, self._gate, self._hear) if quotas is not None else ()
         self._optional += self._follow_devices(api)
 
     async def run(self) -> None:
@@ -114,11 +117,14 @@ class World:
         with self._gate.closed():
             yield
 
+    def nodes(self) -> list[facts.Node]:
+        """Those that exist."""
+        table = self.snapshot.nodes
+        return [node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive]
+
     def observe(self, failed: Mapping[plan.Instruction, str] | None = None) -> Seen:
         """The cluster as it is now."""
-        table = self.snapshot.nodes
-        existing = [node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive]
-        groups = self._provider.observe(existing)
+        groups = self._provider.observe(self.nodes())
         known = self._workloads
         rules = known.priorities.all
         seen = Observation(
@@ -129,6 +135,7 @@ class World:
             self._index_controllers(),
             rules[0] if rules else (),
             requests=self._requests.observe(),
+            quotas=self._quotas.observe(),
             failed=failed or {},
         )
         malformed = [error for one in (*self._informers, *self._optional) for error in one.malformed.values()]

@@ -119,6 +119,7 @@ class Recording:
             ("daemon_sets", sequences.DAEMON_SETS),
             ("budgets", sequences.BUDGETS),
             ("requests", sequences.REQUESTS),
+            ("quotas", sequences.QUOTAS),
         ):
             if name in found:
                 new[name] = members.change(getattr(last, name), found[name])

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from windlass.autoscaler.recording import values
 from windlass.engine import facts
 from windlass.engine.provisioning.request import Request
+from windlass.engine.scale_up.quotas import Quota
 
 T = TypeVar("T")
 
@@ -74,6 +75,7 @@ BUDGETS: Members[facts.PodDisruptionBudget] = plainly(facts.PodDisruptionBudget,
 CONTROLLERS: Members[facts.Controller] = plainly(facts.Controller, lambda one: (one.kind, one.namespace, one.name))
 
 REQUESTS: Members[Request] = plainly(Request, lambda one: one.key)
+QUOTAS: Members[Quota] = plainly(Quota, lambda one: one.id)
 
 
 def _spell_group(group: facts.NodeGroup, before: facts.NodeGroup | None) -> values.Plain:

@@ -214,7 +214,7 @@ def make_proposer(
     return proposing.Proposer(
         prospects.Prospects(snapshot, groups.templates, settings.filters),
         groups,
-        quotas.track(quotas.Bound.MAXIMUM, [maximum(settings)], nodes, count_with_gpus(seen)),
+        quotas.track(quotas.Bound.MAXIMUM, [maximum(settings), *seen.quotas], nodes, count_with_gpus(seen)),
         len(nodes),
         proposing.Limits(
             settings.limits.max_nodes_total,

@@ -1,0 +1,158 @@
+"""CapacityQuotas: followed, checked, and their status kept: whether they are valid, and what their nodes hold."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from windlass import clock, quantity
+from windlass.autoscaler.batch.following import Heard
+from windlass.autoscaler.observe import gate, sinks
+from windlass.engine import facts
+from windlass.engine.scale_up import capacity_quota, label_syntax, quotas
+from windlass.kube import client, errors, fields, informers, resources, times
+from windlass.kube.models import autoscaling, meta
+from windlass.quantity import Quantity
+
+_log = logging.getLogger(__name__)
+Quota = capacity_quota.CapacityQuota[Quantity]
+Status = capacity_quota.Status[Quantity]
+
+
+class Quotas:
+    """All of them, as they are now."""
+
+    def __init__(self) -> None:
+        self._kept: sinks.Kept[Quota] = sinks.Kept()
+        self._enforced: tuple[tuple[Quota, ...], tuple[quotas.Quota, ...]] = ((), ())
+
+    def follow(self, api: client.Client, behind: gate.Gate, heard: Heard) -> Iterator[informers.Informer[Any]]:
+        sink = heard(sinks.plain_sink(self._kept, read, behind), "CapacityQuota")
+        yield informers.Informer(api, resources.CAPACITY_QUOTAS, sink)
+
+    def observe(self) -> tuple[quotas.Quota, ...]:
+        """What is enforced: those whose status says that they are valid. The same object while none changes."""
+        known, enforced = self._enforced
+        if self._kept.all is not known:
+            found = (capacity_quota.enforce(one) for one in self._kept.all)
+            enforced = tuple(one for one in found if one is not None)
+            self._enforced = self._kept.all, enforced
+        return enforced
+
+    def find_changes(self, nodes: Sequence[facts.Node], now_s: float) -> list[tuple[Quota, Status]]:
+        """Quotas whose status should be another."""
+        counted = [_count(node) for node in nodes]
+        found = ((one, _update(one, counted, now_s)) for one in self._kept.all)
+        return [(one, status) for one, status in found if status != one.status]
+
+
+async def keep(api: client.Client, known: Quotas, nodes: Iterable[facts.Node], now_s: float) -> None:
+    """Write every status that is not as it should be. One that cannot be written is tried the next time."""
+    for quota, status in known.find_changes(list(nodes), now_s):
+        try:
+            patch = {"status": spell(status)}
+            await api.merge_patch(resources.CAPACITY_QUOTAS, quota.name, patch, subresource="status")
+        except errors.KubeError as error:
+            _log.warning("CapacityQuota %s: its status cannot be written: %s", quota.name, error)
+
+
+async def keep_on(
+    api: client.Client, known: Quotas, nodes_now: Callable[[], list[facts.Node]], time: clock.Clock, every_s: float
+) -> None:
+    """Until cancelled. `nodes_now` finds the nodes that exist."""
+    while True:
+        try:
+            await keep(api, known, nodes_now(), time.now_s())
+        except Exception:
+            _log.exception("the status of CapacityQuotas cannot be kept")
+        await time.sleep(every_s)
+
+
+def read(found: autoscaling.CapacityQuota) -> Quota:
+    """InvalidObject if an amount cannot be read."""
+    spec, metadata = found.spec or autoscaling.CapacityQuotaSpec(), found.meta
+    try:
+        limits = _read_amounts((spec.limits.resources if spec.limits else None) or {}, "spec.limits.resources")
+        return capacity_quota.CapacityQuota(
+            metadata.name or "",
+            limits,
+            _read_selector(spec.selector),
+            metadata.generation or 0,
+            _read_status(found.status),
+        )
+    except fields.InvalidField as error:
+        raise error.of("CapacityQuota", metadata.key) from error
+
+
+def _read_selector(found: meta.LabelSelector | None) -> label_syntax.WrittenSelector | None:
+    if found is None:
+        return None
+    expressions = tuple(
+        label_syntax.Expression(one.key or "", one.operator or "", tuple(one.values or ()))
+        for one in found.match_expressions or ()
+    )
+    return label_syntax.WrittenSelector(found.match_labels or {}, expressions)
+
+
+def _read_status(found: autoscaling.CapacityQuotaStatus | None) -> Status:
+    if found is None:
+        return capacity_quota.Status()
+    said = tuple(
+        capacity_quota.Condition(
+            one.type or "",
+            one.status or "",
+            one.reason or "",
+            one.message or "",
+            one.observed_generation or 0,
+            meta.seconds(one.last_transition_time) or 0.0,
+        )
+        for one in found.conditions or ()
+    )
+    used = None if found.used is None else _read_amounts(found.used.resources or {}, "status.used.resources")
+    return capacity_quota.Status(found.observed_generation or 0, said, used)
+
+
+def _read_amounts(found: meta.Amounts, at: str) -> dict[str, Quantity]:
+    return {name: fields.read_quantity(value, f"{at}[{name}]") for name, value in found.items()}
+
+
+def _count(node: facts.Node) -> capacity_quota.QuotaNode[Quantity]:
+    """Of cpu, the engine knows thousandths. Bytes are told in powers of two."""
+    unit, family = {facts.CPU: quantity.MILLI}, dict.fromkeys((facts.MEMORY, facts.EPHEMERAL_STORAGE), "binary")
+    capacity = {
+        name: Quantity(amount * unit.get(name, quantity.NANO), family.get(name, "decimal"))
+        for name, amount in node.capacity
+    }
+    return capacity_quota.QuotaNode(node.name, node.labels, capacity)
+
+
+def _update(quota: Quota, nodes: Sequence[capacity_quota.QuotaNode[Quantity]], now_s: float) -> Status:
+    """The status to be. Amounts that mean the same are the same, however they are spelled."""
+    status = capacity_quota.update_status(
+        quota, nodes, lambda whole: Quantity(whole * quantity.NANO), float(int(now_s))
+    )
+    before = quota.status.used
+    if status.used is not None and before is not None and status.used.keys() == before.keys():
+        used = {name: before[name] if before[name].nano == now.nano else now for name, now in status.used.items()}
+        status = replace(status, used=used)
+    return status
+
+
+def spell(status: Status) -> dict[str, Any]:
+    spelled: dict[str, Any] = {
+        "observedGeneration": status.observed_generation,
+        "conditions": [
+            {
+                "type": one.type,
+                "status": one.status,
+                "reason": one.reason,
+                "message": one.message,
+                "observedGeneration": one.observed_generation,
+                "lastTransitionTime": times.spell(one.since_s),
+            }
+            for one in status.conditions
+        ],
+    }
+    if status.used is not None:
+        spelled["used"] = {"resources": {name: str(amount) for name, amount in status.used.items()}}
+    return spelled
