@@ -21,6 +21,7 @@ NAMES = (
     "ingest",
     "apiserver",
     "machinepool",
+    "openshift",
     "reaction",
     "simulate",
 )

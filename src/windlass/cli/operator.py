@@ -117,9 +117,9 @@ def operator(
     from windlass.controllers.eks_anywhere import settings as eks_anywhere
     from windlass.controllers.lattice import settings as lattice
     from windlass.controllers.machine_pool import settings as machine_pool
-    from windlass.controllers.openshift.machineset_sync import settings as machineset_sync
     from windlass.controllers.openshift.cluster_autoscaler import settings as cluster_autoscaler
     from windlass.controllers.openshift.machine_autoscaler import settings as machine_autoscaler
+    from windlass.controllers.openshift.machineset_sync import settings as machineset_sync
     from windlass.kube import client, prepare
     from windlass.runtime import leader_election, shutdown
 

@@ -64,13 +64,15 @@ class Following:
         selection: prepare.Selection = prepare.EVERYTHING,
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         *,
+        sees: Callable[[T], object] | None = None,
         required: bool = True,
     ) -> Followed[T]:
         """Keep a resource at hand. A change wakes the keys that the object had before it and has after it.
 
+        `sees` is what of an object matters: a change of anything else becomes known, and wakes nobody.
         Nothing is reconciled before what is required is known; a hint that only makes things quicker is not.
         """
-        held: store.Store[T] = store.Store(indexes, [_Waker(self._queue, keys)])
+        held: store.Store[T] = store.Store(indexes, [_Waker(self._queue, keys, sees)])
         informer = informers.Informer(api, resource, held, selection, self._settings)
         followed = Followed(held, informer, self.spawn(informer.run()))
         if required:
@@ -113,14 +115,19 @@ class Following:
 class _Waker(Generic[T]):
     """Puts the keys that a change concerns on the queue."""
 
-    def __init__(self, queue: workqueue.WorkQueue[str], keys: Keys[T]) -> None:
+    def __init__(
+        self, queue: workqueue.WorkQueue[str], keys: Keys[T], sees: Callable[[T], object] | None = None
+    ) -> None:
         self._queue = queue
         self._keys = keys
+        self._sees = sees
 
     def added(self, found: T) -> None:
         self._wake(found)
 
     def modified(self, before: T, found: T) -> None:
+        if self._sees is not None and self._sees(before) == self._sees(found):
+            return
         self._wake(before)
         self._wake(found)
 

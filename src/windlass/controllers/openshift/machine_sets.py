@@ -19,6 +19,14 @@ _log = logging.getLogger(__name__)
 Keys = Callable[[Unstructured], Iterable[str]]
 
 
+def see(machine_set: Unstructured) -> object:
+    """What of a MachineSet matters: replicas, and how they fare, change all the time, and do not."""
+    metadata, spec = machine_set.get("metadata") or {}, machine_set.get("spec") or {}
+    status = machine_set.get("status") or {}
+    held = (spec.get("authoritativeAPI"), status.get("authoritativeAPI"))
+    return metadata.get("uid"), metadata.get("annotations"), metadata.get("deletionTimestamp"), held
+
+
 class MachineSets:
     """What is known of MachineSets, and of what may be known."""
 
@@ -104,7 +112,7 @@ class MachineSets:
             return
         self._absent.pop(api, None)
         within = prepare.Selection(api.namespace)
-        followed = self._follow.follow(self._api, found, self._keys, within, required=False)
+        followed = self._follow.follow(self._api, found, self._keys, within, sees=see, required=False)
         self._followed[api] = followed
         self._follow.spawn(self._wake_when_known(followed))
 
