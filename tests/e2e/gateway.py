@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(slots=True)
 class Trap:
-    """Something to do at the first call that matches, before it is passed on (and then it is not) or after."""
+    """Something to do at the first call that matches: before it is passed on (and then it is not), or once it is done."""
 
     method: str
     path: re.Pattern[str]
@@ -119,7 +119,7 @@ class Gateway:
         url = self._server + request.raw_path
         async with self._session.request(request.method, url, data=body or None, headers=headers) as found:
             self._note(request, found.status)
-            if sprung is not None:
+            if sprung is not None and found.status < 300:  # refused, it comes again: someone else was faster
                 self._spring(request, sprung)
             answer = web.StreamResponse(status=found.status)
             for name, value in found.headers.items():

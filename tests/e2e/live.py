@@ -1,11 +1,14 @@
 """`windlass autoscaler` as a process: started, stopped, killed, and asked how it is."""
 
+import datetime
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +30,7 @@ FLAGS = (
     "--balancing-ignore-label=node.cluster.x-k8s.io/group",
     "--ok-total-unready-count=100",
     "--emit-per-nodegroup-metrics",
+    "--quiet-window-max=5s",
     "-v=4",
 )
 """Quick, but leaves nodes alone: groups that are to shrink, or to give up, say so themselves."""
@@ -75,6 +79,12 @@ class Live:
         found = self.metrics().get('cluster_autoscaler_function_duration_seconds_count{function="main"}', 0.0)
         return int(found)
 
+    def count_loops(self, since_s: float, until_s: float) -> int:
+        """How many loops began between two moments of the monotonic clock."""
+        offset_s = time.time() - time.monotonic()
+        begun_s = (when - offset_s for when in map(_read_time, _LOOP.findall(self.log.read_text(errors="replace"))))
+        return sum(since_s < at_s <= until_s for at_s in begun_s)
+
     def metrics(self) -> dict[str, float]:
         """Each series and its value; nothing while it does not answer."""
         try:
@@ -94,6 +104,16 @@ class Live:
         if self._process.poll() is None:
             self._process.send_signal(how)
         return self._process.wait(30)
+
+
+_LOOP = re.compile(r"^I(\d{4} \S+) .*\] Starting main loop$", re.MULTILINE)
+
+
+def _read_time(text: str) -> float:
+    """Seconds since 1970 of what klog writes, `1116 05:08:23.296504`, of the last twelve months."""
+    now = datetime.datetime.now()
+    when = datetime.datetime.strptime(f"{now.year}{text}", "%Y%m%d %H:%M:%S.%f")
+    return (when if when <= now else when.replace(year=now.year - 1)).timestamp()
 
 
 def _free_port() -> int:
