@@ -1,14 +1,18 @@
 """Every command line that a ClusterAutoscaler can stand for is one that our own autoscaler takes."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.autoscaler import command_line
+from windlass.autoscaler.report import families as families_module
 from windlass.controllers.openshift import gates
-from windlass.controllers.openshift.cluster_autoscaler.decide import flags, validation
+from windlass.controllers.openshift.cluster_autoscaler.decide import deployment, flags, monitoring, validation
 from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
+from windlass.providers.clusterapi import config
 
 PLATFORMS = ("AWS", "Azure", "BareMetal", "GCP", "IBMCloud", "Nutanix", "OpenStack", "PowerVS", "VSphere", "None", "")
 GATES = [f"ClusterAPIMachineManagement{platform}" for platform in PLATFORMS] + [gates.PROVISIONING_REQUESTS]
@@ -67,3 +71,22 @@ def test_our_own_autoscaler_takes_every_command_line(
     words = command_line.split(flags.spell(spec, Settings(), gates.Gates(platform, enabled)))
     assert words.stray == []
     command_line.read(words)
+
+
+def test_with_the_gate_on_mirrors_are_scaled_though_they_are_paused() -> None:
+    on = gates.Gates("AWS", frozenset(GATES))
+    found = config.read(["clusterapi:namespace=openshift-cluster-api"], deployment.environment(Settings(), on))
+    assert (found.group, found.mirrored_namespace) == ("cluster.x-k8s.io", "openshift-machine-api")
+
+
+def test_with_the_gate_off_the_autoscaler_speaks_machine_api() -> None:
+    found = config.read([], deployment.environment(Settings(), gates.Gates("AWS")))
+    assert (found.group, found.version, found.mirrored_namespace) == ("machine.openshift.io", "v1beta1", "")
+
+
+def test_alerts_are_about_measures_that_the_autoscaler_has() -> None:
+    rule = monitoring.spell_rule("default", "ns")["spec"]["groups"][0]["rules"]
+    measured = {name for alert in rule for name in re.findall(r"cluster_autoscaler_(\w+)", alert["expr"])}
+    assert measured == {"unschedulable_pods_count", "cluster_safe_to_autoscale", "skipped_scale_events_count"}
+    families = Path(families_module.__file__).read_text()
+    assert all(f'"{name}"' in families for name in measured)

@@ -1,0 +1,117 @@
+"""Decisions about a MachineAutoscaler: what holds whatever is there."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from windlass.controllers.openshift import apis, names
+from windlass.controllers.openshift.authority import Json, Pair
+from windlass.controllers.openshift.machine_autoscaler import facts
+from windlass.controllers.openshift.machine_autoscaler.decide import decide
+from windlass.controllers.openshift.machine_autoscaler.names import FINALIZER
+
+NOW_S = 1_800_000_000.0
+ME, OTHER = "ns/me", "ns/other"
+keys = (names.OWNER_ANNOTATION, *(key for api in apis.BOTH for key in (api.min_size, api.max_size)))
+owners = st.sampled_from([ME, OTHER, "ns/gone", "elsewhere/one", "not an owner"])
+annotations = st.dictionaries(st.sampled_from(keys), owners | st.sampled_from(["1", "12"]))
+statuses = st.sampled_from(["MachineAPI", "ClusterAPI", "Migrating", ""])
+
+
+@st.composite
+def machine_sets(draw: st.DrawFn, name: str) -> Json | None:
+    if draw(st.booleans()):
+        return None
+    metadata = {"name": name, "uid": "u", "resourceVersion": "7", "annotations": draw(annotations)}
+    return {
+        "metadata": metadata,
+        "spec": {"authoritativeAPI": "MachineAPI"},
+        "status": {"authoritativeAPI": draw(statuses)},
+    }
+
+
+@st.composite
+def seen(draw: st.DrawFn) -> facts.Seen:
+    references = st.builds(
+        facts.Reference,
+        st.sampled_from(["machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta2", "apps/v1"]),
+        st.just("MachineSet"),
+        st.just("set"),
+    )
+    last = draw(st.none() | references | st.just(facts.Reference("cluster.x-k8s.io/v1beta1", "MachineSet", "old")))
+    autoscaler = facts.Autoscaler(
+        "ns",
+        "me",
+        is_deleting=draw(st.booleans()),
+        finalizers=(FINALIZER,) if draw(st.booleans()) else (),
+        min=draw(st.integers(-1, 3)),
+        max=draw(st.integers(-1, 12)),
+        target=draw(references),
+        status=facts.Status(last),
+    )
+    other = facts.Autoscaler("ns", "other", created="2020", max=1, target=draw(references))
+    return facts.Seen(
+        autoscaler,
+        draw(st.sampled_from([frozenset(apis.BOTH), frozenset({apis.MACHINE_API}), frozenset()])),
+        Pair("set", draw(machine_sets("set")), draw(machine_sets("set"))),
+        Pair("old", draw(machine_sets("old")), draw(machine_sets("old"))) if last and last.name == "old" else None,
+        {OTHER: other} if draw(st.booleans()) else {},
+    )
+
+
+@given(seen())
+def test_only_what_holds_and_is_supported_is_written_to(found: facts.Seen) -> None:
+    plan = decide(found, NOW_S)
+    pairs = {"set": found.target, "old": found.last}
+    for step in (plan.release, plan.target):
+        if step is not None:
+            pair = pairs[step.name]
+            assert pair is not None
+            assert step.api is pair.holder
+            assert step.api in found.supported
+            assert pair.get(step.api) is not None
+
+
+@given(seen())
+def test_nothing_of_anothers_is_touched(found: facts.Seen) -> None:
+    plan = decide(found, NOW_S)
+    if plan.release is not None:
+        pair = found.target if plan.release.name == "set" else found.last
+        assert pair is not None
+        body = pair.get(plan.release.api) or {}
+        assert body["metadata"]["annotations"][names.OWNER_ANNOTATION] == ME
+    if plan.target is not None:
+        body = found.target.get(plan.target.api) or {}
+        owner = body["metadata"]["annotations"].get(names.OWNER_ANNOTATION)
+        assert owner in (None, ME, "ns/gone") or (owner == OTHER and OTHER not in found.others)
+
+
+@given(seen())
+def test_ready_says_so_only_when_the_bounds_are_on_the_set_or_about_to_be(found: facts.Seen) -> None:
+    plan = decide(found, NOW_S)
+    if found.autoscaler.is_deleting:
+        assert plan.target is None
+        return
+    (ready,) = plan.status.conditions
+    if ready["status"] != "True":
+        assert plan.target is None
+        return
+    holder = found.target.holder
+    assert holder is not None
+    body = found.target.get(holder) or {}
+    after = {**body["metadata"]["annotations"], **(plan.target.annotations if plan.target else {})}
+    assert after[names.OWNER_ANNOTATION] == ME
+    assert (int(after[holder.min_size]), int(after[holder.max_size])) == (found.autoscaler.min, found.autoscaler.max)
+
+
+@given(seen())
+def test_what_is_deleted_keeps_its_finalizer_only_while_something_of_its_is_on_a_set(found: facts.Seen) -> None:
+    plan = decide(found, NOW_S)
+    if not found.autoscaler.is_deleting or not found.autoscaler.finalizers:
+        return
+    if plan.finalizers is None:
+        held = [pair for pair in (found.target, found.last) if pair is not None]
+        bodies = [pair.get(api) for pair in held for api in apis.BOTH]
+        assert any(
+            ((body or {}).get("metadata") or {}).get("annotations", {}).get(names.OWNER_ANNOTATION) == ME
+            for body in bodies
+        )
