@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(slots=True)
 class Trap:
-    """Something to do at the first call that matches: before it is passed on (and then it is not), or once it is done."""
+    """What to do at the first call that matches: before it is passed on (and then it is not), or once it is taken."""
 
     method: str
     path: re.Pattern[str]

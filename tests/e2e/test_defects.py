@@ -143,7 +143,6 @@ def check_fallback(scene: Scene, failing: Group, working: Group, timeout_s: floa
     assert list(scene.places()) == working.names()
     wait_backoff(scene, failing)
     raised, fallback = (scene.resizes(group)[0] for group in (failing, working))
-    assert fallback.at_s - raised.at_s > timeout_s - 1.0  # times of nodes are cut down to the second
     assert scene.live.count_loops(raised.at_s, fallback.at_s) >= 1
     assert scene.live.count_loops(raised.at_s + timeout_s, fallback.at_s) <= 1  # the peer: twice the time, or never
     scene.live.wait_looped(2)
