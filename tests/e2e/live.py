@@ -79,11 +79,11 @@ class Live:
         found = self.metrics().get('cluster_autoscaler_function_duration_seconds_count{function="main"}', 0.0)
         return int(found)
 
-    def count_loops(self, since_s: float, until_s: float) -> int:
-        """How many loops began between two moments of the monotonic clock."""
+    def find_loops(self, since_s: float, until_s: float = float("inf")) -> list[float]:
+        """When loops began, between two moments; all by the monotonic clock."""
         offset_s = time.time() - time.monotonic()
-        begun_s = (when - offset_s for when in map(_read_time, _LOOP.findall(self.log.read_text(errors="replace"))))
-        return sum(since_s < at_s <= until_s for at_s in begun_s)
+        begun_s = [when - offset_s for when in map(_read_time, _LOOP.findall(self.log.read_text(errors="replace")))]
+        return [at_s for at_s in begun_s if since_s < at_s <= until_s]
 
     def metrics(self) -> dict[str, float]:
         """Each series and its value; nothing while it does not answer."""
