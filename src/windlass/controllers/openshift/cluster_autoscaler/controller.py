@@ -122,7 +122,8 @@ class ClusterAutoscalers:
         resource = names.CLUSTER_OPERATORS
         try:
             if own is None:
-                own = await self._api.create(resource, {"metadata": {"name": names.AUTOSCALER}})
+                named = {"apiVersion": resource.api_version, "kind": resource.kind}
+                own = await self._api.create(resource, {**named, "metadata": {"name": names.AUTOSCALER}, "spec": {}})
             body = {**patch, "metadata": {"resourceVersion": own["metadata"]["resourceVersion"]}}
             await self._api.merge_patch(resource, names.AUTOSCALER, body, subresource="status")
         except (errors.Conflict, errors.AlreadyExists, errors.NotFound):

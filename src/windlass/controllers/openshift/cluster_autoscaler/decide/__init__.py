@@ -48,7 +48,7 @@ def list_wanted(
 def _ensure(seen: facts.Seen, settings: Settings) -> Iterator[Ensure]:
     for resource, body in list_wanted(seen.autoscaler, settings, seen):
         metadata = {**body["metadata"], "ownerReferences": [_own(seen.autoscaler)]}
-        wanted = {**body, "metadata": metadata}
+        wanted = {"apiVersion": resource.api_version, "kind": resource.kind, **body, "metadata": metadata}
         live = seen.live.get((resource.kind, metadata["name"]))
         if live is None or not comparing.holds(live, wanted):
             yield Ensure(resource, wanted, live)
