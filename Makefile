@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run stories test testbed check format bench conformance fuzz requirements clean
+.PHONY: help run stories test testbed check format bench conformance fuzz races requirements clean
 
 help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ conformance: $(READY) ## every recorded verdict of the real scheduler and autosc
 
 fuzz: $(READY) ## fresh random clusters against the real kube-scheduler filters (needs Go; SEEDS=20)
 	@$(BIN)/python -m tests.fuzz --seeds $(or $(SEEDS),20)
+
+races: $(READY) ## a thousand histories of OpenShift's MachineSets with everyone writing at once (RACES=1000)
+	@WINDLASS_RACES=$(or $(RACES),1000) $(BIN)/python -m pytest tests/controllers/openshift/machineset_sync/test_races.py
 
 requirements: $(READY) ## compile the pinned requirements anew
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

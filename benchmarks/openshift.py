@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 
 import prometheus_client
 
+from benchmarks import openshift_pairs
 from tests.controllers.machine_pool.world import Counting
 from tests.controllers.openshift.cluster import Cluster
 from windlass import clock
@@ -135,4 +136,5 @@ async def _run() -> dict[str, float]:
 
 
 def run() -> dict[str, float]:
-    return asyncio.run(_run())
+    """The operator's figures, and those of the mirroring of pairs."""
+    return asyncio.run(_run()) | {f"sync_{name}": value for name, value in openshift_pairs.run().items()}

@@ -363,6 +363,21 @@ def test_sizes_go_where_they_belong_under_the_policies(bed: Bed, operator: Gatew
     wait_held(bed, "sized", "MachineAPI")
 
 
+def test_counts_of_the_holder_are_mirrored_as_the_real_definition_wants_them(bed: Bed, operator: Gateway) -> None:
+    add_set(bed, "counted", 2)
+    wait_held(bed, "counted", "MachineAPI")
+    observed = bed.api.get(place(MACHINE_API, "counted"))["metadata"]["generation"]
+    status = {"replicas": 2, "readyReplicas": 1, "availableReplicas": 1, "observedGeneration": observed}
+    bed.api.merge(f"{place(MACHINE_API, 'counted')}/status", {"status": status})
+
+    def look() -> tuple[Any, Any]:
+        found = bed.api.get(place(CLUSTER_API, "counted")).get("status", {})
+        return found.get("replicas"), found.get("readyReplicas")
+
+    wait("counts are mirrored", look, lambda now: now == (2, 1))
+    wait_held(bed, "counted", "MachineAPI")
+
+
 def test_annotations_of_the_operator_go_to_the_other_from_either_side(bed: Bed, operator: Gateway) -> None:
     add_set(bed, "bound", 1)
     wait_held(bed, "bound", "MachineAPI")

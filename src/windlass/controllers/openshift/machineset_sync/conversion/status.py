@@ -96,7 +96,7 @@ def _old_conditions(is_made: bool, is_ready: bool) -> list[dict[str, Any]]:
 
 def _condition(kind: str, holds: bool, reason: str = "", otherwise: str = "") -> dict[str, Any]:
     said = (reason or kind) if holds else (otherwise or f"Not{kind}")
-    return {"type": kind, "status": str(holds), "reason": said}
+    return {"type": kind, "status": str(holds), "reason": said, "message": ""}
 
 
 def _given(fields: Json) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def decide(seen: facts.Seen, now_s: float) -> plan.Plan:
         return plan.Plan(tuple(held_back), why="finalizers")
     if holder is apis.MACHINE_API or seen.cluster_api is None:
         return _to_cluster_api(seen, seen.machine_api, holder, now_s)
-    return _to_machine_api(seen, seen.cluster_api)
+    return _to_machine_api(seen, seen.cluster_api, now_s)
 
 
 def _finalize(seen: facts.Seen) -> list[plan.Patch]:
@@ -71,20 +71,21 @@ def _to_cluster_api(seen: facts.Seen, one: facts.Json, holder: apis.Api, now_s: 
         done = plan.Condition("True", names.RESOURCE_SYNCHRONIZED, names.SYNCHRONIZED_TO_CLUSTER_API)
         said = done if holder is apis.CLUSTER_API else None
         return plan.Plan(tuple(steps), said, events, migration.complain(seen) or "new")
-    steps += mirroring.to_cluster_api(seen, made_of, owner, now_s)
+    steps += mirroring.to_cluster_api(seen, made_of, owner)
     steps += mirroring.settle_annotations(seen, holder)
     sized, why, needs_machines = mirroring.sizes(seen, holder)
     if needs_machines:
         return plan.Plan(needs_machines=True, why=why)
     steps += sized
     steps += deletion.drop_templates(seen, made_of.name)
+    steps = steps or mirroring.statuses(seen, holder, now_s)
     if steps or deletion.waits_for_templates(seen, made_of.name):
         return plan.Plan(tuple(steps), events=events, why=why)
     done = plan.Condition("True", names.RESOURCE_SYNCHRONIZED, names.SYNCHRONIZED_TO_CLUSTER_API, facts.generation(one))
     return plan.Plan((), done, events, why)
 
 
-def _to_machine_api(seen: facts.Seen, one: facts.Json) -> plan.Plan:
+def _to_machine_api(seen: facts.Seen, one: facts.Json, now_s: float) -> plan.Plan:
     if complaint := _complain_of_owners(one):
         return _fail(names.FAILED_TO_CONVERT_TO_MACHINE_API, complaint)
     reference = ((facts.spec(one).get("template") or {}).get("spec") or {}).get("infrastructureRef") or {}
@@ -100,7 +101,7 @@ def _to_machine_api(seen: facts.Seen, one: facts.Json) -> plan.Plan:
     steps = mirroring.to_machine_api(seen, template)
     steps += mirroring.settle_annotations(seen, apis.CLUSTER_API)
     sized, why, _ = mirroring.sizes(seen, apis.CLUSTER_API)
-    steps += sized
+    steps = [*steps, *sized] or mirroring.statuses(seen, apis.CLUSTER_API, now_s)
     if steps:
         return plan.Plan(tuple(steps), why=why)
     done = plan.Condition("True", names.RESOURCE_SYNCHRONIZED, names.SYNCHRONIZED_TO_MACHINE_API, facts.generation(one))

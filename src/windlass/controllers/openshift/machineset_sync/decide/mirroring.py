@@ -42,10 +42,8 @@ def create(seen: facts.Seen, made_of: infrastructure.Infrastructure, owner: Json
     return plan.Create({"metadata": metadata, "spec": wanted | ({} if size is None else {"replicas": size})})
 
 
-def to_cluster_api(
-    seen: facts.Seen, made_of: infrastructure.Infrastructure, owner: Json, now_s: float
-) -> list[plan.Step]:
-    """What makes the MachineSet of Cluster API say what that of Machine API says, but for sizes and marks."""
+def to_cluster_api(seen: facts.Seen, made_of: infrastructure.Infrastructure, owner: Json) -> list[plan.Step]:
+    """What makes the MachineSet of Cluster API say what that of Machine API says, but for sizes, marks and status."""
     one, other = seen.both()
     wanted: Json = {
         "metadata": {
@@ -60,10 +58,7 @@ def to_cluster_api(
     }
     for name in ("failureDomain", "minReadySeconds"):
         wanted["spec"]["template"]["spec"].setdefault(name, None)
-    steps: list[plan.Step] = _patch(apis.CLUSTER_API, other, wanted)
-    if not steps and facts.is_observed(one):
-        steps += _patch_status(apis.CLUSTER_API, other, _mirror_status(one, other, now_s))
-    return steps
+    return _patch(apis.CLUSTER_API, other, wanted)
 
 
 def to_machine_api(seen: facts.Seen, template: infrastructure.Template) -> list[plan.Step]:
@@ -77,11 +72,20 @@ def to_machine_api(seen: facts.Seen, template: infrastructure.Template) -> list[
         },
         "spec": spec.mirror_to_machine_api(facts.spec(one), template, facts.spec(other)),
     }
-    steps: list[plan.Step] = _patch(apis.MACHINE_API, other, wanted)
-    if not steps and facts.is_observed(one):
-        said = status.to_machine_api(facts.status(one))
-        steps += _patch_status(apis.MACHINE_API, other, {**said, "observedGeneration": facts.generation(other)})
-    return steps
+    return _patch(apis.MACHINE_API, other, wanted)
+
+
+def statuses(seen: facts.Seen, holder: apis.Api, now_s: float) -> list[plan.Step]:
+    """What makes the mirror's status say what the holder's does, once that is of the spec that it has.
+
+    Of a mirror that has nothing else to be written: its own generation is part of what is said.
+    """
+    ours, theirs = seen.both()
+    if holder is apis.MACHINE_API:
+        said = _mirror_status(ours, theirs, now_s)
+        return _patch_status(apis.CLUSTER_API, theirs, said) if facts.is_observed(ours) else []
+    said = {**status.to_machine_api(facts.status(theirs)), "observedGeneration": facts.generation(ours)}
+    return _patch_status(apis.MACHINE_API, ours, said) if facts.is_observed(theirs) else []
 
 
 def sizes(seen: facts.Seen, holder: apis.Api) -> tuple[list[plan.Step], str, bool]:
