@@ -16,7 +16,7 @@ from windlass.autoscaler import keeping, report
 from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, inline
 from windlass.autoscaler.batch import following as batch
-from windlass.autoscaler.batch import quota_keeping
+from windlass.autoscaler.batch import buffer_keeping, quota_keeping
 from windlass.autoscaler.observe.world import World
 from windlass.engine import facts
 from windlass.engine.settings import Settings
@@ -113,7 +113,9 @@ class Cluster:
         requests = batch.Requests() if served else None
         quotas = quota_keeping.Quotas()
         limited = quotas if self.settings.limits.capacity_quotas_enabled else None
-        world = World(connect(), self.provider, hear, snapshot=snapshot, requests=requests, quotas=limited)
+        buffers, injection = buffer_keeping.Buffers(), self.settings.injection
+        spare = buffers if injection.capacity_buffer_controller_enabled else None
+        world = World(connect(), self.provider, hear, "", snapshot, requests, limited, spare)
         running = Autoscaler(
             world,
             Actor(connect(), self.provider, requests),
@@ -127,12 +129,15 @@ class Cluster:
         await world.wait_synced()
         going = asyncio.create_task(running.run())
         keeping_on = asyncio.create_task(quota_keeping.keep_on(connect(), quotas, world.nodes, self.clock, 10.0))
+        injects = injection.capacity_buffer_pod_injection_enabled
+        spare_kept = asyncio.create_task(buffer_keeping.keep_on(connect(), buffers, injects, self.clock, 10.0))
         try:
             yield running
         finally:
-            for task in (going, following, keeping_on):
+            tasks = (going, following, keeping_on, spare_kept)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(going, following, keeping_on, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def play(scenario: Callable[[Cluster], Any], settings: Settings | None = None) -> None:

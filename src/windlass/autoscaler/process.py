@@ -17,7 +17,7 @@ from windlass import clock
 from windlass.autoscaler import dry_run, endpoints, keeping, report
 from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, Think, in_thread
-from windlass.autoscaler.batch import following, quota_keeping
+from windlass.autoscaler.batch import buffer_keeping, following, quota_keeping
 from windlass.autoscaler.observe.world import World
 from windlass.autoscaler.recording import journal
 from windlass.autoscaler.recording.recorder import Recorder
@@ -110,8 +110,15 @@ class Process:
         served = chosen.provisioning_requests.enable_provisioning_requests
         requests = following.Requests() if served else None
         self._quotas = quota_keeping.Quotas() if chosen.limits.capacity_quotas_enabled else None
+        injection = chosen.injection
+        self._injects = injection.capacity_buffer_pod_injection_enabled
+        wanted = injection.capacity_buffer_controller_enabled or self._injects
+        self._buffers = buffer_keeping.Buffers() if wanted else None
+        self._keeps_buffers = injection.capacity_buffer_controller_enabled
         self._every_s = chosen.scale_down.scan_interval_s
-        self.world = World(workload, self.provider, self._note, priorities_in, written, requests, self._quotas)
+        self.world = World(
+            workload, self.provider, self._note, priorities_in, written, requests, self._quotas, self._buffers
+        )
         self._recorder = _record(written, wiring.recording) if written is not None else None
         self._shadow = (
             Shadow(wiring.mode.shadow_window_s, self.reporter.metrics.registry) if wiring.mode.shadow else None
@@ -161,7 +168,7 @@ class Process:
             await self.world.wait_synced()
             await self.provider.wait_synced()
             freeze()
-            async with self._keeping_quotas():
+            async with self._keeping_statuses():
                 await self.autoscaler.run()
         finally:
             if self._shadow is not None:
@@ -175,19 +182,21 @@ class Process:
     # Inside
 
     @contextlib.asynccontextmanager
-    async def _keeping_quotas(self) -> AsyncIterator[None]:
-        """Meanwhile the status of CapacityQuotas is kept, where they are enforced and anything may be written."""
-        if self._quotas is None or not self._wiring.acts:
-            yield
-            return
-        api = self._client(self._servers.workload)
-        keep = quota_keeping.keep_on(api, self._quotas, self.world.nodes, self._clock, self._every_s)
-        keeping_on = asyncio.create_task(keep)
+    async def _keeping_statuses(self) -> AsyncIterator[None]:
+        """Meanwhile the status of quotas and buffers is kept, where anything may be written."""
+        api, every_s, tasks = self._client(self._servers.workload), self._every_s, list[asyncio.Task[None]]()
+        if self._quotas is not None and self._wiring.acts:
+            quotas = quota_keeping.keep_on(api, self._quotas, self.world.nodes, self._clock, every_s)
+            tasks.append(asyncio.create_task(quotas))
+        if self._buffers is not None and self._keeps_buffers and self._wiring.acts:
+            buffers = buffer_keeping.keep_on(api, self._buffers, self._injects, self._clock, every_s)
+            tasks.append(asyncio.create_task(buffers))
         try:
             yield
         finally:
-            keeping_on.cancel()
-            await asyncio.gather(keeping_on, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def _client(self, server: transport.Transport) -> client.Client:
         """A client with limits of its own, so that nobody who writes waits for another who does."""

@@ -87,8 +87,11 @@ class _Loop:
         self._removal = memory.volatile.removal.go_on(scatter)
         self._booking = memory.volatile.booking.go_on(scatter)
         self._docket = Docket(seen.requests, memory.durable.requests, settings, now_s)
+        self._spares = seen.spares if settings.injection.capacity_buffer_pod_injection_enabled else ()
         self._real = len(seen.snapshot.pods.names)
         """Rows of pods that exist; those that are imagined come after them."""
+        self._copies = self._real
+        """From this row on, pods are copies for controllers; those of buffers come before them."""
         drains = memory.durable.drains
         self._drains = {
             node.name: drains[node.name]
@@ -100,6 +103,8 @@ class _Loop:
         self._clean_up_at_start()
         self._docket.age()
         self._docket.learn(self._seen.snapshot)
+        for spare in self._spares:
+            self._seen.snapshot.shape_of(spare.like)  # inside a fork no selector may appear that nobody knew
         found = health.assess(
             self._nodes, self._seen.groups, self._group_of, self._memory.durable.health, self._settings, self._now_s
         )
@@ -249,7 +254,7 @@ class _Loop:
         helping.settle_nominated(snapshot, waiting.nominated, settings.pods.expendable_pods_priority_cutoff)
         waiting = self._make_up_pods(waiting)
         helpless = helping.find_helpless(snapshot, waiting, self._pending, settings, self._now_s)
-        helpless = proactive.keep_within(helpless, self._real, settings.injection.pod_injection_limit)
+        helpless = proactive.keep_within(helpless, self._copies, settings.injection.pod_injection_limit)
         helpless, asked = self._take_in_requests(helpless)
         is_limited = settings.limits.max_nodes_total > 0  # else nobody asks how many there are
         ready = sum(1 for node in self._nodes if readiness.judge(node).is_ready) if is_limited else 0
@@ -262,12 +267,15 @@ class _Loop:
         return turns.close(self._docket, scene, self._real, replace(helped, proposals=proposals)), durable
 
     def _make_up_pods(self, waiting: pending.Waiting) -> pending.Waiting:
-        """With the pods that controllers want and have not created, where the user wants room for them."""
-        if not self._settings.injection.enable_proactive_scaleup:
-            return waiting
-        rows = [*waiting.unschedulable, *waiting.unprocessed]
-        made_up = proactive.imagine(self._seen.snapshot, (self._seen.controllers or {}).values(), rows)
-        return replace(waiting, unschedulable=(*waiting.unschedulable, *made_up))
+        """With the pods that buffers keep room for, and those that controllers want and have not created."""
+        snapshot, made_up = self._seen.snapshot, list[int]()
+        for spare in self._spares:
+            made_up += snapshot.append_pods(spare.like, list(spare.names))
+        self._copies += len(made_up)
+        if self._settings.injection.enable_proactive_scaleup:
+            rows = [*waiting.unschedulable, *waiting.unprocessed]
+            made_up += proactive.imagine(snapshot, (self._seen.controllers or {}).values(), rows)
+        return replace(waiting, unschedulable=(*waiting.unschedulable, *made_up)) if made_up else waiting
 
     def _take_in_requests(self, helpless: list[int]) -> tuple[list[int], list[int]]:
         """The pods that ask for themselves, and those of the next request that is due. What is booked is taken."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass.engine import facts, plan
+from windlass.engine.buffers.injecting import Spare
 from windlass.engine.drain.context import ControllerKey
 from windlass.engine.expanders import priority
 from windlass.engine.provisioning.request import Request
@@ -29,6 +30,8 @@ class Observation:
     """ProvisioningRequests, where they are served."""
     quotas: tuple[Quota, ...] = ()
     """What users limit by CapacityQuotas, beside the flags."""
+    spares: tuple[Spare, ...] = ()
+    """Pods that CapacityBuffers keep room for."""
     refused: Mapping[str, facts.InstanceError] = field(default_factory=dict)
     """Groups that could not be raised when this very observation was decided on before: why. Whoever carries out a plan
     and meets a refusal decides again with it, so that it is known like any other fact."""

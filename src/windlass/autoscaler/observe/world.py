@@ -15,7 +15,7 @@ from typing import Any
 
 from windlass import errors
 from windlass.autoscaler import priorities
-from windlass.autoscaler.batch import following, quota_keeping
+from windlass.autoscaler.batch import buffer_keeping, following, quota_keeping
 from windlass.autoscaler.observe import daemons as daemon_sets
 from windlass.autoscaler.observe import devices, gate, pods, sinks, storage, untried, workloads
 from windlass.engine import facts, plan
@@ -71,6 +71,7 @@ class World:
         snapshot: Snapshot | None = None,
         requests: following.Requests | None = None,
         quotas: quota_keeping.Quotas | None = None,
+        buffers: buffer_keeping.Buffers | None = None,
     ) -> None:
         self.snapshot = Snapshot() if snapshot is None else snapshot
         self._provider, self._on_change, self._clock = provider, on_change, api.clock
@@ -82,6 +83,8 @@ class World:
         self._requests = requests or following.Requests()
         self._optional = list(self._requests.follow(api, self._gate, self._hear)) if requests is not None else []
         """Kinds that may not be served. Everything else goes on without them."""
+        self._buffers = buffers or buffer_keeping.Buffers()
+        self._optional += self._buffers.follow(api, self._gate, self._hear) if buffers is not None else ()
         self._quotas = quotas or quota_keeping.Quotas()
         self._optional += self._quotas.follow(api, self._gate, self._hear) if quotas is not None else ()
         self._optional += self._follow_devices(api)
@@ -136,6 +139,7 @@ class World:
             rules[0] if rules else (),
             requests=self._requests.observe(),
             quotas=self._quotas.observe(),
+            spares=self._buffers.observe(),
             failed=failed or {},
         )
         malformed = [error for one in (*self._informers, *self._optional) for error in one.malformed.values()]

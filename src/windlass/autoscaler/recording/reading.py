@@ -120,6 +120,7 @@ class Recording:
             ("budgets", sequences.BUDGETS),
             ("requests", sequences.REQUESTS),
             ("quotas", sequences.QUOTAS),
+            ("spares", sequences.SPARES),
         ):
             if name in found:
                 new[name] = members.change(getattr(last, name), found[name])

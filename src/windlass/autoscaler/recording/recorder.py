@@ -156,6 +156,7 @@ class Recorder:
             "daemon_sets": sequences.DAEMON_SETS.find_changes(last.daemon_sets, seen.daemon_sets),
             "budgets": sequences.BUDGETS.find_changes(last.budgets, seen.budgets),
             "requests": sequences.REQUESTS.find_changes(last.requests, seen.requests),
+            "spares": sequences.SPARES.find_changes(last.spares, seen.spares),
             "quotas": sequences.QUOTAS.find_changes(last.quotas, seen.quotas),
         }
         if seen.controllers is not last.controllers and seen.controllers != last.controllers:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from windlass.autoscaler.recording import values
 from windlass.engine import facts
+from windlass.engine.buffers.injecting import Spare
 from windlass.engine.provisioning.request import Request
 from windlass.engine.scale_up.quotas import Quota
 
@@ -76,6 +77,7 @@ CONTROLLERS: Members[facts.Controller] = plainly(facts.Controller, lambda one: (
 
 REQUESTS: Members[Request] = plainly(Request, lambda one: one.key)
 QUOTAS: Members[Quota] = plainly(Quota, lambda one: one.id)
+SPARES: Members[Spare] = plainly(Spare, lambda one: one.like.owner)
 
 
 def _spell_group(group: facts.NodeGroup, before: facts.NodeGroup | None) -> values.Plain:

@@ -7,11 +7,20 @@ the one that its status was written for.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from windlass.engine import facts
 from windlass.engine.buffers import buffer as buffers
 from windlass.engine.buffers.buffer import Buffer, Status
 
 FAKE_POD = ("podType", "capacityBufferFakePod")
 """Annotation by which such pods are known; the peer's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spare:
+    """Pods that a buffer keeps room for."""
+
+    like: facts.Pod
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

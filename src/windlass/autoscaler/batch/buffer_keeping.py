@@ -1,0 +1,171 @@
+"""CapacityBuffers: followed, their own pod templates written, their status kept, and their pods given to the loop."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from windlass import clock, errors
+from windlass.autoscaler.batch import answering, buffer_reading, samples, workloads
+from windlass.autoscaler.batch.following import Heard
+from windlass.autoscaler.observe import gate, sinks
+from windlass.engine.buffers import injecting, reconciling
+from windlass.engine.buffers.buffer import Buffer, Sample, Status
+from windlass.engine.buffers.reconciling import Found
+from windlass.kube import client, informers, resources
+from windlass.kube import errors as kube_errors
+
+RESOURCE_QUOTAS = resources.Resource("v1", "resourcequotas", "ResourceQuota", True, dict[str, Any])
+_log = logging.getLogger(__name__)
+Json = dict[str, Any]
+
+
+class Buffers:
+    """All of them, as they are now."""
+
+    def __init__(self) -> None:
+        self._buffers: sinks.Kept[Buffer] = sinks.Kept()
+        self._templates: sinks.Kept[Json] = sinks.Kept()
+        self._quotas: sinks.Kept[Json] = sinks.Kept()
+        self._informers: tuple[informers.Informer[Any], ...] = ()
+        self._spares: tuple[tuple[object, ...], tuple[injecting.Spare, ...]] = ((), ())
+        self._applied: dict[str, tuple[Json, str]] = {}
+
+    def follow(self, api: client.Client, behind: gate.Gate, heard: Heard) -> Iterator[informers.Informer[Any]]:
+        def make(resource: resources.Resource[Any], kept: sinks.Kept[Any], read: Any) -> informers.Informer[Any]:
+            return informers.Informer(api, resource, heard(sinks.plain_sink(kept, read, behind), resource.kind))
+
+        self._informers = (
+            make(resources.POD_TEMPLATES.untyped(), self._templates, _keep),
+            make(RESOURCE_QUOTAS, self._quotas, _keep),
+            make(resources.CAPACITY_BUFFERS, self._buffers, buffer_reading.read),
+        )
+        yield from self._informers
+
+    def observe(self) -> tuple[injecting.Spare, ...]:
+        """The pods to keep room for, as statuses say. The same object while nothing changes."""
+        known = (self._buffers.all, self._templates.all)
+        before, spares = self._spares
+        if len(before) != 2 or before[0] is not known[0] or before[1] is not known[1]:
+            spares = tuple(self._find_spares())
+            self._spares = known, spares
+        return spares
+
+    def _find_spares(self) -> Iterator[injecting.Spare]:
+        known = self._index_templates()
+        for one in self._buffers.all:
+            count = injecting.inject(one, lambda name, of=one: _generation(known, of, name), 0.0).pods  # type: ignore[misc]
+            if count:
+                try:
+                    template = known[f"{one.namespace}/{one.status.pod_template}"]["template"]
+                    yield buffer_reading.make_spare(one, template, count)
+                except errors.InvalidObject as error:
+                    _log.warning("CapacityBuffer %s: %s", one.key, error)
+
+    def _index_templates(self) -> dict[str, Json]:
+        return {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in self._templates.all}
+
+    # Their status
+
+    async def keep(self, api: client.Client, injects: bool, now_s: float) -> None:
+        """Bring every status to what it should be."""
+        if not all(one.synced or isinstance(one.trouble, kube_errors.NotFound) for one in self._informers):
+            return  # quotas that nobody serves limit nobody
+        for namespace in sorted({one.namespace for one in self._buffers.all}):
+            found = [one for one in self._buffers.all if one.namespace == namespace]
+            what = {
+                one.key: kept for one in found if one.is_ours and (kept := await self._resolve(api, one)) is not None
+            }
+            quotas = [
+                buffer_reading.read_quota(one) for one in self._quotas.all if one["metadata"]["namespace"] == namespace
+            ]
+            statuses = reconciling.reconcile(found, what, quotas, float(int(now_s))).statuses
+            for one in found:
+                await self._write(api, one, statuses.get(one.key, one.status), what.get(one.key), injects, now_s)
+
+    async def _resolve(self, api: client.Client, one: Buffer) -> Found | str | None:
+        if one.template is not None:
+            source = self._index_templates().get(f"{one.namespace}/{one.template}")
+            if source is None:
+                return f'capacity buffer client can\'t get pod template: podtemplates "{one.template}" not found'
+            return await self._ensure(api, one, workloads.complete(source["template"]), None)
+        if one.scalable is None:
+            return None
+        found = await workloads.resolve(api, one.namespace, one.scalable)
+        if isinstance(found, str):
+            return found
+        return await self._ensure(api, one, found.template, found.replicas)
+
+    async def _ensure(self, api: client.Client, one: Buffer, template: Json, replicas: int | None) -> Found | str:
+        """Write the buffer's own template, unless it is as it was written the last time."""
+        name = reconciling.name_template(one)
+        known = self._index_templates().get(f"{one.namespace}/{name}")
+        applied, version = self._applied.get(one.key, ({}, ""))
+        try:
+            if known is None or applied != template or known["metadata"].get("resourceVersion") != version:
+                known = await api.apply(resources.POD_TEMPLATES.untyped(), _own(one, name, template), force=True)
+                self._applied[one.key] = template, known["metadata"].get("resourceVersion", "")
+            sample: Sample = samples.read(known["template"]["spec"])
+        except (kube_errors.KubeError, ValueError) as error:
+            return f"failed to create or update managed pod template: {error}"
+        return Found(sample, known["metadata"].get("generation", 0), replicas)
+
+    async def _write(
+        self, api: client.Client, one: Buffer, status: Status, kept: Found | str | None, injects: bool, now_s: float
+    ) -> None:
+        if injects:
+            known, written = self._index_templates(), kept.generation if isinstance(kept, Found) else None
+            status = injecting.inject(
+                replace(one, status=status),
+                lambda name: _generation(known, one, name) if written is None else written,
+                float(int(now_s)),
+            ).status
+        if status == one.status:
+            return
+        try:
+            patch = {"status": spell(status)}
+            await api.merge_patch(resources.CAPACITY_BUFFERS, one.name, patch, one.namespace, subresource="status")
+        except kube_errors.KubeError as error:
+            _log.warning("CapacityBuffer %s: its status cannot be written: %s", one.key, error)
+
+
+async def keep_on(api: client.Client, known: Buffers, injects: bool, time: clock.Clock, every_s: float) -> None:
+    """Until cancelled."""
+    while True:
+        try:
+            await known.keep(api, injects, time.now_s())
+        except Exception:
+            _log.exception("the status of CapacityBuffers cannot be kept")
+        await time.sleep(every_s)
+
+
+def spell(status: Status) -> Json:
+    """What is None is taken out."""
+    return {
+        "podTemplateRef": None if status.pod_template is None else {"name": status.pod_template},
+        "podTemplateGeneration": status.pod_template_generation,
+        "replicas": status.replicas,
+        "provisioningStrategy": status.strategy,
+        "conditions": [answering.spell(one) for one in status.conditions],
+    }
+
+
+def _own(one: Buffer, name: str, template: Json) -> Json:
+    owner = {
+        "apiVersion": buffer_reading.API_VERSION,
+        "kind": buffer_reading.KIND,
+        "name": one.name,
+        "uid": one.uid,
+        "controller": True,
+    }
+    metadata = {"name": name, "namespace": one.namespace, "ownerReferences": [owner]}
+    return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template}
+
+
+def _generation(known: Mapping[str, Json], one: Buffer, name: str) -> int | None:
+    found = known.get(f"{one.namespace}/{name}")
+    return None if found is None else found["metadata"].get("generation", 0)
+
+
+def _keep(found: Json) -> Json:
+    return found
