@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+from tests import strategies
 
 pytest_plugins = ["testbed.fixtures"]
 
@@ -15,6 +18,10 @@ ON_REAL_SERVERS = {
 }
 """Below tests/: what talks to the real control plane, and its group. Servers are shared within a group, so its tests
 run one after another; the groups have servers of their own."""
+
+
+hypothesis.settings.register_profile("windlass", strategies.examples(100))
+hypothesis.settings.load_profile("windlass")
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in a hook of the same name

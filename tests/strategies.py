@@ -25,7 +25,7 @@ NODE_NAMES = tuple(f"n{number}" for number in range(6))
 
 
 def examples(count: int) -> settings:
-    """So many examples. Clusters take their time to draw, more so on a busy machine: that is no failure."""
+    """So many examples, the same in every run. They take their time on a busy machine: that is no failure."""
     return settings(
         max_examples=count * max(EXPLORE, 1),
         derandomize=not EXPLORE,
