@@ -1,6 +1,6 @@
 """The controller: what happens to a ClusterAutoscaler that is woken, and to what the operator says of itself."""
 
-from windlass.controllers import controller
+from windlass.controllers import controller, desk
 from windlass.controllers.openshift import names as openshift
 from windlass.controllers.openshift import unkept
 from windlass.controllers.openshift.cluster_autoscaler import act, facts, names, report, watches
@@ -8,10 +8,6 @@ from windlass.controllers.openshift.cluster_autoscaler.decide import decide, des
 from windlass.controllers.openshift.cluster_autoscaler.plan import Event
 from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
 from windlass.kube import errors, events
-from windlass.runtime import workqueue
-
-_RETRY_S = 5.0
-_PACE = workqueue.Settings(first_s=0.25, limit_s=300.0)
 
 
 def make(site: controller.Site, settings: Settings) -> "ClusterAutoscalers":
@@ -30,30 +26,23 @@ class ClusterAutoscalers:
         self._hands = act.Hands(self._api, settings.namespace)
         self._unkept = unkept.Unkept()
         self._memory = reporting.Memory()
-        self._queue: workqueue.WorkQueue[str] = workqueue.WorkQueue(site.api.clock, _PACE)
-        self._watched: watches.Watches | None = None
-        site.measures.watch(self.name, self._queue)
+        self._desk = desk.Desk(site, self.name)
 
     def complain(self) -> str:
-        return "" if self._watched is None else self._watched.following.complaint
+        return self._desk.complain()
 
     async def run(self) -> None:
         """Until cancelled."""
-        watched = self._watched = watches.Watches(self._site, self._settings, self._queue)
+        watched = watches.Watches(self._site, self._settings, self._desk.following)
         # Plans tell what is new, and nothing twice: each event is worth being written.
         recorder = events.Recorder(self._site.api, openshift.OPERATOR_MANAGER, window_s=0.0)
-        watched.following.spawn(recorder.run())
-        self._queue.add(watches.STATUS_KEY)
-
-        async def reconcile(key: str) -> float | None:
-            with self._site.measures.measure(self.name):
-                if key == watches.STATUS_KEY:
-                    return await self._report(watched)
-                return await self._reconcile(key, watched, recorder)
-
-        await watched.following.run(reconcile, self._site.workers)
+        self._desk.following.spawn(recorder.run())
+        self._desk.queue.add(watches.STATUS_KEY)
+        await self._desk.run(lambda key: self._reconcile(key, watched, recorder))
 
     async def _reconcile(self, key: str, watched: watches.Watches, recorder: events.Recorder) -> float | None:
+        if key == watches.STATUS_KEY:
+            return await self._report(watched)
         found = watched.get(key)
         if found is None:
             return None
@@ -61,11 +50,11 @@ class ClusterAutoscalers:
         plan = decide(watched.observe(autoscaler), self._settings, self._site.api.clock.now_s())
         outcome = await self._hands.carry_out(plan.steps)
         if outcome.is_outdated:
-            return _RETRY_S  # woken as soon as what changed is known; this is for the case that it never is
+            return desk.RETRY_S
         if outcome.failure is not None:
             await self._complain(autoscaler, outcome.failure, recorder)
         if not await self._say(autoscaler, plan.conditions):
-            return _RETRY_S
+            return desk.RETRY_S
         self._tell(autoscaler, plan.events, recorder)
         if plan.failure:
             raise controller.NotYet(plan.failure)

@@ -10,7 +10,6 @@ from windlass.controllers.openshift.cluster_autoscaler import facts, names, obse
 from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
 from windlass.kube import prepare
 from windlass.kube.resources import Unstructured
-from windlass.runtime import workqueue
 
 STATUS_KEY = "/the operator itself"
 """No object's key: ClusterAutoscalers have no namespace."""
@@ -19,11 +18,9 @@ STATUS_KEY = "/the operator itself"
 class Watches:
     """What is known."""
 
-    def __init__(self, site: controller.Site, settings: Settings, queue: workqueue.WorkQueue[str]) -> None:
+    def __init__(self, site: controller.Site, settings: Settings, at: following.Following) -> None:
         self._settings = settings
-        self._queue = queue
-        self.following = following.Following(queue)
-        follow = self.following.follow
+        follow = at.follow
         within = prepare.Selection(settings.namespace)
         self._own = follow(site.api, names.CLUSTER_AUTOSCALERS, lambda body: [body["metadata"]["name"], STATUS_KEY])
         self._owned: dict[str, following.Followed[Unstructured]] = {

@@ -2,18 +2,15 @@
 
 import dataclasses
 
-from windlass.controllers import controller
+from windlass.controllers import controller, desk
 from windlass.controllers.openshift import names as openshift
 from windlass.controllers.openshift.machine_autoscaler import act, facts, names, watches
 from windlass.controllers.openshift.machine_autoscaler.decide import decide, describe
 from windlass.controllers.openshift.machine_autoscaler.plan import Event
 from windlass.controllers.openshift.machine_autoscaler.settings import Settings
 from windlass.kube import errors, events
-from windlass.runtime import workqueue
 
-_RETRY_S = 5.0
 _UNKNOWN_S = 5.0
-_PACE = workqueue.Settings(first_s=0.25, limit_s=300.0)
 
 
 def make(site: controller.Site, settings: Settings) -> "MachineAutoscalers":
@@ -29,26 +26,19 @@ class MachineAutoscalers:
         self._site = site
         self._settings = settings
         self._api = site.api.written_by(openshift.OPERATOR_MANAGER)
-        self._queue: workqueue.WorkQueue[str] = workqueue.WorkQueue(site.api.clock, _PACE)
-        self._watched: watches.Watches | None = None
-        site.measures.watch(self.name, self._queue)
+        self._desk = desk.Desk(site, self.name)
 
     def complain(self) -> str:
-        return "" if self._watched is None else self._watched.following.complaint
+        return self._desk.complain()
 
     async def run(self) -> None:
         """Until cancelled."""
-        watched = self._watched = watches.Watches(self._site, self._settings, self._queue)
+        watched = watches.Watches(self._site, self._settings, self._desk)
         hands = act.Hands(self._api, watched.sets.spoken)
         # Plans tell what is new, and nothing twice: each event is worth being written.
         recorder = events.Recorder(self._site.api, openshift.OPERATOR_MANAGER, window_s=0.0)
-        watched.following.spawn(recorder.run())
-
-        async def reconcile(key: str) -> float | None:
-            with self._site.measures.measure(self.name):
-                return await self._reconcile(key, watched, hands, recorder)
-
-        await watched.following.run(reconcile, self._site.workers)
+        self._desk.following.spawn(recorder.run())
+        await self._desk.run(lambda key: self._reconcile(key, watched, hands, recorder))
 
     async def _reconcile(
         self, key: str, watched: watches.Watches, hands: act.Hands, recorder: events.Recorder
@@ -64,11 +54,11 @@ class MachineAutoscalers:
         plan = decide(seen, now_s)
         found, outcome = await hands.carry_out(plan, before)
         if outcome.is_outdated:
-            return _RETRY_S  # woken as soon as what changed is known; this is for the case that it never is
+            return desk.RETRY_S
         if outcome.failed:
             return await self._complain(found, outcome, hands, recorder)
         if not found.is_deleting and not await self._say(found, plan.status, hands):
-            return _RETRY_S
+            return desk.RETRY_S
         self._tell(before, plan.events, recorder, watched)
         return self._settings.resync_s if plan.again_s is None else plan.again_s
 

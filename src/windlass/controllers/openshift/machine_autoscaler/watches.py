@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.controllers import controller, following
+from windlass.controllers import controller, desk
 from windlass.controllers.openshift import machine_sets
 from windlass.controllers.openshift import names as openshift
 from windlass.controllers.openshift.machine_autoscaler import facts, observe
 from windlass.controllers.openshift.machine_autoscaler.settings import Settings
 from windlass.kube import prepare
-from windlass.runtime import workqueue
 
 Json = Mapping[str, Any]
 
@@ -17,10 +16,9 @@ Json = Mapping[str, Any]
 class Watches:
     """What is known."""
 
-    def __init__(self, site: controller.Site, settings: Settings, queue: workqueue.WorkQueue[str]) -> None:
-        self._queue = queue
-        self.following = following.Following(queue)
-        self._own = self.following.follow(
+    def __init__(self, site: controller.Site, settings: Settings, at: desk.Desk) -> None:
+        self._queue = at.queue
+        self._own = at.following.follow(
             site.api,
             openshift.MACHINE_AUTOSCALERS,
             self._concerned,
@@ -28,7 +26,7 @@ class Watches:
             {"set": lambda body: observe.read_autoscaler(body).sets},
         )
         self.sets = machine_sets.MachineSets(
-            site, self.following, self._targeting, self._wake_all, settings.release_version
+            site, at.following, self._targeting, self._wake_all, settings.release_version
         )
 
     def get(self, key: str) -> facts.Autoscaler | None:
