@@ -63,16 +63,14 @@ def test_each_pod_is_judged_as_if_it_were_alone() -> None:
 def test_what_else_holds_a_pod_back_is_noted_and_it_is_judged_all_the_same() -> None:
     gated = objects.pod("gated", schedulingGates=[{"name": "a.com/x"}, {"name": "b.com/y"}])
     foreign = objects.pod("foreign", schedulerName="volcano")
-    device = objects.pod("device", resourceClaims=[{"name": "gpu", "resourceClaimName": "g"}])
     going = objects.pod("going")
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     promised = {**objects.pod("promised"), "status": {"nominatedNodeName": "n"}}
-    found = judge(objects.node("n"), gated, foreign, device, going, promised)
+    found = judge(objects.node("n"), gated, foreign, going, promised)
 
     assert [one["notes"] for one in found] == [
         ["not scheduled while it has the gate a.com/x, b.com/y"],
         ["it is for the scheduler volcano, judged here as by default-scheduler"],
-        ["devices are not judged yet: its claim gpu"],
         ["it is being deleted, and no longer scheduled"],
         ["it is nominated to n, where pods make way for it"],
     ]
@@ -80,6 +78,14 @@ def test_what_else_holds_a_pod_back_is_noted_and_it_is_judged_all_the_same() -> 
 
 
 # Why not
+
+
+def test_a_claim_on_devices_is_judged_like_anything_else() -> None:
+    pod = objects.pod("device", resourceClaims=[{"name": "gpu", "resourceClaimName": "g"}])
+    found = judge(objects.node("n"), pod)
+
+    assert found[0]["fits"] == []
+    assert 'could not find ResourceClaim "ns/g"' in str(found)
 
 
 def test_reasons_are_counted_in_the_schedulers_words() -> None:

@@ -36,6 +36,7 @@ def fit(
     kubectl get nodes,pods,ns,pv,pvc,sc -A -o json | windlass fit -
 
     Where volumes matter, add csinodes,csidrivers,csistoragecapacities,volumeattachments.
+    Where devices do, add resourceslices,resourceclaims,deviceclasses.
 
     Every pending pod is judged alone against what is there, as kube-scheduler looks at one pod: pods that fit may
     still compete for the same room. Pods of one owner that no filter can tell apart are one line.

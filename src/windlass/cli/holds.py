@@ -1,6 +1,6 @@
-"""What holds a pod back besides filters: scheduling gates, and devices that are not judged yet.
+"""What holds a pod back besides filters: scheduling gates.
 
-Facts do not carry either, because no decision depends on them; a person who asks about a pod wants to know.
+Facts do not carry their names, because no decision depends on them; a person who asks about a pod wants to know.
 """
 
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from windlass import errors
 from windlass.kube import models
 from windlass.kube.models import meta
 
-_TELLING = (b'"schedulingGates"', b'"resourceClaims"')
-"""Few pods have either, and most objects are passed over by looking for these alone."""
+_TELLING = b'"schedulingGates"'
+"""Few pods have any, and most objects are passed over by looking for this alone."""
 
 
 class Named(meta.Model, frozen=True):
-    """A gate or a claim; its name is all that is told."""
+    """A gate; its name is all that is told."""
 
     name: str = ""
 
@@ -25,7 +25,6 @@ class Spec(meta.Model, frozen=True):
     """The fields of a pod's spec that are read here."""
 
     scheduling_gates: list[Named] | None = None
-    resource_claims: list[Named] | None = None
 
 
 class Pod(meta.Object, frozen=True):
@@ -50,7 +49,7 @@ def find(objects: Iterable[models.Raw]) -> dict[str, tuple[str, ...]]:
 
 def _look(raw: models.Json, notes: dict[str, tuple[str, ...]]) -> None:
     text = raw if isinstance(raw, bytes) else raw.encode() if isinstance(raw, str) else bytes(raw)
-    if not any(word in text for word in _TELLING):
+    if _TELLING not in text:
         return
     header = models.read_header(text)
     if header.is_list:
@@ -62,11 +61,7 @@ def _look(raw: models.Json, notes: dict[str, tuple[str, ...]]) -> None:
 
 
 def _tell(spec: Spec) -> tuple[str, ...]:
-    told = []
-    if spec.scheduling_gates:
-        names = ", ".join(gate.name for gate in spec.scheduling_gates)
-        told.append(f"not scheduled while it has the gate {names}")
-    if spec.resource_claims:
-        names = ", ".join(claim.name for claim in spec.resource_claims)
-        told.append(f"devices are not judged yet: its claim {names}")
-    return tuple(told)
+    if not spec.scheduling_gates:
+        return ()
+    names = ", ".join(gate.name for gate in spec.scheduling_gates)
+    return (f"not scheduled while it has the gate {names}",)
