@@ -23,7 +23,7 @@ def _settings(case: Json, constants: Json) -> Settings:
     return Settings(
         cloud_provider=constants.get("cloud_provider", "clusterapi"),
         namespace=constants.get("namespace", "test-namespace"),
-        verbosity=int(case.get("verbosity", constants.get("verbosity") or 0)),
+        verbosity=case.get("verbosity") or constants.get("verbosity") or 0,
     )
 
 
