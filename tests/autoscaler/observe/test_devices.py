@@ -1,0 +1,102 @@
+"""Slices, classes, claims and what pods say of claims, as facts."""
+
+from typing import Any
+
+import pytest
+
+from windlass import errors
+from windlass.autoscaler.observe import cluster, devices, pods
+from windlass.engine import facts
+from windlass.engine.devices import model
+from windlass.kube import models
+from windlass.kube.models import pods as pod_models
+from windlass.kube.models import resource
+
+Json = dict[str, Any]
+GI = (1 << 30) * 10**9
+
+
+def read_slice(**spec: Any) -> model.ResourceSlice:
+    json = {"metadata": {"name": "s"}, "spec": {"driver": "d", "pool": {"name": "p"}, **spec}}
+    return devices.read_slice(models.decode_as(resource.ResourceSlice, json))
+
+
+def read_pod(spec: Json, status: Json | None = None) -> facts.PodSpec:
+    json = {"metadata": {"namespace": "ns", "name": "pod", "uid": "u"}, "spec": spec, "status": status or {}}
+    return pods.read(models.decode_as(pod_models.Pod, json)).spec
+
+
+def test_a_slice() -> None:
+    attributes = {
+        "n": {"int": 1},
+        "t": {"bool": True},
+        "s": {"string": "x"},
+        "v": {"version": "1.0.0"},
+        "l": {"ints": [1]},
+    }
+    capacity = {"memory": {"value": "2Gi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi"}}}}
+    seen = read_slice(
+        nodeName="n",
+        pool={"name": "p", "generation": 3, "resourceSliceCount": 2},
+        devices=[{"name": "a", "attributes": attributes, "capacity": capacity, "allowMultipleAllocations": True}],
+    )
+    policy = model.RequestPolicy(default=GI, has_range=True, minimum=GI)
+    traits = model.Traits(
+        (("l", None), ("n", 1), ("s", "x"), ("t", True), ("v", model.VersionText("1.0.0"))),
+        (("memory", model.Capacity(2 * GI, policy)),),
+        True,
+    )
+    assert seen == model.ResourceSlice(
+        "s", "d", "p", 3, 2, model.Reach(node_name="n"), devices=(model.Device("a", traits),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"devices": [{"name": "a", "capacity": {"m": {"value": "much"}}}]}, "spec.devices[0].capacity[m].value"),
+        ({"sharedCounters": [{"name": "c", "counters": {"m": {"value": "?"}}}]},
+         "spec.sharedCounters[0].counters[m].value"),
+        ({"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}},
+         "spec.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].operator"),
+    ],
+)  # fmt: skip
+def test_a_slice_with_nonsense_is_set_aside_with_its_name_and_field(spec: Json, field: str) -> None:
+    with pytest.raises(errors.InvalidObject) as raised:
+        read_slice(**spec)
+    assert (raised.value.kind, raised.value.name, raised.value.field) == ("ResourceSlice", "s", field)
+    good = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "good"}, "spec": {}}
+    bad = {**good, "metadata": {"name": "bad"}, "spec": spec}
+    found = cluster.read([bad, good])
+    assert [one.name for one in found.slices] == ["good"]
+    assert [one.name for one in found.set_aside] == ["bad"]
+
+
+def test_a_claim_that_was_made_for_a_pod_is_known_once_the_pod_names_it() -> None:
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
+    assert read_pod(spec).claims == (facts.PodClaim("gpu", None, True, True, "pod", "u"),)
+    status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "pod-gpu"}]}
+    assert read_pod(spec, status).claims == (facts.PodClaim("gpu", "pod-gpu", True, True, "pod", "u"),)
+    needless = {"resourceClaimStatuses": [{"name": "gpu"}]}
+    assert read_pod(spec, needless).claims[0].claim == ""
+
+
+def test_pods_that_name_the_same_claim_have_one_spec() -> None:
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]}
+    assert read_pod(spec) is read_pod(spec)
+
+
+def test_containers_that_start_the_pod_use_what_those_that_stay_will_use() -> None:
+    def container(name: str, count: int, **more: Any) -> Json:
+        return {"name": name, "resources": {"requests": {"a.com/x": str(count)}}, **more}
+
+    spec = {
+        "initContainers": [container("first", 5), container("sidecar", 1, restartPolicy="Always")],
+        "containers": [container("main", 2), {"name": "plain"}],
+    }
+    assert read_pod(spec).extended == (
+        facts.ExtendedRequest("container-0-request-0", "a.com/x", 2),
+        facts.ExtendedRequest("container-1-request-0", "a.com/x", 1),
+        facts.ExtendedRequest("container-2-request-0", "a.com/x", 2),
+    )
+    assert read_pod({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}).extended == ()
