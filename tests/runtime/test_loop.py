@@ -142,6 +142,27 @@ def test_turns_are_passed_over_until_one_is_due_that_may_matter() -> None:
     play(scenario)
 
 
+def test_the_next_turn_begins_when_the_last_that_was_passed_over_would_have_woken_it() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        begun: list[float] = []
+
+        async def turn() -> None:
+            begun.append(time.monotonic_s())
+            until_s = begun[-1] + (34.0 if len(begun) < 3 else 30.0)
+            turning.pass_over(until_s, until_s + 0.5)
+
+        turning = loop.Loop("test", turn, 10.0, time)
+        running = asyncio.create_task(turning.run())
+        await time.sleep(66)
+        turning.stir()
+        await time.sleep(40)
+        running.cancel()
+        # Stirred at 66, after the turn of 64.5 had it woken at 69; the turn of 99 begins right then and wakes nobody.
+        assert begun == [0.0, 34.5, 69.0, 99.0]
+
+    play(scenario)
+
+
 def test_what_stirs_brings_the_turn_that_would_have_come_anyway() -> None:
     async def scenario(time: clock.Virtual) -> None:
         begun: list[float] = []

@@ -11,6 +11,7 @@ something calls for it. `advance` moves nodes that are on their way out, as soon
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar, cast
@@ -258,7 +259,8 @@ class Autoscaler:
     def _go_on(self, decision: Decision, outcome: Outcome) -> None:
         """Look again at once where something was done or refused, and when time will have changed something."""
         if self._patient:
-            self.loop.pass_over(self._clock.monotonic_s() + decision.quiet_until_s - self._clock.now_s())
+            until_s = self._clock.monotonic_s() + decision.quiet_until_s - self._clock.now_s()
+            self.loop.pass_over(until_s, until_s + _JUST_AFTER_S if self._frequent else math.inf)
         if not self._frequent:
             return
         of_groups = (plan.Resize, plan.DeleteInstances, plan.ReduceTarget, plan.SetConditions)

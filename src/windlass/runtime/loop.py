@@ -45,15 +45,19 @@ class Loop:
         self._stirred = asyncio.Event()
         """Something happened since the last turn began."""
         self._passed_until_s = -math.inf
+        self._wake_s = math.inf
 
     def wake(self) -> None:
         """Begin the next turn now; if one is under way, right after it."""
         self._woken.set()
         self._stirred.set()
 
-    def pass_over(self, until_s: float) -> None:
-        """Turns that would begin before this, by the monotonic clock, are not taken unless something stirs."""
-        self._passed_until_s = until_s
+    def pass_over(self, until_s: float, wake_s: float = math.inf) -> None:
+        """Turns that would begin before this, by the monotonic clock, are not taken unless something stirs.
+
+        `wake_s` is when the last of them would have had the loop woken: the next one begins then, if that is sooner.
+        """
+        self._passed_until_s, self._wake_s = until_s, wake_s
 
     def stir(self) -> None:
         """Something is different from what the last turn saw: no turn is passed over any more."""
@@ -80,9 +84,11 @@ class Loop:
     async def _pass(self, begun_s: float) -> float:
         """Let turns pass, until the last of these or until something stirs. When the next one is due."""
         end_s = self._due_s(begun_s, self._passed_until_s)
+        if end_s - self._passed_until_s > _SAME * self._period_s:  # one that begins right then wakes nobody
+            end_s = min(end_s, self._wake_s)
         while not self._stirred.is_set() and (left_s := end_s - self._clock.monotonic_s()) > 0.0:
             await self._rest(min(left_s, _LONGEST_S), self._stirred)
-        return self._due_s(begun_s, self._clock.monotonic_s())
+        return min(self._due_s(begun_s, self._clock.monotonic_s()), end_s)
 
     def _due_s(self, begun_s: float, not_before_s: float) -> float:
         """When the first turn begins that may, whole periods after the last one."""
