@@ -26,6 +26,7 @@ async def play(simulation: Simulation, hear: Hear = lambda decision: None) -> No
     chosen, wiring = flags.read_flags(given), flags.read_wiring({**_PRESET, **given, **_SIMULATED})
     chance = random.Random(simulation.scenario.seed)
     playing = process.Process(servers, chosen, wiring, config.read((), {}), simulation.clock, _heard(hear), chance)
+    playing.reporter.keeps_gauges = False
     async with asyncio.TaskGroup() as together:
         together.create_task(playing.world.run())
         together.create_task(playing.provider.run())

@@ -40,7 +40,7 @@ def of_decision(
     latencies: Iterable[Latency],
     now_s: float,
 ) -> Account:
-    """What is to be said of a loop. `status` is the status ConfigMap."""
+    """What is to be said of a loop, but for gauges. `status` is the status ConfigMap."""
     known = counting.know(seen, decision.plan)
     return Account(
         decision,
@@ -50,9 +50,8 @@ def of_decision(
         known,
         seen.groups,
         seen.group_of_nodes(),
-        readings.read_decision(seen, decision, settings, now_s),
-        tuple(counting.count_decision(decision, known)),
-        tuple(latencies),
+        counts=tuple(counting.count_decision(decision, known)),
+        latencies=tuple(latencies),
     )
 
 

@@ -79,6 +79,8 @@ class Reporter:
         self._keeps_status = self._speaks and self._objects.write_status_configmap
         self.metrics = Metrics(per_group=reporting.emit_per_nodegroup_metrics)
         self.metrics.read(readings.read_settings(settings))
+        self.keeps_gauges = True
+        """Whether gauges show what loops find: not worth their time where nobody can look at them."""
         self._settings, self._clock = settings, api.clock
         window_s = 0.0 if reporting.record_duplicated_events else QUIET_S
         self._recorder = Recorder(api, COMPONENT, window_s=window_s)
@@ -214,7 +216,10 @@ class Reporter:
         latencies = list[latency.Latency]()
         if self._tracks_latency:
             self._unneeded, latencies = latency.track(self._unneeded, seen, decision, self._settings, now_s)
-        return accounts.of_decision(seen, decision, self._settings, self._writer.about, latencies, now_s)
+        account = accounts.of_decision(seen, decision, self._settings, self._writer.about, latencies, now_s)
+        if not self.keeps_gauges:
+            return account
+        return replace(account, gauges=readings.read_decision(seen, decision, self._settings, now_s))
 
     def _account_for_drains(self, seen: Observation, advanced: advance.Advanced, now_s: float) -> Account:
         for line in summary.summarize_drains(advanced):
