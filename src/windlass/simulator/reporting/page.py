@@ -76,7 +76,10 @@ def _cards(run: Run) -> str:
     t = run.result.totals
     cost_note = f"{t['cost_ratio']:.2f}× the least possible" if t["cost_ratio"] else ""
     memory = f"cpu; {amounts.share(t['utilization_memory'])} of memory"
+    never = t["pods_never_placed"]
     longest = f"p95; at most {amounts.duration(t['pending_max_s'])}"
+    if never:  # it waits to the end, which says nothing of the others
+        longest = f"p95; {amounts.count(never, 'pod')} never placed"
     cards = [
         ("Pending time", amounts.duration(t["pending_p95_s"]), longest),
         ("Cost", amounts.money(t["cost"]), cost_note),
