@@ -429,7 +429,7 @@ def test_whoever_writes_when_both_end_up_equal_and_nothing_is_lost(bed: Bed, ope
     """Twenty pairs at once, each with an autoscaler, an administrator and migrations."""
     pairs = [f"race-{number}" for number in range(20)]
     for name in pairs:
-        add_set(bed, name, 1, "MachineAPI" if int(name[5:]) % 3 else "ClusterAPI")
+        add_set(bed, name, 2, "MachineAPI" if int(name[5:]) % 3 else "ClusterAPI")
     for name in pairs:
         wait(f"{name} is synchronized", functools.partial(held, bed, name), lambda now: now[1:3] == ("True", True))
     failures: list[str] = []
@@ -442,7 +442,7 @@ def test_whoever_writes_when_both_end_up_equal_and_nothing_is_lost(bed: Bed, ope
     for name in pairs:
         wanted = bed.api.get(place(MACHINE_API, name))["spec"]["authoritativeAPI"]
         wait_held(bed, name, wanted)
-        assert sizes(bed, name) == (3, 3), name
+        assert sizes(bed, name) == (1, 1), name
     for name in pairs:
         for which in apis.BOTH:
             with contextlib.suppress(api.Refused):
@@ -454,7 +454,7 @@ def _race(bed: Bed, name: str, failures: list[str]) -> None:
     rng = random.Random(name)
     for _ in range(8):
         time.sleep(rng.choice((0.0, 0.05, 0.5, 1.0)))
-        what, size = rng.choice(("autoscaler", "autoscaler", "administrator", "migration")), rng.randrange(3)
+        what, size = rng.choice(("autoscaler", "autoscaler", "administrator", "migration")), rng.choice((0, 2))
         if what == "autoscaler":
             refusal(scale, bed, AUTOSCALER, name, size)
         elif what == "administrator":
@@ -464,7 +464,7 @@ def _race(bed: Bed, name: str, failures: list[str]) -> None:
         else:
             wanted = {"spec": {"authoritativeAPI": rng.choice(("MachineAPI", "ClusterAPI"))}}
             refusal(bed.api.merge, place(MACHINE_API, name), wanted)
-    last = 3
+    last = 1  # nobody else writes that; and few machines: Cluster API makes them for real
     if text := refusal(scale, bed, AUTOSCALER, name, last):
         failures.append(f"{name}: {text}")
         return

@@ -1,0 +1,133 @@
+"""Machine API's controllers, played: MachineSets that they hold have Machines, and these have Nodes and mirrors.
+
+Besides what `machineset_sync` mirrors there are Machines, which OpenShift mirrors, too: here they come and go in pairs.
+"""
+
+import contextlib
+import threading
+import time
+
+from testbed import api, objects
+from testbed.api import Object
+from testbed.bed import Bed
+from windlass.controllers.openshift import names
+from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import names as sync_names
+from windlass.kube import conditions
+
+SYNC = "system:serviceaccount:openshift-cluster-api:capi-controllers"
+_EVERY_S = 0.3
+
+
+class MachineApi:
+    """A thread that looks after every MachineSet of Machine API."""
+
+    def __init__(self, bed: Bed, cluster: str, size: Object) -> None:
+        self._api, self._cluster, self._size = bed.api.acting_as(SYNC), cluster, size
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._made = 0
+        self.removed: list[str] = []
+        """Machines, in the order in which they went."""
+
+    def __enter__(self) -> "MachineApi":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_EVERY_S):
+            for found in self._api.items(self._sets()):
+                with contextlib.suppress(api.Refused):
+                    self._look_after(found)
+
+    @staticmethod
+    def _sets(name: str = "") -> str:
+        at = f"/apis/machine.openshift.io/v1beta1/namespaces/{MACHINE_API.namespace}/machinesets"
+        return f"{at}/{name}" if name else at
+
+    @staticmethod
+    def machines(name: str = "") -> str:
+        at = f"/apis/machine.openshift.io/v1beta1/namespaces/{MACHINE_API.namespace}/machines"
+        return f"{at}/{name}" if name else at
+
+    @staticmethod
+    def mirrors(name: str = "") -> str:
+        at = f"/apis/{objects.CLUSTER_API}/namespaces/{CLUSTER_API.namespace}/machines"
+        return f"{at}/{name}" if name else at
+
+    def _look_after(self, found: Object) -> None:
+        status, name = found.get("status", {}), found["metadata"]["name"]
+        if not status.get("authoritativeAPI"):
+            return
+        holds = status["authoritativeAPI"] == "MachineAPI"
+        said = conditions.find(status.get("conditions"), "Paused") or {}
+        if said.get("status") != str(not holds):
+            after = list(conditions.put(status.get("conditions"), "Paused", not holds, "Paused", "", time.time()))
+            metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            self._api.merge(f"{self._sets(name)}/status", {"metadata": metadata, "status": {"conditions": after}})
+            return
+        if holds:
+            self._scale(found)
+
+    def _scale(self, found: Object) -> None:
+        name, wanted = found["metadata"]["name"], found["spec"]["replicas"]
+        there = self._api.items(self.machines(), labelSelector=f"{sync_names.SET_LABEL}={name}")
+        mirror = self._api.find(f"{self.mirrors().removesuffix('machines')}machinesets/{name}")
+        if len(there) < wanted and mirror is not None:
+            self._add(found, mirror)
+        elif len(there) > wanted:
+            marked = [each for each in there if self._is_marked(each)]
+            self._remove((marked or there)[0]["metadata"]["name"])
+        counts = {"replicas": len(there), "readyReplicas": len(there), "availableReplicas": len(there)}
+        observed = {**counts, "observedGeneration": found["metadata"]["generation"]}
+        if any(found.get("status", {}).get(key) != value for key, value in observed.items()):
+            self._api.merge(f"{self._sets(name)}/status", {"status": observed})
+
+    @staticmethod
+    def _is_marked(machine: Object) -> bool:
+        return MACHINE_API.delete_machine in machine["metadata"].get("annotations", {})
+
+    def _add(self, found: Object, mirror: Object) -> None:
+        """A Machine, its Node, and its mirror."""
+        self._made += 1
+        machine_set = found["metadata"]["name"]
+        name = f"{machine_set}-{self._made}"
+        labels, provider_id = {sync_names.SET_LABEL: machine_set}, f"played:///{name}"
+        node_labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+        node: Object = {"apiVersion": "v1", "kind": "Node", "spec": {"providerID": provider_id}}
+        node["metadata"] = {
+            "name": name,
+            "labels": {**node_labels, "pool": machine_set},
+            "annotations": {"kwok.x-k8s.io/node": "fake"},
+        }
+        node["status"] = {"capacity": self._size, "allocatable": self._size}
+        self._api.add(node)
+        body = objects.machine(name, cluster=self._cluster, namespace=CLUSTER_API.namespace, labels=labels)[1]
+        body["metadata"] |= {
+            "annotations": {names.PAUSED_ANNOTATION: ""},
+            "ownerReferences": [_own(objects.CLUSTER_API, mirror)],
+        }
+        body["spec"].pop("version", None)
+        body["spec"]["providerID"] = provider_id
+        self._api.add(body)
+        self._api.merge(f"{self.mirrors(name)}/status", {"status": {"nodeRef": {"name": name}, "phase": "Running"}})
+        ours: Object = {"name": name, "namespace": MACHINE_API.namespace, "labels": labels}
+        ours |= {"ownerReferences": [_own("machine.openshift.io/v1beta1", found)]}
+        version = "machine.openshift.io/v1beta1"
+        self._api.add({"apiVersion": version, "kind": "Machine", "metadata": ours, "spec": {"providerID": provider_id}})
+        self._api.merge(f"{self.machines(name)}/status", {"status": {"authoritativeAPI": "MachineAPI"}})
+
+    def _remove(self, name: str) -> None:
+        self.removed.append(name)
+        for path in (self.machines(name), self.mirrors(name), f"/api/v1/nodes/{name}"):
+            with contextlib.suppress(api.Refused):
+                self._api.delete(path)
+
+
+def _own(version: str, found: Object) -> Object:
+    metadata = found["metadata"]
+    return {"apiVersion": version, "kind": "MachineSet", "name": metadata["name"], "uid": metadata["uid"]}
