@@ -97,7 +97,8 @@ def tell_decision(
         Triggered(frozenset(one.group.id for one in proposal.increases), tuple(events))
         for proposal, events in pod_events.tell_helped(seen, decision.story)
     )
-    return Told(before, tuple(pod_events.tell_left(seen, decision.story)), triggered)
+    left = (*pod_events.tell_left(seen, decision.story), *pod_events.tell_consumers(seen, decision.story))
+    return Told(before, left, triggered)
 
 
 def doing_decision(seen: Observation, decision: decide.Decision) -> Doing:

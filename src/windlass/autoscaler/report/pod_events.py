@@ -7,10 +7,13 @@ from windlass.autoscaler import priorities
 from windlass.autoscaler.report import words
 from windlass.engine.expanders import priority
 from windlass.engine.observation import Observation
+from windlass.engine.provisioning.request import consumed_by
 from windlass.engine.scale_up.proposing import Alike, Proposal, Result
 from windlass.engine.settings import Settings
 from windlass.engine.story import Story
 from windlass.kube.events import NORMAL, WARNING, About, Occurrence
+
+_MOST_CONSUMERS = 50
 
 
 def about_pod(seen: Observation, row: int) -> About:
@@ -39,6 +42,15 @@ def tell_left(seen: Observation, story: Story) -> Iterator[Occurrence]:
             message = f"pod didn't trigger scale-up: {_reasons(proposal, alike, existing)}"
             for row in alike.rows:
                 yield Occurrence(about_pod(seen, row), NORMAL, "NotTriggerScaleUp", message)
+
+
+def tell_consumers(seen: Observation, story: Story) -> Iterator[Occurrence]:
+    """To pods that wait and use what a ProvisioningRequest asked for: they trigger nothing. So many in a loop."""
+    for row in story.requests.ignored[:_MOST_CONSUMERS]:
+        kind = seen.snapshot.pods.kind(row)
+        name = consumed_by(dict(kind.annotations))
+        message = f"pod didn't trigger scale-up: it uses ProvisioningRequest {kind.namespace}/{name}"
+        yield Occurrence(about_pod(seen, row), NORMAL, "NotTriggerScaleUp", message)
 
 
 def _reasons(proposal: Proposal, alike: Alike, existing: frozenset[str]) -> str:

@@ -15,7 +15,8 @@ _SHOWN = 5
 
 def summarize(decision: decide.Decision) -> list[str]:
     """One line if nothing is done; otherwise one for each thing that is."""
-    lines = [*_tell_repairs(decision), *_tell_scale_ups(decision), *_tell_drains(decision)]
+    grown = (*_tell_scale_ups(decision), *_tell_requests(decision))
+    lines = [*_tell_repairs(decision), *grown, *_tell_drains(decision)]
     return lines or [f"nothing to do: {', '.join(_tell_quiet(decision))}"]
 
 
@@ -48,9 +49,20 @@ def _tell_scale_ups(decision: decide.Decision) -> Iterator[str]:
     for proposal in decision.story.scale_ups:
         grown = [f"{one.group.id} {one.group.size}→{one.new_size}" for one in proposal.increases]
         if grown:
-            yield f"scale up {', '.join(grown)} for {_count(proposal.helped, 'pod')}{_left(proposal)}"
+            yield f"scale up {', '.join(grown)} for {_for_whom(decision, proposal)}{_left(proposal)}"
         elif proposal.result is Result.ERROR:
             yield f"scale-up failed{_left(proposal)}"
+
+
+def _tell_requests(decision: decide.Decision) -> Iterator[str]:
+    """What requests for capacity were answered."""
+    for key, reason in decision.story.requests.answered.items():
+        yield f"ProvisioningRequest {key}: {reason}"
+
+
+def _for_whom(decision: decide.Decision, proposal: Proposal) -> str:
+    asked = decision.story.requests.helped
+    return f"ProvisioningRequest {', '.join(asked)}" if asked else _count(proposal.helped, "pod")
 
 
 def _left(proposal: Proposal) -> str:

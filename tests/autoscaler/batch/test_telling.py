@@ -1,0 +1,30 @@
+"""What is told of requests: to the pods that use one, and in the log."""
+
+from tests.engine.provisioning.worlds import make, request
+from windlass.autoscaler.report import pod_events, summary
+from windlass.engine import facts
+from windlass.engine.decide import decide
+from windlass.engine.provisioning import classes
+from windlass.engine.provisioning.request import CONSUME
+
+
+def test_pods_that_use_a_request_are_told_that_they_trigger_nothing() -> None:
+    world = make(sizes={"a": 0})
+    asks = facts.PodSpec(requests=(("cpu", 1000),))
+    world.pods = [
+        facts.Pod("ns", f"p{n}", f"p{n}", annotations={CONSUME: "r"}, spec=asks, unschedulable_since_s=1.0)
+        for n in range(60)
+    ]
+    seen = world.observe()
+    decision = decide(seen, world.memory, world.settings, world.now_s)
+    told = list(pod_events.tell_consumers(seen, decision.story))
+    assert len(told) == 50, "so many in a loop"
+    assert told[0].message == "pod didn't trigger scale-up: it uses ProvisioningRequest ns/r"
+
+
+def test_the_log_names_the_request_that_nodes_were_asked_for() -> None:
+    world = make(request("r", 4, kind=classes.ATOMIC), sizes={"a": 0})
+    assert summary.summarize(world.loop()) == [
+        "scale up a 0→1 for ProvisioningRequest ns/r",
+        "ProvisioningRequest ns/r: CapacityIsProvisioned",
+    ]
