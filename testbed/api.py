@@ -21,6 +21,8 @@ T = TypeVar("T")
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 _POLL_S = 0.1
+_INITIALIZING = "storage is (re)initializing"
+_INITIALIZING_S = 30.0
 
 
 class Refused(Exception):
@@ -51,7 +53,17 @@ class Api:
         return other
 
     def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Object:
-        """The answer, as JSON."""
+        """The answer, as JSON. A resource whose definition is new, and which is not served yet, is asked again."""
+        deadline_s = time.monotonic() + _INITIALIZING_S
+        while True:
+            try:
+                return self._call(method, path, body, content_type)
+            except Refused as error:
+                if error.code != 429 or _INITIALIZING not in error.body or time.monotonic() > deadline_s:
+                    raise
+            time.sleep(_POLL_S)
+
+    def _call(self, method: str, path: str, body: Any, content_type: str) -> Object:
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type, **self._more}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.server + path, data, headers, method=method)
