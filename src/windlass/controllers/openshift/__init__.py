@@ -13,6 +13,7 @@ OpenShift moves from its own Machine API to Cluster API. Meanwhile a MachineSet 
     unkept              conditions that an older definition has no room for
 
     machine_autoscaler  MachineAutoscalers: bounds onto the MachineSet that holds
+    machineset_sync     pairs: the two MachineSets of one name are kept equal, and authority moves between them
     cluster_autoscaler  the ClusterAutoscaler: a Deployment of `windlass autoscaler`, and all that goes with it
 
 Controllers here are independent of each other, too: they share the modules above, which are pure.
