@@ -63,6 +63,11 @@ class MachineSets:
         followed = frozenset(api for api in self.wanted if self._is_known(api))
         return followed if all(api in followed or api in self._absent for api in self.wanted) else None
 
+    @property
+    def complaint(self) -> str:
+        """Why what is known may be out of date; empty if it is not."""
+        return "; ".join(complaint for each in self._followed.values() if (complaint := each.complaint))
+
     def pair(self, name: str) -> authority.Pair:
         """The MachineSets of a name, as far as they may be looked at."""
         return authority.Pair(name, *(self._get(api, name) if api in self.wanted else None for api in apis.BOTH))

@@ -14,7 +14,7 @@ from typing import Any
 from windlass.controllers.worker_pools import manifest
 from windlass.controllers.worker_pools.machine_deployments import MachineDeployment
 from windlass.controllers.worker_pools.sizes import Limits, Size
-from windlass.kube import managed_fields
+from windlass.kube import comparing, managed_fields
 
 Json = dict[str, Any]
 Path = tuple[str, ...]
@@ -101,7 +101,7 @@ def is_applied(live: Mapping[str, Any], body: Mapping[str, Any], manager: str) -
     Maps and lists that are owned as one piece are one field in managedFields.
     """
     wanted = {path: value for path, value in _leaves(body) if path not in _IDENTITY}
-    if not all(_holds(_find(live, path), value) for path, value in wanted.items()):
+    if not all(comparing.holds(_find(live, path), value) for path, value in wanted.items()):
         return False
     owned = _owned(live, manager)
     is_ours = all(any(path[: len(each)] == each for each in owned) for path in wanted)
@@ -109,15 +109,6 @@ def is_applied(live: Mapping[str, Any], body: Mapping[str, Any], manager: str) -
 
 
 _IDENTITY = {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
-
-
-def _holds(found: Any, wanted: Any) -> bool:
-    """Whether what is wanted is there; besides, there may be what was filled in."""
-    if isinstance(wanted, Mapping):
-        return isinstance(found, Mapping) and all(_holds(found.get(name), value) for name, value in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(found, list) and len(found) == len(wanted) and all(map(_holds, found, wanted))
-    return bool(found == wanted)
 
 
 def _owned(live: Mapping[str, Any], manager: str) -> set[Path]:

@@ -448,6 +448,26 @@ def test_ended_after_any_write_nothing_is_left_behind(writes: int) -> None:
     in_virtual_time(play)()
 
 
+@in_virtual_time
+async def test_sets_that_may_not_be_read_are_complained_of_and_nothing_is_guessed(scene: Cluster) -> None:
+    await scene.add_pair("set", "MachineAPI")
+    made: list[controller.Controller] = []
+
+    def make_and_keep(site: controller.Site) -> controller.Controller:
+        made.append(make(site))
+        return made[0]
+
+    refusing = Refusing(scene.carrier, "/openshift-cluster-api/machinesets", method="GET")
+    async with scene.controlled(make_and_keep, between=lambda _: refusing):
+        await scene.autoscale("ma", "set")
+        assert "denied by a policy" in made[0].complain()
+        assert await scene.annotations(MACHINE_API, "set") == {}, "whose it is may be said by what cannot be read"
+        refusing.is_on = False
+        await scene.settle(120.0)
+        assert made[0].complain() == ""
+        assert await scene.ready("ma") == READY
+
+
 # Gates, upgrades and downgrades
 
 
@@ -513,13 +533,13 @@ async def test_gates_count_as_of_the_version_that_is_run(scene: Cluster) -> None
 
 
 class Refusing:
-    """Refuses to change one object."""
+    """Refuses one method of one path: to change it, unless something else is said."""
 
-    def __init__(self, carrier: transport.Transport, path: str, *, is_on: bool = True) -> None:
-        self._carrier, self._path, self.is_on = carrier, path, is_on
+    def __init__(self, carrier: transport.Transport, path: str, *, method: str = "PATCH", is_on: bool = True) -> None:
+        self._carrier, self._path, self._method, self.is_on = carrier, path, method, is_on
 
     async def send(self, request: transport.Request) -> transport.Response:
-        if self.is_on and request.method == "PATCH" and request.path.endswith(self._path):
+        if self.is_on and request.method == self._method and request.path.endswith(self._path):
             body = b'{"message": "denied by a policy", "reason": "Forbidden", "code": 403}'
             raise errors.from_answer(request.call, 403, {}, body)
         return await self._carrier.send(request)

@@ -27,13 +27,15 @@ class MachineAutoscalers:
         self._settings = settings
         self._api = site.api.written_by(openshift.OPERATOR_MANAGER)
         self._desk = desk.Desk(site, self.name)
+        self._watched: watches.Watches | None = None
 
     def complain(self) -> str:
-        return self._desk.complain()
+        found = (self._desk.complain(), self._watched.sets.complaint if self._watched else "")
+        return "; ".join(each for each in found if each)
 
     async def run(self) -> None:
         """Until cancelled."""
-        watched = watches.Watches(self._site, self._settings, self._desk)
+        watched = self._watched = watches.Watches(self._site, self._settings, self._desk)
         hands = act.Hands(self._api, watched.sets.spoken)
         # Plans tell what is new, and nothing twice: each event is worth being written.
         recorder = events.Recorder(self._site.api, openshift.OPERATOR_MANAGER, window_s=0.0)
