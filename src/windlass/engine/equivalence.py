@@ -45,7 +45,7 @@ def partition_rows(snapshot: Snapshot, rows: Sequence[int], grouping: Grouping) 
     labels = table.labels
     if grouping is Grouping.BY_LIKENESS:
         known: dict[tuple[object, tuple[str, ...]], list[int]] = {}
-        alike = {} if snapshot.devices.is_idle else likeness.of_pods(snapshot, rows)
+        alike = likeness.of_pods(snapshot, rows) if snapshot.devices.stock.claims else {}
         for row, kind in zip(rows, kinds, strict=True):
             known.setdefault((alike.get(row, kind), labels[row]), []).append(row)
         return list(known.values())

@@ -118,7 +118,7 @@ Alike = tuple[shapes.Shape, list[int]]
 def by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[Alike]]:
     """Pods by priority, highest first; within one by shape, in order of first appearance."""
     shape_ids = snapshot.pods.shape_ids[list(pod_rows)].tolist()
-    if not snapshot.devices.is_idle:
+    if snapshot.devices.stock.claims:
         shape_ids = likeness.of_shapes(snapshot, shape_ids)
     if shape_ids and shape_ids.count(shape_ids[0]) == len(shape_ids):
         return [[(snapshot.shapes[shape_ids[0]], list(pod_rows))]]

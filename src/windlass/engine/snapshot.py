@@ -422,7 +422,7 @@ class Snapshot:
 
     def _release(self, pod_rows: list[int]) -> None:
         """Pods that exist give back what they hold."""
-        if self.devices.is_idle:
+        if not self.devices.stock.claims:
             return
         mark = self.devices.mark()
         for pod_row in pod_rows:

@@ -117,6 +117,21 @@ def test_new_nodes_come_with_the_devices_of_their_template() -> None:
     assert none.placed == (0,)
 
 
+def test_a_pod_that_comes_with_every_node_has_devices_of_its_own_on_each() -> None:
+    own = facts.PodClaim("c", "c-daemon", True, True, "daemon", "uid-daemon")
+    daemon = builders.pod("daemon", on="n", uid="uid-daemon", spec=facts.PodSpec(claims=(own,)))
+    held = claim("c-daemon", ONE, owner="uid-daemon", on="n", device="gpu-0", by="uid-daemon")
+    pods, claims = pending(14)
+    snapshot = cluster({"n": 1}, [daemon, *pods], [held, *claims])
+    template = dataclasses.replace(builders.node("t"), slices=(gpus("t", 8),))
+    group = [binpacking.PodGroup(snapshot.shape_of(pods[0]), 14)]
+    starting = binpacking.Template(template, (snapshot.shape_of(daemon),))
+    estimate = binpacking.estimate(snapshot, group, starting, limits.Limiter([]), config.DEFAULT)
+    assert (estimate.nodes, estimate.placed) == (2, (14,))
+    more = [binpacking.PodGroup(snapshot.shape_of(pods[0]), 15)]
+    assert binpacking.estimate(snapshot, more, starting, limits.Limiter([]), config.DEFAULT).nodes == 3
+
+
 def test_a_resource_that_a_class_stands_for_is_had_from_devices_or_from_the_node() -> None:
     stands_for = dataclasses.replace(GPU, extended_resource_name="example.com/accel")
     asking = facts.PodSpec(

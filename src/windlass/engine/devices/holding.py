@@ -43,7 +43,7 @@ def hold(
     table: DeviceTable, nodes: NodeTable, namespace: str, spec: facts.PodSpec, rows: list[int], counts: list[int]
 ) -> None:
     """So many pods like this are placed on each of these nodes. Where devices are missing, none are taken."""
-    ask = table.ask(namespace, spec)
+    ask = table.ask_for_copy(namespace, spec)
     if isinstance(ask, asking.Refused) or not (ask.missing or ask.extended):
         return
     if ask.is_private:

@@ -111,8 +111,8 @@ class DeviceTable:
         self._reserve()
         self._kit_ids[:] = self._used[:] = 0
         self._renamed.clear()
-        for name, row in self._nodes.rows.items():
-            own = self._nodes.facts[row].slices or self.stock.local(name)
+        for name, row in self._nodes.rows.items() if self.stock.slices else ():
+            own = self.stock.local(name)
             if own:
                 self._kit_ids[row], pools = self._kits.intern(own, self.stock.shared)
                 names = self._kits[self._kit_ids[row]].rename(pools)
@@ -180,6 +180,14 @@ class DeviceTable:
         if not spec.claims and not spec.extended:
             return asking.NOTHING
         return asking.ask(self.stock, namespace, spec, self.state, self.users)
+
+    def ask_for_copy(self, namespace: str, spec: facts.PodSpec) -> asking.Ask | asking.Refused:
+        """What a pod like this one would ask for: of claims that are a pod's own, it would have others."""
+
+        def state_of(key: ClaimKey) -> State:
+            return State() if self.stock.claims[key].owner_uid else self.state(key)
+
+        return asking.ask(self.stock, namespace, spec, state_of, self.users)
 
     def question(self, specs: Sequence[ClaimSpec]) -> int:
         """The number of a question: may these claims be allocated together?"""
