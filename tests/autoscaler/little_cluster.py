@@ -15,8 +15,8 @@ from windlass.apiserver import core, inprocess, server
 from windlass.autoscaler import keeping, report
 from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, inline
-from windlass.autoscaler.batch import following as batch
 from windlass.autoscaler.batch import buffer_keeping, quota_keeping
+from windlass.autoscaler.batch import following as batch
 from windlass.autoscaler.observe.world import World
 from windlass.engine import facts
 from windlass.engine.settings import Settings
