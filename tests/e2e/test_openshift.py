@@ -1,6 +1,7 @@
 """OpenShift end to end: someone names a MachineSet, pods wait, and the real autoscaler has machines made for them.
 
 The real autoscaler, operator, scheduler and Cluster API, each as its own ServiceAccount, under the admission policies.
+The autoscaler is what a ClusterAutoscaler becomes: it has the words and the environment of that Deployment's container.
 Machine API's controllers are played (`machine_api`).
 """
 
@@ -20,7 +21,9 @@ from testbed import clusterapi, fixtures, objects, openshift, parts, sharing
 from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
-from tests.e2e.live import FLAGS, Live
+from tests.controllers.machine_pool.world import definition
+from tests.e2e.gateway import Gateway
+from tests.e2e.live import Live
 from tests.e2e.machine_api import MachineApi
 from tests.e2e.waiting import wait_for
 from windlass.controllers.openshift import apis, names
@@ -31,7 +34,21 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 CLUSTER = "work"
 SIZE = {"cpu": "4", "memory": "16Gi", "pods": "110"}
 GATE = "ClusterAPIMachineManagementAWS"
+RELEASE = "4.21.0"
 CONFIG = "/apis/config.openshift.io/v1"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{MACHINE_API.namespace}/deployments/cluster-autoscaler-default"
+MASTER = "node-role.kubernetes.io/master"
+
+CLUSTER_AUTOSCALER: Object = {
+    "logVerbosity": 4,
+    "resourceLimits": {"maxNodesTotal": 24},
+    "scaleDown": {"enabled": True, "delayAfterAdd": "0s", "delayAfterFailure": "1s", "unneededTime": "4s"},
+}
+"""Without these times, which are minutes if nobody says, no test below that waits for a smaller set would end."""
+OPERATOR_FLAGS = (
+    f"--openshift-release-version={RELEASE}",
+    "--openshift-autoscaler-extra-args=--scan-interval=2s",  # no field of a ClusterAutoscaler says so
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +63,37 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
                 openshift.define(found.api, body)
         except openshift.Missing as missing:
             pytest.skip(f"NOT JUDGED: OpenShift's definitions cannot be had: {missing}")
+        for kind in ("ServiceMonitor", "PrometheusRule"):
+            openshift.define(found.api, definition("monitoring.coreos.com", kind, "v1"))
         for path in sorted((DEPLOY / "crds").glob("autoscaling.openshift.io_*.yaml")):
             openshift.define(found.api, yaml.safe_load(path.read_text()))
         clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
-        for name in ("machineset-sync", "machine-autoscaler", "cluster-autoscaler"):
+        for name in ("machineset-sync", "machine-autoscaler", "cluster-autoscaler-operator", "cluster-autoscaler"):
             openshift.add_all(found.api, DEPLOY / "rbac" / f"{name}.yaml")
+        _bind_both(found)
         for path in sorted((DEPLOY / "policies").glob("*.yaml")):
             openshift.add_all(found.api, path)
         _turn_on(found)
+        _add_master(found)
         yield found
+
+
+def _bind_both(bed: Bed) -> None:
+    """Both controllers are to run in one process: one ServiceAccount has the roles of either."""
+    account = {"kind": "ServiceAccount", "name": "cluster-autoscaler-operator", "namespace": MACHINE_API.namespace}
+    for body in yaml.safe_load_all((DEPLOY / "rbac" / "machine-autoscaler.yaml").read_text()):
+        if body["kind"].endswith("Binding"):
+            metadata = {**body["metadata"], "name": "machine-autoscaler-operator"}
+            bed.api.add({**body, "metadata": metadata, "subjects": [account]})
+
+
+def _add_master(bed: Bed) -> None:
+    """A node that belongs to no MachineSet, for the autoscaler's own pod."""
+    labels = {MASTER: "", "kubernetes.io/hostname": "master", "kubernetes.io/os": "linux"}
+    metadata = {"name": "master", "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+    spec = {"providerID": "played:///master", "taints": [{"key": MASTER, "effect": "NoSchedule"}]}
+    status = {"capacity": SIZE, "allocatable": SIZE}
+    bed.api.add({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status})
 
 
 def _turn_on(bed: Bed) -> None:
@@ -65,53 +104,93 @@ def _turn_on(bed: Bed) -> None:
     addresses = {"apiServerURL": "", "apiServerInternalURI": "", "etcdDiscoveryDomain": ""}
     bed.api.merge(f"{CONFIG}/infrastructures/cluster/status", {"status": {**platform, **topology, **addresses}})
     bed.api.add({**head, "kind": "FeatureGate", "spec": {}})
-    listed = [{"version": "4.21.0", "enabled": [{"name": GATE}], "disabled": []}]
+    listed = [{"version": RELEASE, "enabled": [{"name": GATE}], "disabled": []}]
     bed.api.merge(f"{CONFIG}/featuregates/cluster/status", {"status": {"featureGates": listed}})
 
 
 @contextlib.contextmanager
-def operating(bed: Bed, directory: Path, controllers: str, namespace: str, account: str) -> Iterator[None]:
-    token = openshift.token(bed.api, namespace, account)
-    kubeconfig = openshift.write_kubeconfig(directory / f"{controllers}.kubeconfig", bed.kubeconfig, token)
+def entitled(bed: Bed, directory: Path, namespace: str, account: str) -> Iterator[Path]:
+    """The kubeconfig of a ServiceAccount. Whatever it asks for, it has to have the right to."""
+    with Gateway(bed.site.server, str(bed.site.files.ca)) as gateway:
+        token, url = openshift.token(bed.api, namespace, account), f"http://127.0.0.1:{gateway.port}"
+        yield openshift.write_kubeconfig(directory / f"{account}.kubeconfig", bed.kubeconfig, token, url)
+    assert gateway.calls != []
+    assert [call for call in gateway.calls if call.status in (401, 403)] == [], f"{account} lacks a right"
+
+
+@contextlib.contextmanager
+def operating(bed: Bed, directory: Path, controllers: str, namespace: str, account: str, *flags: str) -> Iterator[None]:
     command = [sys.executable, "-m", "windlass.cli", "operator", "--controllers", controllers, "--metrics-address", ""]
-    command += ["--kubeconfig", str(kubeconfig), "--no-leader-elect"]
-    log = directory / f"{controllers}.log"
-    with log.open("w") as lines:
-        process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
-    try:
-        yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        code = process.wait(30)
-        print(log.read_text()[-6000:])
+    log = directory / f"{account}.log"
+    with entitled(bed, directory, namespace, account) as kubeconfig:
+        command += ["--kubeconfig", str(kubeconfig), "--no-leader-elect", *flags]
+        with log.open("w") as lines:
+            process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(30)
+            print(log.read_text()[-6000:])
     assert code == 0
     assert "Traceback" not in log.read_text()
 
 
+@contextlib.contextmanager
+def autoscaling(bed: Bed, directory: Path, container: Object) -> Iterator[None]:
+    """The autoscaler as a container has it. What comes on top, its cluster gives a pod: credentials, and a port."""
+    assert container["command"] == ["windlass", "autoscaler"]
+    with entitled(bed, directory, MACHINE_API.namespace, "cluster-autoscaler") as kubeconfig:
+        autoscaler = Live(kubeconfig, directory / "autoscaler.log", container["args"])
+        with pytest.MonkeyPatch.context() as patch:
+            for variable in container["env"]:
+                patch.setenv(variable["name"], variable["value"])
+            autoscaler.start()
+        try:
+            yield
+        finally:
+            code = autoscaler.stop()
+            print(autoscaler.log.read_text()[-6000:])
+    assert code == 0
+
+
+def add_cluster_autoscaler(bed: Bed) -> Object:
+    """An administrator's ClusterAutoscaler: the container that is run for it."""
+    body = {"apiVersion": "autoscaling.openshift.io/v1", "kind": "ClusterAutoscaler", "metadata": {"name": "default"}}
+    bed.api.add({**body, "spec": CLUSTER_AUTOSCALER})
+
+    def is_available(found: Object | None) -> bool:
+        return found is not None and found.get("status", {}).get("availableReplicas") == 1
+
+    found = wait_for("the autoscaler's Deployment", lambda: bed.api.find(DEPLOYMENT), is_available)
+    assert found is not None
+    pod = found["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == "cluster-autoscaler"
+    (container,) = pod["containers"]
+    return dict(container)
+
+
 @pytest.fixture(scope="module")
 def machine_api(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MachineApi]:
-    """Everyone at work: both controllers, the autoscaler, and Machine API."""
+    """Everyone at work: the controllers, Machine API, and the autoscaler that a ClusterAutoscaler asks for."""
     directory = tmp_path_factory.mktemp("at-work")
-    token = openshift.token(bed.api, MACHINE_API.namespace, "cluster-autoscaler")
-    kubeconfig = openshift.write_kubeconfig(directory / "autoscaler.kubeconfig", bed.kubeconfig, token)
-    flags = [*FLAGS, f"--node-group-auto-discovery=clusterapi:namespace={CLUSTER_API.namespace}"]
-    flags += [f"--namespace={MACHINE_API.namespace}", "--scale-down-unneeded-time=4s"]
-    autoscaler = Live(kubeconfig, directory / "autoscaler.log", flags)
+    both, operator = "cluster_autoscaler,machine_autoscaler", "cluster-autoscaler-operator"
     with contextlib.ExitStack() as work:
-        patch = work.enter_context(pytest.MonkeyPatch.context())
-        patch.setenv("CAPI_MIRRORED_NAMESPACE", MACHINE_API.namespace)
         work.enter_context(operating(bed, directory, "machineset_sync", CLUSTER_API.namespace, "capi-controllers"))
-        work.enter_context(operating(bed, directory, "machine_autoscaler", MACHINE_API.namespace, "machine-autoscaler"))
+        work.enter_context(operating(bed, directory, both, MACHINE_API.namespace, operator, *OPERATOR_FLAGS))
         played = work.enter_context(MachineApi(bed, CLUSTER, SIZE))
-        autoscaler.start()
+        work.enter_context(autoscaling(bed, directory, add_cluster_autoscaler(bed)))
         yield played
-        assert autoscaler.stop() == 0
-        print(autoscaler.log.read_text()[-6000:])
 
 
 def place(which: apis.Api, name: str) -> str:
     resource = which.machine_sets()
     return f"/apis/{resource.api_version}/namespaces/{which.namespace}/machinesets/{name}"
+
+
+def advertise(name: str) -> dict[str, str]:
+    """What nobody could know of a new node before the first has been ready for a minute."""
+    return {"capacity.cluster-autoscaler.kubernetes.io/labels": f"pool={name}"}
 
 
 def add_template(bed: Bed, name: str) -> None:
@@ -131,7 +210,8 @@ def add_machine_api_set(bed: Bed, name: str, wanted: str) -> None:
     template = {"metadata": {"labels": labels}, "spec": {"providerSpec": {"value": value}}}
     selector = {"matchLabels": labels}
     spec = {"replicas": 1, "authoritativeAPI": wanted, "selector": selector, "template": template}
-    bed.api.add(objects.made("machine.openshift.io/v1beta1", "MachineSet", name, MACHINE_API.namespace, spec))
+    version, told = "machine.openshift.io/v1beta1", advertise(name)
+    bed.api.add(objects.made(version, "MachineSet", name, MACHINE_API.namespace, spec, annotations=told))
 
 
 def add_cluster_api_set(bed: Bed, name: str) -> None:
@@ -145,7 +225,8 @@ def add_cluster_api_set(bed: Bed, name: str) -> None:
     }
     spec = {"clusterName": CLUSTER, "replicas": 1, "selector": {"matchLabels": labels}}
     spec["template"] = {"metadata": {"labels": labels}, "spec": machine}
-    bed.api.add(objects.made(objects.CLUSTER_API, "MachineSet", name, CLUSTER_API.namespace, spec))
+    told = advertise(name)
+    bed.api.add(objects.made(objects.CLUSTER_API, "MachineSet", name, CLUSTER_API.namespace, spec, annotations=told))
 
 
 def autoscale(bed: Bed, name: str, version: str) -> None:
