@@ -29,11 +29,12 @@ from tests.e2e.waiting import wait_for
 from windlass.controllers.openshift import apis, names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import names as sync_names
+from windlass.kube import conditions
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CLUSTER = "work"
 SIZE = {"cpu": "4", "memory": "16Gi", "pods": "110"}
-GATE = "ClusterAPIMachineManagementAWS"
+GATES = ("ClusterAPIMachineManagementAWS", "ProvisioningRequestAvailable")
 RELEASE = "4.21.0"
 CONFIG = "/apis/config.openshift.io/v1"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{MACHINE_API.namespace}/deployments/cluster-autoscaler-default"
@@ -65,7 +66,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
             pytest.skip(f"NOT JUDGED: OpenShift's definitions cannot be had: {missing}")
         for kind in ("ServiceMonitor", "PrometheusRule"):
             openshift.define(found.api, definition("monitoring.coreos.com", kind, "v1"))
-        for path in sorted((DEPLOY / "crds").glob("autoscaling.openshift.io_*.yaml")):
+        kinds = ("autoscaling.openshift.io_*.yaml", "autoscaling.x-k8s.io_provisioningrequests.yaml")
+        for path in (each for kind in kinds for each in sorted((DEPLOY / "crds").glob(kind))):
             openshift.define(found.api, yaml.safe_load(path.read_text()))
         clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
         for name in ("machineset-sync", "machine-autoscaler", "cluster-autoscaler-operator", "cluster-autoscaler"):
@@ -104,7 +106,7 @@ def _turn_on(bed: Bed) -> None:
     addresses = {"apiServerURL": "", "apiServerInternalURI": "", "etcdDiscoveryDomain": ""}
     bed.api.merge(f"{CONFIG}/infrastructures/cluster/status", {"status": {**platform, **topology, **addresses}})
     bed.api.add({**head, "kind": "FeatureGate", "spec": {}})
-    listed = [{"version": RELEASE, "enabled": [{"name": GATE}], "disabled": []}]
+    listed = [{"version": RELEASE, "enabled": [{"name": name} for name in GATES], "disabled": []}]
     bed.api.merge(f"{CONFIG}/featuregates/cluster/status", {"status": {"featureGates": listed}})
 
 
@@ -327,6 +329,26 @@ def test_where_cluster_api_holds_both_shrink_and_the_busy_machine_stays(bed: Bed
     pool = functools.partial(bed.api.items, "/api/v1/nodes", labelSelector=f"pool={MIRRORED}")
     (node,) = wait_for("one node is left", pool, lambda now: len(now) == 1, 150.0)
     assert [node["metadata"]["name"]] == nodes_of_pods(bed, MIRRORED)
+
+
+def test_a_request_for_capacity_is_answered_with_the_rights_that_the_autoscaler_has(
+    bed: Bed, machine_api: MachineApi
+) -> None:
+    metadata = {"name": "much", "namespace": "default"}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
+    template = {"spec": {"containers": [container], "nodeSelector": {"pool": "nowhere"}}}
+    bed.api.add({"apiVersion": "v1", "kind": "PodTemplate", "metadata": metadata, "template": template})
+    pods = [{"podTemplateRef": {"name": "much"}, "count": 2}]
+    spec = {"provisioningClassName": "check-capacity.autoscaling.x-k8s.io", "podSets": pods}
+    version = "autoscaling.x-k8s.io/v1"
+    bed.api.add(objects.made(version, "ProvisioningRequest", "much", "default", spec))
+    path = f"/apis/{version}/namespaces/default/provisioningrequests/much"
+
+    def look() -> str:
+        told = conditions.find(bed.api.get(path).get("status", {}).get("conditions"), "Provisioned") or {}
+        return str(told.get("status", ""))
+
+    wait_for("it is answered", look, lambda said: said == "False")
 
 
 def machines(bed: Bed, name: str) -> list[str]:
