@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.controllers.machine_pool.world import definition
-from tests.e2e.gateway import Gateway
+from tests.e2e.gateway import Call, Gateway
 from windlass.controllers.openshift import names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API, Api
 from windlass.kube import conditions, managed_fields
@@ -303,10 +304,10 @@ def test_a_cluster_autoscaler_is_run_and_a_quiet_system_writes_nothing(bed: Bed,
         lambda: operator_says(bed, "Progressing").get("message"),
         lambda said: said == "updating to 4.21.0",
     )
-    policies = bed.api.items(f"/apis/networking.k8s.io/v1/namespaces/{NS}/networkpolicies")
-    assert len(policies) == 5
+    policies = f"/apis/networking.k8s.io/v1/namespaces/{NS}/networkpolicies"
+    api.wait_for("policies", lambda: bed.api.items(policies), lambda found: len(found) == 5, WITHIN_S)
 
-    settled = len([call for call in runner.calls if call.method != "GET" and "/leases/" not in call.path])
+    settled = _settle(runner)
     before = bed.api.get(DEPLOYMENT)["metadata"]["resourceVersion"]
     bed.api.merge(DEPLOYMENT, {"metadata": {"labels": {"poked": "once"}}})
     bed.api.merge(f"{CONFIG}/clusteroperators/machine-api", {"metadata": {"labels": {"poked": "once"}}})
@@ -314,11 +315,31 @@ def test_a_cluster_autoscaler_is_run_and_a_quiet_system_writes_nothing(bed: Bed,
     api.wait_for(
         "a change", lambda: bed.api.get(DEPLOYMENT), lambda now: "--new-pod-scale-up-delay=10s" in _arguments(now)
     )
-    writes = [call for call in runner.calls if call.method != "GET" and "/leases/" not in call.path][settled:]
+    # The gateway writes a call down when it is answered, which is later than what it did can be seen.
+    writes = api.wait_for(
+        "the call that made it",
+        lambda: _writes(runner)[settled:],
+        lambda found: any(call.path == DEPLOYMENT for call in found),
+    )
     kinds = {call.path.split("/")[-2] for call in writes if "/events" not in call.path}
     assert kinds <= {"deployments", "cluster-autoscaler"}, "what did not change is not written"
     assert sum(call.path == DEPLOYMENT for call in writes) == 1
     assert before != bed.api.get(DEPLOYMENT)["metadata"]["resourceVersion"]
+
+
+def _writes(runner: Gateway) -> list[Call]:
+    return [call for call in list(runner.calls) if call.method != "GET" and "/leases/" not in call.path]
+
+
+def _settle(runner: Gateway) -> int:
+    """Wait until nothing has been written for two seconds; how much was until then."""
+
+    def look() -> tuple[int, int]:
+        before = len(_writes(runner))
+        time.sleep(2.0)
+        return before, len(_writes(runner))
+
+    return api.wait_for("quiet", look, lambda counts: counts[0] == counts[1], WITHIN_S)[1]
 
 
 def _arguments(found: Object) -> list[str]:
