@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterator
 
-from windlass.simulator.reporting import amounts, paths
+from windlass.simulator.reporting import amounts, landmarks, paths
 from windlass.simulator.reporting.chronicle import Kind
 from windlass.simulator.reporting.runs import Run
 from windlass.simulator.scenario import model
@@ -11,8 +11,6 @@ from windlass.simulator.scenario import model
 KINDS: dict[Kind, str] = {"up": "scale up", "down": "scale down", "trouble": "trouble", "wait": "waiting"}
 """Lanes from top to bottom, and what they are called."""
 
-_LATE = 0.6
-"""Of the time: landmarks after this have their words on the left, or a phone would cut them off."""
 _LANDMARKS = 40
 """Steps of a story that are written at their time; a story with more of them would be unreadable."""
 
@@ -66,14 +64,15 @@ def _story(run: Run) -> str:
     steps = sorted(run.scenario.timeline, key=lambda step: float(step.at))[:_LANDMARKS]
     if not steps:
         return ""
-    marks = "".join(_landmark(step, float(step.at) / run.lasts_s, i) for i, step in enumerate(steps))
-    return f'<div class="lane story"><span>story</span><div>{_lasting(run)}{marks}</div></div>'
+    placed = list(landmarks.place(landmarks.Landmark(describe(step), float(step.at) / run.lasts_s) for step in steps))
+    drawn = "".join(_draw_landmark(mark, line) for mark, line in placed)
+    lines = 1 + max(line for _, line in placed)
+    return f'<div class="lane story" style="--lines:{lines}"><span>story</span><div>{_lasting(run)}{drawn}</div></div>'
 
 
-def _landmark(step: model.AnyStep, share: float, number: int) -> str:
-    """A mark with its words beside it: before it where there is no room for them after it."""
-    kind, where = ("early", f"left:{share:.2%}") if share <= _LATE else ("late", f"right:{1 - share:.2%}")
-    return f'<b class="{kind}" style="{where};top:{1.15 * (number % 3):g}em">{html.escape(describe(step))}</b>'
+def _draw_landmark(mark: landmarks.Landmark, line: int) -> str:
+    kind, where = ("late", f"right:{1 - mark.share:.2%}") if mark.is_late else ("early", f"left:{mark.share:.2%}")
+    return f'<b class="{kind}" style="{where};top:{1.15 * line:g}em">{html.escape(mark.words)}</b>'
 
 
 def describe(step: model.AnyStep) -> str:
