@@ -4,6 +4,7 @@
 /health-check    for the kubelet; /healthz, /livez and /readyz as Kubernetes' own components have them
 /snapshotz       what the next loop sees, with --debugging-snapshot-enabled
 /explain/…       why, for a pod, a node or a group; /statusz for the cluster (see `explaining`)
+/published       how everything stands, as JSON, and as a stream at /published/stream (see `published.routes`)
 /debug/pprof/    profiles, with --profiling
 """
 
@@ -15,6 +16,8 @@ import prometheus_client
 from aiohttp import web
 
 from windlass.autoscaler import explaining, profiles
+from windlass.autoscaler.published import publisher
+from windlass.autoscaler.published import routes as published_routes
 from windlass.kube import durations
 from windlass.runtime import health, serving
 
@@ -71,6 +74,7 @@ def make_app(
     snapshots: Snapshots | None = None,
     profiling: bool = False,
     answering: explaining.Answering | None = None,
+    published: publisher.Publisher | None = None,
     write: serving.Write = prometheus_client.generate_latest,
 ) -> web.Application:
     """Everything that is to be served. `snapshots`: None where nobody may ask for them; `answering` alike."""
@@ -88,6 +92,8 @@ def make_app(
         _add_profiles(app)
     if answering is not None:
         explaining.add_routes(app, answering)
+        if published is not None:
+            published_routes.add_routes(app, published, answering)
     return app
 
 

@@ -19,6 +19,8 @@ from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, Think, in_thread
 from windlass.autoscaler.batch import buffer_keeping, following, quota_keeping
 from windlass.autoscaler.observe.world import World
+from windlass.autoscaler.published import making
+from windlass.autoscaler.published.publisher import Publisher
 from windlass.autoscaler.recording import journal
 from windlass.autoscaler.recording.recorder import Recorder
 from windlass.autoscaler.report import metrics
@@ -42,7 +44,8 @@ async def run(chosen: Settings, wiring: Wiring) -> None:
     time = clock.Real()
     found = clusterapi_config.read(wiring.node_groups.node_group_auto_discovery, os.environ)
     async with connect(time, wiring.clients) as servers:
-        await Process(servers, chosen, wiring, found, time).run()
+        published = Publisher(time.now_s, making.Setting(wiring.mode.name))
+        await Process(servers, chosen, wiring, found, time, published=published).run()
 
 
 def freeze() -> None:
@@ -94,14 +97,22 @@ class Process:
         time: clock.Clock,
         think: Think[Decision] = in_thread,
         chance: random.Random | None = None,
+        published: Publisher | None = None,
     ) -> None:
         """`chance` makes it one of a simulation: what clients leave to chance is drawn from it, and loops and watches
-        that nobody would miss are left out.
+        that nobody would miss are left out. `published`: where its status goes, if anywhere.
         """
         self._servers, self._wiring, self._clock, self._chance = servers, wiring, time, chance
+        self.published = published
         self._snapshots = endpoints.Snapshots() if wiring.reporting.debugging_snapshot_enabled else None
         self.reporter = report.Reporter(
-            self._client(servers.workload), chosen, wiring.objects, wiring.reporting, wiring.mode, self._snapshots
+            self._client(servers.workload),
+            chosen,
+            wiring.objects,
+            wiring.reporting,
+            wiring.mode,
+            self._snapshots,
+            published,
         )
         self.provider = clusterapi.Provider(self._client(servers.management), found, self._note_group)
         priorities_in = wiring.objects.namespace if "priority" in chosen.scale_up.expander else ""
@@ -257,6 +268,7 @@ class Process:
             snapshots=self._snapshots,
             profiling=self._wiring.reporting.profiling,
             answering=self.autoscaler,
+            published=self.published,
             write=metrics.write,
         )
         async with serving.serve(self._wiring.reporting.address, app) as port:

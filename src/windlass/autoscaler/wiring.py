@@ -22,6 +22,11 @@ class Mode:
     shadow_window_s: float = MINUTE_S
     """How long what one of both does may come before or after the other does it, and still be the same thing."""
 
+    @property
+    def name(self) -> str:
+        """For those who watch: live, dry-run or shadow."""
+        return "shadow" if self.shadow else "dry-run" if self.dry_run else "live"
+
 
 @dataclass(frozen=True, slots=True)
 class Clients:

@@ -21,6 +21,7 @@ from dataclasses import replace
 from windlass import errors, verbosity
 from windlass.autoscaler import wiring
 from windlass.autoscaler.act.outcome import Outcome
+from windlass.autoscaler.published import publisher
 from windlass.autoscaler.report import (
     accounts,
     counting,
@@ -72,6 +73,7 @@ class Reporter:
         reporting: wiring.Reporting | None = None,
         mode: wiring.Mode | None = None,
         snapshots: snapshotz.Audience | None = None,
+        published: publisher.Publisher | None = None,
     ) -> None:
         self._objects, mode = objects or wiring.Objects(), mode or wiring.Mode()
         reporting = reporting or wiring.Reporting()
@@ -92,7 +94,7 @@ class Reporter:
         self._unneeded: latency.Tracked = {}
         self._tracks_latency = reporting.node_removal_latency_tracking_enabled
         self._queued: asyncio.Queue[Occurrence] = asyncio.Queue()
-        self._snapshots = snapshots
+        self._snapshots, self._published = snapshots, published
         self._loop_began_s, self._loop_began_monotonic_s = api.clock.now_s(), api.clock.monotonic_s()
 
     # From the start to the end
@@ -209,6 +211,8 @@ class Reporter:
         if self._snapshots is not None and self._snapshots.is_wanted:
             found = snapshotz.describe(seen, decision, self._settings, self._loop_began_s, now_s)
             self._snapshots.offer(snapshotz.spell(found))
+        if self._published is not None:
+            self._published.decided(seen, decision, now_s)
         for line in summary.summarize(decision):
             _log.log(verbosity.level(0 if decision.plan else 1), "%s", line)
         if self._told is not None and decision.story is self._told.decision.story:
@@ -222,6 +226,8 @@ class Reporter:
         return replace(account, gauges=readings.read_decision(seen, decision, self._settings, now_s))
 
     def _account_for_drains(self, seen: Observation, advanced: advance.Advanced, now_s: float) -> Account:
+        if self._published is not None:
+            self._published.moved(seen, advanced, now_s)
         for line in summary.summarize_drains(advanced):
             _log.info("%s", line)
         return accounts.of_advance(seen, advanced, self._drains, now_s)

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from windlass.autoscaler.published.chronicle import Chronicle, Entry
 from windlass.simulator import autoscaling
-from windlass.simulator.reporting.chronicle import Chronicle, Entry
 from windlass.simulator.scenario import model
 from windlass.simulator.simulation import Result, Simulation
 from windlass.simulator.trace.reading import Trace

@@ -3,8 +3,8 @@
 import html
 from collections.abc import Iterator
 
+from windlass.autoscaler.published.chronicle import Kind
 from windlass.simulator.reporting import amounts, landmarks, paths
-from windlass.simulator.reporting.chronicle import Kind
 from windlass.simulator.reporting.runs import Run
 from windlass.simulator.scenario import model
 

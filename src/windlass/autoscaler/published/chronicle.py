@@ -1,14 +1,17 @@
 """The chronicle: every decision that did something or left pods waiting, with its reason, as it was made."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from windlass.engine import plan
+from windlass.engine.advance import Advanced
 from windlass.engine.decide import Decision
+from windlass.engine.draining.story import Phase
 from windlass.engine.repairs import Stop
 from windlass.engine.scale_up.proposing import Proposal
-from windlass.simulator.reporting import amounts
+from windlass.explain.telling import words
 
 Kind = Literal["up", "down", "trouble", "wait"]
 
@@ -21,17 +24,23 @@ class Entry:
     """One thing that was decided."""
 
     at_s: float
-    """Since the story began."""
+    """By the clock that the chronicle was given."""
     kind: Kind
     said: str
     why: str
+    groups: tuple[str, ...] = ()
+    """Ids of those that it is about."""
+    nodes: tuple[str, ...] = ()
+    """The first of those that it is about."""
 
 
 class Chronicle:
-    """Hears decisions, and keeps what is worth telling."""
+    """Hears decisions, and keeps what is worth telling: all of it, or the last `most` entries."""
 
-    def __init__(self, now_s: Callable[[], float]) -> None:
-        self.entries: list[Entry] = []
+    def __init__(self, now_s: Callable[[], float], most: int | None = None) -> None:
+        self.entries: deque[Entry] = deque(maxlen=most)
+        self.count = 0
+        """Entries so far, those included that are not kept any more."""
         self._now_s = now_s
         self._last: Decision | None = None
         self._waiting: Entry | None = None
@@ -42,14 +51,24 @@ class Chronicle:
             return
         self._last = decision
         at_s = round(self._now_s(), 3)
-        for kind, said, why in (*_troubles(decision), *_ups(decision), *_downs(decision)):
-            self._note(Entry(at_s, kind, said, why))
+        for told in (*_troubles(decision), *_ups(decision), *_downs(decision)):
+            self._note(Entry(at_s, *told))
         self._hear_waiting(at_s, decision)
+
+    def hear_drains(self, advanced: Advanced) -> None:
+        """Only of those that are given up: how a drain goes is to be seen at its node."""
+        at_s = round(self._now_s(), 3)
+        for one in advanced.story:
+            if one.phase is Phase.ROLLED_BACK:
+                why = str(one.failure.why) if one.failure is not None else "it is needed again"
+                told = f"{short(one.group)}: {one.node} stays after all"
+                self._note(Entry(at_s, "trouble", told, why, (one.group,), (one.node,)))
 
     def _note(self, entry: Entry) -> None:
         # Whoever decides again because something was refused says most of it a second time.
-        if entry not in self.entries[-_NAMED:]:
+        if entry not in list(self.entries)[-_NAMED:]:
             self.entries.append(entry)
+            self.count += 1
 
     def _hear_waiting(self, at_s: float, decision: Decision) -> None:
         left = [alike for proposal in decision.story.scale_ups[-1:] for alike in proposal.remaining if alike.rows]
@@ -58,7 +77,7 @@ class Chronicle:
             self._waiting = None
             return
         reasons = sorted({f"{short(group)}: {', '.join(why)}" for group, why in left[0].rejected.items() if why})
-        told = Entry(at_s, "wait", f"{amounts.count(count, 'pod')} left that no group helps", "; ".join(reasons))
+        told = Entry(at_s, "wait", f"{words.count(count, 'pod')} left that no group helps", "; ".join(reasons))
         if self._waiting is None or (told.said, told.why) != (self._waiting.said, self._waiting.why):
             self._waiting = told
             self._note(told)
@@ -69,30 +88,32 @@ def short(group: str) -> str:
     return group.rpartition("/")[2]
 
 
-_Told = tuple[Kind, str, str]
+_Told = tuple[Kind, str, str, tuple[str, ...], tuple[str, ...]]
 
 
 def _troubles(decision: Decision) -> Iterator[_Told]:
     story = decision.story
     for failure in story.health.failures:
-        said = f"{short(failure.group)}: {amounts.count(failure.nodes, 'node')} did not come"
-        yield "trouble", said, f"{failure.error.code}; the group backs off"
+        said = f"{short(failure.group)}: {words.count(failure.nodes, 'node')} did not come"
+        yield "trouble", said, f"{failure.error.code}; the group backs off", (failure.group,), ()
     for one in decision.plan:
         match one:
             case plan.ReduceTarget(group, by, why):
-                yield "trouble", f"{short(group)}: size lowered by {by}", why
+                yield "trouble", f"{short(group)}: size lowered by {by}", why, (group,), ()
             case plan.DeleteInstances(group, instances, why):
-                yield "trouble", f"{short(group)}: {amounts.count(len(instances), 'instance')} removed", why
+                said = f"{short(group)}: {words.count(len(instances), 'instance')} removed"
+                yield "trouble", said, why, (group,), ()
     if story.repairs.stop is Stop.UNHEALTHY:
         found = story.health.verdict
-        yield "trouble", "nothing is done", f"{found.lacking} of {found.nodes} nodes are unready"
+        yield "trouble", "nothing is done", f"{found.lacking} of {found.nodes} nodes are unready", (), ()
 
 
 def _ups(decision: Decision) -> Iterator[_Told]:
     for proposal in decision.story.scale_ups:
         grown = [f"{short(one.group.id)} {one.group.size}→{one.new_size}" for one in proposal.increases]
         if grown:
-            yield "up", f"scale up {', '.join(grown)}", "; ".join(_why(proposal))
+            groups = tuple(one.group.id for one in proposal.increases)
+            yield "up", f"scale up {', '.join(grown)}", "; ".join(_why(proposal)), groups, ()
 
 
 def _why(proposal: Proposal) -> Iterator[str]:
@@ -102,7 +123,7 @@ def _why(proposal: Proposal) -> Iterator[str]:
     helped = frozenset(proposal.helped)
     kinds = [alike for alike in proposal.considered if not helped.isdisjoint(alike.rows)]
     example = f" like {kinds[0].pod.namespace}/{kinds[0].pod.name}" if kinds else ""
-    yield f"{amounts.count(len(helped), 'pod')}{example} had no room"
+    yield f"{words.count(len(helped), 'pod')}{example} had no room"
     choice = proposal.choice
     if choice is not None and choice.winner is not None:
         options = len(choice.options)
@@ -119,11 +140,11 @@ def _downs(decision: Decision) -> Iterator[_Told]:
         moved = sum(len(one.evict) for one in going)
         said = f"scale down {short(group)} by {len(going)}"
         if moved:
-            said += f", {amounts.count(moved, 'pod')} to be moved"
+            said += f", {words.count(moved, 'pod')} to be moved"
         told = [_reason(decision, one) for one in going[:_NAMED]]
         if len(going) > _NAMED:
             told.append(f"and {len(going) - _NAMED} more")
-        yield "down", said, "; ".join(told)
+        yield "down", said, "; ".join(told), (group,), tuple(one.node for one in going[:_NAMED])
 
 
 def _reason(decision: Decision, drain: plan.Drain) -> str:
@@ -134,5 +155,5 @@ def _reason(decision: Decision, drain: plan.Drain) -> str:
             parts.append(f"{used.utilization:.0%} of {used.resource} used" if used.utilization else "empty")
         since_s = look.state.since.get(drain.node)
         if since_s is not None:
-            parts.append(f"unneeded for {amounts.duration(decision.story.at_s - since_s)}")
+            parts.append(f"unneeded for {words.lasting(decision.story.at_s - since_s)}")
     return f"{drain.node}: {', '.join(parts)}" if parts else drain.node

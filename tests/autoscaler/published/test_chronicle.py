@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from tests.cli.test_simulate import STORY
 from windlass.autoscaler import flags, process
+from windlass.autoscaler.published import chronicle
 from windlass.engine.decide import Decision
 from windlass.providers.clusterapi import config
 from windlass.simulator import autoscaling, simulation
-from windlass.simulator.reporting import chronicle
 from windlass.simulator.scenario import reading
 
 Played = tuple[simulation.Result, list[chronicle.Entry], int]
@@ -45,7 +45,7 @@ def _play(play: Callable[[simulation.Simulation, autoscaling.Hear], object]) -> 
         told.hear(decision)
 
     result = story.play(lambda found: play(found, hear))  # type: ignore[arg-type, return-value]
-    return result, told.entries, loops
+    return result, list(told.entries), loops
 
 
 def test_leaving_out_idle_loops_changes_nothing_that_happens() -> None:

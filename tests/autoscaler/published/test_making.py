@@ -1,0 +1,126 @@
+"""What is published of a loop agrees with what the loop saw and decided."""
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given
+
+from tests.engine.decide import builders
+from tests.engine.decide.builders import NOW_S
+from tests.engine.decide.strategies import World, worlds
+from windlass.autoscaler.published import making
+from windlass.autoscaler.published.model import Help, Node, Pending, State, Status
+from windlass.engine import facts, plan
+from windlass.engine.decide import Decision, decide
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.settings import Settings
+
+
+def publish(seen: Observation, memory: Memory | None = None, now_s: float = NOW_S) -> tuple[Status, Decision]:
+    decision = decide(seen, memory or Memory(), Settings(), now_s)
+    return making.make(seen, decision, making.measure(seen, now_s)), decision
+
+
+def find(status: Status, name: str) -> Node:
+    return next(node for node in status.nodes if node.name == name)
+
+
+def only_pending(status: Status) -> Pending:
+    (found,) = status.pending
+    return found
+
+
+@given(worlds())
+def test_every_node_instance_and_waiting_pod_is_told_once(world: World) -> None:
+    seen = world.observe()
+    status, _ = publish(seen)
+    names = Counter(node.name for node in status.nodes)
+    assert set(names.values()) <= {1}
+    assert {node.name for node in seen.nodes} <= names.keys()
+    registered = {node.provider_id for node in seen.nodes}
+    missing = {one.provider_id for group in seen.groups for one in group.instances} - registered
+    assert names.keys() - {node.name for node in seen.nodes} == missing
+    assert sum(one.count for one in status.pending) == len(seen.snapshot.waiting()) == status.cluster.pending
+    assert [group.id for group in status.groups] == sorted(group.id for group in seen.groups)
+    assert [node.name for node in status.nodes] == sorted(names)
+
+
+@given(worlds())
+def test_states_of_nodes_are_those_of_the_decision(world: World) -> None:
+    seen = world.observe()
+    status, decision = publish(seen)
+    states = {node.name: node.state for node in status.nodes}
+    durable = decision.memory.durable
+    for name in durable.drains:
+        assert states[name] is State.DRAINING
+    for name in durable.scale_down.since:
+        assert states[name] in (State.UNNEEDED, State.DRAINING, State.UNREADY, State.BOOTING)
+    for one in decision.plan:
+        if isinstance(one, plan.Resize):
+            assert next(group for group in status.groups if group.id == one.group).target_size == one.to_size
+
+
+def test_shares_are_what_pods_ask_for_of_what_the_node_has() -> None:
+    members = builders.nodes("a", 2, cpu=4000, memory=1000)
+    pods = [builders.running("one", "a-0", 1000, 250), builders.running("two", "a-0", 500, 250)]
+    status, _ = publish(builders.observe([builders.group("a", members, min_size=2)], members, pods))
+    node = find(status, "a-0")
+    assert (node.cpu, node.memory, node.gpu, node.pods) == (0.375, 0.5, None, 2)
+    assert (status.cluster.cpu, status.cluster.memory, status.cluster.pods) == (0.188, 0.25, 2)
+
+
+def test_a_pod_that_no_group_helps_is_told_why() -> None:
+    members = builders.nodes("a", 1, cpu=1000)
+    small = builders.group("a", members, template=builders.node("t", 1000, provider_id=""))
+    status, _ = publish(builders.observe([small], members, [builders.pending("large", 5000)]))
+    pending = only_pending(status)
+    assert (pending.pod, pending.help, pending.owner) == ("default/large", Help.NOWHERE, "ReplicaSet app")
+    assert [(one.group, one.texts) for one in pending.reasons] == [("a", ("Insufficient cpu",))]
+
+
+def test_pods_alike_for_which_a_group_grows_are_told_together() -> None:
+    members = builders.nodes("a", 1)
+    seen = builders.observe(
+        [builders.group("a", members)],
+        members,
+        [builders.running("full", "a-0", 4000), *(builders.pending(f"p{n}", 1000, age_s=60.0 + n) for n in range(6))],
+    )
+    pending = only_pending(publish(seen)[0])
+    assert (pending.count, pending.help, pending.groups) == (6, Help.HELPED, ("a",))
+    assert pending.since_s == NOW_S - 65.0
+
+
+def test_a_node_is_unneeded_since_the_loop_that_first_said_so() -> None:
+    members = builders.nodes("a", 2)
+    seen = builders.observe([builders.group("a", members)], members)
+    _, decision = publish(seen)
+    status, _ = publish(seen, decision.memory, NOW_S + 60.0)
+    assert {(node.state, node.since_s) for node in status.nodes} == {(State.UNNEEDED, NOW_S)}
+
+
+def test_instances_without_a_node_boot_or_have_failed() -> None:
+    members = builders.nodes("a", 1)
+    error = facts.InstanceError("OutOfResources", "NoCapacity", "none left")
+    instances = (
+        facts.Instance("id://young", "Creating"),
+        facts.Instance("id://bad", "Creating", error),
+        facts.Instance("id://going", "Deleting"),
+    )
+    status, _ = publish(builders.observe([builders.group("a", members, instances=instances)], members))
+    found = {node.name: (node.state, node.why) for node in status.nodes[-3:]}
+    assert found == {
+        "id://young": (State.BOOTING, ""),
+        "id://bad": (State.FAILED, "NoCapacity: none left"),
+        "id://going": (State.DRAINING, "deleting"),
+    }
+    (group,) = status.groups
+    assert (group.failed, group.errors) == (1, ("NoCapacity: none left",))
+
+
+def test_cost_counts_machines_whose_price_is_known() -> None:
+    members, others = builders.nodes("a", 3), builders.nodes("b", 2)
+    priced = replace(builders.group("a", members), price_per_hour=0.5)
+    status, _ = publish(builders.observe([priced, builders.group("b", others)], [*members, *others]))
+    assert (status.cluster.cost.per_hour, status.cluster.cost.unpriced) == (1.5, 2)
+    assert [group.cost_per_hour for group in status.groups] == [1.5, None]
