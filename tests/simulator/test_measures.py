@@ -48,6 +48,14 @@ def test_waiting_is_counted_from_a_pods_coming_to_its_node(result: simulation.Re
     assert result.totals["pending_p50_s"] == 0
 
 
+def test_a_pod_that_is_deleted_while_it_waits_has_waited_until_then() -> None:
+    shrinks = STORY.replace("expect:", "  - {at: 1h10m, do: scale, workload: web, to: 4}\nexpect:")
+    found = simulation.Simulation(reading.read(shrinks, "small")).play().totals
+    assert (found["pods"], found["pods_that_waited"], found["pods_given_up"]) == (6, 2, 2)
+    assert found["pods_never_placed"] == 0
+    assert found["pending_max_s"] == 600
+
+
 def test_machines_cost_from_the_moment_the_cloud_has_them(result: simulation.Result) -> None:
     # Two for two hours, and a third from 3,630 s + 12 s on.
     hours = 2 * 2 + (7200 - 3642) / 3600

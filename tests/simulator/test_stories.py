@@ -184,3 +184,19 @@ def test_the_autoscaler_plays_a_story_to_its_expected_end(name: str) -> None:
     result = simulation.Simulation(reading.load(SCENARIOS / f"{name}.yaml")).play(autoscaling.play)
     assert result.violations == ()
     assert [str(outcome) for outcome in result.outcomes if not outcome.is_met] == []
+
+
+def test_the_autoscaler_knows_what_machines_of_a_story_cost() -> None:
+    story = """
+    name: dear and cheap
+    duration: 10m
+    flags: {expander: price}
+    groups:
+      - {name: base, min: 1, max: 1, capacity: {cpu: 4, memory: 16Gi}, price: 1}
+      - {name: cheap, max: 5, capacity: {cpu: 4, memory: 16Gi}, price: 0.1}
+      - {name: dear, max: 5, capacity: {cpu: 4, memory: 16Gi}, price: 3}
+    workloads:
+      - {name: web, replicas: 9, requests: {cpu: 1, memory: 1Gi}}
+    """
+    nodes = simulation.Simulation(reading.read(story, "story")).play(autoscaling.play).series.nodes
+    assert (nodes["cheap"][-1], max(nodes["dear"])) == (2, 0)

@@ -49,6 +49,8 @@ class Meter:
         self.series = Series(sample_s, {name: [] for name in world.cloud.groups})
         self.waits_s: list[float] = []
         """Of every pod that got its node: how long that took."""
+        self.given_up_s: list[float] = []
+        """Of every pod that was deleted while it waited: how long it had."""
         self.counts = dict.fromkeys(("evictions", "preemptions", "nodes_added", "nodes_removed", "ups", "downs"), 0)
         self.machines, self.cost, self.bound_cost, self.bound_nodes = _Sum(), _Sum(), _Sum(), _Sum()
         self._used, self._has = {"cpu": _Sum(), "memory": _Sum()}, {"cpu": _Sum(), "memory": _Sum()}
@@ -69,6 +71,7 @@ class Meter:
         self._is_begun = True
         self.counts = dict.fromkeys(self.counts, 0)
         self.waits_s.clear()
+        self.given_up_s.clear()
         self._read_s = self._pulse.now_s()
         self._sample()
 
@@ -180,11 +183,16 @@ class Meter:
             self.counts["preemptions"] += bool(target and target["reason"] == "PreemptionByScheduler")
         is_counted = not is_daemon and (pod["spec"].get("priority") or 0) >= 0
         if change.now is None or edit.is_deleting(pod):
-            self._waiting.pop(key, None)
+            if key in self._waiting:
+                self.given_up_s.append(self._waited_s(key))
         elif is_counted and before is None and not edit.node_of(pod):
             self._waiting[key] = self._pulse.now_s()
         elif edit.node_of(pod) and key in self._waiting:
-            self.waits_s.append(round(max(self._pulse.now_s() - self._waiting.pop(key), 0.0), 3))
+            self.waits_s.append(self._waited_s(key))
+
+    def _waited_s(self, key: str) -> float:
+        """How long a pod has waited that waits no longer."""
+        return round(max(self._pulse.now_s() - self._waiting.pop(key), 0.0), 3)
 
     def _follow_demand(self, change: Change, is_daemon: bool) -> None:
         key = change.key

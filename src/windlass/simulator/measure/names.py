@@ -7,6 +7,7 @@ TOTALS = (
     "pending_p95_s",
     "pending_max_s",
     "pods_never_placed",
+    "pods_given_up",
     "node_hours",
     "node_hours_lower_bound",
     "cost",

@@ -12,7 +12,7 @@ _HOUR_S = 3600.0
 
 def add_up(meter: Meter, *, evictions_by_machines: int, violations: int) -> Totals:
     """By the names in `names.TOTALS`, in their order."""
-    waits_s = sorted([*meter.waits_s, *meter.still_waiting_s()])
+    waits_s = sorted([*meter.waits_s, *meter.given_up_s, *meter.still_waiting_s()])
     nodes = [sum(numbers) for numbers in zip(*meter.series.nodes.values(), strict=True)]
     cost, bound = meter.cost.total / _HOUR_S, meter.bound_cost.total / _HOUR_S
     counts = meter.counts
@@ -23,6 +23,7 @@ def add_up(meter: Meter, *, evictions_by_machines: int, violations: int) -> Tota
         "pending_p95_s": quantile(waits_s, 0.95),
         "pending_max_s": waits_s[-1] if waits_s else 0.0,
         "pods_never_placed": len(meter.still_waiting_s()),
+        "pods_given_up": len(meter.given_up_s),
         "node_hours": meter.machines.total / _HOUR_S,
         "node_hours_lower_bound": meter.bound_nodes.total / _HOUR_S,
         "cost": cost,

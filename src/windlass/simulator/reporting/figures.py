@@ -32,7 +32,8 @@ def make(runs: Sequence[Run]) -> list[Figure]:
 def _figures(run: Run) -> list[tuple[str, str, str]]:
     t = run.result.totals
     waited = f"{amounts.count(t['pods_that_waited'], 'pod')} of {t['pods']:,.0f} waited"
-    never = amounts.count(t["pods_never_placed"], "pod") + " never placed" if t["pods_never_placed"] else ""
+    without = (("pods_never_placed", "never placed"), ("pods_given_up", "deleted while waiting"))
+    never = "; ".join(f"{amounts.count(t[name], 'pod')} {said}" for name, said in without if t[name])
     moved = f"{t['evictions_by_machines']:,.0f} of them by machines that left" if t["evictions_by_machines"] else ""
     preempted = f"{t['preemptions']:,.0f} preempted" if t["preemptions"] else ""
     rows = [

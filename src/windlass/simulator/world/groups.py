@@ -13,6 +13,7 @@ MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 MAX_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 OPTIONS = "cluster.x-k8s.io/autoscaling-options-"
 CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
+PRICE = "windlass.dev/price-per-hour"
 CLUSTER_NAME = "cluster.x-k8s.io/cluster-name"
 DEPLOYMENT_NAME = "cluster.x-k8s.io/deployment-name"
 SET_NAME = "cluster.x-k8s.io/set-name"
@@ -84,6 +85,8 @@ def make_objects(group: Group) -> list[Json]:
         CAPACITY + "labels": ",".join(f"{key}={value}" for key, value in sorted(labels.items())),
         **{OPTIONS + name: value for name, value in group.options.items()},
     }
+    if group.price_per_hour:
+        annotations[PRICE] = str(group.price_per_hour)
     if group.taints:
         annotations[CAPACITY + "taints"] = ",".join(map(_spell_taint, group.taints))
     return [template, _make_deployment(group, annotations)]
