@@ -15,8 +15,7 @@ from windlass.apiserver import core, inprocess, server
 from windlass.autoscaler import keeping, report
 from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Autoscaler, inline
-from windlass.autoscaler.batch import buffer_keeping, quota_keeping
-from windlass.autoscaler.batch import following as batch
+from windlass.autoscaler.batch import sources
 from windlass.autoscaler.observe.world import World
 from windlass.engine import facts
 from windlass.engine.settings import Settings
@@ -109,16 +108,11 @@ class Cluster:
         def hear(kind: str) -> None:
             running.note(kind)
 
-        served = self.settings.provisioning_requests.enable_provisioning_requests
-        requests = batch.Requests() if served else None
-        quotas = quota_keeping.Quotas()
-        limited = quotas if self.settings.limits.capacity_quotas_enabled else None
-        buffers, injection = buffer_keeping.Buffers(), self.settings.injection
-        spare = buffers if injection.capacity_buffer_controller_enabled else None
-        world = World(connect(), self.provider, hear, "", snapshot, requests, limited, spare)
+        batch = sources.choose(self.settings)
+        world = World(connect(), self.provider, hear, "", snapshot, batch)
         running = Autoscaler(
             world,
-            Actor(connect(), self.provider, requests),
+            Actor(connect(), self.provider, batch.requests),
             report.Reporter(connect(), self.settings),
             keeping.Keeper(connect(), "kube-system", "windlass-memory"),
             self.settings,
@@ -128,16 +122,13 @@ class Cluster:
         following = asyncio.create_task(world.run())
         await world.wait_synced()
         going = asyncio.create_task(running.run())
-        keeping_on = asyncio.create_task(quota_keeping.keep_on(connect(), quotas, world.nodes, self.clock, 10.0))
-        injects = injection.capacity_buffer_pod_injection_enabled
-        spare_kept = asyncio.create_task(buffer_keeping.keep_on(connect(), buffers, injects, self.clock, 10.0))
         try:
-            yield running
+            async with sources.keeping_statuses(connect(), batch, world.nodes, self.settings, self.clock):
+                yield running
         finally:
-            tasks = (going, following, keeping_on, spare_kept)
-            for task in tasks:
+            for task in (going, following):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(going, following, return_exceptions=True)
 
 
 def play(scenario: Callable[[Cluster], Any], settings: Settings | None = None) -> None:

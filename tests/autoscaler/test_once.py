@@ -1,24 +1,105 @@
 """A cluster that is looked at once: everything is read, nothing is written."""
 
+from collections.abc import Callable
+
+import pytest
+
+from tests.autoscaler.batch import stage
 from tests.providers.clusterapi import bed
 from windlass import clock
 from windlass.autoscaler import once, process
 from windlass.autoscaler.wiring import Wiring
-from windlass.engine.settings import Settings
+from windlass.engine.provisioning import classes
+from windlass.engine.settings import Injection, Limits, ProvisioningRequests, Settings
 from windlass.explain import cluster, look
+from windlass.kube import prepare, resources
 from windlass.providers import clusterapi
 
 NOW_S = 1_700_000_000.0
+BATCH = Settings(
+    provisioning_requests=ProvisioningRequests(enable_provisioning_requests=True),
+    injection=Injection(capacity_buffer_pod_injection_enabled=True),
+    limits=Limits(capacity_quotas_enabled=True),
+)
+"""Served by an autoscaler; whoever looks once writes no status."""
 
 
-def test_a_cluster_is_read_and_nothing_is_written() -> None:
+def look_once(settings: Settings, arrange: Callable[[bed.Bed], object] = lambda _: None) -> cluster.ClusterAccount:
+    """What is told of a cluster. Nothing may be written meanwhile."""
     time = clock.Virtual(NOW_S)
     found = bed.Bed(time, "v1beta2", clusterapi.Config())
+    arrange(found)
 
     async def main() -> once.Moment:
         servers = process.Servers(found.carrier, found.carrier)
-        return await once.look(servers, Settings(), Wiring(), clusterapi.Config(), time)
+        return await once.look(servers, settings, Wiring(), clusterapi.Config(), time)
 
     told = cluster.describe(look.take(*time.run(main())))
-    assert (told.nodes, told.pending, told.loop, told.steps) == (0, 0, 0, ())
     assert {call.method for call in found.carrier.sent} == {"GET"}
+    return told
+
+
+def arrange_batch(found: bed.Bed) -> None:
+    for kind in stage.KINDS:
+        stage.install(found, kind)
+    found.group("g", 0, annotations=bed.enough())
+    stage.add_template(found, cpu="3")
+
+
+def tell(found: bed.Bed, resource: resources.Resource[stage.Json], name: str, status: stage.Json) -> None:
+    """As an autoscaler that runs there has said."""
+    namespace = "default" if resource.namespaced else ""
+    patch = prepare.merge_patch(resource, name, {"status": status}, namespace, subresource="status")
+    assert found.server.handle(patch).status == 200
+
+
+def condition(about: str) -> stage.Json:
+    moment = "2023-11-14T22:13:20Z"
+    return {"type": about, "status": "True", "reason": "Said", "message": "", "lastTransitionTime": moment}
+
+
+def ask(found: bed.Bed) -> None:
+    arrange_batch(found)
+    stage.ask(found, "r", 2, classes.ATOMIC)
+
+
+def keep_spare(found: bed.Bed) -> None:
+    arrange_batch(found)
+    stage.add_buffer(found, "b", podTemplateRef={"name": "t"}, replicas=2)
+    ready = {"podTemplateRef": {"name": "t"}, "replicas": 2, "provisioningStrategy": stage.ACTIVE}
+    tell(found, resources.CAPACITY_BUFFERS.untyped(), "b", {**ready, "conditions": [condition("ReadyForProvisioning")]})
+
+
+def limit(found: bed.Bed) -> None:
+    """A buffer that a quota leaves room for one pod of."""
+    keep_spare(found)
+    stage.add_quota(found, "q", {"nodes": "1"})
+    valid = condition("cluster-autoscaler.kubernetes.io/valid")
+    tell(found, resources.CAPACITY_QUOTAS.untyped(), "q", {"conditions": [valid]})
+
+
+def test_a_cluster_is_read_and_nothing_is_written() -> None:
+    told = look_once(Settings())
+    assert (told.nodes, told.pending, told.loop, told.steps) == (0, 0, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("arrange", "to", "why"),
+    [(ask, 2, "ProvisioningRequest default/r"), (keep_spare, 2, "pods to come"), (limit, 1, "pods to come")],
+    ids=["requests", "buffers", "quotas"],
+)
+def test_what_the_live_loop_would_do_about_objects_of_batch_is_told(
+    arrange: Callable[[bed.Bed], None], to: int, why: str
+) -> None:
+    (grow, *_) = look_once(BATCH, arrange).steps
+    assert f"MachineDeployment/default/g from 0 to {to}" in grow.text
+    assert grow.why == f"for {why}"
+
+
+def test_the_answer_that_a_request_would_get_is_told() -> None:
+    steps = [step.text for step in look_once(BATCH, ask).steps]
+    assert any("ProvisioningRequest default/r" in one and "CapacityIsProvisioned" in one for one in steps), steps
+
+
+def test_objects_of_batch_are_left_alone_where_no_flag_says_otherwise() -> None:
+    assert look_once(Settings(), ask).steps == ()

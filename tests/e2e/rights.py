@@ -1,5 +1,9 @@
 """Rights: what cluster-autoscaler needs, as found by running it with none, and one user who has these and no more."""
 
+from pathlib import Path
+
+import yaml
+
 from testbed import api
 
 USER = "nobody"
@@ -86,6 +90,12 @@ def grant(server: api.Api) -> None:
 def grant_requests(server: api.Api) -> None:
     """And what the FAQ asks for besides, where ProvisioningRequests are served."""
     _bind(server, "ClusterRole", "autoscaler-requests", "", REQUESTS)
+
+
+def grant_capacity(server: api.Api) -> None:
+    """And what is shipped for those who serve CapacityBuffers and CapacityQuotas."""
+    shipped = Path(__file__).parents[2] / "deploy" / "rbac" / "capacity.yaml"
+    _bind(server, "ClusterRole", "autoscaler-capacity", "", yaml.safe_load(shipped.read_text())["rules"])
 
 
 def revoke_templates(server: api.Api) -> None:

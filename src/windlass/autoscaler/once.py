@@ -8,8 +8,12 @@ import os
 
 from windlass import clock, errors
 from windlass.autoscaler import keeping, process
+from windlass.autoscaler.batch import sources
+from windlass.autoscaler.expander_server import consulting, opening
 from windlass.autoscaler.observe.world import World
 from windlass.autoscaler.wiring import Wiring
+from windlass.engine import decide as engine_decide
+from windlass.engine.decide import Decision
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
@@ -28,7 +32,7 @@ async def observe(settings: Settings, wiring: Wiring, time: clock.Clock) -> Mome
     """The cluster of the current kubeconfig. WindlassError if it cannot be read in time."""
     found = clusterapi_config.read(wiring.node_groups.node_group_auto_discovery, os.environ)
     async with process.connect(time, wiring.clients) as servers:
-        return await look(servers, settings, wiring, found, time)
+        return await _consult(await look(servers, settings, wiring, found, time), wiring, time)
 
 
 async def look(
@@ -39,7 +43,7 @@ async def look(
     workload = client.Client(servers.workload, time, reads)
     provider = clusterapi.Provider(client.Client(servers.management, time, reads), found)
     priorities_in = wiring.objects.namespace if "priority" in settings.scale_up.expander else ""
-    world = World(workload, provider, _ignore, priorities_in)
+    world = World(workload, provider, _ignore, priorities_in, batch=sources.choose(settings))
     tasks = [asyncio.create_task(world.run()), asyncio.create_task(provider.run())]
     try:
         await clock.within(time, WITHIN_S, _wait_synced(world, provider))
@@ -54,6 +58,21 @@ async def look(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _consult(moment: Moment, wiring: Wiring, time: clock.Clock) -> Moment:
+    """With what the user's own expander says, if --grpc-expander-url tells where it is."""
+    seen, memory, settings, now_s = moment
+    up = settings.scale_up
+    ask = process.asking(opening.open_server(up.expander, wiring.expander, is_needed=False))
+    if ask is None:
+        return moment
+
+    async def decide(seen: Observation) -> Decision:
+        return engine_decide.decide(seen, memory, settings, now_s)
+
+    seen, _ = await consulting.consult(seen, decide, ask, time, up.salvo_scale_up_budget_s)
+    return seen, memory, settings, now_s
 
 
 async def _wait_synced(world: World, provider: clusterapi.Provider) -> None:

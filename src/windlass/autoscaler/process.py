@@ -16,8 +16,9 @@ from pathlib import Path
 from windlass import clock
 from windlass.autoscaler import dry_run, endpoints, keeping, report
 from windlass.autoscaler.act.actor import Actor
-from windlass.autoscaler.autoscaler import Autoscaler, Think, in_thread
-from windlass.autoscaler.batch import buffer_keeping, following, quota_keeping
+from windlass.autoscaler.autoscaler import Ask, Autoscaler, Think, in_thread, inline
+from windlass.autoscaler.batch import sources
+from windlass.autoscaler.expander_server import opening
 from windlass.autoscaler.observe.world import World
 from windlass.autoscaler.published import making
 from windlass.autoscaler.published.publisher import Publisher
@@ -28,6 +29,7 @@ from windlass.autoscaler.shadow import listening
 from windlass.autoscaler.shadow.shadow import Shadow
 from windlass.autoscaler.wiring import Clients, Recording, Wiring
 from windlass.engine.decide import Decision
+from windlass.engine.expanders.outside import Opinion, Question
 from windlass.engine.settings import Settings
 from windlass.kube import access, client, prepare, transport
 from windlass.providers import clusterapi
@@ -102,7 +104,7 @@ class Process:
         """`chance` makes it one of a simulation: what clients leave to chance is drawn from it, and loops and watches
         that nobody would miss are left out. `published`: where its status goes, if anywhere.
         """
-        self._servers, self._wiring, self._clock, self._chance = servers, wiring, time, chance
+        self._servers, self._chosen, self._wiring, self._clock, self._chance = servers, chosen, wiring, time, chance
         self.published = published
         self._snapshots = endpoints.Snapshots() if wiring.reporting.debugging_snapshot_enabled else None
         self.reporter = report.Reporter(
@@ -118,18 +120,8 @@ class Process:
         priorities_in = wiring.objects.namespace if "priority" in chosen.scale_up.expander else ""
         workload = self._client(servers.workload)
         written = journal.Journal() if wiring.recording.record else None
-        served = chosen.provisioning_requests.enable_provisioning_requests
-        requests = following.Requests() if served else None
-        self._quotas = quota_keeping.Quotas() if chosen.limits.capacity_quotas_enabled else None
-        injection = chosen.injection
-        self._injects = injection.capacity_buffer_pod_injection_enabled
-        wanted = injection.capacity_buffer_controller_enabled or self._injects
-        self._buffers = buffer_keeping.Buffers() if wanted else None
-        self._keeps_buffers = injection.capacity_buffer_controller_enabled
-        self._every_s = chosen.scale_down.scan_interval_s
-        self.world = World(
-            workload, self.provider, self._note, priorities_in, written, requests, self._quotas, self._buffers
-        )
+        self._batch = sources.choose(chosen)
+        self.world = World(workload, self.provider, self._note, priorities_in, written, self._batch)
         self._recorder = _record(written, wiring.recording) if written is not None else None
         self._shadow = (
             Shadow(wiring.mode.shadow_window_s, self.reporter.metrics.registry) if wiring.mode.shadow else None
@@ -137,7 +129,7 @@ class Process:
         objects = wiring.objects
         self.autoscaler = Autoscaler(
             self.world,
-            Actor(workload, self.provider, requests),
+            Actor(workload, self.provider, self._batch.requests),
             self.reporter,
             keeping.Keeper(
                 self._client(servers.workload), objects.namespace, objects.memory_config_map if wiring.acts else ""
@@ -150,6 +142,7 @@ class Process:
             may_act=self._may_act,
             think=think,
             recorder=self._recorder,
+            ask=asking(opening.open_server(chosen.scale_up.expander, wiring.expander, chance is None), chance is None),
         )
         self._election = self._stand() if wiring.leads else None
 
@@ -195,19 +188,12 @@ class Process:
     @contextlib.asynccontextmanager
     async def _keeping_statuses(self) -> AsyncIterator[None]:
         """Meanwhile the status of quotas and buffers is kept, where anything may be written."""
-        api, every_s, tasks = self._client(self._servers.workload), self._every_s, list[asyncio.Task[None]]()
-        if self._quotas is not None and self._wiring.acts:
-            quotas = quota_keeping.keep_on(api, self._quotas, self.world.nodes, self._clock, every_s)
-            tasks.append(asyncio.create_task(quotas))
-        if self._buffers is not None and self._keeps_buffers and self._wiring.acts:
-            buffers = buffer_keeping.keep_on(api, self._buffers, self._injects, self._clock, every_s)
-            tasks.append(asyncio.create_task(buffers))
-        try:
+        if not self._wiring.acts:
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            return
+        api = self._client(self._servers.workload)
+        async with sources.keeping_statuses(api, self._batch, self.world.nodes, self._chosen, self._clock):
+            yield
 
     def _client(self, server: transport.Transport) -> client.Client:
         """A client with limits of its own, so that nobody who writes waits for another who does."""
@@ -278,6 +264,18 @@ class Process:
     def _complain(self) -> str:
         found: Mapping[str, str] = self.world.trouble | self.provider.trouble
         return "; ".join(f"{kind}: {why}" for kind, why in found.items())
+
+
+def asking(server: opening.Server | None, is_live: bool = True) -> Ask | None:
+    """How the user's own expander is asked: in a simulation, while everything else stands still."""
+    if server is None:
+        return None
+
+    async def ask(question: Question) -> Opinion:
+        wait = in_thread if is_live else inline
+        return await wait(lambda: server.ask(question))
+
+    return ask
 
 
 def _record(snapshot: journal.Journal, chosen: Recording) -> Recorder:

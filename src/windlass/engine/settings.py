@@ -281,7 +281,8 @@ class Injection:
     capacity_buffer_pod_injection_enabled: bool = False
     """Make room for the buffers' pods."""
     capacity_buffer_pod_dry_run_enabled: bool = True
-    """Let the API server complete the buffers' pods by a dry run. Changes nothing yet: requests are completed here."""
+    """Let the API server complete the buffers' pods, by creating them in a dry run; it needs the right to create pods.
+    Off: only requests that follow from limits are filled in."""
     enable_proactive_scaleup: bool = False
     """Make room for pods that controllers want but have not created yet."""
     pod_injection_limit: int = 5000

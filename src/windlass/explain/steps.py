@@ -70,7 +70,10 @@ def _say_for_whom(at: look.Look, group: str) -> str:
         if any(one.group.id == group for one in proposal.increases):
             if proposal.choice is None:
                 return "it is below its minimum"
-            return f"for {_count(len(proposal.helped), 'pending pod')}"
+            asked = at.decision.story.requests.helped
+            if asked:
+                return f"for ProvisioningRequest {', '.join(asked)}"
+            return f"for {_count(len(proposal.helped), 'pending pod')}" if proposal.helped else "for pods to come"
     return ""
 
 

@@ -143,8 +143,10 @@ class Client:
 
     # Writing
 
-    async def create(self, resource: Resource[T], body: Body, namespace: str = "") -> T:
-        return await self._read(resource, prepare.create(resource, body, namespace, writer=self.settings.writer))
+    async def create(self, resource: Resource[T], body: Body, namespace: str = "", *, dry_run: bool = False) -> T:
+        """`dry_run`: what would be created, and is not."""
+        writer = dataclasses.replace(self.settings.writer, dry_run=dry_run or self.settings.writer.dry_run)
+        return await self._read(resource, prepare.create(resource, body, namespace, writer=writer))
 
     async def update(self, resource: Resource[T], body: Body, *, subresource: str = "") -> T:
         """Replace an object; with its resourceVersion in the body, `errors.Conflict` if someone was faster."""

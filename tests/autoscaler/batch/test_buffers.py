@@ -1,12 +1,10 @@
 """CapacityBuffers on an API server: their status kept, their room made, and kept from scale-down."""
 
 from dataclasses import replace
-from typing import Any
 
-import yaml
-
-from tests.autoscaler.batch.test_requests import CRDS, add_template, without_rules
-from tests.autoscaler.little_cluster import Cluster, play
+from tests.autoscaler.batch.stage import Json, add_buffer, add_template, message, played, reasons, serving, status
+from tests.autoscaler.little_cluster import Cluster
+from windlass.autoscaler.batch import completing
 from windlass.engine.settings import GroupDefaults, Injection, Settings
 from windlass.kube import resources
 
@@ -14,80 +12,112 @@ SPARE = Settings(
     injection=Injection(capacity_buffer_controller_enabled=True, capacity_buffer_pod_injection_enabled=True)
 )
 QUICK = replace(SPARE, groups=GroupDefaults(scale_down_unneeded_time_s=30.0))
-ACTIVE = "buffer.x-k8s.io/active-capacity"
-
-
-def install(cluster: Cluster) -> None:
-    definition = yaml.safe_load((CRDS / "autoscaling.x-k8s.io_capacitybuffers.yaml").read_text())
-    cluster.server.apply(without_rules(definition), "test")
-
-
-def add_buffer(cluster: Cluster, name: str, **spec: Any) -> None:
-    kind = {"apiVersion": "autoscaling.x-k8s.io/v1beta1", "kind": "CapacityBuffer"}
-    metadata = {"name": name, "namespace": "default"}
-    cluster.server.apply({**kind, "metadata": metadata, "spec": {"provisioningStrategy": ACTIVE, **spec}}, "test")
+ALONE = replace(SPARE, injection=replace(SPARE.injection, capacity_buffer_pod_dry_run_enabled=False))
+READY = "ReadyForProvisioning"
 
 
 async def told(cluster: Cluster, name: str) -> tuple[dict[str, str], int | None]:
     """The reason of each condition, and the replicas."""
-    found = await cluster.api.get(resources.CAPACITY_BUFFERS.untyped(), name, "default")
-    status = found.get("status", {})
-    return {one["type"]: one["reason"] for one in status.get("conditions", ())}, status.get("replicas")
+    found = await status(cluster, resources.CAPACITY_BUFFERS, name)
+    return reasons(found), found.get("replicas")
 
 
-def test_room_is_made_for_a_buffer_kept_while_it_is_there_and_given_back_after_it() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        add_template(cluster, cpu="2")
-        group = cluster.add_group("a", 0)
-        async with cluster.autoscaling():
-            add_buffer(cluster, "b", podTemplateRef={"name": "t"}, replicas=4)
-            await cluster.until(lambda: group.size == 2)
-            ready = {
-                "ReadyForProvisioning": "AttributesSetSuccessfully",
-                "LimitedByQuotas": "ResourceQuotasAllocated",
-                "Provisioning": "FakePodsInjected",
-            }
-            assert await told(cluster, "b") == (ready, 4)
-            await cluster.until(lambda: len(cluster.provider.nodes) == 2)
-            await cluster.clock.sleep(200)
-            assert group.size == 2, "spare, but not unneeded"
-            await cluster.api.delete(resources.CAPACITY_BUFFERS, "b", "default")
-            await cluster.until(lambda: group.size == 0, 2000)
-
-    play(scenario, QUICK)
+async def own_template(cluster: Cluster, name: str) -> Json:
+    """The spec of the pods that a buffer keeps room for."""
+    found = await status(cluster, resources.CAPACITY_BUFFERS, name)
+    template = await cluster.api.get(resources.POD_TEMPLATES.untyped(), found["podTemplateRef"]["name"], "default")
+    spec: Json = template["template"]["spec"]
+    return spec
 
 
-def test_a_buffer_follows_its_workload() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        cluster.add_group("a", 0)
-        async with cluster.autoscaling():
-            cluster.add_pod("p", "1", labels={"a": "b"})
-            scaled = {"status": {"replicas": 3}}
-            await cluster.api.merge_patch(resources.REPLICA_SETS, "rs", scaled, "default", subresource="status")
-            target = {"apiGroup": "apps", "kind": "ReplicaSet", "name": "rs"}
-            add_buffer(cluster, "b", scalableRef=target, percentage=50)
-            await cluster.clock.sleep(30)
-            assert (await told(cluster, "b"))[1] == 2, "half of three, rounded up"
-
-    play(scenario, SPARE)
+def add_priority_class(cluster: Cluster, name: str, value: int) -> None:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    cluster.server.apply({**kind, "metadata": {"name": name}, "value": value})
 
 
-def test_what_is_wrong_with_a_buffer_is_told() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        add_template(cluster)
-        group = cluster.add_group("a", 0)
-        async with cluster.autoscaling():
-            add_buffer(cluster, "missing", podTemplateRef={"name": "nowhere"}, replicas=1)
-            add_buffer(cluster, "unsized", podTemplateRef={"name": "t"}, limits={"example.com/gpu": "1"})
-            add_buffer(cluster, "foreign", podTemplateRef={"name": "t"}, replicas=1, provisioningStrategy="else")
-            add_buffer(cluster, "widget", scalableRef={"apiGroup": "x.io", "kind": "Widget", "name": "w"}, replicas=1)
-            await cluster.clock.sleep(30)
-            for name in ("missing", "unsized", "widget"):
-                assert (await told(cluster, name))[0]["ReadyForProvisioning"] == "error"
-            assert await told(cluster, "foreign") == ({}, None)
-            assert group.size == 0
+@played(QUICK)
+async def test_room_is_made_for_a_buffer_kept_while_it_is_there_and_given_back_after_it(cluster: Cluster) -> None:
+    async with serving(cluster, nodes=0):
+        add_template(cluster, "large", cpu="2")
+        add_buffer(cluster, "b", podTemplateRef={"name": "large"}, replicas=4)
+        await cluster.until(lambda: len(cluster.provider.nodes) == 2)
+        ready = {
+            READY: "AttributesSetSuccessfully",
+            "LimitedByQuotas": "ResourceQuotasAllocated",
+            "Provisioning": "FakePodsInjected",
+        }
+        assert await told(cluster, "b") == (ready, 4)
+        await cluster.clock.sleep(200)
+        assert len(cluster.provider.nodes) == 2, "spare, but not unneeded"
+        await cluster.api.delete(resources.CAPACITY_BUFFERS, "b", "default")
+        await cluster.until(lambda: not cluster.provider.nodes, 2000)
 
-    play(scenario, SPARE)
+
+@played(SPARE)
+async def test_a_buffer_follows_its_workload(cluster: Cluster) -> None:
+    async with serving(cluster, nodes=0):
+        cluster.add_pod("p", "1", labels={"a": "b"})
+        scaled = {"status": {"replicas": 3}}
+        await cluster.api.merge_patch(resources.REPLICA_SETS, "rs", scaled, "default", subresource="status")
+        target = {"apiGroup": "apps", "kind": "ReplicaSet", "name": "rs"}
+        add_buffer(cluster, "b", scalableRef=target, percentage=50)
+        await cluster.clock.sleep(30)
+        assert (await told(cluster, "b"))[1] == 2, "half of three, rounded up"
+
+
+@played(SPARE)
+async def test_what_is_wrong_with_a_buffer_is_told(cluster: Cluster) -> None:
+    async with serving(cluster, nodes=0):
+        add_buffer(cluster, "missing", podTemplateRef={"name": "nowhere"}, replicas=1)
+        add_buffer(cluster, "unsized", podTemplateRef={"name": "t"}, limits={"example.com/gpu": "1"})
+        add_buffer(cluster, "foreign", podTemplateRef={"name": "t"}, replicas=1, provisioningStrategy="else")
+        add_buffer(cluster, "widget", scalableRef={"apiGroup": "x.io", "kind": "Widget", "name": "w"}, replicas=1)
+        await cluster.clock.sleep(30)
+        for name in ("missing", "unsized", "widget"):
+            assert (await told(cluster, name))[0][READY] == "error"
+        assert await told(cluster, "foreign") == ({}, None)
+        assert not cluster.provider.nodes
+
+
+@played(SPARE)
+async def test_the_api_server_completes_pods_of_a_template_and_none_is_created(cluster: Cluster) -> None:
+    add_priority_class(cluster, "high", 1000)
+    async with serving(cluster, nodes=0):
+        add_template(cluster, "important", priorityClassName="high")
+        add_buffer(cluster, "b", podTemplateRef={"name": "important"}, replicas=1)
+        await cluster.clock.sleep(30)
+        assert (await own_template(cluster, "b"))["priority"] == 1000
+        assert not (await cluster.api.list(resources.PODS)).items
+        asked = [one for one in cluster.carrier.sent if one.method == "POST" and one.path.endswith("/pods")]
+        assert [("dryRun", "All") in one.query for one in asked] == [True], "once, not in every round"
+        await cluster.clock.sleep(completing.KNOWN_S)
+        asked = [one for one in cluster.carrier.sent if one.method == "POST" and one.path.endswith("/pods")]
+        assert len(asked) == 2
+
+
+@played(SPARE)
+async def test_what_the_api_server_has_against_such_pods_is_told_until_it_has_nothing_any_more(
+    cluster: Cluster,
+) -> None:
+    async with serving(cluster, nodes=0):
+        add_template(cluster, "important", priorityClassName="high")
+        add_buffer(cluster, "b", podTemplateRef={"name": "important"}, replicas=1)
+        await cluster.clock.sleep(30)
+        found = message(await status(cluster, resources.CAPACITY_BUFFERS, "b"), READY)
+        assert found.startswith("Buffer not ready for provisioning: failed to create fake pod: ")
+        assert "no PriorityClass with name high was found" in found
+        add_priority_class(cluster, "high", 1000)
+        await cluster.until(lambda: cluster.provider.nodes)
+
+
+@played(ALONE)
+async def test_without_a_dry_run_requests_follow_from_limits_and_the_api_server_is_not_asked(cluster: Cluster) -> None:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"cpu": "2"}}}
+    async with serving(cluster, nodes=0):
+        add_template(cluster, "limited", containers=[container])
+        add_buffer(cluster, "b", podTemplateRef={"name": "limited"}, limits={"cpu": "5"})
+        await cluster.clock.sleep(30)
+        assert (await told(cluster, "b"))[1] == 2
+        (found,) = (await own_template(cluster, "b"))["containers"]
+        assert found["resources"]["requests"] == {"cpu": "2"}
+        assert not [one for one in cluster.carrier.calls if one == "POST /api/v1/namespaces/default/pods"]

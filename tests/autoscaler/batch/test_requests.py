@@ -1,226 +1,126 @@
 """ProvisioningRequests on an API server: read, answered, booked over a restart, and what is wrong with them told."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-import yaml
+import pytest
 
+from tests.autoscaler.batch.stage import add_template, ask, message, played, said, serving, status, until_said
 from tests.autoscaler.little_cluster import Cluster, play
+from windlass.autoscaler.autoscaler import Autoscaler
 from windlass.engine.provisioning import aging, classes
 from windlass.engine.provisioning.request import CONSUME
 from windlass.engine.settings import ProvisioningRequests, Settings
-from windlass.kube import prepare, resources
+from windlass.kube import errors, resources
 
-Json = dict[str, Any]
-CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 SERVED = Settings(provisioning_requests=ProvisioningRequests(enable_provisioning_requests=True))
 BATCHED = replace(
-    SERVED,
-    provisioning_requests=ProvisioningRequests(enable_provisioning_requests=True, check_capacity_batch_processing=True),
+    SERVED, provisioning_requests=replace(SERVED.provisioning_requests, check_capacity_batch_processing=True)
 )
 FOUND = {"Accepted": "Accepted", "Provisioned": "CapacityIsFound"}
 ORDERED = {"Accepted": "Accepted", "Provisioned": "CapacityIsProvisioned"}
+NOT_FOUND = {"Accepted": "Accepted", "Provisioned": "CapacityIsNotFound"}
 
 
-def install(cluster: Cluster) -> None:
-    """The definition as it is shipped, but for what is left to a real server: CEL rules, and a second version."""
-    definition = yaml.safe_load((CRDS / "autoscaling.x-k8s.io_provisioningrequests.yaml").read_text())
-    definition["spec"]["versions"] = [without_rules(definition["spec"]["versions"][0])]
-    cluster.server.apply(definition, "test")
+def booked(running: Autoscaler) -> dict[str, int]:
+    """Pods that the last loop kept room for, by request."""
+    assert running.decision is not None
+    return dict(running.decision.story.requests.booked)
 
 
-def without_rules(schema: Any) -> Any:
-    match schema:
-        case dict():
-            return {key: without_rules(each) for key, each in schema.items() if key != "x-kubernetes-validations"}
-        case list():
-            return [without_rules(each) for each in schema]
-    return schema
+@played(SERVED)
+async def test_a_request_is_answered_and_booked_and_its_booking_ends(cluster: Cluster) -> None:
+    async with serving(cluster) as running:
+        ask(cluster, "r", 4)
+        await until_said(cluster, "r", FOUND)
+        ask(cluster, "late", 1)
+        await until_said(cluster, "late", NOT_FOUND)
+        assert booked(running) == {"default/r": 4}
+        await cluster.clock.sleep(aging.BOOKING_S)
+        await until_said(cluster, "r", {**FOUND, "BookingExpired": "CapacityReservationTimeExpired"})
+        await until_said(cluster, "late", FOUND, 700)
 
 
-def add_template(cluster: Cluster, name: str = "t", cpu: str = "1") -> None:
-    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
-    metadata = {"name": name, "namespace": "default"}
-    cluster.server.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "PodTemplate",
-            "metadata": metadata,
-            "template": {"spec": {"containers": [container]}},
-        },
-        "test",
-    )
+@played(SERVED)
+async def test_an_atomic_request_gets_nodes_that_ordinary_scale_down_leaves_alone_until_it_ends(
+    cluster: Cluster,
+) -> None:
+    async with serving(cluster, nodes=0):
+        ask(cluster, "r", 8, classes.ATOMIC)
+        await until_said(cluster, "r", ORDERED)
+        await cluster.until(lambda: len(cluster.provider.nodes) == 2)
+        await cluster.clock.sleep(400)
+        assert len(cluster.provider.nodes) == 2
+        await cluster.until(lambda: not cluster.provider.nodes, 2000)
 
 
-def ask(cluster: Cluster, name: str, count: int = 1, kind: str = classes.CHECK_CAPACITY, **more: Any) -> None:
-    cluster.server.apply(
-        {
-            "apiVersion": "autoscaling.x-k8s.io/v1",
-            "kind": "ProvisioningRequest",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {
-                "provisioningClassName": kind,
-                "podSets": [{"count": count, "podTemplateRef": {"name": more.pop("template", "t")}}],
-                **more,
-            },
-        },
-        "test",
-    )
+@played(SERVED)
+async def test_a_booking_outlives_the_process_and_its_memory(cluster: Cluster) -> None:
+    async with serving(cluster):
+        ask(cluster, "r", 4)
+        await until_said(cluster, "r", FOUND)
+    await cluster.api.delete(resources.CONFIG_MAPS, "windlass-memory", "kube-system")
+    async with cluster.autoscaling() as running:
+        ask(cluster, "late", 1)
+        await until_said(cluster, "late", NOT_FOUND)
+        assert booked(running) == {"default/r": 4}
 
 
-async def said(cluster: Cluster, name: str) -> dict[str, str]:
-    """The reason of each condition that holds, or that says that it does not."""
-    found = await cluster.api.get(resources.PROVISIONING_REQUESTS.untyped(), name, "default")
-    return {one["type"]: one["reason"] for one in found.get("status", {}).get("conditions", ())}
+@played(SERVED)
+async def test_room_is_not_given_away_twice_while_an_answer_is_on_its_way(cluster: Cluster) -> None:
+    """Requests for the same room, served by loops that follow each other at once."""
+    async with serving(cluster) as running:
+        for number in range(6):
+            ask(cluster, f"r{number}", 3)
+        for _ in range(300):
+            running.loop.wake()
+            await cluster.clock.sleep(0.01)
+        answers = [await said(cluster, f"r{number}") for number in range(6)]
+        assert [one.get("Provisioned") for one in answers].count("CapacityIsFound") == 1
 
 
-async def until_said(cluster: Cluster, name: str, expected: dict[str, str], within_s: float = 60.0) -> None:
-    since_s = cluster.clock.monotonic_s()
-    while (found := await said(cluster, name)) != expected:
-        assert cluster.clock.monotonic_s() < since_s + within_s, found
-        cluster.register_nodes()
-        await cluster.clock.sleep(0.2)
+@played(BATCHED)
+async def test_a_batch_is_answered_in_one_loop(cluster: Cluster) -> None:
+    for number in range(9):
+        ask(cluster, f"r{number}", 1)
+    async with serving(cluster, nodes=2) as running:
+        await until_said(cluster, "r8", NOT_FOUND)
+        answers = [await said(cluster, f"r{number}") for number in range(9)]
+        assert answers[:8] == [FOUND] * 8
+        assert running.memory.durable.loop <= 3
 
 
-def test_a_request_is_answered_and_booked_and_its_booking_ends() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        add_template(cluster)
-        async with cluster.autoscaling() as running:
-            ask(cluster, "r", 4)
-            await until_said(cluster, "r", FOUND)
-            ask(cluster, "late", 1)
-            await until_said(cluster, "late", {"Accepted": "Accepted", "Provisioned": "CapacityIsNotFound"})
-            assert running.decision is not None
-            assert running.decision.story.requests.booked == {"default/r": 4}
-            await cluster.clock.sleep(aging.BOOKING_S)
-            await until_said(cluster, "r", {**FOUND, "BookingExpired": "CapacityReservationTimeExpired"})
-            await until_said(cluster, "late", FOUND, 700)
-
-    play(scenario, SERVED)
+@played(SERVED)
+async def test_what_is_wrong_with_a_request_is_told_and_keeps_nothing_else_from_going_on(cluster: Cluster) -> None:
+    async with serving(cluster):
+        ask(cluster, "missing", 1, template="nowhere")
+        ask(cluster, "foreign", 1, "other.example.com")
+        ask(cluster, "good", 1)
+        await until_said(cluster, "good", FOUND)
+        await until_said(cluster, "missing", {"Failed": "FailedToCreatePods"})
+        assert await said(cluster, "foreign") == {}
+        found = await status(cluster, resources.PROVISIONING_REQUESTS, "missing")
+        assert message(found, "Failed").endswith("1 templates were missing: nowhere")
 
 
-def test_an_atomic_request_gets_nodes_that_ordinary_scale_down_leaves_alone_until_it_ends() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        group = cluster.add_group("a", 0)
-        add_template(cluster)
-        async with cluster.autoscaling():
-            ask(cluster, "r", 8, classes.ATOMIC)
-            await until_said(cluster, "r", ORDERED)
-            await cluster.until(lambda: len(cluster.provider.nodes) == 2)
-            await cluster.clock.sleep(400)
-            assert group.size == 2
-            await cluster.until(lambda: group.size == 0, 2000)
-
-    play(scenario, SERVED)
+@played(SERVED)
+async def test_a_template_that_is_created_after_its_request_is_waited_for(cluster: Cluster) -> None:
+    async with serving(cluster):
+        ask(cluster, "r", 1, template="late")
+        await cluster.clock.sleep(2)
+        add_template(cluster, "late")
+        await until_said(cluster, "r", FOUND)
 
 
-def test_a_booking_outlives_the_process_and_its_memory() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        add_template(cluster)
-        async with cluster.autoscaling():
-            ask(cluster, "r", 4)
-            await until_said(cluster, "r", FOUND)
-        await cluster.api.delete(resources.CONFIG_MAPS, "windlass-memory", "kube-system")
-        async with cluster.autoscaling() as running:
-            ask(cluster, "late", 1)
-            await until_said(cluster, "late", {"Accepted": "Accepted", "Provisioned": "CapacityIsNotFound"})
-            assert running.decision is not None
-            assert running.decision.story.requests.booked == {"default/r": 4}
-
-    play(scenario, SERVED)
-
-
-def test_room_is_not_given_away_twice_while_an_answer_is_on_its_way() -> None:
-    """Two requests for the same room, served by loops that follow each other at once."""
-
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        add_template(cluster)
-        async with cluster.autoscaling() as running:
-            for number in range(6):
-                ask(cluster, f"r{number}", 3)
-            for _ in range(300):
-                running.loop.wake()
-                await cluster.clock.sleep(0.01)
-            answers = [await said(cluster, f"r{number}") for number in range(6)]
-            assert [one.get("Provisioned") for one in answers].count("CapacityIsFound") == 1
-
-    play(scenario, SERVED)
-
-
-def test_a_batch_is_answered_in_one_loop() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        cluster.add_group("a", 2)
-        cluster.register_nodes()
-        add_template(cluster)
-        for number in range(9):
-            ask(cluster, f"r{number}", 1)
-        async with cluster.autoscaling() as running:
-            await until_said(cluster, "r8", {"Accepted": "Accepted", "Provisioned": "CapacityIsNotFound"})
-            answers = [await said(cluster, f"r{number}") for number in range(9)]
-            assert answers[:8] == [FOUND] * 8
-            assert running.memory.durable.loop <= 3
-
-    play(scenario, BATCHED)
-
-
-def test_what_is_wrong_with_a_request_is_told_and_keeps_nothing_else_from_going_on() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        add_template(cluster)
-        async with cluster.autoscaling():
-            ask(cluster, "missing", 1, template="nowhere")
-            ask(cluster, "foreign", 1, "other.example.com")
-            ask(cluster, "good", 1)
-            await until_said(cluster, "good", FOUND)
-            await until_said(cluster, "missing", {"Failed": "FailedToCreatePods"})
-            assert await said(cluster, "foreign") == {}
-            found = await cluster.api.get(resources.PROVISIONING_REQUESTS.untyped(), "missing", "default")
-            assert found["status"]["conditions"][0]["message"].endswith("1 templates were missing: nowhere")
-
-    play(scenario, SERVED)
-
-
-def test_a_template_that_is_created_after_its_request_is_waited_for() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        async with cluster.autoscaling():
-            ask(cluster, "r", 1)
-            await cluster.clock.sleep(2)
-            add_template(cluster)
-            await until_said(cluster, "r", FOUND)
-
-    play(scenario, SERVED)
-
-
-def test_the_definition_refuses_a_count_of_zero() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        body = {
-            "apiVersion": "autoscaling.x-k8s.io/v1",
-            "kind": "ProvisioningRequest",
-            "metadata": {"name": "r", "namespace": "default"},
-            "spec": {"provisioningClassName": "c", "podSets": [{"count": 0, "podTemplateRef": {"name": "t"}}]},
-        }
-        answer = cluster.server.handle(prepare.create(resources.PROVISIONING_REQUESTS, body))
-        assert answer.status == 422
-
-    play(scenario, SERVED)
+@played(SERVED)
+async def test_the_definition_refuses_a_count_of_zero(cluster: Cluster) -> None:
+    body = {
+        "apiVersion": "autoscaling.x-k8s.io/v1",
+        "kind": "ProvisioningRequest",
+        "metadata": {"name": "r", "namespace": "default"},
+        "spec": {"provisioningClassName": "c", "podSets": [{"count": 0, "podTemplateRef": {"name": "t"}}]},
+    }
+    with pytest.raises(errors.Invalid, match="podSets"):
+        await cluster.api.create(resources.PROVISIONING_REQUESTS.untyped(), body)
 
 
 def test_without_the_definition_everything_else_goes_on() -> None:
@@ -233,28 +133,18 @@ def test_without_the_definition_everything_else_goes_on() -> None:
     play(scenario, SERVED)
 
 
-def test_pods_that_use_a_request_trigger_no_scale_up() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        group = cluster.add_group("a", 0)
-        async with cluster.autoscaling():
-            cluster.add_pod("p", annotations={CONSUME: "r"})
-            await cluster.clock.sleep(60)
-            assert group.size == 0
-
-    play(scenario, SERVED)
+@played(SERVED)
+async def test_pods_that_use_a_request_trigger_no_scale_up(cluster: Cluster) -> None:
+    async with serving(cluster, nodes=0):
+        cluster.add_pod("p", annotations={CONSUME: "r"})
+        await cluster.clock.sleep(60)
+        assert not cluster.provider.nodes
 
 
-def test_one_answer_that_someone_overtook_is_decided_again() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        install(cluster)
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        add_template(cluster)
-        async with cluster.autoscaling():
-            ask(cluster, "r", 1)
-            patch = {"metadata": {"labels": {"touched": "yes"}}}
-            await cluster.api.merge_patch(resources.PROVISIONING_REQUESTS, "r", patch, "default")
-            await until_said(cluster, "r", FOUND)
-
-    play(scenario, SERVED)
+@played(SERVED)
+async def test_one_answer_that_someone_overtook_is_decided_again(cluster: Cluster) -> None:
+    async with serving(cluster):
+        ask(cluster, "r", 1)
+        patch = {"metadata": {"labels": {"touched": "yes"}}}
+        await cluster.api.merge_patch(resources.PROVISIONING_REQUESTS, "r", patch, "default")
+        await until_said(cluster, "r", FOUND)

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from windlass import clock, errors
-from windlass.autoscaler.batch import answering, buffer_reading, samples, workloads
+from windlass.autoscaler.batch import answering, buffer_reading, completing, samples, workloads
 from windlass.autoscaler.batch.following import Heard
 from windlass.autoscaler.observe import gate, sinks
 from windlass.engine.buffers import injecting, reconciling
 from windlass.engine.buffers.buffer import Buffer, Sample, Status
 from windlass.engine.buffers.reconciling import Found
+from windlass.engine.settings import Injection
 from windlass.kube import client, informers, resources
 from windlass.kube import errors as kube_errors
 
@@ -30,6 +31,7 @@ class Buffers:
         self._informers: tuple[informers.Informer[Any], ...] = ()
         self._spares: tuple[tuple[object, ...], tuple[injecting.Spare, ...]] = ((), ())
         self._applied: dict[str, tuple[Json, str]] = {}
+        self._completing = completing.Completing()
 
     def follow(self, api: client.Client, behind: gate.Gate, heard: Heard) -> Iterator[informers.Informer[Any]]:
         def make(resource: resources.Resource[Any], kept: sinks.Kept[Any], read: Any) -> informers.Informer[Any]:
@@ -67,34 +69,54 @@ class Buffers:
 
     # Their status
 
-    async def keep(self, api: client.Client, injects: bool, now_s: float) -> None:
+    async def keep(self, api: client.Client, chosen: Injection, now_s: float) -> None:
         """Bring every status to what it should be."""
         if not all(one.synced or isinstance(one.trouble, kube_errors.NotFound) for one in self._informers):
             return  # quotas that nobody serves limit nobody
         for namespace in sorted({one.namespace for one in self._buffers.all}):
             found = [one for one in self._buffers.all if one.namespace == namespace]
-            what = {
-                one.key: kept for one in found if one.is_ours and (kept := await self._resolve(api, one)) is not None
-            }
+            what: dict[str, Found | str] = {}
+            for one in found:
+                if one.is_ours and (kept := await self._resolve(api, one, chosen, now_s)) is not None:
+                    what[one.key] = kept
             quotas = [
                 buffer_reading.read_quota(one) for one in self._quotas.all if one["metadata"]["namespace"] == namespace
             ]
             statuses = reconciling.reconcile(found, what, quotas, float(int(now_s))).statuses
             for one in found:
-                await self._write(api, one, statuses.get(one.key, one.status), what.get(one.key), injects, now_s)
+                status = statuses.get(one.key, one.status)
+                if chosen.capacity_buffer_pod_injection_enabled:
+                    status = self._inject(one, status, what.get(one.key), now_s)
+                await _write(api, one, status)
 
-    async def _resolve(self, api: client.Client, one: Buffer) -> Found | str | None:
+    async def _resolve(self, api: client.Client, one: Buffer, chosen: Injection, now_s: float) -> Found | str | None:
+        """What it keeps room for, or why that cannot be had; None if it does not say."""
         if one.template is not None:
             source = self._index_templates().get(f"{one.namespace}/{one.template}")
             if source is None:
                 return f'capacity buffer client can\'t get pod template: podtemplates "{one.template}" not found'
-            return await self._ensure(api, one, workloads.complete(source["template"]), None)
-        if one.scalable is None:
+            found, fault = workloads.Workload(source["template"], None), "failed to create fake pod"
+        elif one.scalable is not None:
+            resolved = await workloads.resolve(api, one.namespace, one.scalable)
+            if isinstance(resolved, str):
+                return resolved
+            found, fault = resolved, "failed to resolve pod spec"
+        else:
             return None
-        found = await workloads.resolve(api, one.namespace, one.scalable)
-        if isinstance(found, str):
-            return found
-        return await self._ensure(api, one, found.template, found.replicas)
+        try:
+            template = await self._complete(api, one, found, chosen, now_s)
+        except kube_errors.KubeError as error:
+            return f"{fault}: {error}"
+        return await self._ensure(api, one, template, found.replicas)
+
+    async def _complete(
+        self, api: client.Client, one: Buffer, found: workloads.Workload, chosen: Injection, now_s: float
+    ) -> Json:
+        if found.is_of_pod:
+            return found.template
+        if chosen.capacity_buffer_pod_dry_run_enabled:
+            return await self._completing.ask(api, one.key, one.namespace, found.template, now_s)
+        return completing.complete(found.template)
 
     async def _ensure(self, api: client.Client, one: Buffer, template: Json, replicas: int | None) -> Found | str:
         """Write the buffer's own template, unless it is as it was written the last time."""
@@ -110,30 +132,31 @@ class Buffers:
             return f"failed to create or update managed pod template: {error}"
         return Found(sample, known["metadata"].get("generation", 0), replicas)
 
-    async def _write(
-        self, api: client.Client, one: Buffer, status: Status, kept: Found | str | None, injects: bool, now_s: float
-    ) -> None:
-        if injects:
-            known, written = self._index_templates(), kept.generation if isinstance(kept, Found) else None
-            status = injecting.inject(
-                replace(one, status=status),
-                lambda name: _generation(known, one, name) if written is None else written,
-                float(int(now_s)),
-            ).status
-        if status == one.status:
-            return
-        try:
-            patch = {"status": spell(status)}
-            await api.merge_patch(resources.CAPACITY_BUFFERS, one.name, patch, one.namespace, subresource="status")
-        except kube_errors.KubeError as error:
-            _log.warning("CapacityBuffer %s: its status cannot be written: %s", one.key, error)
+    def _inject(self, one: Buffer, status: Status, kept: Found | str | None, now_s: float) -> Status:
+        """The status, with what it says of the room that is kept."""
+        known, written = self._index_templates(), kept.generation if isinstance(kept, Found) else None
+        return injecting.inject(
+            replace(one, status=status),
+            lambda name: _generation(known, one, name) if written is None else written,
+            float(int(now_s)),
+        ).status
 
 
-async def keep_on(api: client.Client, known: Buffers, injects: bool, time: clock.Clock, every_s: float) -> None:
+async def _write(api: client.Client, one: Buffer, status: Status) -> None:
+    if status == one.status:
+        return
+    try:
+        patch = {"status": spell(status)}
+        await api.merge_patch(resources.CAPACITY_BUFFERS, one.name, patch, one.namespace, subresource="status")
+    except kube_errors.KubeError as error:
+        _log.warning("CapacityBuffer %s: its status cannot be written: %s", one.key, error)
+
+
+async def keep_on(api: client.Client, known: Buffers, chosen: Injection, time: clock.Clock, every_s: float) -> None:
     """Until cancelled."""
     while True:
         try:
-            await known.keep(api, injects, time.now_s())
+            await known.keep(api, chosen, time.now_s())
         except Exception:
             _log.exception("the status of CapacityBuffers cannot be kept")
         await time.sleep(every_s)

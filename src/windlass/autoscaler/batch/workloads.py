@@ -1,17 +1,14 @@
 """Workloads that buffers follow: the newest of their pods, or else their own template, and how many they are."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.autoscaler.batch import samples
+from windlass.autoscaler.batch import completing
 from windlass.engine.buffers import reconciling
 from windlass.engine.buffers.buffer import Scalable
 from windlass.kube import client, discovery, errors, prepare, resources
 
 Json = dict[str, Any]
-_TOKEN = "kube-api-access-"
-"""Begins the name of the volume that every pod gets, each under a name of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +17,8 @@ class Workload:
 
     template: Json
     replicas: int | None
+    is_of_pod: bool = False
+    """Is the template that of a pod, which has all that its pods have?"""
 
 
 async def resolve(api: client.Client, namespace: str, wanted: Scalable) -> Workload | str:
@@ -32,7 +31,7 @@ async def resolve(api: client.Client, namespace: str, wanted: Scalable) -> Workl
         scale = (await api.get_scale(resource, wanted.name, namespace)).get("status") or {}
         newest = await _find_newest(api, namespace, scale.get("selector", ""))
         if newest is not None:
-            return Workload(_of_pod(newest), scale.get("replicas", 0))
+            return Workload(completing.of_pod(newest), scale.get("replicas", 0), is_of_pod=True)
     except errors.KubeError as error:
         live_fault = f"failed to get scale object: {error}"
     if resource is None or (wanted.group, wanted.kind) not in reconciling.KINDS:
@@ -41,7 +40,7 @@ async def resolve(api: client.Client, namespace: str, wanted: Scalable) -> Workl
         spec = (await api.get(resource, wanted.name, namespace))["spec"]
     except errors.KubeError as error:
         return reconciling.say_unresolved(wanted, live_fault, f"failed to get {wanted.kind}: {error}")
-    return Workload(complete(spec["template"]), spec.get("parallelism" if wanted.kind == "Job" else "replicas"))
+    return Workload(spec["template"], spec.get("parallelism" if wanted.kind == "Job" else "replicas"))
 
 
 async def _find_resource(api: client.Client, wanted: Scalable) -> resources.Resource[Json] | None:
@@ -59,23 +58,3 @@ async def _find_newest(api: client.Client, namespace: str, selector: str) -> Jso
         return None
     found = await api.list(resources.PODS.untyped(), prepare.Selection(namespace=namespace, labels=selector))
     return max(found.items, key=lambda pod: pod["metadata"].get("creationTimestamp", ""), default=None)
-
-
-def complete(template: Mapping[str, Any]) -> Json:
-    """A template as its pods would be, as far as requests go."""
-    return {"metadata": _tell(template.get("metadata") or {}), "spec": samples.complete(template.get("spec") or {})}
-
-
-def _of_pod(pod: Mapping[str, Any]) -> Json:
-    """The template of a pod that runs: without its node, and the volume that is its own."""
-    spec = samples.complete(pod["spec"])
-    spec.pop("nodeName", None)
-    spec["volumes"] = [one for one in spec.get("volumes", ()) if not one.get("name", "").startswith(_TOKEN)]
-    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-        mounts = [one for one in container.get("volumeMounts", ()) if not one.get("name", "").startswith(_TOKEN)]
-        container["volumeMounts"] = mounts
-    return {"metadata": _tell(pod["metadata"]), "spec": spec}
-
-
-def _tell(metadata: Mapping[str, Any]) -> Json:
-    return {key: metadata[key] for key in ("labels", "annotations") if metadata.get(key)}

@@ -15,7 +15,7 @@ from typing import Any
 
 from windlass import errors
 from windlass.autoscaler import priorities
-from windlass.autoscaler.batch import buffer_keeping, following, quota_keeping
+from windlass.autoscaler.batch import buffer_keeping, following, quota_keeping, sources
 from windlass.autoscaler.observe import daemons as daemon_sets
 from windlass.autoscaler.observe import devices, gate, pods, sinks, storage, untried, workloads
 from windlass.engine import facts, plan
@@ -69,9 +69,7 @@ class World:
         on_change: OnChange,
         priorities_namespace: str = "",
         snapshot: Snapshot | None = None,
-        requests: following.Requests | None = None,
-        quotas: quota_keeping.Quotas | None = None,
-        buffers: buffer_keeping.Buffers | None = None,
+        batch: sources.Sources | None = None,
     ) -> None:
         self.snapshot = Snapshot() if snapshot is None else snapshot
         self._provider, self._on_change, self._clock = provider, on_change, api.clock
@@ -80,13 +78,17 @@ class World:
         self._workloads = _Workloads()
         self._controllers: tuple[tuple[object, ...], dict[ControllerKey, facts.Controller]] = ((), {})
         self._informers = [*self._follow(api), *self._follow_priorities(api, priorities_namespace)]
-        self._requests = requests or following.Requests()
-        self._optional = list(self._requests.follow(api, self._gate, self._hear)) if requests is not None else []
+        batch = batch or sources.Sources()
+        self._requests = batch.requests or following.Requests()
+        self._quotas = batch.quotas or quota_keeping.Quotas()
+        self._buffers = batch.buffers or buffer_keeping.Buffers()
+        self._optional = [
+            informer
+            for one in (batch.requests, batch.buffers, batch.quotas)
+            if one is not None
+            for informer in one.follow(api, self._gate, self._hear)
+        ]
         """Kinds that may not be served. Everything else goes on without them."""
-        self._buffers = buffers or buffer_keeping.Buffers()
-        self._optional += self._buffers.follow(api, self._gate, self._hear) if buffers is not None else ()
-        self._quotas = quotas or quota_keeping.Quotas()
-        self._optional += self._quotas.follow(api, self._gate, self._hear) if quotas is not None else ()
         self._optional += self._follow_devices(api)
 
     async def run(self) -> None:

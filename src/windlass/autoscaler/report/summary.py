@@ -62,7 +62,9 @@ def _tell_requests(decision: decide.Decision) -> Iterator[str]:
 
 def _for_whom(decision: decide.Decision, proposal: Proposal) -> str:
     asked = decision.story.requests.helped
-    return f"ProvisioningRequest {', '.join(asked)}" if asked else _count(proposal.helped, "pod")
+    if asked:
+        return f"ProvisioningRequest {', '.join(asked)}"
+    return _count(proposal.helped, "pod") if proposal.helped else "pods to come"
 
 
 def _left(proposal: Proposal) -> str:
