@@ -9,7 +9,7 @@ import gc
 import logging
 import os
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from windlass.autoscaler.act.actor import Actor
 from windlass.autoscaler.autoscaler import Ask, Autoscaler, Think, in_thread, inline
 from windlass.autoscaler.batch import sources
 from windlass.autoscaler.expander_server import opening
+from windlass.autoscaler.explaining import Answering
 from windlass.autoscaler.observe.world import World
 from windlass.autoscaler.published import making
 from windlass.autoscaler.published.publisher import Publisher
@@ -27,7 +28,7 @@ from windlass.autoscaler.recording.recorder import Recorder
 from windlass.autoscaler.report import metrics
 from windlass.autoscaler.shadow import listening
 from windlass.autoscaler.shadow.shadow import Shadow
-from windlass.autoscaler.wiring import Clients, Recording, Wiring
+from windlass.autoscaler.wiring import Clients, Dashboard, Recording, Wiring
 from windlass.engine.decide import Decision
 from windlass.engine.expanders.outside import Opinion, Question
 from windlass.engine.settings import Settings
@@ -40,14 +41,27 @@ _SIMULATED_WATCH_S = 86400.0
 """No watch on a server in the same process breaks off unheard; renewing it often would be most of a quiet day."""
 _log = logging.getLogger(__name__)
 
+Beside = Callable[[Dashboard, Publisher, Answering], contextlib.AbstractAsyncContextManager[None]]
+"""What else is served while it runs: floors above know how."""
 
-async def run(chosen: Settings, wiring: Wiring) -> None:
-    """Until cancelled, or until leadership is lost. InvalidInput for flags that cannot be used."""
+
+@contextlib.asynccontextmanager
+async def _nothing(*_: object) -> AsyncIterator[None]:
+    yield
+
+
+async def run(chosen: Settings, wiring: Wiring, beside: Beside = _nothing) -> None:
+    """Until cancelled, or until leadership is lost. InvalidInput for flags that cannot be used.
+
+    `beside`: what serves the dashboard.
+    """
     time = clock.Real()
     found = clusterapi_config.read(wiring.node_groups.node_group_auto_discovery, os.environ)
     async with connect(time, wiring.clients) as servers:
         published = Publisher(time.now_s, making.Setting(wiring.mode.name))
-        await Process(servers, chosen, wiring, found, time, published=published).run()
+        process = Process(servers, chosen, wiring, found, time, published=published)
+        async with beside(wiring.dashboard, published, process.autoscaler):
+            await process.run()
 
 
 def freeze() -> None:

@@ -129,6 +129,20 @@ class Reporting:
 
 
 @dataclass(frozen=True, slots=True)
+class Dashboard:
+    """Where the dashboard is served, and to whom."""
+
+    dashboard_address: str = "127.0.0.1:8086"
+    """Where the dashboard is served, by itself; empty: nowhere. Away from loopback a token is asked for."""
+    dashboard_token_file: str = ""
+    """A file with the token that readers of the dashboard must know. Read again whenever one asks."""
+    dashboard_tls_cert_file: str = ""
+    """A certificate, to serve the dashboard over TLS."""
+    dashboard_tls_key_file: str = ""
+    """The certificate's private key."""
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """What is written down, so that it can be decided again."""
 
@@ -175,6 +189,7 @@ class Wiring:
     leader_election: LeaderElection = LeaderElection()
     loop: Loop = Loop()
     reporting: Reporting = Reporting()
+    dashboard: Dashboard = Dashboard()
     recording: Recording = Recording()
     logging: Logging = Logging()
 

@@ -56,6 +56,7 @@ def _run(command: "command_line.Command") -> int:
     from windlass import verbosity
     from windlass.autoscaler import logs, process
     from windlass.runtime import shutdown
+    from windlass.web import serving
 
     logs.configure(command.wiring.logging)
     log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ def _run(command: "command_line.Command") -> int:
     for warning in command.warnings:
         log.warning("%s", warning)
     try:
-        ended_well = asyncio.run(shutdown.run(process.run(command.settings, command.wiring)))
+        ended_well = asyncio.run(shutdown.run(process.run(command.settings, command.wiring, serving.beside)))
     except errors.InvalidInput:
         raise
     except (errors.WindlassError, ExceptionGroup) as error:

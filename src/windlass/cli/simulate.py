@@ -1,6 +1,8 @@
 """`windlass simulate`: a day of a cluster in a minute, with the real autoscaler in it."""
 
+import contextlib
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -8,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from windlass import errors
+from windlass.cli import serving
 
 if TYPE_CHECKING:
-    from windlass.simulator.reporting.runs import Run
+    from windlass.simulator.reporting.runs import Play, Run
     from windlass.simulator.scenario.model import Scenario
     from windlass.simulator.trace.reading import Trace
 
@@ -28,6 +31,9 @@ def simulate(
     report: Path = Path("report.html"),
     record: Path | None = None,
     output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
+    serve: Annotated[bool, Parameter(negative=())] = False,
+    serve_address: str = serving.ADDRESS,
+    speed: float = 600.0,
 ) -> int:
     """Play a scenario with the real autoscaler in virtual time, and say what came of it.
 
@@ -60,6 +66,12 @@ def simulate(
         --recording`. Of several scenarios each gets its name in it.
     output
         `table` for people, `json` for programs.
+    serve
+        Show the dashboard while it is played, and until Ctrl-C when it is over.
+    serve_address
+        Where, with --serve. Away from loopback a token is asked for, and printed.
+    speed
+        How many seconds of the story pass in one, with --serve; 0: as fast as it goes.
     """
     # Not before they are needed: `windlass --help` should answer at once.
     from windlass.cli import scenarios, simulated, style
@@ -76,13 +88,23 @@ def simulate(
     settings = scenarios.read_settings([one for one, _ in worlds], compare or ())
     if record is not None and len(settings) > 1:
         raise errors.InvalidInput("--record: found with --compare, accepted is one of both")
+    if serve:
+        _check_served(len(worlds), len(settings), speed)
+    shown = (serve_address, speed) if serve else None
     met = []
     for one, recorded in worlds:
         page, file = (_place(path, one.name, len(worlds)) for path in (report, record))
-        met.append(_play(_recorded(one, file), recorded, settings, page, output))
+        met.append(_play(_recorded(one, file), recorded, settings, page, output, shown))
         if file is not None:
             _tell_recording(file, output)
     return 0 if all(met) else 1
+
+
+def _check_served(worlds: int, settings: int, speed: float) -> None:
+    if worlds > 1 or settings > 1:
+        raise errors.InvalidInput(f"--serve: found {worlds * settings} runs, accepted is one")
+    if not 0.0 <= speed < float("inf"):
+        raise errors.InvalidInput(f"--speed: found {speed:g}, accepted are seconds of the story in one, or 0")
 
 
 def _place(path: Path | None, name: str, worlds: int) -> Path | None:
@@ -103,17 +125,44 @@ def _tell_recording(file: Path, output: str) -> None:
 
 def _play(
     scenario: "Scenario", trace: "Trace | None", settings: Sequence[tuple[str, "dict[str, str]"]], place: Path | None,
-    output: str,
+    output: str, shown: tuple[str, float] | None = None,
 ) -> bool:  # fmt: skip
-    """One world with all settings; did everything come as expected?"""
-    from windlass.cli import progress, simulated, style
-    from windlass.simulator.reporting import page, runs
+    """One world with all settings; did everything come as expected? `shown`: where, and how fast."""
+    from windlass.simulator import autoscaling
+    from windlass.simulator.watched import Watched
+
+    if shown is None:
+        return _tell(_play_all(scenario, trace, settings, autoscaling.play), place, output)
+    address, speed = shown
+    watched = Watched(scenario.name, float(scenario.duration), speed)
+    with serving.serve(watched, address) as page:
+        print(f"dashboard: {page}", file=sys.stderr, flush=True)
+        is_met = _tell(_play_all(scenario, trace, settings, watched.play), place, output)
+        print(f"dashboard: {page} stays until Ctrl-C", file=sys.stderr, flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
+    return is_met
+
+
+def _play_all(
+    scenario: "Scenario", trace: "Trace | None", settings: Sequence[tuple[str, "dict[str, str]"]], play: "Play"
+) -> list["Run"]:
+    from windlass.cli import progress
+    from windlass.simulator.reporting import runs
 
     played: list[Run] = []
     for label, given in settings:
         title = scenario.name if len(settings) == 1 else f"{scenario.name} ({label})"
         with progress.of_stream(sys.stderr, title, float(scenario.duration)) as watch:
-            played.append(runs.play(label, _with_flags(scenario, given), trace, watch.join))
+            played.append(runs.play(label, _with_flags(scenario, given), trace, watch.join, play))
+    return played
+
+
+def _tell(played: list["Run"], place: Path | None, output: str) -> bool:
+    """What came of it, on standard output and as a page."""
+    from windlass.cli import simulated, style
+    from windlass.simulator.reporting import page
+
     if output == "json":
         print(simulated.encode(played))
     else:

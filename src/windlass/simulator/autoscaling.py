@@ -3,9 +3,11 @@
 import asyncio
 import random
 from collections.abc import Callable
+from typing import Protocol
 
 from windlass.autoscaler import flags, process
 from windlass.autoscaler.autoscaler import Think
+from windlass.autoscaler.published.publisher import Publisher
 from windlass.engine.decide import Decision
 from windlass.providers.clusterapi import config
 from windlass.simulator.simulation import Simulation
@@ -19,14 +21,35 @@ Hear = Callable[[Decision], None]
 """Told of every decision when it is made."""
 
 
-async def play(simulation: Simulation, hear: Hear = lambda decision: None) -> None:
+class Audience(Protocol):
+    """Somebody who watches the autoscaler play."""
+
+    published: Publisher
+    """Where its status goes."""
+
+    def meet(self, process: process.Process) -> None:
+        """Be told who plays, before it begins."""
+
+
+async def play(simulation: Simulation, hear: Hear = lambda decision: None, audience: Audience | None = None) -> None:
     """Until cancelled. InvalidInput for flags that cannot be used."""
     given = {name: [_spell(value)] for name, value in simulation.scenario.flags.items()}
     servers = process.Servers(simulation.transport, simulation.transport)
     chosen, wiring = flags.read_flags(given), flags.read_wiring({**_PRESET, **given, **_SIMULATED})
     chance = random.Random(simulation.scenario.seed)
-    playing = process.Process(servers, chosen, wiring, config.read((), {}), simulation.clock, _heard(hear), chance)
+    playing = process.Process(
+        servers,
+        chosen,
+        wiring,
+        config.read((), {}),
+        simulation.clock,
+        _heard(hear),
+        chance,
+        audience.published if audience is not None else None,
+    )
     playing.reporter.keeps_gauges = False
+    if audience is not None:
+        audience.meet(playing)
     async with asyncio.TaskGroup() as together:
         together.create_task(playing.world.run())
         together.create_task(playing.provider.run())
@@ -38,7 +61,8 @@ def _heard(hear: Hear) -> Think[Decision]:
 
     async def think(work: Callable[[], Decision]) -> Decision:
         decision = work()
-        hear(decision)
+        if isinstance(decision, Decision):  # whoever asks between two loops thinks here, too
+            hear(decision)
         return decision
 
     return think

@@ -54,7 +54,8 @@ def measure(seen: Observation, now_s: float) -> Figures:
         nodes.total_share(snapshot, MEMORY_COLUMN),
         round(cost, 6),
     )
-    return Figures(sample, max(count - sum(paid for _, paid in priced), 0), waiting)
+    known = sum(len(group.instances) for group, _ in priced)
+    return Figures(sample, max(count - known, 0), waiting)
 
 
 def paid_for(group: facts.NodeGroup) -> int:

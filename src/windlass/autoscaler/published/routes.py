@@ -8,6 +8,7 @@ Whoever has not decided anything yet says so: 503, or a stream of beats.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -64,13 +65,13 @@ def _streaming(published: Publisher, asked: Answering, is_ending: asyncio.Event)
         response = web.StreamResponse(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         response.content_type = "text/event-stream"
         await response.prepare(request)
-        await response.write(f"retry: {_RETRY_MS}\n\n".encode())
-        with published.watch(request.headers.get("Last-Event-ID", "")) as watcher:
+        with (
+            contextlib.suppress(ConnectionResetError),  # it went away
+            published.watch(request.headers.get("Last-Event-ID", "")) as watcher,
+        ):
+            await response.write(f"retry: {_RETRY_MS}\n\n".encode())
             while not is_ending.is_set():
-                try:
-                    await catch_up(published, asked)
-                except errors.WindlassError as error:
-                    await response.write(_beat(published, str(error)))
+                await response.write(await _catch_up(published, asked))
                 for message in published.take(watcher):
                     await response.write(spell(message))
                 if not await _wait_any(watcher.wait(), is_ending.wait(), BEAT_S):
@@ -78,6 +79,15 @@ def _streaming(published: Publisher, asked: Answering, is_ending: asyncio.Event)
         return response
 
     return stream
+
+
+async def _catch_up(published: Publisher, asked: Answering) -> bytes:
+    """What there is to say of it, if anything."""
+    try:
+        await catch_up(published, asked)
+    except errors.WindlassError as error:
+        return _beat(published, str(error))
+    return b""
 
 
 def spell(message: Message) -> bytes:

@@ -55,7 +55,7 @@ def turns(recording: reading.Recording) -> Iterator[Turn]:
 
 def load_until(path: Path | str, at_s: float) -> Moment:
     """What the last decision at that time, or before, began with. InvalidInput if there is none."""
-    number = _find_last(Path(path), at_s)
+    number = find_last(Path(path), at_s)
     recording = reading.Recording(Path(path))
     turn = next(turn for turn in turns(recording) if turn.step.number == number)
     return Moment(turn.step.seen, turn.memory, recording.settings, turn.step.now_s)
@@ -69,7 +69,8 @@ def find_beginning_s(path: Path) -> float:
     return float(head["at_s"])
 
 
-def _find_last(path: Path, at_s: float) -> int:
+def find_last(path: Path, at_s: float) -> int:
+    """The number of the last decision at that time, or before. InvalidInput if there is none."""
     steps = list(enumerate(files.read(path)))[1:]
     times = {number: frame["at_s"] for number, frame in steps if frame["of"] == recorder.DECIDE}
     if not times:

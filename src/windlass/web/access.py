@@ -1,0 +1,103 @@
+"""Access: who may read the dashboard.
+
+On loopback everybody on the machine may, as with `kubectl port-forward`; but not another site through the user's own
+browser: a name that resolves to 127.0.0.1 (DNS rebinding) is no name of loopback. Anywhere else a token is asked for,
+as `Authorization: Bearer …`, or by the cookie that the page gets for it. The cookie is derived from the token, so that
+it outlives a restart, and is worth nothing once the token has changed.
+"""
+
+import hashlib
+import hmac
+import ipaddress
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from windlass import errors
+
+COOKIE = "windlass-dashboard"
+COOKIE_S = 12 * 3600
+SHORTEST = 16
+"""Characters of a token, at least."""
+
+_SCHEME = "bearer "
+_CONTEXT = b"windlass dashboard "
+
+
+@dataclass(frozen=True, slots=True)
+class Loopback:
+    """Everybody on this machine; nobody elsewhere."""
+
+    def refuses_host(self, host: str) -> bool:
+        """Is the page asked for under a name that is not this machine's own? The port may be any: it is forwarded."""
+        return not is_loopback(_without_port(host))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Whoever knows what is in the file, which is read again whenever someone asks: secrets are replaced in place."""
+
+    file: Path | None = None
+    given: str = ""
+    """Instead of a file."""
+
+    def read(self) -> str:
+        """InvalidInput if the file cannot be read, or holds what could be guessed."""
+        if self.file is None:
+            return self.given
+        try:
+            found = self.file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise errors.InvalidInput(f"--dashboard-token-file {self.file}: cannot be read: {error}") from error
+        if len(found) < SHORTEST:
+            accepted = f"found {len(found)} characters, expected at least {SHORTEST}"
+            raise errors.InvalidInput(f"--dashboard-token-file {self.file}: {accepted}")
+        return found
+
+    def admits(self, authorization: str, cookie: str, now_s: float) -> bool:
+        """Does either show that the token is known? Compared in constant time."""
+        token = self.read()
+        scheme, offered = authorization[: len(_SCHEME)], authorization[len(_SCHEME) :]
+        if scheme.lower() == _SCHEME and _equal(offered.strip(), token):
+            return True
+        until, _, proof = cookie.partition(".")
+        if not (until.isascii() and until.isdigit() and len(until) < 19):
+            return False
+        return _equal(proof, _prove(token, until)) and now_s < int(until)
+
+    def make_cookie(self, now_s: float) -> str:
+        """What shows until then that its owner knew the token."""
+        until = str(int(now_s) + COOKIE_S)
+        return f"{until}.{_prove(self.read(), until)}"
+
+
+Access = Loopback | Token
+
+
+def now_s() -> float:
+    """By the wall: cookies outlive the process."""
+    return time.time()
+
+
+def is_loopback(host: str) -> bool:
+    """Is it a name of this machine's own, and nobody else's?"""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0][1:]
+    return host.rpartition(":")[0] if ":" in host else host
+
+
+def _prove(token: str, until: str) -> str:
+    return hmac.new(token.encode(), _CONTEXT + until.encode(), hashlib.sha256).hexdigest()
+
+
+def _equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
