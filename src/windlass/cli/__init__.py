@@ -20,6 +20,7 @@ from windlass.cli.plan import plan
 from windlass.cli.replay import replay_
 from windlass.cli.simulate import simulate
 from windlass.cli.status import status
+from windlass.cli.sweep import sweep
 
 UNUSABLE = 2
 """Exit code for input that cannot be used, flags and files alike."""
@@ -37,6 +38,7 @@ app.command(plan, usage="Usage: windlass plan [OPTIONS] [FLAGS]")
 app.command(replay_, name="replay", usage="Usage: windlass replay [OPTIONS] FILE")
 app.command(simulate, usage="Usage: windlass simulate [OPTIONS] SCENARIO...")
 app.command(status, usage="Usage: windlass status [OPTIONS] [FLAGS]")
+app.command(sweep, usage="Usage: windlass sweep [OPTIONS] SCENARIO --try FLAG=VALUES...")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Progress: a bar on a terminal, a line now and then elsewhere. It says how far the story is and how fast it goes."""
+"""Progress: a bar on a terminal, a line now and then elsewhere. It says how far it is and how fast it goes."""
 
 import contextlib
 import time
@@ -17,15 +17,50 @@ _WIDTH = 28
 _HOUR_S, _DAY_S = 3600, 86400
 
 
-class Progress:
-    """Follows one run."""
+class _Bar:
+    """Shows a share and the facts beside it: on a terminal ten times a second, elsewhere at every tenth."""
 
-    def __init__(self, stream: TextIO, title: str, lasts_s: float) -> None:
-        self._stream, self._title, self._lasts_s = stream, title, lasts_s
+    def __init__(self, stream: TextIO, title: str) -> None:
+        self._stream, self._title = stream, title
         self._is_bar = stream.isatty()
         self._style = style.of_stream(stream)
         self._began_s = self._told_s = time.monotonic()
         self._told_share = 0.0
+
+    def _show(self, share: float) -> None:
+        real_s = time.monotonic()
+        if self._is_bar and real_s - self._told_s >= _EVERY_S:
+            self._told_s = real_s
+            self._stream.write(f"\r{self._draw(share)}\033[K")
+            self._stream.flush()
+        elif not self._is_bar and share - self._told_share >= _TENTH:
+            self._told_share = share
+            print(f"{self._title}: {share:4.0%}  {self._facts()}", file=self._stream, flush=True)
+
+    def _conclude(self, said: str) -> None:
+        """The last word."""
+        if self._is_bar:
+            self._stream.write("\r\033[K")
+        print(f"{self._title}: {said}", file=self._stream)
+
+    @property
+    def _took_s(self) -> float:
+        return max(time.monotonic() - self._began_s, 1e-9)
+
+    def _draw(self, share: float) -> str:
+        done = round(share * _WIDTH)
+        return f"{self._title} {self._style.good('━' * done)}{self._style.faint('━' * (_WIDTH - done))} {self._facts()}"
+
+    def _facts(self) -> str:
+        raise NotImplementedError
+
+
+class Progress(_Bar):
+    """Follows one run."""
+
+    def __init__(self, stream: TextIO, title: str, lasts_s: float) -> None:
+        super().__init__(stream, title)
+        self._lasts_s = lasts_s
         self._now_s = 0.0
 
     def join(self, simulation: "Simulation") -> None:
@@ -35,30 +70,36 @@ class Progress:
     def tell(self, now_s: float) -> None:
         """The story has come so far."""
         self._now_s = now_s
-        real_s, share = time.monotonic(), min(now_s / self._lasts_s, 1.0)
-        if self._is_bar and real_s - self._told_s >= _EVERY_S:
-            self._told_s = real_s
-            self._stream.write(f"\r{self._bar(share)}\033[K")
-            self._stream.flush()
-        elif not self._is_bar and share - self._told_share >= _TENTH:
-            self._told_share = share
-            print(f"{self._title}: {share:4.0%}  {self._facts()}", file=self._stream, flush=True)
+        self._show(min(now_s / self._lasts_s, 1.0))
 
     def end(self) -> None:
-        """The last word: how long it took."""
-        if self._is_bar:
-            self._stream.write("\r\033[K")
-        took_s = max(time.monotonic() - self._began_s, 1e-9)
-        played = _spell(self._now_s)
-        print(f"{self._title}: {played} in {took_s:.1f} s, {self._now_s / took_s:,.0f}× real time", file=self._stream)
-
-    def _bar(self, share: float) -> str:
-        done = round(share * _WIDTH)
-        return f"{self._title} {self._style.good('━' * done)}{self._style.faint('━' * (_WIDTH - done))} {self._facts()}"
+        """How long it took."""
+        speed = self._now_s / self._took_s
+        self._conclude(f"{_spell(self._now_s)} in {self._took_s:.1f} s, {speed:,.0f}× real time")
 
     def _facts(self) -> str:
-        speed = self._now_s / max(time.monotonic() - self._began_s, 1e-9)
-        return f"{_spell(self._now_s)} of {_spell(self._lasts_s)}, {speed:,.0f}×"
+        return f"{_spell(self._now_s)} of {_spell(self._lasts_s)}, {self._now_s / self._took_s:,.0f}×"
+
+
+class Count(_Bar):
+    """Follows many runs: how many are over, and how long the others will take."""
+
+    def __init__(self, stream: TextIO, title: str, wanted: int) -> None:
+        super().__init__(stream, title)
+        self._wanted, self._done = wanted, 0
+
+    def add(self) -> None:
+        """One more is over."""
+        self._done += 1
+        self._show(self._done / self._wanted)
+
+    def end(self) -> None:
+        rate = f", {self._done / self._took_s:.1f} a second" if self._done else ""
+        self._conclude(f"{self._done} of {self._wanted} runs in {self._took_s:.1f} s{rate}")
+
+    def _facts(self) -> str:
+        left_s = self._took_s / self._done * (self._wanted - self._done)
+        return f"{self._done} of {self._wanted} runs, {left_s:,.0f} s left"
 
 
 @contextlib.contextmanager

@@ -1,51 +1,23 @@
 """The page: one HTML file that needs nothing else, with all runs of one world."""
 
 import html
-import importlib.resources
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from windlass.simulator.reporting import amounts, charts, figures, timeline
+from windlass.simulator.reporting import amounts, charts, figures, frame, timeline
 from windlass.simulator.reporting.charts import Chart
 from windlass.simulator.reporting.runs import Run
-
-_HEAD = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" \
-content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
-<title>{title} · windlass</title>
-<style>
-{style}</style>
-</head>
-<body>
-<main>
-"""
-_TAIL = """</main>
-<script>
-{script}</script>
-</body>
-</html>
-"""
 
 
 def make(runs: Sequence[Run]) -> str:
     """The whole text. The first run is the one that others are compared with."""
     scenario = runs[0].scenario
-    parts = [_HEAD.format(title=html.escape(scenario.name), style=_own("page.css")), _head(runs[0])]
+    parts = [_head(runs[0])]
     if len(runs) > 1:
         parts.append(_compare(runs))
     parts += (_section(run, number, is_alone=len(runs) == 1) for number, run in enumerate(runs))
-    parts.append(_TAIL.format(script=_own("page.js")))
-    return "\n".join(parts)
-
-
-def _own(name: str) -> str:
-    return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return frame.around("\n".join(parts), scenario.name, script=frame.read_own("page.js"))
 
 
 def _head(run: Run) -> str:

@@ -1,0 +1,176 @@
+"""`windlass sweep`: which settings suit a workload?"""
+
+import contextlib
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+
+from cyclopts import Parameter
+
+from windlass import errors
+
+if TYPE_CHECKING:
+    from windlass.sweep.comparing import Row
+    from windlass.sweep.ledger import Ledger
+    from windlass.sweep.plan import Plan, Task
+    from windlass.sweep.playing import Outcome
+    from windlass.sweep.worlds import World
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+class Player(Protocol):
+    """Whoever plays runs."""
+
+    def play(self, plan: "Plan", tasks: "Sequence[Task]") -> "Generator[tuple[Task, Outcome]]":
+        """Each with its outcome, as they end."""
+
+
+def sweep(
+    scenario: Annotated[str | None, Parameter(name="SCENARIO")] = None,
+    /,
+    *,
+    tried: Annotated[
+        list[str] | None, Parameter(name="--try", negative=(), consume_multiple=False, allow_leading_hyphen=True)
+    ] = None,
+    runs: int | None = None,
+    seeds: int = 4,
+    seed: int | None = None,
+    set_: Annotated[list[str] | None, Parameter(name="--set", negative=(), consume_multiple=False)] = None,
+    trace: Path | None = None,
+    compress: float = 1.0,
+    processes: int | None = None,
+    dask: str | None = None,
+    out: Path | None = None,
+    output: Annotated[Literal["table", "json", "csv"], Parameter(name=["--output", "-o"])] = "table",
+) -> int:
+    """Play a scenario with many settings, and say which of them suit it better than the current ones.
+
+    windlass sweep burst --try --expander=least-waste,price --try --scale-down-unneeded-time=1m..20m --runs 200
+
+    The current settings are the scenario's own. Each settings meet the same seeds; a difference that chance between
+    seeds explains is not called one. Ctrl-C ends it, and the same command goes on where it ended.
+
+    Exit code: 0 if every run was played, 1 if some failed, 2 if nothing could be played, 130 after Ctrl-C.
+
+    Parameters
+    ----------
+    scenario
+        A YAML file, or the name of a scenario that comes with windlass.
+    tried
+        A flag of the autoscaler and the values to try: `--expander=least-waste,price`; `--max-nodes-total=10..40:4` for
+        four of a range; `--scale-down-unneeded-time=1m..20m` for any of it, with --runs; a bool alone for both. May be
+        given several times.
+    runs
+        Draw settings at random until so many runs are made. Without: every combination is played.
+    seeds
+        How many chances each settings meet.
+    seed
+        The first of these; the scenario's own unless told.
+    set_
+        Change a field of the scenario: `groups.general.max=50`, `flags.expander=price`.
+    trace
+        Instead of a scenario, a recorded workload, as for `windlass simulate`.
+    compress
+        Divide the times at which a trace's pods come by this.
+    processes
+        How many runs to play at a time on this machine; as many as it has cores unless told.
+    dask
+        Play on a Dask cluster instead: the address of its scheduler, such as tcp://10.0.0.5:8786.
+    out
+        The folder for runs.jsonl, table.csv, table.json and report.html; sweep-NAME-… unless told.
+    output
+        `table` for people, `json` or `csv` for programs.
+    """
+    # Not before they are needed: `windlass --help` should answer at once.
+    from windlass.sweep import comparing, ledger, trying
+    from windlass.sweep import plan as plans
+
+    if processes is not None and processes < 1:
+        raise errors.InvalidInput(f"--processes: found {processes}, accepted is 1 or more")
+    if processes is not None and dask is not None:
+        raise errors.InvalidInput("--processes: found with --dask, which has its own; accepted is one of both")
+    axes = trying.read(tried or ())
+    plan = plans.make(_read_world(scenario, set_ or (), seed, trace, compress), axes, seeds, runs)
+    folder = out or Path(f"sweep-{plan.world.scenario.name}-{plan.fingerprint[:8]}")
+    with _choose_player(dask, processes) as player, ledger.keep(folder, plan) as kept:
+        try:
+            _play(plan, player, kept)
+        except KeyboardInterrupt:
+            done = sum(not one.failed for one in kept.outcomes.values())
+            said = f"{done} of {len(plan.tasks)} runs are kept in {folder}; the same command goes on from there"
+            print(f"windlass: interrupted: {said}", file=sys.stderr)
+            return INTERRUPTED
+        rows = comparing.make_rows(plan, kept.outcomes)
+    _tell(plan, rows, folder, output)
+    return 1 if any(row.failed for row in rows) else 0
+
+
+def _read_world(
+    scenario: str | None, changes: Sequence[str], seed: int | None, trace: Path | None, compress: float
+) -> "World":
+    from windlass.cli import scenarios
+    from windlass.sweep.worlds import World
+
+    if (scenario is None) == (trace is None):
+        found = "none" if scenario is None else "both"
+        raise errors.InvalidInput(f"SCENARIO, --trace: found {found}, accepted is one of both")
+    if scenario is not None:
+        if compress != 1.0:
+            raise errors.InvalidInput("--compress: found without --trace, which it belongs to")
+        (story,) = scenarios.read([scenario], changes, seed)
+        scenarios.read_settings([story], ())
+        return World(story)
+    assert trace is not None
+    if changes:
+        raise errors.InvalidInput("--set: found with --trace, accepted with a scenario only")
+    return World(*scenarios.read_trace(trace, compress, seed or 0))
+
+
+@contextlib.contextmanager
+def _choose_player(dask: str | None, processes: int | None) -> Iterator[Player]:
+    from windlass.sweep import clusters
+    from windlass.sweep import processes as local
+
+    if dask is None:
+        yield local.Processes(processes or local.find_cores())
+        return
+    with clusters.reach(dask) as cluster:
+        yield cluster
+
+
+def _play(plan: "Plan", player: Player, kept: "Ledger") -> None:
+    from windlass.cli import progress
+
+    left = [task for task in plan.tasks if task not in kept.outcomes]
+    if len(left) < len(plan.tasks):
+        print(f"{plan.world.scenario.name}: {len(plan.tasks) - len(left)} runs were played before", file=sys.stderr)
+    if not left:
+        return
+    count = progress.Count(sys.stderr, plan.world.scenario.name, len(left))
+    try:
+        with contextlib.closing(player.play(plan, left)) as playing:
+            for task, outcome in playing:
+                kept.add(task, outcome)
+                count.add()
+    finally:
+        count.end()
+
+
+def _tell(plan: "Plan", rows: "Sequence[Row]", folder: Path, output: str) -> None:
+    from windlass.cli import style, swept
+    from windlass.sweep import export, page
+
+    told = {"json": export.encode_json(plan, rows) + "\n", "csv": export.encode_csv(plan, rows)}
+    for kind, text in told.items():
+        (folder / f"table.{kind}").write_text(text, encoding="utf-8")
+    (folder / "report.html").write_text(page.make(plan, rows), encoding="utf-8")
+    if output == "table":
+        print(*swept.lines(plan, rows, style.of_stream(sys.stdout)), sep="\n")
+    else:
+        print(told[output], end="")
+    said = f"report: {folder / 'report.html'}; all settings: {folder / 'table.csv'}"
+    print(f"\n{said}", file=sys.stdout if output == "table" else sys.stderr)
+    sys.stdout.flush()
