@@ -13,7 +13,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 
-from windlass import clock
+from windlass import clock, errors
 
 _LONGEST_S = 86400.0
 """Nobody sleeps for longer at a time: event loops do not like endless timers."""
@@ -100,9 +100,11 @@ class Loop:
         self.turns += 1
         try:
             await self._turn()
-        except Exception:
+        except Exception as error:
             self.failures += 1
-            _log.exception("%s: turn %d failed, %d in a row", self.name, self.turns, self.failures)
+            is_unforeseen = not isinstance(error, errors.WindlassError)
+            numbers = (self.name, self.turns, self.failures)
+            _log.error("%s: turn %d failed, %d in a row: %s", *numbers, error, exc_info=is_unforeseen)
         else:
             self.failures = 0
             self.succeeded_at_s = self._clock.monotonic_s()
