@@ -21,6 +21,7 @@ from windlass.autoscaler import keeping, report, rhythm, timing
 from windlass.autoscaler.act import actor
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.batch import reading
+from windlass.autoscaler.expander_server import consulting
 from windlass.autoscaler.observe.world import UNSCHEDULABLE, Seen, World
 from windlass.autoscaler.recording.recorder import Recorder
 from windlass.autoscaler.report.families import Function
@@ -28,6 +29,7 @@ from windlass.engine import facts, plan, taints
 from windlass.engine.advance import advance
 from windlass.engine.decide import Decision, decide
 from windlass.engine.draining import resuming
+from windlass.engine.expanders.outside import Opinion, Question
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
@@ -48,6 +50,8 @@ _JUST_AFTER_S = 0.001
 _log = logging.getLogger(__name__)
 
 Think = Callable[[Callable[[], T]], Awaitable[T]]
+Ask = Callable[[Question], Awaitable[Opinion]]
+"""How the user's own expander is asked."""
 
 
 class Bystander(Protocol):
@@ -88,6 +92,7 @@ class Autoscaler:
         bystander: Bystander | None = None,
         may_act: Callable[[], bool] = lambda: True,
         recorder: Recorder | None = None,
+        ask: Ask | None = None,
     ) -> None:
         self.memory = Memory()
         self.decision: Decision | None = None
@@ -97,6 +102,7 @@ class Autoscaler:
         self._world, self._actor, self._reporter, self._keeper = world, does, reporter, keeper
         self._settings, self._clock = settings, time
         self._frequent, self._think, self._bystander, self._may_act = frequent, think, bystander, may_act
+        self._ask, self._opinions = ask, tuple[Opinion, ...]()
         self._patient = patient
         """Loops that would decide nothing new are left out: where nobody looks at health or metrics."""
         self._stopwatch = timing.Stopwatch(time)
@@ -135,6 +141,8 @@ class Autoscaler:
         async with self._questions, self._turns:
             with self._world.still():
                 seen, now_s = self._observe().observation, self._clock.now_s()
+                if self._opinions:  # nobody outside is asked because somebody asks us
+                    seen = replace(seen, opinions=self._opinions)
                 return await think(lambda: question(seen, self.memory, self._settings, now_s))
 
     # Leading
@@ -205,14 +213,14 @@ class Autoscaler:
             seen = self._observe().observation
             if self._bystander is not None:
                 return await self._stand_by(self._bystander, seen, now_s)
-            decision = await self._decide(seen, now_s)
+            seen, decision = await self._decide(seen, now_s)
             account = self._reporter.before_acting(seen, decision, now_s)
             if decision.plan:
                 self._check_may_act()
                 await self._keeper.write(decision.memory.durable)
             outcome = await self._resize(decision.plan)
             if outcome.refused:
-                decision = await self._decide(replace(seen, refused=outcome.refused), now_s)
+                seen, decision = await self._decide(replace(seen, refused=outcome.refused), now_s)
                 account = self._reporter.before_acting(seen, decision, now_s, instead_of=account)
         self._conclude(decision.memory, decision)
         return account, decision, outcome
@@ -221,12 +229,23 @@ class Autoscaler:
         self, bystander: Bystander, seen: Observation, now_s: float
     ) -> tuple[report.Account, Decision, Outcome]:
         self.memory = bystander.look(seen, self.memory, self._settings, now_s)
-        decision = await self._decide(seen, now_s)
+        seen, decision = await self._decide(seen, now_s)
         account = self._reporter.before_acting(seen, decision, now_s)
         self._conclude(bystander.compare(seen, self.memory, decision, now_s), decision)
         return account, decision, Outcome()
 
-    async def _decide(self, seen: Observation, now_s: float) -> Decision:
+    async def _decide(self, seen: Observation, now_s: float) -> tuple[Observation, Decision]:
+        """With what the user's own expander says, where it is to be asked; that is part of what is seen then."""
+        within_s = self._settings.scale_up.salvo_scale_up_budget_s
+
+        async def decide(seen: Observation) -> Decision:
+            return await self._decide_once(seen, now_s)
+
+        seen, decision = await consulting.consult(seen, decide, self._ask, self._clock, within_s)
+        self._opinions = seen.opinions
+        return seen, decision
+
+    async def _decide_once(self, seen: Observation, now_s: float) -> Decision:
         began_s = self._clock.monotonic_s()
         with self._reporter.measure(Function.AUTOSCALING):
             decision = await self._think(

@@ -50,8 +50,6 @@ WITHOUT_EFFECT: Mapping[str, Ignored] = {
     "gce-concurrent-refreshes": Ignored(values.read_int, "1", _GCE),
     "gce-expander-ephemeral-storage-support": Ignored(values.read_bool, "true", _GCE),
     "gce-mig-instances-min-refresh-wait-time": Ignored(values.read_duration_s, "5s", _GCE),
-    "grpc-expander-cert": Ignored(values.read_text, "", "there is no grpc expander"),
-    "grpc-expander-url": Ignored(values.read_text, "", "there is no grpc expander"),
     "kube-api-content-type": Ignored(
         values.read_text, "application/vnd.kubernetes.protobuf", "JSON is spoken with API servers"
     ),

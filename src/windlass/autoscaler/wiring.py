@@ -77,6 +77,16 @@ class Objects:
 
 
 @dataclass(frozen=True, slots=True)
+class Expander:
+    """The server that --expander=grpc asks."""
+
+    grpc_expander_url: str = ""
+    """Where it is: HOST:PORT, dns:///HOST:PORT or unix:PATH; http://HOST:PORT to do without TLS."""
+    grpc_expander_cert: str = ""
+    """Path to the certificate of that server, or to that of who signed it. Not needed with http:// and unix:."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeaderElection:
     """Of several processes, one acts."""
 
@@ -186,6 +196,7 @@ class Wiring:
     clients: Clients = Clients()
     node_groups: NodeGroups = NodeGroups()
     objects: Objects = Objects()
+    expander: Expander = Expander()
     leader_election: LeaderElection = LeaderElection()
     loop: Loop = Loop()
     reporting: Reporting = Reporting()

@@ -29,6 +29,7 @@ from windlass.engine import (
 from windlass.engine.buffers import proactive
 from windlass.engine.drain import by_kind, context
 from windlass.engine.draining import marking
+from windlass.engine.expanders import outside
 from windlass.engine.memory import DrainBegun, Durable, Memory, Standing, Volatile
 from windlass.engine.observation import Observation
 from windlass.engine.provisioning import atomic, booking, picking, turns
@@ -55,6 +56,9 @@ class Decision:
     time of the decision itself, if it may be decided otherwise at once."""
     ran_out: time_limits.RanOut = field(default_factory=dict)
     """Where time was up: `time_limits.Replayed` comes to the same end."""
+    question: outside.Question | None = None
+    """What the user's own expander should be asked before any of this is done; then it is to be decided again. Where
+    nobody can ask, what is decided here is what happens without an answer."""
 
 
 def decide(
@@ -81,7 +85,7 @@ class _Loop:
         self._nodes = outlook.await_devices(self._nodes, self._group_of, seen.snapshot, templates)
         self._rng = np.random.default_rng((settings.seed, memory.durable.loop))
         self._plan: list[plan.Instruction] = []
-        self._ledger = time_limits.Ledger(timer)
+        self._ledger = time_limits.Ledger(timer, seen.opinions)
         scatter = None if settings.deviations.tight_packing else self._rng
         self._pending = memory.volatile.pending.go_on(scatter)
         self._removal = memory.volatile.removal.go_on(scatter)
@@ -175,10 +179,16 @@ class _Loop:
             self._now_s,
         )
         until_s = min(until_s, min((one for one in self._docket.changes_at_s() if one >= self._now_s), default=until_s))
-        until_s = self._now_s if self._ledger.ran_out else until_s  # the next loop may get further
+        if self._ledger.ran_out or self._ledger.inquiry.was_needed:
+            until_s = self._now_s  # the next loop may get further, or hear otherwise
         standing = Standing(seen, seen.snapshot.generation, durable, settings, ordered, story, until_s)
         return Decision(
-            ordered, Memory(durable, replace(volatile, standing=standing)), story, until_s, self._ledger.ran_out
+            ordered,
+            Memory(durable, replace(volatile, standing=standing)),
+            story,
+            until_s,
+            self._ledger.ran_out,
+            self._ledger.inquiry.question,
         )
 
     # Before anything is decided

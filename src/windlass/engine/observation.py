@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from windlass.engine import facts, plan
 from windlass.engine.buffers.injecting import Spare
 from windlass.engine.drain.context import ControllerKey
-from windlass.engine.expanders import priority
+from windlass.engine.expanders import outside, priority
 from windlass.engine.provisioning.request import Request
 from windlass.engine.scale_up.quotas import Quota
 from windlass.engine.snapshot import Snapshot
@@ -32,6 +32,9 @@ class Observation:
     """What users limit by CapacityQuotas, beside the flags."""
     spares: tuple[Spare, ...] = ()
     """Pods that CapacityBuffers keep room for."""
+    opinions: tuple[outside.Opinion, ...] = ()
+    """What the user's own expander said about options when this very observation was decided on before. Whoever can ask
+    it what a decision would need to know does, and decides again with the answer."""
     refused: Mapping[str, facts.InstanceError] = field(default_factory=dict)
     """Groups that could not be raised when this very observation was decided on before: why. Whoever carries out a plan
     and meets a refusal decides again with it, so that it is known like any other fact."""

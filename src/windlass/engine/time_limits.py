@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from windlass.engine.estimator.limits import Budget, Unlimited
+from windlass.engine.expanders.outside import Inquiry, Opinion
 
 RanOut = Mapping[str, int]
 """Parts of a decision whose time was up before they were done, and at which checkpoint, counted from 1."""
@@ -55,10 +56,11 @@ class _Until:
 
 
 class Ledger:
-    """The time limits of one decision, and what became of them."""
+    """What one decision has from outside, time and opinions, and what became of it."""
 
-    def __init__(self, timer: Timer) -> None:
+    def __init__(self, timer: Timer, opinions: tuple[Opinion, ...] = ()) -> None:
         self.ran_out: dict[str, int] = {}
+        self.inquiry = Inquiry(opinions)
         self._timer = timer
         self._begun: Counter[str] = Counter()
 

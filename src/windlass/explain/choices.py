@@ -7,6 +7,7 @@ from windlass.engine.expanders import least_waste, pricing
 from windlass.engine.expanders.option import Option
 from windlass.engine.scale_up import proposing
 from windlass.engine.story import Story
+from windlass.explain import opinions
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class ChoiceAccount:
     steps: tuple[Step, ...]
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Groups that grow: from and to."""
+    opinion: str = ""
+    """What the user's own expander said, where it was its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ def describe(proposal: proposing.Proposal) -> ChoiceAccount | None:
         tuple(_measure(option) for option in choice.options),
         tuple(Step(expander, tuple(option.group for option in kept)) for expander, kept in choice.steps),
         {one.group.id: (one.group.size, one.new_size) for one in proposal.increases},
+        "" if choice.opinion is None else opinions.say(choice.opinion),
     )
 
 

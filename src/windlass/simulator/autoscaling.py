@@ -61,7 +61,8 @@ def _heard(hear: Hear) -> Think[Decision]:
 
     async def think(work: Callable[[], Decision]) -> Decision:
         decision = work()
-        if isinstance(decision, Decision):  # whoever asks between two loops thinks here, too
+        # Whoever asks between two loops thinks here, too; and who has a question decides again with the answer.
+        if isinstance(decision, Decision) and decision.question is None:
             hear(decision)
         return decision
 

@@ -9,6 +9,7 @@ from windlass import errors
 from windlass.autoscaler.recording import changes, files, layout, sequences, values
 from windlass.engine import facts
 from windlass.engine.drain.context import ControllerKey
+from windlass.engine.expanders import outside
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.plan import Plan
@@ -108,9 +109,10 @@ class Recording:
     def _look(self, found: values.Plain) -> Observation:
         """The same object as before where nothing is new: so it was for whoever decided."""
         last = self._seen
-        if not found and not last.refused and not last.failed:
+        if not found and not last.opinions and not last.refused and not last.failed:
             return last
         new: dict[str, Any] = {
+            "opinions": values.read(tuple[outside.Opinion, ...], found.get("opinions", ())),
             "refused": values.read(dict[str, facts.InstanceError], found.get("refused", {})),
             "failed": values.read_failed(found.get("failed", ())),
         }

@@ -165,6 +165,8 @@ class Recorder:
             found["controllers"] = sequences.CONTROLLERS.find_changes(known, new or ()) or []
         if seen.priorities != last.priorities:
             found["priorities"] = values.spell_rules(seen.priorities)
+        if seen.opinions:
+            found["opinions"] = values.spell(seen.opinions)
         if seen.refused:
             found["refused"] = values.spell(seen.refused)
         if seen.failed:

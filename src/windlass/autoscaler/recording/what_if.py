@@ -39,6 +39,8 @@ def compare(recording: reading.Recording, settings: Settings) -> Iterator[Compar
             continue
         was = look.Look(turn.step.seen, turn.memory, recording.settings, turn.step.now_s, turn.done)
         would = chooser.choose(turn.step)
+        if turn.done.question is not None:
+            continue  # nobody did that: it was decided again with the answer
         done, wanted = _by_subject(was), _by_subject(would)
         more, less = wanted.keys() - done.keys(), done.keys() - wanted.keys()
         yield Comparison(

@@ -50,7 +50,7 @@ def of_decision(
         known,
         seen.groups,
         seen.group_of_nodes(),
-        counts=tuple(counting.count_decision(decision, known)),
+        counts=(*counting.count_decision(decision, known), *counting.count_opinions(seen)),
         latencies=tuple(latencies),
     )
 

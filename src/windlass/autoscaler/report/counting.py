@@ -78,6 +78,12 @@ def count_decision(decision: decide.Decision, known: Known) -> Iterator[Count]:
         yield Count(f"{PEER}skipped_scale_events_count", (direction, _LIMITS[resource]))
 
 
+def count_opinions(seen: Observation) -> Iterator[Count]:
+    """What the user's own expander answered."""
+    for opinion in seen.opinions:
+        yield Count(families.EXPANDER_ANSWERS.name, (opinion.worth.value.replace(" ", "_"),))
+
+
 def _fail(reason: str, nodes: int, group: facts.NodeGroup | None) -> Iterator[Count]:
     gpu = describe_gpu(group.template, group) if group is not None and group.template is not None else ("", "")
     yield Count(f"{PEER}failed_scale_ups_total", (reason, *gpu, ""))

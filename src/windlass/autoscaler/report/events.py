@@ -90,6 +90,7 @@ def tell_decision(
         *repair_events.tell(decision.story, status, now_s),
         *pod_events.tell_limits(seen, decision.story, settings, status),
         *pod_events.tell_priorities(seen, decision.story, status.namespace),
+        *pod_events.tell_opinions(seen, status),
         *raised,
         *drain_events.tell_begun(decision, status),
     )

@@ -140,6 +140,9 @@ INSTRUCTIONS = Family(
 )
 SET_ASIDE = Family(f"{OWN}set_aside_objects", Kind.GAUGE, "Objects that cannot be read, by kind.", ("kind",))
 MEMORY_BYTES = Family(f"{OWN}memory_bytes", Kind.GAUGE, "Size of what is remembered from loop to loop, as saved.")
+EXPANDER_ANSWERS = Family(
+    f"{OWN}expander_answers_total", Kind.COUNTER, "Answers of the grpc expander, by what they were worth.", ("worth",)
+)
 DRAINS = Family(f"{OWN}draining_nodes", Kind.GAUGE, "Nodes on their way out, by what they wait for.", ("phase",))
 
 FAMILIES: tuple[Family, ...] = (
@@ -154,6 +157,7 @@ FAMILIES: tuple[Family, ...] = (
     INSTRUCTIONS,
     SET_ASIDE,
     MEMORY_BYTES,
+    EXPANDER_ANSWERS,
     DRAINS,
 )
 

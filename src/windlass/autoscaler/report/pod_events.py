@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from windlass.autoscaler import priorities
 from windlass.autoscaler.report import words
 from windlass.engine.expanders import priority
+from windlass.engine.expanders.outside import Worth
 from windlass.engine.observation import Observation
 from windlass.engine.provisioning.request import consumed_by
 from windlass.engine.scale_up.proposing import Alike, Proposal, Result
 from windlass.engine.settings import Settings
 from windlass.engine.story import Story
+from windlass.explain import opinions
 from windlass.kube.events import NORMAL, WARNING, About, Occurrence
 
 _MOST_CONSUMERS = 50
@@ -113,6 +115,13 @@ def _groups_asked(proposal: Proposal) -> Sequence[str]:
     if place > 0:
         return [option.group for option in proposal.choice.steps[place - 1][1]]
     return sorted({group for alike in proposal.considered for group in alike.accepted})
+
+
+def tell_opinions(seen: Observation, status: About) -> Iterator[Occurrence]:
+    """What the user's own expander was asked in vain."""
+    for opinion in seen.opinions:
+        if opinion.worth in (Worth.FAILED, Worth.NO_OPTION):
+            yield Occurrence(status, WARNING, "GRPCExpanderFailed", opinions.say(opinion))
 
 
 def tell_invalid_priorities(namespace: str, said: str) -> Occurrence:

@@ -6,13 +6,13 @@ none is left, nothing is chosen: a strategy that drops an option means it.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from windlass.engine import gpus
-from windlass.engine.expanders import least_nodes, least_waste, most_pods, price, priority, random
+from windlass.engine.expanders import least_nodes, least_waste, most_pods, outside, price, priority, random
 from windlass.engine.expanders.option import Option
 from windlass.errors import InvalidInput
 
@@ -29,6 +29,8 @@ class Situation:
     pricing: price.Pricing | None = None
     cluster_nodes: int = 0
     gpu_label: str = gpus.CLUSTER_API_LABEL
+    desk: outside.Desk = field(default_factory=outside.Desk)
+    """Where someone outside can be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,12 @@ STRATEGIES: Mapping[str, Callable[[Situation], Callable[[Sequence[Option]], Sequ
     "least-nodes": lambda _: least_nodes.keep,
     "price": _price,
     "priority": lambda situation: functools.partial(priority.keep, rules=situation.rules),
+    "grpc": lambda situation: functools.partial(outside.keep, desk=situation.desk),
 }
 """Every strategy by its name in --expander."""
+
+OUTSIDE = "grpc"
+"""The strategy that is not ours."""
 
 ALWAYS_ONE = "random"
 """The strategy after which there is nothing left to narrow."""
@@ -88,6 +94,17 @@ class Choice(Generic[T]):
     winner: T | None
     steps: tuple[tuple[str, tuple[T, ...]], ...]
     options: tuple[T, ...] = ()
+    opinion: outside.Opinion | None = None
+    """What someone outside said, where it was their turn."""
+
+    def given_to(self, name: str) -> tuple[T, ...] | None:
+        """What a strategy had to choose from; None if it was not asked."""
+        before = self.options
+        for asked, kept in self.steps:
+            if asked == name:
+                return before
+            before = kept
+        return None
 
 
 def choose(options: Sequence[T], strategies: Sequence[Strategy[T]], fallback: Strategy[T]) -> Choice[T]:
@@ -105,4 +122,6 @@ def choose(options: Sequence[T], strategies: Sequence[Strategy[T]], fallback: St
 def choose_option(options: Sequence[Option], names: Sequence[str], situation: Situation) -> Choice[Option]:
     """The option that the expanders named choose, ties drawn at random."""
     (fallback,) = build([ALWAYS_ONE], situation)
-    return choose(options, build(names, situation), fallback)
+    choice = choose(options, build(names, situation), fallback)
+    shown = choice.given_to(OUTSIDE)
+    return choice if shown is None else replace(choice, opinion=situation.desk.consult(shown))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from windlass.engine import facts, shapes, time_limits
 from windlass.engine.estimator import binpacking, limits
-from windlass.engine.expanders import chain
+from windlass.engine.expanders import chain, outside
 from windlass.engine.expanders.option import Helped, Option
 from windlass.engine.scale_up import balancing, quotas, similarity
 from windlass.engine.scale_up.prospects import Prospects
@@ -147,7 +147,7 @@ class Proposer:
         options = [option for group in valid if (option := self._expand(group, schedulable, whole)) is not None]
         if not options:
             return Proposal(Result.NO_OPTIONS, remaining=_refused(pending), skipped=skipped)
-        choice = chain.choose_option(options, self._expanders, self._situation)
+        choice = chain.choose_option(options, self._expanders, self._situate(pending))
         best = choice.winner
         if best is None or best.node_count <= 0:
             _reject_everywhere(pending, self._by_id, FILTERED_OUT)
@@ -272,6 +272,18 @@ class Proposer:
             return None
         nodes = group.max_size if group.options.zero_or_max else estimate.nodes
         return Option(group.id, template.node, nodes, helped, tuple(similar), group.exists, debug=group.id)
+
+    def _situate(self, pending: Sequence[Alike]) -> chain.Situation:
+        """What strategies may look at: for those outside, the very pods that options help."""
+        if chain.OUTSIDE not in self._expanders:
+            return self._situation
+        rows = {id(one.pod): one.rows for one in pending}
+        templates = {group: template.node for group, template in self._groups.templates.items()}
+
+        def find_pods(helped: Helped) -> list[facts.Pod]:
+            return [self._prospects.pod(row) for row in rows[id(helped.pod)][: helped.count]]
+
+        return replace(self._situation, desk=outside.Desk(self._ledger.inquiry, templates, find_pods))
 
     def _limiter(self, group: facts.NodeGroup, similar: Sequence[str]) -> limits.Limiter:
         together = [group, *(self._by_id[other] for other in similar)]

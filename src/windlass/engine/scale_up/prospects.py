@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from windlass.engine import placing, predicates, shapes
+from windlass.engine import facts, placing, predicates, shapes
 from windlass.engine.estimator import binpacking, limits, plain
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.scale_up.templates import GroupTemplate
@@ -35,6 +35,10 @@ class Prospects:
         self._estimates: dict[_Asked, binpacking.Estimate] = {}
 
     # Which pods
+
+    def pod(self, row: int) -> facts.Pod:
+        """The pod of a row of the snapshot."""
+        return self._snapshot.pod(row)
 
     def ask(self, groups: Sequence[str], wanted: Iterable[shapes.Shape]) -> dict[str, Answers]:
         """What a new, empty node of each of these groups would say to each of these shapes."""

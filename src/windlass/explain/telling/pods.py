@@ -149,6 +149,8 @@ def _tell_remedies(pod: PodAccount, tones: Tones) -> Iterator[str]:
 def tell_choice(choice: ChoiceAccount, tones: Tones) -> Iterator[str]:
     """What the expanders chose between, and who decided."""
     decided = choice.steps[-1].expander if choice.steps else ""
+    if choice.opinion:
+        yield f"{choice.opinion[0].upper()}{choice.opinion[1:]}."
     if len(choice.options) == 1:
         yield f"{choice.winner} is the only group that can help."
         return

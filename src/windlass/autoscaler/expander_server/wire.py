@@ -1,0 +1,117 @@
+"""Protobuf on the wire: messages as tables of field numbers, plain values in, bytes out, and fields read back.
+
+    TAINT = {"key": Field(1), "value": Field(2), "effect": Field(3)}
+    encode(TAINT, {"key": "gpu", "effect": "NoSchedule"})
+
+What is None or an empty text is left out; a message without fields is not, because an empty selector is not none.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_SIZES = {FIXED64: 8, FIXED32: 4}
+_VARINT_BYTES = 10
+_INT64 = 1 << 64
+_SMALL = [bytes([number]) for number in range(0x80)]
+_LARGEST_NUMBER = (1 << 29) - 1
+
+
+class NotProtobuf(ValueError):
+    """Bytes that are no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field: its number, what it holds if that is a message, and whether it is a map from texts to such."""
+
+    number: int
+    message: "Message | None" = None
+    is_map: bool = False
+
+
+Message = Mapping[str, Field]
+"""Fields by name."""
+
+
+def encode(message: Message, value: Mapping[str, Any]) -> bytes:
+    """A message of these values: texts, bytes, numbers, truths, and lists and mappings of them."""
+    written = bytearray()
+    for name, each in value.items():
+        field = message[name]
+        if each is None or each == "":
+            continue
+        if field.is_map:
+            for key, of_key in each.items():
+                entry = delimit(1, key.encode()) + _encode_one(Field(2, field.message), of_key)
+                written += delimit(field.number, entry)
+        elif isinstance(each, list | tuple):
+            for one in each:
+                written += _encode_one(field, one)
+        else:
+            written += _encode_one(field, each)
+    return bytes(written)
+
+
+def _encode_one(field: Field, value: Any) -> bytes:
+    if field.message is not None:
+        return delimit(field.number, encode(field.message, value))
+    if isinstance(value, str):
+        return delimit(field.number, value.encode())
+    if isinstance(value, bytes):
+        return delimit(field.number, value)
+    return varint(field.number << 3 | VARINT) + varint(value)
+
+
+def delimit(number: int, content: bytes) -> bytes:
+    """A field that tells its length: a text, bytes, or a message."""
+    return varint(number << 3 | BYTES) + varint(len(content)) + content
+
+
+def varint(number: int) -> bytes:
+    """A whole number; a negative one as int64 does."""
+    if 0 <= number <= 0x7F:
+        return _SMALL[number]
+    left = number % _INT64 if number < 0 else number
+    written = bytearray()
+    while left > 0x7F:
+        written.append(left & 0x7F | 0x80)
+        left >>= 7
+    written.append(left)
+    return bytes(written)
+
+
+def read_fields(content: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
+    """(number, wire type, value) of each field, in order. NotProtobuf where there is none."""
+    at, end = 0, len(content)
+    while at < end:
+        tag, at = _read_varint(content, at)
+        number, kind = tag >> 3, tag & 7
+        if not 0 < number <= _LARGEST_NUMBER:
+            raise NotProtobuf(f"byte {at}: found field number {number}, expected 1 to {_LARGEST_NUMBER}")
+        if kind == VARINT:
+            value, at = _read_varint(content, at)
+            yield number, kind, value
+            continue
+        if kind == BYTES:
+            size, at = _read_varint(content, at)
+        elif kind in _SIZES:
+            size = _SIZES[kind]
+        else:
+            raise NotProtobuf(f"byte {at}: found wire type {kind}, expected 0, 1, 2 or 5")
+        if size > end - at:
+            raise NotProtobuf(f"byte {at}: found {end - at} bytes, expected {size} more")
+        yield number, kind, content[at : at + size]
+        at += size
+
+
+def _read_varint(content: memoryview, at: int) -> tuple[int, int]:
+    number = 0
+    for place, byte in enumerate(content[at : at + _VARINT_BYTES]):
+        number |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            if number >= _INT64:
+                break
+            return number, at + place + 1
+    raise NotProtobuf(f"byte {at}: found no whole number of at most 64 bits")
