@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar, cast
 
 from windlass import clock, errors, verbosity
-from windlass.autoscaler import keeping, report, rhythm, timing
+from windlass.autoscaler import jumps, keeping, report, rhythm, timing
 from windlass.autoscaler.act import actor
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.batch import reading
@@ -105,7 +105,7 @@ class Autoscaler:
         self._ask, self._opinions = ask, tuple[Opinion, ...]()
         self._patient = patient
         """Loops that would decide nothing new are left out: where nobody looks at health or metrics."""
-        self._stopwatch = timing.Stopwatch(time)
+        self._stopwatch, self._jumps = timing.Stopwatch(time), jumps.Jumps(time)
         self._choose = decide if recorder is None else recorder.decide
         self._advance = advance if recorder is None else recorder.advance
         self._rhythm = rhythm.Rhythm(time, settings.deviations, world.untried.awaited_until_s)
@@ -160,7 +160,7 @@ class Autoscaler:
             try:
                 found = await self._keeper.read()
                 drains = resuming.resume(found.durable.drains)
-                return replace(found, durable=replace(found.durable, drains=drains))
+                return self._jumps.read_back(replace(found, durable=replace(found.durable, drains=drains)))
             except kube_errors.KubeError as error:
                 _log.warning("memory cannot be read, and without it nodes might be ordered twice: %s", error)
                 await self._clock.sleep(_READ_AGAIN_S)
@@ -181,6 +181,11 @@ class Autoscaler:
         table = self._world.snapshot.nodes
         row = table.rows.get(name)
         return None if row is None or not table.alive[row] else table.facts[row]
+
+    def _look_at_clock(self) -> float:
+        """What time it is, and by the same clock all that is remembered."""
+        self.memory = self._jumps.take_out(self.memory)
+        return self._clock.now_s()
 
     def _check_may_act(self) -> None:
         if not self._may_act():
@@ -208,7 +213,7 @@ class Autoscaler:
         self._go_on(decision, outcome)
 
     async def _decide_and_resize(self) -> tuple[report.Account, Decision, Outcome]:
-        now_s = self._clock.now_s()
+        now_s = self._look_at_clock()
         with self._world.still():
             seen = self._observe().observation
             if self._bystander is not None:
@@ -294,17 +299,20 @@ class Autoscaler:
     async def _move_drains(self) -> None:
         while True:
             try:
-                next_s = await self._move_on()
+                rest_s = await self._move_on()
+            except errors.WindlassError as error:
+                _log.warning("drains cannot be moved on: %s", error)
+                rest_s = self._settings.scale_down.scan_interval_s
             except Exception:
                 _log.exception("drains cannot be moved on")
-                next_s = self._clock.now_s() + self._settings.scale_down.scan_interval_s
+                rest_s = self._settings.scale_down.scan_interval_s
             await self._clock.sleep(_DRAIN_PAUSE_S)
-            await self._wait_for_change(next_s)
+            await self._wait_for_change(rest_s - _DRAIN_PAUSE_S)
 
     async def _move_on(self) -> float:
-        """Take the next step of every drain. When to look again, if nothing changes before."""
+        """Take the next step of every drain. How long until the next look, if nothing changes before."""
         async with self._turns:
-            now_s = self._clock.now_s()
+            now_s = self._look_at_clock()
             self._drains_changed.clear()
             seen = self._observe(self._failed).observation
             self._failed = {}  # not before they were seen: a world that is not current sees nothing
@@ -321,10 +329,9 @@ class Autoscaler:
         await self._keep()
         if any(isinstance(one, plan.DeleteNode) for one in outcome.done):
             self.loop.wake()
-        return now_s if advanced.plan else advanced.next_s
+        return 0.0 if advanced.plan else advanced.next_s - now_s
 
-    async def _wait_for_change(self, next_s: float) -> None:
-        rest_s = next_s - self._clock.now_s()
+    async def _wait_for_change(self, rest_s: float) -> None:
         if rest_s <= 0.0:
             return
         with contextlib.suppress(TimeoutError):
