@@ -5,11 +5,14 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
+from windlass import clock
 from windlass.autoscaler import flags, process
 from windlass.autoscaler.autoscaler import Think
 from windlass.autoscaler.published.publisher import Publisher
 from windlass.engine.decide import Decision
+from windlass.kube import transport
 from windlass.providers.clusterapi import config
+from windlass.simulator.scenario import model
 from windlass.simulator.simulation import Simulation
 
 _SIMULATED = {"leader-elect": ["false"], "kube-client-qps": ["0"]}
@@ -33,16 +36,28 @@ class Audience(Protocol):
 
 async def play(simulation: Simulation, hear: Hear = lambda decision: None, audience: Audience | None = None) -> None:
     """Until cancelled. InvalidInput for flags that cannot be used."""
-    given = {name: [_spell(value)] for name, value in simulation.scenario.flags.items()}
-    servers = process.Servers(simulation.transport, simulation.transport)
+    scenario = simulation.scenario
+    await live(scenario, simulation.transport, simulation.clock, random.Random(scenario.seed), hear, audience)
+
+
+async def live(
+    scenario: model.Scenario,
+    server: transport.Transport,
+    time: clock.Clock,
+    chance: random.Random,
+    hear: Hear = lambda decision: None,
+    audience: Audience | None = None,
+) -> None:
+    """One process of it, until cancelled."""
+    given = {name: [_spell(value)] for name, value in scenario.flags.items()}
+    servers = process.Servers(server, server)
     chosen, wiring = flags.read_flags(given), flags.read_wiring({**_PRESET, **given, **_SIMULATED})
-    chance = random.Random(simulation.scenario.seed)
     playing = process.Process(
         servers,
         chosen,
         wiring,
         config.read((), {}),
-        simulation.clock,
+        time,
         _heard(hear),
         chance,
         audience.published if audience is not None else None,

@@ -24,8 +24,12 @@ class Bounds:
         before, now = change.before["spec"].get("replicas"), change.now["spec"].get("replicas")
         if before == now or (change.key, now) in self._excused:
             return
-        limits = change.now["metadata"].get("annotations") or {}
-        least, most = int(limits.get(_MIN, 0)), int(limits.get(_MAX, 0))
+        said = change.now["metadata"].get("annotations") or {}
+        try:
+            least, most = int(said.get(_MIN, 0)), int(said.get(_MAX, 0))
+        except ValueError:
+            yield change.key, f"set from {before} to {now}, bounds are {said.get(_MIN)!r} to {said.get(_MAX)!r}"
+            return
         # On the way back from outside every step inwards is right.
         if (now > most and now > before) or (now < least and now < before):
             yield change.key, f"set from {before} to {now}, bounds are {least} to {most}"

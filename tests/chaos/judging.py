@@ -1,0 +1,111 @@
+"""What must hold on any day: the simulator's rules at every step, and a cluster in order after a calm night."""
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tests.chaos import drawing, living, weather
+from windlass.simulator.checks import reading
+from windlass.simulator.scenario import checking
+from windlass.simulator.simulation import Simulation
+from windlass.simulator.world import groups, kinds
+from windlass.simulator.world.api import Change
+
+Json = dict[str, Any]
+
+_OURS = ("ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler")
+_LONGEST_DRAIN_S = 4 * 3600.0
+"""Of a node that is marked for deletion: with every delay, budget and restart of a day in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a day."""
+
+    seed: int
+    complaints: tuple[str, ...]
+    deaths: int
+    hits: dict[str, int]
+    """How often each kind of weather struck."""
+    totals: dict[str, float]
+
+
+def judge(seed: int) -> Verdict:
+    """Play the day of a seed."""
+    day = drawing.draw(seed)
+    simulation = Simulation(day.scenario)
+    marks = Marks(simulation)
+    simulation.world.pulse.join((marks,))
+    skies = weather.Skies(day.spells, simulation.clock, simulation.world.dice.for_part("weather"))
+    lives = living.Lives(day, skies)
+    try:
+        result = simulation.play(lives)
+    except Exception:
+        return Verdict(seed, (traceback.format_exc(),), lives.deaths, skies.counts, {})
+    complaints = [*map(str, result.violations), *marks.complaints, *_in_the_morning(day, simulation, marks)]
+    return Verdict(seed, tuple(complaints), lives.deaths, skies.counts, result.totals)
+
+
+class Marks:
+    """How long each node has borne our mark of deletion."""
+
+    hears = (kinds.NODES,)
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._now_s = simulation.world.pulse.now_s
+        self.since_s: dict[str, float] = {}
+        self.complaints: list[str] = []
+
+    def react(self, change: Change) -> None:
+        name = change.key
+        is_marked = change.now is not None and _OURS[0] in _taints(change.now)
+        if is_marked:
+            self.since_s.setdefault(name, self._now_s())
+            return
+        since_s = self.since_s.pop(name, None)
+        if since_s is not None and self._now_s() - since_s > _LONGEST_DRAIN_S:
+            self.complaints.append(f"node {name} was marked for deletion for {self._now_s() - since_s:g} s")
+
+    def act(self) -> bool:
+        return False
+
+
+def _in_the_morning(day: drawing.Day, simulation: Simulation, marks: Marks) -> Iterator[str]:
+    """After six hours without a fault."""
+    api = simulation.world.api
+    for name, since_s in marks.since_s.items():
+        if drawing.DAY_S - since_s > _LONGEST_DRAIN_S:
+            yield f"node {name} is marked for deletion since {since_s:g} s and still there"
+    working = {key: pod for key, pod in api.all(kinds.PODS).items() if _is_work(pod)}
+    for key, pod in working.items():
+        if not pod["spec"].get("nodeName"):
+            yield f"pod {key} waits for a node"
+    yield from _idle(day, simulation, {pod["spec"].get("nodeName", "") for pod in working.values()})
+
+
+def _is_work(pod: Json) -> bool:
+    """A pod of a DaemonSet has its node, or none at all: no other would help it."""
+    return not reading.has_ended(pod) and reading.owner_of(pod).get("kind") != "DaemonSet"
+
+
+def _idle(day: drawing.Day, simulation: Simulation, busy: set[str]) -> Iterator[str]:
+    """Groups above their least with machines that nobody uses."""
+    api = simulation.world.api
+    least = {checking.name_in(group, zone): group.min for group in day.scenario.groups for zone in group.zones}
+    for name, smallest in least.items():
+        wanted = api.all(kinds.MACHINE_DEPLOYMENTS)[f"{groups.NAMESPACE}/{name}"]["spec"]["replicas"]
+        machines = [
+            one
+            for one in api.all(kinds.MACHINES).values()
+            if one["metadata"]["labels"].get("cluster.x-k8s.io/deployment-name") == name
+        ]
+        if len(machines) != wanted:
+            yield f"group {name} wants {wanted} machines and has {len(machines)}"
+        nodes = {(one.get("status") or {}).get("nodeRef", {}).get("name", "") for one in machines}
+        if wanted > smallest and (unused := sorted(nodes - busy)):
+            yield f"group {name}: {wanted} machines, at least {smallest}, but nobody uses {', '.join(unused)}"
+
+
+def _taints(node: Json) -> set[str]:
+    return {taint["key"] for taint in node["spec"].get("taints") or ()}

@@ -1,0 +1,20 @@
+"""A fixed share of the days that `python -m tests.chaos` plays: a failure names the seed that plays it again."""
+
+import pytest
+
+from tests.chaos import drawing, judging
+
+SEEDS = range(6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_day_on_which_everything_goes_wrong_ends_in_order(seed: int) -> None:
+    verdict = judging.judge(seed)
+    assert not verdict.complaints, f"python -m tests.chaos --seed {seed}"
+    assert verdict.totals["nodes_added"] > 0
+    assert verdict.deaths or verdict.hits
+
+
+def test_the_same_seed_draws_the_same_day() -> None:
+    assert [*drawing.draw(7).tell()] == [*drawing.draw(7).tell()]
+    assert [*drawing.draw(7).tell()] != [*drawing.draw(8).tell()]
