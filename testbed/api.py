@@ -103,10 +103,10 @@ class Api:
 
 
 def path_of(body: Object) -> str:
-    """The collection that an object belongs to. Enough for the kinds used here: their plurals end in s."""
-    version, namespace = body["apiVersion"], body["metadata"].get("namespace")
+    """The collection that an object belongs to. Enough for the kinds used here: their plurals end in s or es."""
+    version, namespace, kind = body["apiVersion"], body["metadata"].get("namespace"), body["kind"].lower()
     root = "/api/" if version == "v1" else "/apis/"
-    return f"{root}{version}/{f'namespaces/{namespace}/' if namespace else ''}{body['kind'].lower()}s"
+    return f"{root}{version}/{f'namespaces/{namespace}/' if namespace else ''}{kind}{'es' if kind[-1] == 's' else 's'}"
 
 
 def wait_for(what: str, look: Callable[[], T], until: Callable[[T], object] = bool, within_s: float = 120.0) -> T:

@@ -43,7 +43,12 @@ _SELECTORS = (
 
 def draw(seed: int, cases: int) -> list[Json]:
     """Random cases, without verdicts."""
-    return [_Enriched(case, random.Random(f"{seed}/{case['name']}")).case for case in oracle.draw("dra", seed, cases)]
+    return [enrich(case, random.Random(f"{seed}/{case['name']}")) for case in oracle.draw("dra", seed, cases)]
+
+
+def enrich(case: Json, rng: random.Random) -> Json:
+    """The case with other slices for its nodes, and claims that ask for more than they did."""
+    return _Enriched(case, rng).case
 
 
 class _Enriched:

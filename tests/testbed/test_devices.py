@@ -1,16 +1,18 @@
 """Claims on devices: what the engine says of a pod before the real scheduler sees it is what that then does."""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from testbed import api, objects
 from testbed.bed import Bed
+from tests.fuzz import devices as fuzz
 from windlass.autoscaler.observe import cluster, pods
 from windlass.autoscaler.observe import snapshot as observed
 from windlass.engine import predicates
 from windlass.engine.predicates import config
-from windlass.engine.verdict import Judgement
+from windlass.engine.verdict import Code
 from windlass.kube import models
 from windlass.kube.models import pods as pod_models
 
@@ -19,8 +21,9 @@ NODES = ("devices-a", "devices-b", "devices-c", "devices-none")
 _ATTRIBUTES = f'device.attributes["{DRIVER}"]'
 
 
-def _node(name: str) -> api.Object:
-    node = objects.made("v1", "Node", name, "", {}, {"devices": "yes"}, {"kwok.x-k8s.io/node": "fake"})
+def _node(name: str, purpose: str = "yes") -> api.Object:
+    labels = {"devices": purpose, "topology.kubernetes.io/zone": "z1"}
+    node = objects.made("v1", "Node", name, "", {}, labels, {"kwok.x-k8s.io/node": "fake"})
     size = {"cpu": "8", "memory": "8Gi", "pods": "110"}
     return {**node, "status": {"capacity": size, "allocatable": size}}
 
@@ -41,8 +44,7 @@ def _part(name: str, memory: str) -> api.Object:
 
 def _offer(server: api.Api) -> None:
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
-    named = objects.made(GROUP, "DeviceClass", "devices-gpu", "", {"selectors": [selector]})
-    server.call("POST", f"/apis/{GROUP}/deviceclasses", named)
+    server.add(objects.made(GROUP, "DeviceClass", "devices-gpu", "", {"selectors": [selector]}))
     server.add(_slice("devices-a", "devices-a", 1, devices=[_gpu("x", 0), _gpu("y", 1), _gpu("z", 0)]))
     card = [{"name": "card", "counters": {"memory": {"value": "40Gi"}}}]
     server.add(_slice("devices-b-card", "devices-b", 2, sharedCounters=card))
@@ -85,10 +87,10 @@ CLAIMS: dict[str, api.Object] = {
 """In the order in which pods ask for them."""
 
 
-def _pod(name: str) -> api.Object:
+def _pod(name: str, claim: str = "", purpose: str = "yes") -> api.Object:
     container = {"name": "main", "image": "none", "resources": {"claims": [{"name": "c"}]}}
-    claims = [{"name": "c", "resourceClaimName": name}]
-    spec = {"containers": [container], "resourceClaims": claims, "nodeSelector": {"devices": "yes"}}
+    claims = [{"name": "c", "resourceClaimName": claim or name}]
+    spec = {"containers": [container], "resourceClaims": claims, "nodeSelector": {"devices": purpose}}
     return objects.made("v1", "Pod", name, SPACE, spec)
 
 
@@ -108,11 +110,19 @@ def _look(server: api.Api) -> list[api.Object]:
     ]
 
 
-def _judge(server: api.Api, pod: api.Object) -> tuple[Judgement, list[str]]:
+def _judge(server: api.Api, pod: api.Object) -> tuple[list[str], set[str]]:
+    """The nodes that take the pod, and if there is none, why not, as far as devices go.
+
+    A filter that fails on one node fails for the pod: the scheduler looks at no other node then.
+    """
     snapshot = observed.build(cluster.read(_look(server)))
     shape = snapshot.shape_of(pods.read(models.decode_as(pod_models.Pod, pod), pending=True))
     judged = predicates.judge(snapshot, shape, config.DEFAULT)
-    return judged, [snapshot.nodes.names[row] for row in judged.feasible.tolist()]
+    refusals = [judged.everywhere] if judged.everywhere else [refusal for _, refusal in judged.refusals()]
+    failures = [one for one in refusals if one.code is Code.ERROR]
+    about = [one for one in failures or refusals if one.rule == "DynamicResources"]
+    feasible = [] if failures else [snapshot.nodes.names[row] for row in judged.feasible.tolist()]
+    return feasible, {text for one in about for text in one.texts}
 
 
 def _wait(server: api.Api, name: str, expected: set[str]) -> str:
@@ -134,45 +144,105 @@ def _wait(server: api.Api, name: str, expected: set[str]) -> str:
     return node
 
 
+def _wait_ready(server: api.Api, names: Sequence[str]) -> None:
+    def ready() -> int:
+        nodes = [one for one in server.items("/api/v1/nodes") if one["metadata"]["name"] in names]
+        return sum(not one["spec"].get("taints") for one in nodes)
+
+    api.wait_for("all nodes are ready", ready, lambda count: count == len(names))
+
+
 @pytest.fixture(scope="module")
 def offering(control_plane: Bed) -> Iterator[api.Api]:
     server = control_plane.api
-    server.add(objects.made("v1", "Namespace", SPACE, "", {}))
+    labels = {"resource.kubernetes.io/admin-access": "true"}
+    server.add(objects.made("v1", "Namespace", SPACE, "", {}, labels))
     for name in NODES:
         server.add(_node(name))
     _offer(server)
     for name, spec in CLAIMS.items():
         server.add(objects.made(GROUP, "ResourceClaim", name, SPACE, {"devices": spec}))
-
-    def ready() -> int:
-        nodes = [one for one in server.items("/api/v1/nodes") if one["metadata"]["name"] in NODES]
-        return sum(not one["spec"].get("taints") for one in nodes)
-
-    api.wait_for("all nodes are ready", ready, lambda count: count == len(NODES))
+    _wait_ready(server, NODES)
     yield server
     server.call("DELETE", f"/api/v1/namespaces/{SPACE}")
     server.call("DELETE", f"/apis/{GROUP}/deviceclasses/devices-gpu")
-    for name in NODES:
-        server.call("DELETE", f"/api/v1/nodes/{name}")
-    for one in server.items(f"/apis/{GROUP}/resourceslices"):
-        if one["metadata"]["name"].startswith("devices-"):
-            server.call("DELETE", f"/apis/{GROUP}/resourceslices/{one['metadata']['name']}")
+    for path in ("/api/v1/nodes", f"/apis/{GROUP}/resourceslices"):
+        for one in server.items(path):
+            if one["metadata"]["name"].startswith("devices-"):
+                server.call("DELETE", f"{path}/{one['metadata']['name']}")
+
+
+def _foretell(server: api.Api, pod: api.Object) -> str:
+    """Let the engine judge the pod, then the scheduler: the node that both have for it, or nothing if both refuse."""
+    name = pod["metadata"]["name"]
+    feasible, reasons = _judge(server, pod)
+    server.add(pod)
+    chosen = _wait(server, name, set() if feasible else reasons)
+    assert chosen in feasible if feasible else not chosen, name
+    return chosen
 
 
 def test_the_engine_says_beforehand_what_the_real_scheduler_does(offering: api.Api) -> None:
-    chosen: dict[str, str] = {}
-    for name in CLAIMS:
-        pod = _pod(name)
-        judged, feasible = _judge(offering, pod)
-        offering.add(pod)
-        chosen[name] = _wait(offering, name, set() if feasible else _reasons(judged))
-        assert chosen[name] in feasible if feasible else not chosen[name], name
+    chosen = {name: _foretell(offering, _pod(name)) for name in CLAIMS}
     refused = {name for name, node in chosen.items() if not node}
     assert {"the-other-again", "share-again", "broken", "no-class"} <= refused
     assert chosen["share"] == "devices-c"
 
 
-def _reasons(judged: Judgement) -> set[str]:
-    """Why no node takes the pod, as far as devices go."""
-    refusals = [judged.everywhere] if judged.everywhere else [refusal for _, refusal in judged.refusals()]
-    return {text for refusal in refusals if refusal.rule == "DynamicResources" for text in refusal.texts}
+SEED, DRAWN = 11, 24
+"""Claims that are drawn by lot."""
+
+
+def _draw_request(rng: random.Random, name: str) -> api.Object:
+    if rng.random() < 0.25:
+        parts = [{"name": f"part-{n}", **_request(count=rng.randint(1, 3))} for n in range(2)]
+        return {"name": name, "firstAvailable": parts}
+    many = {"allocationMode": "All"} if rng.random() < 0.1 else {"count": rng.choice((1, 1, 1, 2))}
+    return {"name": name, "exactly": _request(**many)}
+
+
+def _draw(rng: random.Random, nodes: Sequence[str]) -> list[api.Object]:
+    """Slices for the nodes, and claims on what is in them."""
+    claims = [
+        objects.made(
+            GROUP,
+            "ResourceClaim",
+            f"drawn-{number}",
+            SPACE,
+            {"devices": {"requests": [_draw_request(rng, f"r{n}") for n in range(rng.choice((1, 1, 2)))]}},
+        )
+        for number in range(DRAWN)
+    ]
+    drawn = fuzz.enrich({"objects": [*(_node(name) for name in nodes), *claims]}, rng)["objects"]
+    for one in drawn:
+        if one["kind"] == "ResourceSlice":
+            one["metadata"]["name"] = f"devices-{one['metadata']['name']}"
+    return [one for one in drawn if one["kind"] != "Node"]
+
+
+def _add_lawful(server: api.Api, drawn: Sequence[api.Object]) -> list[str]:
+    """Add what the server has nothing against; the names of its claims. Lots know little of the API's rules."""
+    claims: list[str] = []
+    for one in drawn:
+        try:
+            server.add(one)
+        except api.Refused as error:
+            if error.code != 422:
+                raise
+        else:
+            claims += [one["metadata"]["name"]] if one["kind"] == "ResourceClaim" else []
+    return claims
+
+
+def test_of_claims_drawn_by_lot_the_engine_says_beforehand_what_the_real_scheduler_does(offering: api.Api) -> None:
+    """Every pod finds what those before it left. Every fourth claim is shared by two."""
+    nodes = [f"devices-drawn-{number}" for number in range(8)]
+    for name in nodes:
+        offering.add(_node(name, "drawn"))
+    claims = _add_lawful(offering, _draw(random.Random(SEED), nodes))
+    _wait_ready(offering, nodes)
+    chosen = [_foretell(offering, _pod(name, name, "drawn")) for name in claims]
+    for name in claims[::4]:
+        _foretell(offering, _pod(f"{name}-too", name, "drawn"))
+    assert len(claims) >= DRAWN // 2
+    assert 5 <= sum(map(bool, chosen)) <= len(claims) - 5, "some are refused, some are not"
