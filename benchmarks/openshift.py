@@ -2,26 +2,21 @@
 
 Meanwhile bounds of one MachineAutoscaler after another are changed. The clock starts when one is, and stops when its
 MachineSet has them: the watch, the decision and every write are in it, and the server's own work, too. Counted is what
-the controllers write, events left out, and what they write when nothing changes.
+the operator writes, events left out, and what it writes when nothing changes. The operator is a process of its own
+(`openshift_operator`); so it is for the mirroring of pairs (`openshift_pairs`), which comes second.
 """
 
 import asyncio
 import contextlib
-import resource
 import statistics
 import time
-from collections.abc import AsyncIterator
 
-import prometheus_client
-
-from benchmarks import openshift_pairs
-from tests.controllers.machine_pool.world import Counting
+from benchmarks import openshift_operator, openshift_pairs
+from benchmarks.openshift_operator import Cpu
 from tests.controllers.openshift.cluster import Cluster
 from windlass import clock
-from windlass.controllers import controller, registry
-from windlass.controllers.metrics import Metrics
 from windlass.controllers.openshift import apis, names
-from windlass.kube import client, errors, prepare
+from windlass.kube import client, errors
 
 CONTROLLERS = "machine_autoscaler"
 """Whose work is measured, separated by commas."""
@@ -31,13 +26,17 @@ QUIET_S = 10.0
 
 
 class Fleet(Cluster):
-    """The objects, and the controllers that look after them."""
+    """The objects, and whoever changes them."""
 
     def __init__(self) -> None:
-        super().__init__(clock.Real())
+        self.served = openshift_operator.Served(clock.Real())
+        super().__init__(clock.Real(), self.served)
         self.autoscaler = self.as_manager(names.AUTOSCALER_MANAGER)
         self.scaled = 0
         self.late_s = 0.0
+
+    def as_manager(self, manager: str) -> client.Client:
+        return self.served.connect(self.clock, manager)
 
     async def settle(self, seconds: float = 0.0) -> None:
         """Nobody is waited for."""
@@ -49,89 +48,71 @@ class Fleet(Cluster):
             await self.add_pair(name, "MachineAPI" if number % 2 else "ClusterAPI")
             await self.autoscale(name, name, most=100)
 
-    @contextlib.asynccontextmanager
-    async def run_controllers(self) -> AsyncIterator[None]:
-        self.written = Counting(self.carrier)
-        api = client.Client(self.written, self.clock, client.Settings(qps=0, writer=prepare.Writer("windlass")))
-        site = controller.Site(api, Metrics(prometheus_client.CollectorRegistry()), workers=10)
-        made = registry.make(CONTROLLERS, site, registry.Settings())
-        running = [asyncio.ensure_future(each.run()) for each in made]
-        try:
-            yield
-        finally:
-            for each in running:
-                each.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
-
     async def wait_bounds(self, number: int, most: int) -> None:
         api = apis.MACHINE_API if number % 2 else apis.CLUSTER_API
         while (await self.annotations(api, f"set-{number:03d}")).get(api.max_size) != str(most):
             await asyncio.sleep(0.001)
 
+    async def change(self, number: int, most: int) -> float:
+        """Milliseconds until other bounds are on the MachineSet."""
+        name = f"set-{number:03d}"
+        since = time.perf_counter()
+        await self.autoscale(name, name, most=most)
+        await self.wait_bounds(number, most)
+        return 1000.0 * (time.perf_counter() - since)
+
     async def churn(self) -> None:
         """Every MachineSet of Cluster API gets another size once a second, as the autoscaler gives it."""
-        resource_, size = apis.CLUSTER_API.machine_sets(), 1
+        sets, begun_s = apis.CLUSTER_API.machine_sets(), time.perf_counter()
         while True:
-            begun_s = time.perf_counter()
-            size = size % 90 + 1
-            for number in range(PAIRS):
-                with contextlib.suppress(errors.Conflict):
-                    await self.autoscaler.scale(resource_, f"set-{number:03d}", size, apis.CLUSTER_API.namespace)
-                self.scaled += 1
-                await asyncio.sleep(0)
-            took_s = time.perf_counter() - begun_s
-            self.late_s = max(self.late_s, took_s - EVERY_S)
-            await asyncio.sleep(max(0.0, EVERY_S - took_s))
-
-    def writes(self) -> int:
-        return sum("/events" not in each for each in self.written.writes)
-
-
-async def _change(fleet: Fleet, number: int, most: int) -> float:
-    """Milliseconds until other bounds are on the MachineSet."""
-    name = f"set-{number:03d}"
-    since = time.perf_counter()
-    await fleet.autoscale(name, name, most=most)
-    await fleet.wait_bounds(number, most)
-    return 1000.0 * (time.perf_counter() - since)
+            wait_s = begun_s + self.scaled * EVERY_S / PAIRS - time.perf_counter()
+            self.late_s = max(self.late_s, -wait_s)
+            await asyncio.sleep(max(wait_s, 0.0))
+            round_, number = divmod(self.scaled, PAIRS)
+            with contextlib.suppress(errors.Conflict):
+                size = round_ % 90 + 2
+                await self.autoscaler.scale(sets, f"set-{number:03d}", size, apis.CLUSTER_API.namespace)
+            self.scaled += 1
 
 
 async def _run() -> dict[str, float]:
     fleet = Fleet()
     await fleet.fill()
-    async with fleet.run_controllers():
-        since = time.perf_counter()
+    count = fleet.served.count_writes
+    since = time.perf_counter()
+    async with openshift_operator.run_operator(fleet.served, fleet.clock, f"--controllers={CONTROLLERS}") as process:
         for number in range(PAIRS):
             await fleet.wait_bounds(number, 100)
         first_s = time.perf_counter() - since
         await asyncio.sleep(2.0)
-        first_writes = fleet.writes()
+        first = count()
         churning = asyncio.ensure_future(fleet.churn())
-        begun_s = time.perf_counter()
+        before = Cpu.read(process)
         await asyncio.sleep(2.0)
         took_ms = []
         for number in range(CHANGES):
-            took_ms.append(await _change(fleet, number, 101))
+            took_ms.append(await fleet.change(number, 101))
             await asyncio.sleep(0.2)
+        after = Cpu.read(process)
         churning.cancel()
         await asyncio.gather(churning, return_exceptions=True)
-        churned_s = time.perf_counter() - begun_s
         await asyncio.sleep(3.0)
-        churn_writes = fleet.writes() - first_writes
-        before = len(fleet.written.writes)
+        churn = count() - first
         await asyncio.sleep(QUIET_S)
-        quiet = len(fleet.written.writes) - before
+        quiet = count() - first - churn
+        peak_mb = openshift_operator.read_peak_mb(process)
     return {
         "seconds": statistics.median(took_ms) / 1000.0,
         "change_ms_median": round(statistics.median(took_ms), 1),
         "change_ms_worst": round(max(took_ms), 1),
         "first_pass_of_all_s": round(first_s, 1),
-        "first_pass_writes": first_writes,
-        "scales_per_s": round(fleet.scaled / churned_s),
-        "round_late_s_worst": round(fleet.late_s, 2),
-        "writes_under_churn": churn_writes,
+        "first_pass_writes": first,
+        "scales_per_s": round(fleet.scaled / (after.at_s - before.at_s)),
+        "late_s_worst": round(fleet.late_s, 2),
+        **after.percent_since(before),
+        "writes_under_churn": churn,
         "writes_in_quiet_time": quiet,
-        "rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "operator_peak_mb": peak_mb,
     }
 
 

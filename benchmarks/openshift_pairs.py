@@ -1,28 +1,23 @@
 """500 pairs of MachineSets on an embedded server, each of which the autoscaler gives another size every second.
 
-The clock starts when one is scaled, and stops when Machine API's has that size or a later one: the watch, the decision,
-marks and every write are in it, and the server's own work, too, for it runs in the same process. Half of the pairs are
-held by Machine API, half by Cluster API. Counted is what the controller writes, and what it writes in quiet time.
+The operator is a process of its own (`openshift_operator`). The clock starts when a set is scaled, and stops when
+Machine API's has that size or a later one: the watch, the decision, marks and every write are in it, and the server's
+own work. Half of the pairs are held by Machine API, half by Cluster API. Counted is what the operator writes, and what
+it writes in quiet time.
 """
 
 import asyncio
 import contextlib
-import resource
 import statistics
 import time
 from collections.abc import AsyncIterator
 
-import prometheus_client
-
-from tests.controllers.machine_pool.world import Counting
+from benchmarks import openshift_operator
 from tests.controllers.openshift.machineset_sync import world
 from tests.controllers.openshift.machineset_sync.world import CLUSTER, TEMPLATES, World
 from windlass import clock
-from windlass.controllers import controller
-from windlass.controllers.metrics import Metrics
-from windlass.controllers.openshift import machineset_sync, names
+from windlass.controllers.openshift import names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync.settings import Settings
 from windlass.kube import client, prepare
 
 PAIRS, ROUNDS = 500, 20
@@ -30,13 +25,17 @@ EVERY_S, QUIET_S = 1.0, 10.0
 
 
 class Fleet(World):
-    """The objects, and the controller that looks after them."""
+    """The objects, and the operator that looks after them."""
 
     def __init__(self) -> None:
-        super().__init__(clock.Real())
+        self.served = openshift_operator.Served(clock.Real())
+        super().__init__(clock.Real(), self.served)
         self.autoscaler = self.as_manager(names.AUTOSCALER_MANAGER)
         self.asked: dict[str, tuple[float, int]] = {}
         self.lags_s: list[float] = []
+
+    def as_manager(self, manager: str) -> client.Client:
+        return self.served.connect(self.clock, manager)
 
     async def fill(self) -> None:
         await self.build()
@@ -49,18 +48,15 @@ class Fleet(World):
             await self.add(MACHINE_API, body, {"authoritativeAPI": holder})
 
     @contextlib.asynccontextmanager
-    async def run_controller(self) -> AsyncIterator[None]:
-        self.written = Counting(self.carrier)
-        api = client.Client(self.written, self.clock, client.Settings(qps=0, writer=prepare.Writer("windlass")))
-        site = controller.Site(api, Metrics(prometheus_client.CollectorRegistry()), workers=10)
-        running = asyncio.ensure_future(machineset_sync.make(site, Settings(cluster=CLUSTER)).run())
-        watching = asyncio.ensure_future(self._watch())
-        try:
-            yield
-        finally:
-            for each in (running, watching):
-                each.cancel()
-            await asyncio.gather(running, watching, return_exceptions=True)
+    async def run_operator(self) -> AsyncIterator[int]:
+        words = ("--controllers=machineset_sync", f"--machineset-sync-cluster={CLUSTER}")
+        async with openshift_operator.run_operator(self.served, self.clock, *words) as process:
+            watching = asyncio.ensure_future(self._watch())
+            try:
+                yield process
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self) -> None:
         """Note when Machine API's has what was asked for."""
@@ -83,43 +79,63 @@ class Fleet(World):
                 return
             await asyncio.sleep(0.2)
 
+    async def scale(self, number: int, replicas: int) -> None:
+        """As the autoscaler does."""
+        name = f"set-{number:03d}"
+        self.asked.setdefault(name, (time.perf_counter(), replicas))
+        await self.autoscaler.scale(CLUSTER_API.machine_sets(), name, replicas, CLUSTER_API.namespace)
+
     async def churn(self) -> float:
-        """Rounds, one a second; how late the latest was. Sizes grow, so that a later one is told from an earlier."""
-        late_s = 0.0
-        for round_ in range(ROUNDS):
-            begun_s = time.perf_counter()
-            for number in range(PAIRS):
-                name = f"set-{number:03d}"
-                self.asked.setdefault(name, (time.perf_counter(), round_ + 2))
-                await self.autoscaler.scale(CLUSTER_API.machine_sets(), name, round_ + 2, CLUSTER_API.namespace)
-                await asyncio.sleep(0)
-            took_s = time.perf_counter() - begun_s
-            late_s = max(late_s, took_s - EVERY_S)
-            await asyncio.sleep(max(0.0, EVERY_S - took_s))
+        """Every set gets another size once a second, one after the other; how late the latest was.
+
+        Sizes grow, so that a later one is told from an earlier.
+        """
+        late_s, begun_s = 0.0, time.perf_counter()
+        for count in range(ROUNDS * PAIRS):
+            wait_s = begun_s + count * EVERY_S / PAIRS - time.perf_counter()
+            late_s = max(late_s, -wait_s)
+            await asyncio.sleep(max(wait_s, 0.0))
+            round_, number = divmod(count, PAIRS)
+            await self.scale(number, round_ + 2)
         return late_s
+
+    async def scale_at_once(self) -> float:
+        """All of them, as fast as the server takes it: seconds until the last of them has followed."""
+        since = time.perf_counter()
+        for number in range(PAIRS):
+            await self.scale(number, ROUNDS + 2)
+            await asyncio.sleep(0)
+        await self.wait_followed()
+        return time.perf_counter() - since
+
+    async def wait_followed(self) -> None:
+        while self.asked:
+            await asyncio.sleep(0.01)
 
 
 async def _run() -> dict[str, float]:
     fleet = Fleet()
     await fleet.fill()
-    async with fleet.run_controller():
+    async with fleet.run_operator() as process:
         since = time.perf_counter()
         await fleet.wait_made()
         first_s = time.perf_counter() - since
         await asyncio.sleep(2.0)
-        first = len(fleet.written.writes)
-        since = time.perf_counter()
+        first = fleet.served.count_writes()
+        before = openshift_operator.Cpu.read(process)
         late_s = await fleet.churn()
-        churned_s = time.perf_counter() - since
-        while fleet.asked:
-            await asyncio.sleep(0.05)
-        caught_up_s = time.perf_counter() - since - churned_s
+        after = openshift_operator.Cpu.read(process)
+        await fleet.wait_followed()
+        caught_up_s = time.perf_counter() - after.at_s
         await asyncio.sleep(3.0)
-        writes = len(fleet.written.writes) - first
-        before = len(fleet.written.writes)
+        writes = fleet.served.count_writes() - first
+        lags_ms = sorted(1000.0 * each for each in fleet.lags_s)
+        at_once_s = await fleet.scale_at_once()
+        await asyncio.sleep(3.0)
+        before_quiet = fleet.served.count_writes()
         await asyncio.sleep(QUIET_S)
-        quiet = len(fleet.written.writes) - before
-    lags_ms = sorted(1000.0 * each for each in fleet.lags_s)
+        quiet = fleet.served.count_writes() - before_quiet
+        peak_mb = openshift_operator.read_peak_mb(process)
     return {
         "lag_ms_median": round(statistics.median(lags_ms), 1),
         "lag_ms_p99": round(lags_ms[int(0.99 * len(lags_ms))], 1),
@@ -128,13 +144,15 @@ async def _run() -> dict[str, float]:
         "first_pass_of_all_s": round(first_s, 1),
         "first_pass_writes": first,
         "scales": PAIRS * ROUNDS,
-        "scales_per_s": round(PAIRS * ROUNDS / churned_s),
-        "round_late_s_worst": round(max(late_s, 0.0), 2),
+        "scales_per_s": round(PAIRS * ROUNDS / (after.at_s - before.at_s)),
+        "late_s_worst": round(late_s, 2),
         "caught_up_after_s": round(caught_up_s, 2),
+        **after.percent_since(before),
         "writes_under_churn": writes,
         "writes_per_scale": round(writes / (PAIRS * ROUNDS), 2),
+        "all_at_once_s": round(at_once_s, 2),
         "writes_in_quiet_time": quiet,
-        "rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "operator_peak_mb": peak_mb,
     }
 
 

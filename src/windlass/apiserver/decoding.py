@@ -3,7 +3,6 @@
 from windlass.apiserver import status, storage
 from windlass.apiserver.call import Call
 from windlass.apiserver.kinds import custom
-from windlass.apiserver.schema import metadata
 from windlass.apiserver.types import normalise
 from windlass.apiserver.types.model import Json
 
@@ -65,7 +64,7 @@ def complete(call: Call, obj: Json) -> Json:
     named = {"kind": call.resource.kind, "apiVersion": call.resource.api_version}
     try:
         if isinstance(strategy, custom.Custom):
-            metadata.coerce(obj, strategy.schema)
+            strategy.coerce_metadata(obj)
         else:
             obj = strategy.struct.read(obj, []) | named
     except ValueError as error:

@@ -46,14 +46,15 @@ class Conflict:
 
 def owners(found: Mapping[str, Any], path: Path) -> list[Owner]:
     """Who owns a field. Whoever owns a list or map as one piece owns all that is in it."""
-    return [owner for owner, fields in _entries(found) if _owns(fields, path)]
+    entries = (found.get("metadata") or {}).get("managedFields") or ()
+    return [_name(entry) for entry in entries if _owns(entry.get("fieldsV1") or {}, path)]
 
 
 def owned(found: Mapping[str, Any], owner: Owner) -> Iterator[Path]:
     """The paths of everything that an owner owns."""
-    for each, fields in _entries(found):
-        if each == owner:
-            yield from _leaves(fields, ())
+    for entry in (found.get("metadata") or {}).get("managedFields") or ():
+        if _name(entry) == owner:
+            yield from _leaves(entry.get("fieldsV1") or {}, ())
 
 
 def conflicts(refused: errors.Conflict) -> list[Conflict]:
@@ -69,15 +70,13 @@ def conflicts(refused: errors.Conflict) -> list[Conflict]:
     return found
 
 
-def _entries(found: Mapping[str, Any]) -> Iterator[tuple[Owner, Mapping[str, Any]]]:
-    for entry in (found.get("metadata") or {}).get("managedFields") or ():
-        owner = Owner(
-            entry.get("manager") or "",
-            entry.get("operation") or "",
-            entry.get("subresource") or "",
-            entry.get("apiVersion") or "",
-        )
-        yield owner, entry.get("fieldsV1") or {}
+def _name(entry: Mapping[str, Any]) -> Owner:
+    return Owner(
+        entry.get("manager") or "",
+        entry.get("operation") or "",
+        entry.get("subresource") or "",
+        entry.get("apiVersion") or "",
+    )
 
 
 def _owns(fields: Mapping[str, Any], path: Path) -> bool:
@@ -94,8 +93,9 @@ def _owns(fields: Mapping[str, Any], path: Path) -> bool:
 def _find(fields: Mapping[str, Any], step: Step) -> str | None:
     """The key under which a set of fields has a step."""
     if isinstance(step, str):
-        named = next((key for key in (f"f:{step}", f'v:"{step}"') if key in fields), None)
-        return named
+        if (key := f"f:{step}") in fields:
+            return key
+        return key if (key := f'v:"{step}"') in fields else None
     if isinstance(step, int):
         return next((key for key in (f"i:{step}", f"v:{step}") if key in fields), None)
     wanted = dict(step)

@@ -43,6 +43,11 @@ _SAFE = ":@!$&'()*+,;=~"
 """What a path segment may hold as it is, besides letters and digits."""
 
 
+@functools.lru_cache(maxsize=4096)
+def _quote(segment: str) -> str:
+    return parse.quote(segment, safe=_SAFE)
+
+
 class _Identity(meta.Object, frozen=True):
     """Of an object that cannot be read: who it is."""
 
@@ -63,7 +68,7 @@ class Resource(Generic[T]):
         root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
         within = ("namespaces", namespace) if namespace and self.namespaced else ()
         segments = [segment for segment in (*within, self.plural, name, *subresource.split("/")) if segment]
-        return "/".join([root, *(parse.quote(segment, safe=_SAFE) for segment in segments)])
+        return "/".join([root, *(_quote(segment) for segment in segments)])
 
     def untyped(self) -> "Resource[Unstructured]":
         """The same resource, read as JSON."""

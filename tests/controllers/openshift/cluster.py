@@ -75,9 +75,9 @@ def machine_sets_definition(api: apis.Api) -> Json:
 class Cluster:
     """Objects, and what becomes of them."""
 
-    def __init__(self, time: clock.Clock) -> None:
+    def __init__(self, time: clock.Clock, served: server.Server | None = None) -> None:
         self.clock = time
-        self.server = server.Server(time)
+        self.server = served or server.Server(time)
         self.carrier = inprocess.InProcess(self.server, time)
         self.api = self.as_manager("client")
         self.written = Counting(self.carrier)

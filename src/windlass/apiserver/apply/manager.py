@@ -148,14 +148,14 @@ class FieldManager:
         configured = fieldset.subtract_trees(compare.fields_of(applied, self.type), self.ignored)
         others = {who: entry for who, entry in owners.items() if who != identity}
         merged = merge.merge(live, applied, self.type)
-        if last is not None:
+        mine = fieldset.difference(configured, _NEVER_OWNED)
+        if last is not None and last.fields != mine:  # whoever applies the same fields again gives none up
             owned = configured
             for entry in others.values():
                 owned = fieldset.union(owned, entry.fields)
             merged = prune.prune(merged, last.fields, owned, self.type)
         left = self._settle(live, merged, others, force=force)
         is_changed = merged != live
-        mine = fieldset.difference(configured, _NEVER_OWNED)
         if mine:
             time = now if is_changed else (last.time if last else None)
             left[identity] = managers.Entry(mine, self.api_version, time)

@@ -22,13 +22,20 @@ class Custom(Strategy):
         self.schema = schema
         self.has_status = has_status
         self._scale = scale
+        # What a schema never speaks of need not be looked for in every object.
+        self._defaults, self._embeds = (shapes.mentions(schema, word) for word in ("default", shapes.EMBEDDED))
 
     def default(self, obj: Json) -> None:
-        defaulting.default(obj, self.schema)
+        if self._defaults:
+            defaulting.default(obj, self.schema)
+
+    def coerce_metadata(self, obj: Json) -> list[str]:
+        """Bring metadata into its normal form, in place; paths of unknown fields in it."""
+        return metadata.coerce(obj, self.schema, embeds=self._embeds)
 
     def coerce(self, obj: Json) -> list[str]:
         """Drop what the schema does not know, in place; paths of what was dropped."""
-        unknown = metadata.coerce(obj, self.schema)
+        unknown = self.coerce_metadata(obj)
         unknown += pruning.prune(obj, self.schema)
         pruning.drop_nulls(obj, self.schema)
         return unknown
@@ -66,7 +73,8 @@ class Custom(Strategy):
         if self._scale is not None:
             errors += _validate_count(obj, self._scale.replicas)
             errors += _validate_count(obj, self._scale.status_replicas)
-        errors += metadata.validate(obj, self.schema)
+        if self._embeds:
+            errors += metadata.validate(obj, self.schema)
         return errors + listtypes.validate(obj, self.schema)
 
     def validate_status(self, new: Json, old: Json) -> Errors:

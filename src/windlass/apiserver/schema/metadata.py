@@ -8,10 +8,16 @@ from windlass.apiserver.schema.shapes import EMBEDDED, Schema
 from windlass.apiserver.types import builtin, normalise
 
 
-def coerce(obj: dict[str, Any], schema: Schema) -> list[str]:
-    """Bring metadata into its normal form, in place; paths of unknown fields in it. ValueError if it cannot be read."""
+def coerce(obj: dict[str, Any], schema: Schema, *, embeds: bool = True) -> list[str]:
+    """Bring metadata into its normal form, in place; paths of unknown fields in it. ValueError if it cannot be read.
+
+    `embeds`: may there be objects within the object?
+    """
     unknown: list[str] = []
-    _coerce(obj, {**schema, EMBEDDED: True}, "", unknown)
+    if embeds:
+        _coerce(obj, {**schema, EMBEDDED: True}, "", unknown)
+    elif "metadata" in obj:
+        _coerce_metadata(obj, "metadata", unknown)
     return sorted(unknown)
 
 

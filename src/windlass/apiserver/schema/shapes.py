@@ -15,6 +15,13 @@ LIST_MAP_KEYS = "x-kubernetes-list-map-keys"
 MAP_TYPE = "x-kubernetes-map-type"
 
 
+def mentions(schema: Any, word: str) -> bool:
+    """Does a schema use a keyword, anywhere? A field of that name counts as well, which does no harm."""
+    if isinstance(schema, Mapping):
+        return word in schema or any(mentions(part, word) for part in schema.values())
+    return isinstance(schema, list | tuple) and any(mentions(part, word) for part in schema)
+
+
 def of_object(schema: Schema) -> model.Type:
     """The shape of a whole custom object: the schema's, with Kubernetes' own metadata."""
     shape = of(schema)

@@ -38,6 +38,11 @@ def read_wanted(machine_set: Json) -> Authority:
     return _SPELLED.get(found, Authority.UNSET)
 
 
+def is_moving(machine_set: Json | None) -> bool:
+    """Is something else wanted than what is the case?"""
+    return machine_set is not None and read_wanted(machine_set) is not read(machine_set)
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """The MachineSets of one name. Either may be missing, and a pair of none is a pair as well."""

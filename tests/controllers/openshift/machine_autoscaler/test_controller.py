@@ -378,6 +378,16 @@ async def test_replicas_that_change_all_the_time_cause_no_write(scene: Cluster) 
 
 
 @in_virtual_time
+async def test_a_set_that_is_scaled_while_it_is_written_to_gets_its_bounds_at_once(scene: Cluster) -> None:
+    """A size wakes nobody: a write that it made outdated must not wait to be woken."""
+    await scene.add_pair("set", "MachineAPI")
+    async with scene.controlled(make, between=lambda carrier: Scaled(carrier, scene)):
+        await scene.autoscale("ma", "set")
+        assert await scene.annotations(MACHINE_API, "set") == bounds(MACHINE_API, "ma")
+        assert sum("/machinesets/" in each for each in scene.written.writes) == 2, "one is refused, one is not"
+
+
+@in_virtual_time
 async def test_a_definition_without_conditions_is_told_once(scene: Cluster) -> None:
     """The definition that OpenShift publishes has no room for them."""
     definitions = DEFINITIONS
@@ -542,6 +552,19 @@ class Refusing:
         if self.is_on and request.method == self._method and request.path.endswith(self._path):
             body = b'{"message": "denied by a policy", "reason": "Forbidden", "code": 403}'
             raise errors.from_answer(request.call, 403, {}, body)
+        return await self._carrier.send(request)
+
+
+class Scaled:
+    """The first write to a MachineSet comes just after somebody scaled it."""
+
+    def __init__(self, carrier: transport.Transport, scene: Cluster) -> None:
+        self._carrier, self._scene, self._is_done = carrier, scene, False
+
+    async def send(self, request: transport.Request) -> transport.Response:
+        if request.method == "PATCH" and "/machinesets/" in request.path and not self._is_done:
+            self._is_done = True
+            await self._scene.api.scale(MACHINE_API.machine_sets(), "set", 7, MACHINE_API.namespace)
         return await self._carrier.send(request)
 
 

@@ -36,6 +36,31 @@ def test_a_quiet_pair_is_not_written(holder: str) -> None:
     play(story)
 
 
+@BOTH
+def test_what_is_settled_is_looked_at_again_when_anything_of_it_changes(holder: str) -> None:
+    async def story(scene: World) -> None:
+        await scene.api.create(TEMPLATES, {"metadata": {"name": "shared"}, "spec": {}}, CLUSTER_API.namespace)
+        body = world.machine_api_set()
+        body["spec"] |= {"authoritativeAPI": holder}
+        body["spec"]["template"]["spec"]["providerSpec"] = world.provider_spec(template="shared")
+        await scene.add(MACHINE_API, body, {"authoritativeAPI": holder})
+        async with scene.controlled():
+            await scene.settle(30.0)
+            said = await scene.synchronized()
+            assert said["status"] == "True"
+            await scene.say(MACHINE_API, {"conditions": []})
+            await scene.settle()
+            assert (await scene.synchronized())["status"] == "True", "the condition was someone else's"
+            await scene.api.delete(TEMPLATES, "shared", CLUSTER_API.namespace)
+            await scene.settle()
+            assert (await scene.synchronized())["reason"] == "FailedToGetCAPIInfraResources"
+            await scene.api.create(TEMPLATES, {"metadata": {"name": "shared"}, "spec": {}}, CLUSTER_API.namespace)
+            await scene.settle()
+            assert (await scene.synchronized())["status"] == "True"
+
+    play(story)
+
+
 @in_virtual_time
 async def test_nothing_and_empty_are_the_same(scene: World) -> None:
     body = world.machine_api_set(replicas=2)

@@ -100,9 +100,9 @@ def cluster_api_set(name: str = NAME, replicas: int = 1, template: str = "", **m
 class World:
     """Objects, and what becomes of them."""
 
-    def __init__(self, time: clock.Clock) -> None:
+    def __init__(self, time: clock.Clock, served: server.Server | None = None) -> None:
         self.clock = time
-        self.server = server.Server(time)
+        self.server = served or server.Server(time)
         self.carrier: transport.Transport = inprocess.InProcess(self.server, time)
         self.api = self.as_manager("client")
         self.written = Counting(self.carrier)

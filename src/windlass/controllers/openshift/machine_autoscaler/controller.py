@@ -11,6 +11,8 @@ from windlass.controllers.openshift.machine_autoscaler.settings import Settings
 from windlass.kube import errors, events
 
 _UNKNOWN_S = 5.0
+_OUTDATED_S = 0.1
+"""A MachineSet changed before it was written to. If only its size did, nobody is woken by that."""
 
 
 def make(site: controller.Site, settings: Settings) -> "MachineAutoscalers":
@@ -56,7 +58,7 @@ class MachineAutoscalers:
         plan = decide(seen, now_s)
         found, outcome = await hands.carry_out(plan, before)
         if outcome.is_outdated:
-            return desk.RETRY_S
+            return _OUTDATED_S
         if outcome.failed:
             return await self._complain(found, outcome, hands, recorder)
         if not found.is_deleting and not await self._say(found, plan.status, hands):

@@ -54,12 +54,12 @@ class Hands:
                 break
         return outcome
 
-    async def say(self, status: Json, pair: authority.Pair) -> None:
-        """Write the condition Synchronized."""
+    async def say(self, status: Json, pair: authority.Pair) -> Json:
+        """Write the condition Synchronized; Machine API's MachineSet as it is then."""
         at = Standing(pair, Outcome())
         body = {"metadata": at.looked_at(apis.MACHINE_API), "status": status}
         resource = apis.MACHINE_API.machine_sets()
-        await self._condition.apply(resource, body, subresource="status", force=True)
+        return await self._condition.apply(resource, body, subresource="status", force=True)
 
     async def _do(self, step: plan.Step, at: "Standing", templates: Templates) -> None:
         match step:

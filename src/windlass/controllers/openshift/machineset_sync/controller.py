@@ -12,6 +12,9 @@ from windlass.kube import client, discovery, errors, events
 
 _log = logging.getLogger(__name__)
 
+Version = tuple[str, str]
+"""uid and resourceVersion."""
+
 
 def make(site: controller.Site, settings: Settings) -> "MachineSets":
     return MachineSets(site, settings)
@@ -27,7 +30,9 @@ class MachineSets:
         self._hands = act.Hands(site.api)
         self._recorder = events.Recorder(site.api, names.MANAGER)
         self._desk = desk.Desk(site, self.name)
-        self._overwritten: dict[str, set[tuple[str, str]]] = {}
+        self._overwritten: dict[str, set[Version]] = {}
+        self._settled: dict[str, tuple[object, ...]] = {}
+        """What pairs are like about which nothing is left to be done, as far as it was looked at."""
 
     def complain(self) -> str:
         return self._desk.complain()
@@ -43,12 +48,15 @@ class MachineSets:
         pair = watched.pair(key)
         if pair.machine_api is None and pair.cluster_api is None:
             self._overwritten.pop(key, None)
+            self._settled.pop(key, None)
             return None
         if self._is_old_news(pair):
             return desk.RETRY_S  # woken as soon as what was written is seen; this is for the case that it never is
         seen = await watched.observe(pair)
         if watched.are_marks_uneven(key):
             seen = dataclasses.replace(seen, machines=await watched.read_machines(pair))
+        elif self._settled.get(key) == _recognise(seen):
+            return self._settings.resync_s
         now_s = self._site.api.clock.now_s()
         found = decide(seen, now_s)
         if found.needs_machines:
@@ -58,8 +66,12 @@ class MachineSets:
         if found.steps:
             _log.info("%s: %s: %s", key, found.why, ", ".join(type(step).__name__ for step in found.steps))
             return await self._carry_out(found, pair, watched)
-        if found.condition is not None and not await self._say(found.condition, pair):
-            return desk.RETRY_S
+        if found.condition is not None:
+            said = await self._say(found.condition, pair)
+            if said is None:
+                return desk.RETRY_S
+            if found.condition.status == "True" and not authority.is_moving(pair.machine_api):
+                self._settled[key] = _recognise(seen, said)
         return self._settings.resync_s
 
     async def _carry_out(self, found: plan.Plan, pair: authority.Pair, watched: watches.Watches) -> float | None:
@@ -73,18 +85,17 @@ class MachineSets:
             await self._say(found.condition, pair)
         return desk.RETRY_S
 
-    async def _say(self, condition: plan.Condition, pair: authority.Pair) -> bool:
-        """Write the condition if it is news. False if someone was faster."""
+    async def _say(self, condition: plan.Condition, pair: authority.Pair) -> Version | None:
+        """Write the condition if it is news; what Machine API's is at then. None if someone was faster."""
         if pair.machine_api is None:
-            return True
+            return _version(None)
         status = conditions.spell(condition, pair.machine_api, self._site.api.clock.now_s())
         if status is None:
-            return True
+            return _version(pair.machine_api)
         try:
-            await self._hands.say(status, pair)
+            return _version(await self._hands.say(status, pair))
         except (errors.NotFound, errors.Conflict):
-            return False
-        return True
+            return None
 
     def _is_old_news(self, pair: authority.Pair) -> bool:
         """Do we still see what we have overwritten?"""
@@ -105,7 +116,16 @@ class MachineSets:
             self._recorder.record(about, events.WARNING, event.reason, event.message, by_message=True)
 
 
-def _version(machine_set: facts.Json | None) -> tuple[str, str]:
+def _recognise(seen: facts.Seen, machine_api: Version | None = None) -> tuple[object, ...]:
+    """What a pair is told by, with all that is decided from; `machine_api`: once its condition is said.
+
+    The condition decides nothing, unless authority moves: what is settled when it is said stays so.
+    """
+    one, other = _version(seen.machine_api), _version(seen.cluster_api)
+    return machine_api or one, other, seen.cluster_name, seen.cluster, seen.templates
+
+
+def _version(machine_set: facts.Json | None) -> Version:
     metadata = facts.metadata(machine_set)
     return metadata.get("uid") or "", metadata.get("resourceVersion") or ""
 

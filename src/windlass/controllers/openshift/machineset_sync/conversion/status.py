@@ -83,8 +83,8 @@ def settle_times(wanted: Iterable[Json], there: Iterable[Json], now_s: float) ->
     found = []
     for each in wanted:
         old = before.pop(each["type"], {})
-        is_same = old.get("status") == each["status"] and old.get("lastTransitionTime")
-        found.append({**each, "lastTransitionTime": is_same or times.spell(now_s)})
+        since = old.get("lastTransitionTime") if old.get("status") == each["status"] else None
+        found.append({**each, "lastTransitionTime": since or times.spell(now_s)})
     kept = [dict(each) for each in before.values() if each.get("type") in IGNORED]
     return sorted([*found, *kept], key=lambda each: str(each["type"]))
 

@@ -81,11 +81,12 @@ def statuses(seen: facts.Seen, holder: apis.Api, now_s: float) -> list[plan.Step
     Of a mirror that has nothing else to be written: its own generation is part of what is said.
     """
     ours, theirs = seen.both()
+    if not facts.is_observed(ours if holder is apis.MACHINE_API else theirs):
+        return []
     if holder is apis.MACHINE_API:
-        said = _mirror_status(ours, theirs, now_s)
-        return _patch_status(apis.CLUSTER_API, theirs, said) if facts.is_observed(ours) else []
+        return _patch_status(apis.CLUSTER_API, theirs, _mirror_status(ours, theirs, now_s))
     said = {**status.to_machine_api(facts.status(theirs)), "observedGeneration": facts.generation(ours)}
-    return _patch_status(apis.MACHINE_API, ours, said) if facts.is_observed(theirs) else []
+    return _patch_status(apis.MACHINE_API, ours, said)
 
 
 def sizes(seen: facts.Seen, holder: apis.Api) -> tuple[list[plan.Step], str, bool]:
@@ -96,9 +97,8 @@ def sizes(seen: facts.Seen, holder: apis.Api) -> tuple[list[plan.Step], str, boo
     """
     one, other = seen.both()
     held = Authority(holder.authority)
-    is_moving = authority.read_wanted(one) is not held
     size, mirrored = replicas.read(one), replicas.read(other)
-    decided = replicas.decide(held, size, mirrored, settles=is_moving)
+    decided = replicas.decide(held, size, mirrored, settles=authority.is_moving(one))
     shrinks = decided.shrinks and mirrored.replicas < size.replicas
     if shrinks and seen.machines is None:
         return [], decided.why, True
