@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run stories test testbed check format bench conformance fuzz races requirements clean
+.PHONY: help run stories test testbed check format bench conformance fuzz races reference docs alerts requirements clean
 
 help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,10 +61,23 @@ fuzz: $(READY) ## fresh random clusters against the real kube-scheduler filters 
 races: $(READY) ## a thousand histories of OpenShift's MachineSets with everyone writing at once (RACES=1000)
 	@WINDLASS_RACES=$(or $(RACES),1000) $(BIN)/python -m pytest tests/controllers/openshift/machineset_sync/test_races.py
 
+reference: $(READY) ## write docs/reference anew from the code
+	@$(BIN)/python -m handbook
+
+docs: $(READY) ## build the documents as a site, in site/; a link that leads nowhere fails it
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@$(BIN)/python -m handbook
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "Open site/index.html in a browser."
+
+alerts: $(READY) ## try the alerts on series of their own, with Prometheus' promtool (needs Go, once)
+	@$(BIN)/python -m handbook promtool
+	@$(BIN)/python -m pytest tests/docs/test_alerts.py
+
 requirements: $(READY) ## compile the pinned requirements anew
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml -o requirements/runtime.txt
 	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml --extra dev -o requirements/dev.txt
+	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml --extra docs -c requirements/dev.txt -o requirements/docs.txt
 
 clean: ## remove what make created
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

@@ -40,6 +40,17 @@ def build(jobs: int = 0) -> None:
             _build(component, jobs)
 
 
+def build_tool(component: components.Component, jobs: int = 0) -> None:
+    """Build something that is no part of a bed, unless it is there."""
+    if cache.place(component).is_dir():
+        return
+    if not has_go():
+        raise BuildFailed(f"there is no `go` on the PATH; building {component.name} takes Go 1.26 or newer")
+    with cache.building():
+        if not cache.place(component).is_dir():
+            _build(component, jobs)
+
+
 def _build(component: components.Component, jobs: int) -> None:
     since_s = time.monotonic()
     _say(f"{component.name} {component.version}: building")

@@ -83,3 +83,8 @@ CLUSTER_API = Component(
 
 EVERY = (ETCD, KUBE_APISERVER, KUBE_SCHEDULER, KUBE_CONTROLLER_MANAGER, KUBECTL, KWOK, CLUSTER_API)
 """In building order: a bare API server is there first."""
+
+PROMTOOL = Component(
+    "promtool", "promtool", "github.com/prometheus/prometheus", "github.com/prometheus/prometheus/cmd/promtool"
+)
+"""Prometheus' own tool, which alerts are tested with. No part of a bed: it is built when it is asked for."""

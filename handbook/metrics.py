@@ -1,0 +1,67 @@
+"""Metrics: every family that a process of the project can show, read from where it is declared."""
+
+import ast
+import functools
+from collections.abc import Iterator
+
+from handbook import source, tables
+from windlass.autoscaler.report import families
+
+_KINDS = {"Counter", "Gauge", "Histogram", "Summary"}
+_PAGE = (
+    "Metrics of the autoscaler are on `:8085/metrics` (`--address`), those of the operator on `:8080/metrics` "
+    "(`--metrics-address`). `cluster_autoscaler_*` have the names, types and labels of Cluster Autoscaler, so that "
+    "dashboards and alerts go on working; `windlass_*` are this project's own."
+)
+
+
+@functools.cache
+def find() -> tuple[families.Family, ...]:
+    """All of them: the autoscaler's table first, then what other modules declare in place, by name."""
+    return (*families.FAMILIES, *sorted(_find_declared(), key=lambda one: one.name))
+
+
+def page() -> str:
+    found = find()
+    parts = {
+        "The autoscaler, under the names of Cluster Autoscaler": [one for one in found if _is_peers(one)],
+        "The autoscaler, this project's own": [one for one in found if one in families.FAMILIES and not _is_peers(one)],
+        "Shadow mode": [one for one in found if one.name.startswith("windlass_shadow_")],
+        "The operator": [one for one in found if one not in families.FAMILIES and "_shadow_" not in one.name],
+    }
+    lines = tables.begin("Metrics", _PAGE)
+    for title, several in parts.items():
+        rows = ([tables.code(one.name), one.kind, _labels(one), _tell(one)] for one in several)
+        lines += [f"## {title}", "", *tables.table(("metric", "type", "labels", "what it says"), rows)]
+    lines += ["Beside these, every process shows the usual `process_*` and `python_*` metrics of its runtime.", ""]
+    return "\n".join(lines)
+
+
+def _is_peers(one: families.Family) -> bool:
+    return one.name.startswith(families.PEER)
+
+
+def _labels(one: families.Family) -> str:
+    return ", ".join(map(tables.code, one.labels))
+
+
+def _tell(one: families.Family) -> str:
+    return one.help + (" Only with `--emit-per-nodegroup-metrics`." if one.per_group else "")
+
+
+def _find_declared() -> Iterator[families.Family]:
+    """Calls of `prometheus_client.Counter("name", "help", labels …)` and its kin."""
+    declaring = [module for module in source.modules().values() if "prometheus_client." in module.text]
+    for module in declaring:
+        for called, call in module.find_calls():
+            if called in _KINDS and len(call.args) >= 2 and isinstance(call.args[0], ast.Constant):
+                name, told = (next(source.resolve(module, argument), "") for argument in call.args[:2])
+                labels = tuple(_find_labels(module, call))
+                total = "_total" if called == "Counter" and not name.endswith("_total") else ""
+                yield families.Family(name + total, families.Kind(called.lower()), told, labels)
+
+
+def _find_labels(module: source.Module, call: ast.Call) -> Iterator[str]:
+    if len(call.args) > 2 and isinstance(call.args[2], ast.List | ast.Tuple):
+        for element in call.args[2].elts:
+            yield from source.resolve(module, element)

@@ -1,0 +1,106 @@
+"""The scenario schema: what a scenario file may say, read from the structs that it is read into."""
+
+import ast
+import itertools
+import typing
+from collections.abc import Iterator
+
+import msgspec
+
+from handbook import source, tables
+from windlass.simulator.scenario import model
+
+_MODULE = "windlass.simulator.scenario.model"
+
+
+def page() -> str:
+    lines = tables.begin(
+        "Scenario schema",
+        "Every field of a [scenario](../scenarios.md), with its type and default. A duration is a number of seconds or "
+        "text like `90s` or `1h30m`; a timing is a duration or `{median: 90s, spread: 0.3, least: 40s}`. A field that "
+        "is not listed is refused, with file and line.",
+    )
+    for part in find():
+        steps = _tag(part)
+        title = f"Step `do: {steps}`" if steps else part.__name__
+        lines += [f"## {title}", "", (part.__doc__ or "").split("\n\n")[0].strip(), ""]
+        lines += tables.table(("field", "takes", "default", "what it says"), _rows(part))
+    return "\n".join(lines)
+
+
+def find() -> list[type[msgspec.Struct]]:
+    """The scenario, its parts, and what can happen in it."""
+    parts: list[type[msgspec.Struct]] = [
+        model.Scenario,
+        model.Group,
+        model.Taint,
+        model.Workload,
+        model.Toleration,
+        model.Spread,
+        model.Budget,
+    ]
+    parts += [model.Daily, model.Arrivals, *typing.get_args(model.AnyStep), model.Expectation]
+    return parts
+
+
+def _rows(part: type[msgspec.Struct]) -> Iterator[tuple[str, str, str, str]]:
+    told = {**_docstrings("Step"), **_docstrings(part.__name__)}
+    for field in msgspec.structs.fields(part):
+        default = "required" if field.required else _spell(field)
+        yield tables.code(field.encode_name), _takes(field.type), default, told.get(field.name, "")
+
+
+def _tag(part: type[msgspec.Struct]) -> str:
+    tag = part.__struct_config__.tag
+    return tag if isinstance(tag, str) else ""
+
+
+def _takes(hint: typing.Any) -> str:
+    if hint is type(None):
+        return ""
+    names = {model.Seconds: "duration", model.Timing: "timing", str: "text", int: "whole number", float: "number"}
+    names |= {bool: "true or false", model.Amounts: "amounts by resource"}
+    if hint in names:
+        return names[hint]
+    inner, origin = typing.get_args(hint), typing.get_origin(hint)
+    if origin is typing.Literal:
+        return " or ".join(map(tables.code, inner))
+    if origin is tuple:
+        return "list of steps" if inner[0] == model.AnyStep else f"list of {_takes(inner[0])}"
+    if origin is dict:
+        return f"map of {_takes(inner[1])}"
+    if inner:
+        return " or ".join(word for each in inner if (word := _takes(each)))
+    return f"[{hint.__name__}](#{hint.__name__.lower()})"
+
+
+def _spell(field: msgspec.structs.FieldInfo) -> str:
+    value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    match value:
+        case None | "" | () | {}:
+            return ""
+        case bool():
+            return tables.code(str(value).lower())
+        case model.Timing():
+            spread = f", spread {value.delay.spread:g}" if value.delay.spread else ""
+            return f"{value.delay.median_s:g} s{spread}"
+        case model.Seconds():
+            return f"{float(value):g} s"
+        case tuple():
+            return tables.code(", ".join(map(str, value)))
+    return tables.code(value)
+
+
+def _docstrings(name: str) -> dict[str, str]:
+    """What stands under each field of a class."""
+    for node in source.modules()[_MODULE].tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            return dict(_under(node))
+    return {}
+
+
+def _under(kind: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, under in itertools.pairwise(kind.body):
+        match field, under:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(told))):
+                yield name, " ".join(told.split())

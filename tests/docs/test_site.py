@@ -1,0 +1,54 @@
+"""The site: what its table of contents names is there, and its pages fetch nothing from elsewhere."""
+
+import re
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import yaml
+
+from handbook import prose, site, source
+
+CONFIG = yaml.safe_load((source.ROOT / "mkdocs.yml").read_text())
+DOCS = source.ROOT / CONFIG["docs_dir"]
+
+
+def find_pages(nav: Any) -> Iterator[str]:
+    for entry in nav:
+        for target in entry.values():
+            yield from find_pages(target) if isinstance(target, list) else (target,)
+
+
+def rewrite(markdown: str, path: str) -> str:
+    return site.on_page_markdown(markdown, SimpleNamespace(file=SimpleNamespace(src_uri=path)))
+
+
+def test_every_page_of_the_table_of_contents_is_there_once() -> None:
+    pages = list(find_pages(CONFIG["nav"]))
+    assert [page for page in pages if not (DOCS / page).is_file()] == []
+    assert sorted(set(pages)) == sorted(pages)
+
+
+def test_pages_fetch_nothing_from_elsewhere() -> None:
+    assert CONFIG["theme"]["font"] is False
+    assert "analytics" not in CONFIG["extra"]
+    for path in prose.find_documents():
+        text = prose.read(path)
+        assert "```mermaid" not in text, path  # the theme would fetch what draws it
+        assert not re.search(r"!\[[^]]*\]\(http", text), path
+        assert "<script" not in text, path
+
+
+def test_pictures_are_our_own_and_described() -> None:
+    for path in sorted((DOCS / "images").glob("*.svg")):
+        text = path.read_text()
+        assert "<title" in text, path
+        assert "<desc" in text, path
+        assert "href" not in text, path
+        assert "@import" not in text, path
+
+
+def test_links_out_of_the_documents_are_named_instead() -> None:
+    assert rewrite("see [the CRDs](../deploy/crds).", "batch.md") == "see the CRDs (`deploy/crds`)."
+    assert rewrite("[flags](../flags.md)", "reference/commands.md") == "[flags](../flags.md)"
+    assert rewrite("[x](../../testbed#y)", "decisions/030-testbed.md") == "x (`testbed`)"
