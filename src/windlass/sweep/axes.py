@@ -7,7 +7,8 @@ from dataclasses import dataclass
 _TICKS = 5
 """On an axis, about so many."""
 _STEPS = (1, 2, 2.5, 5, 10)
-_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
+_DAY_S = 86400
+_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, _DAY_S)
 _MARGIN = 0.06
 """Of what the axis shows, so that no mark lies on its end."""
 
@@ -42,6 +43,6 @@ def make(values: Sequence[float], *, is_time: bool) -> Axis:
 def _choose_step(length: float, *, is_time: bool) -> float:
     wanted = length / _TICKS
     if is_time and wanted > 1:
-        return next((step for step in _STEPS_S if step >= wanted), _STEPS_S[-1])
+        return next((step for step in _STEPS_S if step >= wanted), _DAY_S * math.ceil(wanted / _DAY_S))
     power = 10.0 ** math.floor(math.log10(wanted))
     return next(step * power for step in _STEPS if step * power >= wanted * (1 - 1e-9))

@@ -1,0 +1,57 @@
+"""Runs on this machine: a process that is killed takes nothing with it but time."""
+
+import os
+import signal
+import threading
+
+from tests.sweep import commands, stories
+from windlass.sweep import playing, processes, worlds
+from windlass.sweep.plan import Plan, Task
+
+
+def test_a_killed_process_is_noticed_and_its_run_is_played_again() -> None:
+    plan = stories.make_plan("--scale-down-unneeded-time=1m")
+    playing_all = processes.Processes(2).play(plan, plan.tasks)
+    found = dict([next(playing_all)])
+    os.kill(commands.find_workers(os.getpid())[0], signal.SIGKILL)
+    found.update(playing_all)
+    packed = worlds.pack(plan.world)
+    assert found == {one: playing.play(packed, dict(plan.settings[one.settings]), one.seed) for one in plan.tasks}
+    assert commands.find_workers(os.getpid()) == []
+
+
+def test_a_run_whose_process_is_killed_twice_is_reported_and_the_others_go_on() -> None:
+    plan = stories.make_plan("--scale-down-unneeded-time=1m", seeds=1)
+    killed: list[int] = []
+
+    def kill_two() -> None:
+        while len(killed) < 2:
+            commands.wait_until(lambda: bool({*commands.find_workers(os.getpid())} - {*killed}))
+            for pid in {*commands.find_workers(os.getpid())} - {*killed}:
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    killing = threading.Thread(target=kill_two)
+    killing.start()
+    found = dict(processes.Processes(1).play(plan, plan.tasks))
+    killing.join()
+    first, second = (found[task] for task in plan.tasks)
+    assert first.failed == "its process was ended by SIGKILL, 2 times"
+    assert second.totals["most_nodes"] >= 4
+
+
+def test_a_run_that_cannot_be_played_stops_no_other() -> None:
+    plan = Plan(worlds.World(stories.scenario()), ("expander",), ({}, {"expander": "nice"}), (4,))
+    found = dict(processes.Processes(1).play(plan, plan.tasks))
+    assert not found[Task(0, 4)].failed
+    assert found[Task(1, 4)].failed.startswith("InvalidInput: ")
+    assert "nice" in found[Task(1, 4)].failed
+
+
+def test_whoever_stops_listening_ends_the_processes() -> None:
+    plan = stories.make_plan("--scale-down-unneeded-time=1m,3m")
+    playing_all = processes.Processes(2).play(plan, plan.tasks)
+    next(playing_all)
+    assert len(commands.find_workers(os.getpid())) == 2
+    playing_all.close()
+    assert commands.find_workers(os.getpid()) == []
