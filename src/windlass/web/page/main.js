@@ -1,1 +1,127 @@
-// soon
+// The page: what is published, shown; what is clicked, explained.
+
+import { $, setText, soon } from "./dom.js";
+import { Figures } from "./figures.js";
+import * as format from "./format.js";
+import { Lists } from "./lists.js";
+import { Map_ } from "./map.js";
+import { Panel } from "./panel.js";
+import { Store } from "./store.js";
+import { Stream } from "./stream.js";
+import * as theme from "./theme.js";
+
+const QUIET_MS = 4000; // between two things that are said aloud
+const LATE_S = 90; // without a loop
+
+const store = new Store();
+const panel = new Panel(store);
+const map = new Map_(store, panel.explain, (text) => setText($("say"), text));
+new Lists(store, panel.explain, panel.tell);
+new Figures(store);
+theme.begin(() => map.redraw());
+
+// The bar
+
+let link = "", beat = null, said_ms = 0;
+
+function renderBar() {
+  const { cluster } = store;
+  document.body.classList.toggle("stale", link !== "open");
+  const states = { "": "connecting…", lost: "connection lost, trying again", silent: "nothing was heard, trying again", locked: "a token is needed", open: "" };
+  let state = states[link];
+  if (cluster) {
+    const isStory = cluster.mode === "simulated" || cluster.mode === "recorded";
+    setText($("mode"), isStory && cluster.speed > 1 ? `${cluster.mode} ×${format.whole(cluster.speed)}` : cluster.mode);
+    $("mode").dataset.mode = cluster.mode;
+    setText($("name"), cluster.name);
+    setText($("clock"), format.moment(cluster.at_s));
+    document.title = `${cluster.name || "windlass"}: ${format.count(cluster.nodes, "node")}${cluster.pending ? `, ${cluster.pending} pending` : ""}`;
+    const late_s = beat && !isStory ? beat.now_s - cluster.at_s : 0;
+    if (!state && cluster.is_over) state = "over";
+    else if (!state && late_s > LATE_S) state = `no loop for ${format.lasting(late_s)}`;
+  }
+  setText($("link"), state || "live");
+  $("link").dataset.state = state ? (link === "open" ? "late" : "lost") : "live";
+  const trouble = [beat?.trouble, cluster?.stop, cluster && !cluster.is_healthy && !cluster.stop ? "the cluster is unhealthy" : ""].filter(Boolean);
+  $("trouble").hidden = !trouble.length;
+  setText($("trouble"), trouble.join(" · "));
+}
+
+store.listen(({ decisions, isWhole }) => {
+  soon(renderBar);
+  if (isWhole || !decisions.length || performance.now() - said_ms < QUIET_MS) return;
+  said_ms = performance.now();
+  setText($("say"), decisions.map((one) => one.said).join("; "));
+});
+
+// The stream
+
+const stream = new Stream("published/stream", {
+  status: (status) => { beat = null; store.put(status); },
+  change: (change) => store.change(change),
+  beat: (found) => { beat = found; soon(renderBar); },
+  link: (state) => {
+    if (state === link) return;
+    link = state;
+    soon(renderBar);
+    if (state === "locked" && !$("login").open) $("login").showModal();
+  },
+});
+
+// The token
+
+async function open(token) {
+  const answer = await fetch("session", { headers: { Authorization: `Bearer ${token}` } }).catch(() => null);
+  if (!answer?.ok) {
+    setText($("login-said"), answer ? "That is not the token." : "Nobody answers.");
+    return;
+  }
+  $("token").value = "";
+  $("login").close();
+  stream.open();
+}
+
+$("login-form").addEventListener("submit", (event) => { event.preventDefault(); open($("token").value); });
+const given = new URLSearchParams(location.hash.slice(1)).get("token");
+if (given) {
+  history.replaceState(null, "", location.pathname);
+  open(given);
+}
+
+// Keys
+
+const go = (id) => {
+  const heading = $(id), first = heading.closest("section").querySelector("canvas.cells, li button");
+  (first ?? heading).focus();
+};
+const KEYS = {
+  n: () => go("nodes"), p: () => go("pending-title"), t: () => go("timeline-title"),
+  "/": () => $("find").focus(), c: () => map.colourNext(), d: () => theme.next(), "?": () => $("help").showModal(),
+};
+
+addEventListener("keydown", (event) => {
+  if (event.key === "Escape") {
+    if (document.activeElement === $("find") && $("find").value) { $("find").value = ""; map.find(""); }
+    else if (!document.querySelector("dialog[open]")) panel.close();
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest?.("input:not([type=radio]), dialog")) return;
+  if (KEYS[event.key]) { event.preventDefault(); KEYS[event.key](); }
+});
+
+$("help-open").addEventListener("click", () => $("help").showModal());
+$("find").addEventListener("input", () => map.find($("find").value.trim()));
+$("find").addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  const wanted = $("find").value.trim().toLowerCase();
+  if (!wanted) return;
+  const within = (name) => name.toLowerCase().includes(wanted);
+  const pod = store.pending.find((one) => within(one.pod));
+  const group = [...store.groups.keys()].find((id) => format.short(id).toLowerCase() === wanted);
+  const node = [...store.nodes.keys()].find(within);
+  if (group) panel.explain("group", group);
+  else if (node) panel.explain("node", node);
+  else if (pod) panel.explain("pod", pod.pod);
+  else if (wanted.includes("/")) panel.explain("pod", $("find").value.trim());
+  else setText($("say"), "Nothing of that name.");
+});

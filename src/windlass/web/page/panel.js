@@ -1,0 +1,146 @@
+// The panel: what was clicked, in a few facts that are known already, and the answer of the autoscaler to "why?".
+
+import { $, el, setText, soon } from "./dom.js";
+import * as format from "./format.js";
+import { STATES } from "./cells.js";
+
+const PATHS = { pod: (name) => `explain/pod/${name.split("/").map(encodeURIComponent).join("/")}`,
+  node: (name) => `explain/node/${encodeURIComponent(name)}`,
+  group: (name) => `explain/group/${name.split("/").map(encodeURIComponent).join("/")}` };
+const WORD = /[A-Za-z0-9][A-Za-z0-9._:/-]*[A-Za-z0-9]/g;
+
+export class Panel {
+  constructor(store) {
+    this.store = store;
+    this.shown = null;
+    this.asked = 0;
+    $("panel-close").addEventListener("click", () => this.close());
+    store.listen(() => { if (this.shown) soon(this.renderFacts); });
+  }
+
+  get isOpen() { return !$("panel").hidden; }
+
+  explain = (kind, name) => {
+    this.#open({ kind, name });
+    this.#ask();
+  };
+
+  /** A decision: all of its reason, and what it was about. */
+  tell = (decided) => {
+    this.#open({ kind: "decision", name: decided.said, decided });
+    const parts = decided.why.split("; ").map((line) => el("p", {}, ...this.#link(line)));
+    const links = [...decided.groups.map((id) => this.#button("group", id, format.short(id))), ...decided.nodes.map((name) => this.#button("node", name, name))];
+    $("panel-answer").replaceChildren(...parts, el("p.links", {}, ...links));
+  };
+
+  close() {
+    if (!this.isOpen) return;
+    $("panel").hidden = true;
+    document.body.classList.remove("with-panel");
+    this.shown = null;
+    this.asked++;
+    this.from?.isConnected && this.from.focus();
+  }
+
+  #open(shown) {
+    if (!this.isOpen) this.from = document.activeElement;
+    this.shown = shown;
+    this.asked++;
+    $("panel").hidden = false;
+    document.body.classList.add("with-panel");
+    setText($("panel-kind"), shown.kind);
+    setText($("panel-title"), shown.kind === "group" ? format.short(shown.name) : shown.name);
+    $("panel-answer").replaceChildren();
+    $("panel").scrollTop = 0;
+    this.renderFacts();
+    $("panel-title").focus({ preventScroll: true });
+  }
+
+  renderFacts = () => {
+    if (!this.shown) return;
+    const facts = { pod: aboutPod, node: aboutNode, group: aboutGroup, decision: aboutDecision }[this.shown.kind](this.store, this.shown);
+    const rows = facts.filter(([, value]) => value !== "" && value != null);
+    $("panel-facts").replaceChildren(...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  };
+
+  async #ask() {
+    const number = this.asked, { kind, name } = this.shown, answer = $("panel-answer");
+    answer.setAttribute("aria-busy", "true");
+    answer.replaceChildren(el("p.dim", {}, "Asking…"));
+    let text, isKnown = false;
+    try {
+      const said = await fetch(`${PATHS[kind](name)}?output=text`);
+      text = await said.text();
+      isKnown = said.ok;
+    } catch {
+      text = "Nobody answers.";
+    }
+    if (number !== this.asked) return;
+    answer.setAttribute("aria-busy", "false");
+    const again = el("button.plain", { type: "button", onclick: () => { this.asked++; this.#ask(); } }, "Ask again");
+    const body = isKnown ? el("pre", {}, ...this.#link(text.trimEnd())) : el("p.said", {}, text.trim() || "Nobody answers.");
+    const typed = kind === "pod" ? `windlass explain pod ${name}` : `windlass explain ${kind} ${name}`;
+    answer.replaceChildren(body, el("p.foot", {}, again, el("code", {}, typed)));
+  }
+
+  /** Names of nodes, groups and pods that wait become links. */
+  #link(text) {
+    const parts = [], pods = new Set(this.store.pending.map((one) => one.pod));
+    let from = 0;
+    for (const found of text.matchAll(WORD)) {
+      const word = found[0];
+      const [kind, name] = this.store.nodes.has(word) ? ["node", word] : this.store.groups.has(word) ? ["group", word] : pods.has(word) ? ["pod", word] : [];
+      if (!kind || (kind === this.shown?.kind && name === this.shown.name)) continue;
+      parts.push(text.slice(from, found.index), this.#button(kind, name, word));
+      from = found.index + word.length;
+    }
+    parts.push(text.slice(from));
+    return parts;
+  }
+
+  #button(kind, name, text) {
+    return el("button.name", { type: "button", onclick: () => this.explain(kind, name) }, text);
+  }
+}
+
+function aboutPod(store, { name }) {
+  const one = store.pending.find((each) => each.pod === name);
+  if (!one) return [];
+  return [
+    ["alike", one.count > 1 ? format.count(one.count, "pod") : ""], ["of", one.owner], ["asks for", format.requests(one.requests)],
+    ["waits", format.lasting(store.cluster.at_s - one.since_s)],
+    ["reasons", one.reasons.length ? list(one.reasons.map(({ group, texts }) => `${group ? format.short(group) : "cluster"}: ${texts.join(", ")}`)) : ""],
+  ];
+}
+
+function aboutNode(store, { name }) {
+  const one = store.nodes.get(name);
+  if (!one) return [["state", "gone"]];
+  const since = one.since_s ? ` for ${format.lasting(store.cluster.at_s - one.since_s)}` : "";
+  return [
+    ["state", `${STATES[one.state]}${since}${one.cordoned ? ", cordoned" : ""}`], ["group", one.group ? format.short(one.group) : "none"],
+    ["cpu", meter(one.cpu)], ["memory", meter(one.memory)], ["gpu", one.gpu == null ? "" : meter(one.gpu)],
+    ["pods", format.whole(one.pods)], ["stays", one.why],
+  ];
+}
+
+function aboutGroup(store, { name }) {
+  const one = store.groups.get(name);
+  if (!one) return [];
+  return [
+    ["size", `${one.target_size}, between ${one.min_size} and ${one.max_size}`], ["health", one.is_healthy ? "healthy" : "unhealthy"],
+    ["backs off", one.backoff ? `until ${format.clock(one.backoff.until_s)}: ${one.backoff.code} ${one.backoff.message ?? ""}` : ""],
+    ["costs", one.cost_per_hour == null ? "" : `${format.money(one.cost_per_hour)} an hour, ${format.money(one.price_per_hour)} a node`],
+    ["errors", one.errors.length ? list(one.errors) : ""],
+  ];
+}
+
+const aboutDecision = (store, { decided }) => [["at", format.moment(decided.at_s)], ["ago", format.lasting(store.cluster.at_s - decided.at_s)]];
+
+const list = (lines) => el("ul", {}, ...lines.map((line) => el("li", {}, line)));
+
+function meter(share) {
+  const bar = el("i");
+  bar.style.width = `${Math.min(share, 1) * 100}%`;
+  return el("span.meter", {}, el("span.track", {}, bar), format.share(share));
+}
