@@ -29,18 +29,28 @@ def page() -> str:
 
 
 def find() -> list[type[msgspec.Struct]]:
-    """The scenario, its parts, and what can happen in it."""
-    parts: list[type[msgspec.Struct]] = [
-        model.Scenario,
-        model.Group,
-        model.Taint,
-        model.Workload,
-        model.Toleration,
-        model.Spread,
-        model.Budget,
-    ]
-    parts += [model.Daily, model.Arrivals, *typing.get_args(model.AnyStep), model.Expectation]
-    return parts
+    """The scenario, its parts, and what can happen in it, in the order in which they are named."""
+    found: list[type[msgspec.Struct]] = []
+    waiting: list[type[msgspec.Struct]] = [model.Scenario]
+    while waiting:
+        part = waiting.pop(0)
+        if part not in found:
+            found.append(part)
+            waiting += [one for field in msgspec.structs.fields(part) for one in _parts(field.type)]
+    return found
+
+
+def find_untold() -> Iterator[str]:
+    """Fields without a sentence."""
+    for part in find():
+        yield from (f"{part.__name__}: {name}" for name, _, _, told in _rows(part) if not told)
+
+
+def _parts(hint: typing.Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for inner in typing.get_args(hint):
+        yield from _parts(inner)
 
 
 def _rows(part: type[msgspec.Struct]) -> Iterator[tuple[str, str, str, str]]:

@@ -1,6 +1,6 @@
 """The reference is made from the code, and whatever the code shows has a sentence of its own."""
 
-from handbook import commands, definitions, events, keys, metrics, pages, reasons, source
+from handbook import commands, definitions, events, keys, metrics, pages, reasons, scenario, source
 from windlass.autoscaler import flag_help, flags
 
 
@@ -62,3 +62,7 @@ def test_every_type_of_condition_in_the_code_of_controllers_is_told() -> None:
 
 def test_every_custom_resource_says_what_it_is() -> None:
     assert list(definitions.find_undescribed()) == []
+
+
+def test_every_field_of_a_scenario_has_a_sentence() -> None:
+    assert list(scenario.find_untold()) == []
