@@ -31,7 +31,7 @@ _FLAGS: tuple[tuple[str, tuple[str | int | bool, ...]], ...] = (
     ("max-graceful-termination-sec", (30, 600)),
     ("enforce-node-group-min-size", (True, False)),
     ("cordon-node-before-terminating", (True, False)),
-    ("behavior", ("windlass", "cluster-autoscaler")),
+    ("behavior", ("windlass", "windlass", "windlass", "cluster-autoscaler")),
 )
 
 

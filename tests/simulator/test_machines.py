@@ -169,6 +169,16 @@ def test_a_health_check_replaces_what_stays_silent() -> None:
     assert instance.name not in worlds.nodes(world)
 
 
+def test_a_health_check_replaces_what_never_becomes_a_node() -> None:
+    world = worlds.make(worlds.group(remediate_after_s=400.0, failure_rate=1.0))
+    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 3)
+    worlds.pass_time(world, 300)
+    (silent,) = (one for one in world.api.all(kinds.MACHINES).values() if not one["status"].get("nodeRef"))
+    worlds.pass_time(world, 600)
+    assert f"default/{silent['metadata']['name']}" not in world.api.all(kinds.MACHINES)
+    assert len(world.api.all(kinds.MACHINES)) == 3
+
+
 def test_stock_comes_back() -> None:
     world = worlds.make()
     world.cloud.sell_out("general")

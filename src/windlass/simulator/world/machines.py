@@ -51,7 +51,12 @@ class Machines:
 
     def _remediate(self, instance: cloud.Instance) -> None:
         machine = self._api.find(kinds.MACHINES, instance.machine)
-        if machine is not None and instance.state != cloud.UP and not edit.is_deleting(machine):
+        if machine is not None and instance.state != cloud.UP:
+            self._replace(machine)
+
+    def _replace(self, machine: Json) -> None:
+        """As a MachineHealthCheck would: its set makes another."""
+        if not edit.is_deleting(machine):
             now = self._api.now()
             self._api.update(kinds.MACHINES, edit.with_part(machine, "metadata", deletionTimestamp=now))
 
@@ -105,6 +110,14 @@ class Machines:
         group = self._cloud.groups[machine["metadata"]["labels"][groups.DEPLOYMENT_NAME]]
         self._cloud.launch(key, machine["metadata"]["name"], group)
         self._set_phase(machine, "Provisioning")
+        if group.remediate_after_s is not None:
+            self._pulse.later(group.remediate_after_s, lambda: self._give_up(key, machine["metadata"]["uid"]))
+
+    def _give_up(self, key: str, uid: str) -> None:
+        """Its node has not come by now."""
+        machine = self._api.find(kinds.MACHINES, key)
+        if machine is not None and machine["metadata"]["uid"] == uid and not machine["status"].get("nodeRef"):
+            self._replace(machine)
 
     def _join(self, machine: Json) -> None:
         name = machine["metadata"]["name"]
