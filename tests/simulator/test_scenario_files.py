@@ -77,6 +77,13 @@ BAD = [
     ("do: outage", "do: magic", 17, "timeline[1].do: found 'magic', accepted is one of jobs, outage, remove"),
     ("measure: violations", "measure: joy", 19, "expect[0].measure: found 'joy'"),
     (", at_most: 0", "", 19, "expect[0]: accepted is at_least, at_most or both"),
+    ("500m}", "500m}\n    provisioning: check-capacity", 14, "workloads[0].provisioning: found for a Deployment"),
+    ("run: 10m", "run: 10m, provisioning: check-capacity", 14, "found no flag enable-provisioning-requests"),
+    ("run: 10m", "run: 10m, provisioning: at-once", 14, "found 'at-once', accepted is one of best-effort-atomic"),
+    ("timeline:", "buffers: [{workload: batch, replicas: 1}]\ntimeline:", 15, "buffers[0].workload: found 'batch'"),
+    ("timeline:", "buffers: [{workload: web}]\ntimeline:", 15, "buffers[0]: accepted is replicas, percentage or both"),
+    ("timeline:", "buffers: [{workload: web, replicas: -1}]\ntimeline:", 15, "buffers[0].replicas: found -1, accepted"),
+    ("timeline:", "buffers: [{workload: web, replicas: 1}]\ntimeline:", 15, "capacity-buffer-controller-enabled"),
     ("duration: 2h", "duration: 2h\nseed: [", 5, ""),
     ("duration: 2h", "duration: 0", 2, "duration: found 0"),
 ]  # fmt: skip

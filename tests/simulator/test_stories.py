@@ -179,7 +179,7 @@ def test_the_recorded_trace_can_be_read() -> None:
 # ── The real autoscaler ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["overprovisioning", "rollout", "api-trouble"])
+@pytest.mark.parametrize("name", ["overprovisioning", "rollout", "api-trouble", "gang"])
 def test_the_autoscaler_plays_a_story_to_its_expected_end(name: str) -> None:
     result = simulation.Simulation(reading.load(SCENARIOS / f"{name}.yaml")).play(autoscaling.play)
     assert result.violations == ()

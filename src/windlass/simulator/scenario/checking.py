@@ -17,6 +17,7 @@ def find_mistakes(scenario: model.Scenario) -> list[Mistake]:
         *_in_head(scenario),
         *_in_groups(scenario),
         *_in_workloads(scenario),
+        *_in_buffers(scenario),
         *_in_timeline(scenario),
         *_in_expectations(scenario),
     ]
@@ -105,6 +106,8 @@ def _in_workloads(scenario: model.Scenario) -> Iterator[Mistake]:
         if workload.daily is not None and workload.daily.every <= 0:
             yield (*at, "daily", "every"), "found 0, accepted is a duration above zero"
         yield from _in_kind(workload, at)
+        if workload.provisioning is not None:
+            yield from _in_flags(scenario, (*at, "provisioning"), "enable-provisioning-requests")
         if not bad and not workload.may_wait and not _is_possible(scenario, workload):
             said = "more than any group has that its selector allows; accepted is less, or may_wait: true"
             yield (*at, "requests"), f"found {_spell(workload.requests)}: {said}"
@@ -118,11 +121,39 @@ def _in_kind(workload: model.Workload, at: Path) -> Iterator[Mistake]:
         yield (*at, "run"), f"found for a {workload.kind}, accepted for a Job only"
     if not is_job and workload.arrivals is not None:
         yield (*at, "arrivals"), f"found for a {workload.kind}, accepted for a Job only"
+    if not is_job and workload.provisioning is not None:
+        yield (*at, "provisioning"), f"found for a {workload.kind}, accepted for a Job only"
     if workload.kind in ("Job", "DaemonSet") and workload.daily is not None:
         yield (*at, "daily"), f"found for a {workload.kind}, accepted for a Deployment or a StatefulSet"
     budget = workload.budget
     if budget is not None and (budget.min_available is None) == (budget.max_unavailable is None):
         yield (*at, "budget"), "accepted is one of min_available and max_unavailable"
+
+
+def _in_buffers(scenario: model.Scenario) -> Iterator[Mistake]:
+    kept = {workload.name: workload.kind for workload in scenario.workloads}
+    followed = sorted(name for name, kind in kept.items() if kind in ("Deployment", "StatefulSet"))
+    seen: set[str] = set()
+    for i, buffer in enumerate(scenario.buffers):
+        at: Path = ("buffers", i)
+        if buffer.workload in seen:
+            yield (*at, "workload"), f"found {buffer.workload!r} a second time, accepted is one buffer for each"
+        seen.add(buffer.workload)
+        if buffer.workload not in followed:
+            accepted = f"one of the Deployments and StatefulSets: {', '.join(followed) or 'none'}"
+            yield (*at, "workload"), f"found {buffer.workload!r}, accepted is {accepted}"
+        if buffer.replicas is None and buffer.percentage is None:
+            yield at, "accepted is replicas, percentage or both"
+        for field in ("replicas", "percentage"):
+            if (getattr(buffer, field) or 0) < 0:
+                yield (*at, field), f"found {getattr(buffer, field)}, accepted is zero or more"
+        for flag in ("capacity-buffer-controller-enabled", "capacity-buffer-pod-injection-enabled"):
+            yield from _in_flags(scenario, at, flag)
+
+
+def _in_flags(scenario: model.Scenario, at: Path, needed: str) -> Iterator[Mistake]:
+    if scenario.flags.get(needed) is not True:
+        yield at, f"found no flag {needed}, accepted with it only: nobody would look at it"
 
 
 def _is_possible(scenario: model.Scenario, workload: model.Workload) -> bool:

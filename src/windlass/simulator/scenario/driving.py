@@ -37,6 +37,8 @@ class Driver:
             self._api.post(kinds.PRIORITY_CLASSES, workloads.make_class(workload))
         for workload in self._scenario.workloads:
             self._introduce(workload)
+        for buffer in self._scenario.buffers:
+            self._api.post(kinds.CAPACITY_BUFFERS, workloads.make_buffer(self._workloads[buffer.workload], buffer))
         for step in self._scenario.timeline:
             self._pulse.later(step.at, functools.partial(self._take, step))
 
@@ -82,7 +84,11 @@ class Driver:
     def _hand_in(self, workload: model.Workload, count: int) -> None:
         for _ in range(count):
             self._jobs += 1
-            self._api.post(kinds.JOBS, workloads.make_job(workload, f"{workload.name}-{self._jobs}"))
+            job = workloads.make_job(workload, f"{workload.name}-{self._jobs}")
+            if workload.provisioning is None:
+                self._api.post(kinds.JOBS, job)
+            else:
+                self._world.queue.submit(job, f"{workload.provisioning}.autoscaling.x-k8s.io")
 
     def _scale(self, workload: model.Workload, to: int) -> None:
         found = self._find(workload)

@@ -36,6 +36,23 @@ def make_workload(workload: model.Workload, replicas: int) -> Json:
     return {"metadata": {"name": workload.name, "namespace": workload.namespace}, "spec": spec}
 
 
+def make_buffer(workload: model.Workload, buffer: model.Buffer) -> Json:
+    """A CapacityBuffer of the workload's name."""
+    target = {"apiGroup": "apps", "kind": workload.kind, "name": workload.name}
+    spec = {
+        "provisioningStrategy": "buffer.x-k8s.io/active-capacity",
+        "scalableRef": target,
+        "replicas": buffer.replicas,
+        "percentage": buffer.percentage,
+    }
+    return {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": workload.name, "namespace": workload.namespace},
+        "spec": {name: value for name, value in spec.items() if value is not None},
+    }
+
+
 def make_job(workload: model.Workload, name: str) -> Json:
     pods = max(workload.replicas, 1)
     spec = {

@@ -18,9 +18,12 @@ MACHINE_SETS: Kind = ("cluster.x-k8s.io", "machinesets")
 MACHINES: Kind = ("cluster.x-k8s.io", "machines")
 MACHINE_POOLS: Kind = ("cluster.x-k8s.io", "machinepools")
 MACHINE_TEMPLATES: Kind = ("infrastructure.cluster.x-k8s.io", "simulatedmachinetemplates")
+POD_TEMPLATES: Kind = ("", "podtemplates")
+PROVISIONING_REQUESTS: Kind = ("autoscaling.x-k8s.io", "provisioningrequests")
+CAPACITY_BUFFERS: Kind = ("autoscaling.x-k8s.io", "capacitybuffers")
 
 WATCHED = (
     PODS, NODES, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS, BUDGETS, MACHINE_DEPLOYMENTS,
-    MACHINE_SETS, MACHINES,
+    MACHINE_SETS, MACHINES, PROVISIONING_REQUESTS,
 )  # fmt: skip
 """Kinds whose changes the parts are told of."""

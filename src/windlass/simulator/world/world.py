@@ -19,6 +19,7 @@ from windlass.simulator.world.machine_sets import MachineSets
 from windlass.simulator.world.machines import Machines
 from windlass.simulator.world.node_lifecycle import NodeLifecycle
 from windlass.simulator.world.pulse import Pulse
+from windlass.simulator.world.queueing import Queue
 from windlass.simulator.world.replica_sets import ReplicaSets
 from windlass.simulator.world.scheduling.scheduler import Scheduler
 from windlass.simulator.world.stateful_sets import StatefulSets
@@ -48,6 +49,7 @@ class World:
         self.pulse = Pulse(self.api, clock_)
         self.cloud = Cloud(self.pulse, node_groups, self.dice)
         self.machines = Machines(self.pulse, self.cloud)
+        self.queue = Queue(self.pulse)
         self.scheduler = Scheduler(self.pulse)
         self.pulse.join(
             (
@@ -61,6 +63,7 @@ class World:
                 Deployments(self.pulse),
                 ReplicaSets(self.pulse),
                 StatefulSets(self.pulse),
+                self.queue,
                 Jobs(self.pulse),
                 DaemonSets(self.pulse),
                 self.scheduler,
