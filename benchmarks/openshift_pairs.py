@@ -79,7 +79,7 @@ class Fleet(World):
                 return
             await asyncio.sleep(0.2)
 
-    async def scale(self, number: int, replicas: int) -> None:
+    async def rescale(self, number: int, replicas: int) -> None:
         """As the autoscaler does."""
         name = f"set-{number:03d}"
         self.asked.setdefault(name, (time.perf_counter(), replicas))
@@ -96,14 +96,14 @@ class Fleet(World):
             late_s = max(late_s, -wait_s)
             await asyncio.sleep(max(wait_s, 0.0))
             round_, number = divmod(count, PAIRS)
-            await self.scale(number, round_ + 2)
+            await self.rescale(number, round_ + 2)
         return late_s
 
     async def scale_at_once(self) -> float:
         """All of them, as fast as the server takes it: seconds until the last of them has followed."""
         since = time.perf_counter()
         for number in range(PAIRS):
-            await self.scale(number, ROUNDS + 2)
+            await self.rescale(number, ROUNDS + 2)
             await asyncio.sleep(0)
         await self.wait_followed()
         return time.perf_counter() - since

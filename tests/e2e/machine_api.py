@@ -61,9 +61,8 @@ class MachineApi:
 
     def _look_after(self, found: Object) -> None:
         status, name = found.get("status", {}), found["metadata"]["name"]
-        if not status.get("authoritativeAPI"):
-            return
-        holds = status["authoritativeAPI"] == "MachineAPI"
+        # Before anyone mirrors MachineSets, nobody says which API holds them.
+        holds = (status.get("authoritativeAPI") or found["spec"]["authoritativeAPI"]) == "MachineAPI"
         said = conditions.find(status.get("conditions"), "Paused") or {}
         if said.get("status") != str(not holds):
             after = list(conditions.put(status.get("conditions"), "Paused", not holds, "Paused", "", time.time()))
@@ -77,7 +76,10 @@ class MachineApi:
         name, wanted = found["metadata"]["name"], found["spec"]["replicas"]
         there = self._api.items(self.machines(), labelSelector=f"{sync_names.SET_LABEL}={name}")
         mirror = self._api.find(f"{self.mirrors().removesuffix('machines')}machinesets/{name}")
-        if len(there) < wanted and mirror is not None:
+        if mirror is not None:
+            for each in there:
+                self._mirror(each["metadata"]["name"], mirror)
+        if len(there) < wanted:
             self._add(found, mirror)
         elif len(there) > wanted:
             marked = [each for each in there if self._is_marked(each)]
@@ -91,14 +93,14 @@ class MachineApi:
     def _is_marked(machine: Object) -> bool:
         return MACHINE_API.delete_machine in machine["metadata"].get("annotations", {})
 
-    def _add(self, found: Object, mirror: Object) -> None:
-        """A Machine, its Node, and its mirror."""
+    def _add(self, found: Object, mirror: Object | None) -> None:
+        """A Machine, its Node, and, where its set has one, its mirror."""
         self._made += 1
         machine_set = found["metadata"]["name"]
         name = f"{machine_set}-{self._made}"
-        labels, provider_id = {sync_names.SET_LABEL: machine_set}, f"played:///{name}"
+        labels = {sync_names.SET_LABEL: machine_set}
         node_labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-        node: Object = {"apiVersion": "v1", "kind": "Node", "spec": {"providerID": provider_id}}
+        node: Object = {"apiVersion": "v1", "kind": "Node", "spec": {"providerID": _identify(name)}}
         node["metadata"] = {
             "name": name,
             "labels": {**node_labels, "pool": machine_set},
@@ -106,26 +108,41 @@ class MachineApi:
         }
         node["status"] = {"capacity": self._size, "allocatable": self._size}
         self._api.add(node)
+        if mirror is not None:
+            self._mirror(name, mirror)
+        version = "machine.openshift.io/v1beta1"
+        ours: Object = {"name": name, "namespace": MACHINE_API.namespace, "labels": labels}
+        ours |= {"ownerReferences": [_own(version, found)]}
+        spec = {"providerID": _identify(name)}
+        self._api.add({"apiVersion": version, "kind": "Machine", "metadata": ours, "spec": spec})
+        status = {"authoritativeAPI": "MachineAPI", "nodeRef": {"kind": "Node", "name": name}}
+        self._api.merge(f"{self.machines(name)}/status", {"status": status})
+
+    def _mirror(self, name: str, machine_set: Object) -> None:
+        """The mirror of a Machine, if it has none."""
+        if self._api.find(self.mirrors(name)) is not None:
+            return
+        labels = {sync_names.SET_LABEL: machine_set["metadata"]["name"]}
         body = objects.machine(name, cluster=self._cluster, namespace=CLUSTER_API.namespace, labels=labels)[1]
         body["metadata"] |= {
             "annotations": {names.PAUSED_ANNOTATION: ""},
-            "ownerReferences": [_own(objects.CLUSTER_API, mirror)],
+            "ownerReferences": [_own(objects.CLUSTER_API, machine_set)],
         }
         body["spec"].pop("version", None)
-        body["spec"]["providerID"] = provider_id
+        body["spec"]["providerID"] = _identify(name)
         self._api.add(body)
         self._api.merge(f"{self.mirrors(name)}/status", {"status": {"nodeRef": {"name": name}, "phase": "Running"}})
-        ours: Object = {"name": name, "namespace": MACHINE_API.namespace, "labels": labels}
-        ours |= {"ownerReferences": [_own("machine.openshift.io/v1beta1", found)]}
-        version = "machine.openshift.io/v1beta1"
-        self._api.add({"apiVersion": version, "kind": "Machine", "metadata": ours, "spec": {"providerID": provider_id}})
-        self._api.merge(f"{self.machines(name)}/status", {"status": {"authoritativeAPI": "MachineAPI"}})
 
     def _remove(self, name: str) -> None:
         self.removed.append(name)
         for path in (self.machines(name), self.mirrors(name), f"/api/v1/nodes/{name}"):
             with contextlib.suppress(api.Refused):
                 self._api.delete(path)
+
+
+def _identify(name: str) -> str:
+    """What a Machine and its Node have in common."""
+    return f"played:///{name}"
 
 
 def _own(version: str, found: Object) -> Object:

@@ -75,7 +75,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         _bind_both(found)
         for path in sorted((DEPLOY / "policies").glob("*.yaml")):
             openshift.add_all(found.api, path)
-        _turn_on(found)
+        _configure(found)
+        turn(found, on=True)
         _add_master(found)
         yield found
 
@@ -98,7 +99,7 @@ def _add_master(bed: Bed) -> None:
     bed.api.add({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status})
 
 
-def _turn_on(bed: Bed) -> None:
+def _configure(bed: Bed) -> None:
     head = {"apiVersion": "config.openshift.io/v1", "metadata": {"name": "cluster"}}
     bed.api.add({**head, "kind": "Infrastructure", "spec": {"platformSpec": {"type": "AWS"}}})
     platform = {"platform": "AWS", "platformStatus": {"type": "AWS"}, "infrastructureName": CLUSTER}
@@ -106,30 +107,38 @@ def _turn_on(bed: Bed) -> None:
     addresses = {"apiServerURL": "", "apiServerInternalURI": "", "etcdDiscoveryDomain": ""}
     bed.api.merge(f"{CONFIG}/infrastructures/cluster/status", {"status": {**platform, **topology, **addresses}})
     bed.api.add({**head, "kind": "FeatureGate", "spec": {}})
-    listed = [{"version": RELEASE, "enabled": [{"name": name} for name in GATES], "disabled": []}]
+
+
+def turn(bed: Bed, *, on: bool) -> None:
+    """The gate of Cluster API; that of ProvisioningRequests is on."""
+    enabled = [{"name": name} for name in GATES if on or name != GATES[0]]
+    listed = [{"version": RELEASE, "enabled": enabled, "disabled": []}]
     bed.api.merge(f"{CONFIG}/featuregates/cluster/status", {"status": {"featureGates": listed}})
 
 
 @contextlib.contextmanager
-def entitled(bed: Bed, directory: Path, namespace: str, account: str) -> Iterator[Path]:
-    """The kubeconfig of a ServiceAccount. Whatever it asks for, it has to have the right to."""
+def entitled(bed: Bed, directory: Path, namespace: str, account: str) -> Iterator[tuple[Path, Gateway]]:
+    """The kubeconfig of a ServiceAccount, and what it asks for. It has to have the right to all of it."""
     with Gateway(bed.site.server, str(bed.site.files.ca)) as gateway:
         token, url = openshift.token(bed.api, namespace, account), f"http://127.0.0.1:{gateway.port}"
-        yield openshift.write_kubeconfig(directory / f"{account}.kubeconfig", bed.kubeconfig, token, url)
+        yield openshift.write_kubeconfig(directory / f"{account}.kubeconfig", bed.kubeconfig, token, url), gateway
     assert gateway.calls != []
     assert [call for call in gateway.calls if call.status in (401, 403)] == [], f"{account} lacks a right"
 
 
 @contextlib.contextmanager
-def operating(bed: Bed, directory: Path, controllers: str, namespace: str, account: str, *flags: str) -> Iterator[None]:
+def operating(
+    bed: Bed, directory: Path, controllers: str, namespace: str, account: str, *flags: str
+) -> Iterator[Gateway]:
+    """Controllers as a process, as a ServiceAccount; and what they ask for."""
     command = [sys.executable, "-m", "windlass.cli", "operator", "--controllers", controllers, "--metrics-address", ""]
     log = directory / f"{account}.log"
-    with entitled(bed, directory, namespace, account) as kubeconfig:
+    with entitled(bed, directory, namespace, account) as (kubeconfig, gateway):
         command += ["--kubeconfig", str(kubeconfig), "--no-leader-elect", *flags]
         with log.open("w") as lines:
             process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
         try:
-            yield
+            yield gateway
         finally:
             process.send_signal(signal.SIGTERM)
             code = process.wait(30)
@@ -139,32 +148,42 @@ def operating(bed: Bed, directory: Path, controllers: str, namespace: str, accou
 
 
 @contextlib.contextmanager
-def autoscaling(bed: Bed, directory: Path, container: Object) -> Iterator[None]:
+def autoscaling(bed: Bed, directory: Path, container: Object) -> Iterator[Gateway]:
     """The autoscaler as a container has it. What comes on top, its cluster gives a pod: credentials, and a port."""
     assert container["command"] == ["windlass", "autoscaler"]
-    with entitled(bed, directory, MACHINE_API.namespace, "cluster-autoscaler") as kubeconfig:
+    with entitled(bed, directory, MACHINE_API.namespace, "cluster-autoscaler") as (kubeconfig, gateway):
         autoscaler = Live(kubeconfig, directory / "autoscaler.log", container["args"])
         with pytest.MonkeyPatch.context() as patch:
             for variable in container["env"]:
                 patch.setenv(variable["name"], variable["value"])
             autoscaler.start()
         try:
-            yield
+            yield gateway
         finally:
             code = autoscaler.stop()
             print(autoscaler.log.read_text()[-6000:])
     assert code == 0
 
 
-def add_cluster_autoscaler(bed: Bed) -> Object:
-    """An administrator's ClusterAutoscaler: the container that is run for it."""
+def add_cluster_autoscaler(bed: Bed) -> None:
+    """As an administrator does."""
     body = {"apiVersion": "autoscaling.openshift.io/v1", "kind": "ClusterAutoscaler", "metadata": {"name": "default"}}
     bed.api.add({**body, "spec": CLUSTER_AUTOSCALER})
 
-    def is_available(found: Object | None) -> bool:
-        return found is not None and found.get("status", {}).get("availableReplicas") == 1
 
-    found = wait_for("the autoscaler's Deployment", lambda: bed.api.find(DEPLOYMENT), is_available)
+def wait_container(bed: Bed, group: str) -> Object:
+    """The container that is run for it, once it is to speak the API of that group and all of it is rolled out."""
+
+    def is_rolled_out(found: Object | None) -> bool:
+        status = (found or {}).get("status", {})
+        if found is None or status.get("observedGeneration") != found["metadata"]["generation"]:
+            return False
+        (container,) = found["spec"]["template"]["spec"]["containers"]
+        spoken = {each["name"]: each["value"] for each in container["env"]}.get("CAPI_GROUP", CLUSTER_API.group)
+        counts = (status.get("availableReplicas"), status.get("updatedReplicas"))
+        return spoken == group and counts == (1, 1)
+
+    found = wait_for("the autoscaler's Deployment", lambda: bed.api.find(DEPLOYMENT), is_rolled_out)
     assert found is not None
     pod = found["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == "cluster-autoscaler"
@@ -173,15 +192,37 @@ def add_cluster_autoscaler(bed: Bed) -> Object:
 
 
 @pytest.fixture(scope="module")
-def machine_api(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MachineApi]:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("at-work")
+
+
+@pytest.fixture(scope="module")
+def operator(bed: Bed, directory: Path) -> Iterator[Gateway]:
+    """The operator at work, whatever the gate says."""
+    both, account = "cluster_autoscaler,machine_autoscaler", "cluster-autoscaler-operator"
+    with operating(bed, directory, both, MACHINE_API.namespace, account, *OPERATOR_FLAGS) as gateway:
+        add_cluster_autoscaler(bed)
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+def gated(bed: Bed, operator: Gateway) -> Iterator[contextlib.ExitStack]:
+    """What the gate decides on: whether MachineSets are mirrored, and which autoscaler runs."""
+    with contextlib.ExitStack() as found:
+        yield found
+
+
+def work_with_cluster_api(bed: Bed, directory: Path, gated: contextlib.ExitStack) -> None:
+    gated.close()
+    gated.enter_context(operating(bed, directory, "machineset_sync", CLUSTER_API.namespace, "capi-controllers"))
+    gated.enter_context(autoscaling(bed, directory, wait_container(bed, CLUSTER_API.group)))
+
+
+@pytest.fixture(scope="module")
+def machine_api(bed: Bed, directory: Path, gated: contextlib.ExitStack) -> Iterator[MachineApi]:
     """Everyone at work: the controllers, Machine API, and the autoscaler that a ClusterAutoscaler asks for."""
-    directory = tmp_path_factory.mktemp("at-work")
-    both, operator = "cluster_autoscaler,machine_autoscaler", "cluster-autoscaler-operator"
-    with contextlib.ExitStack() as work:
-        work.enter_context(operating(bed, directory, "machineset_sync", CLUSTER_API.namespace, "capi-controllers"))
-        work.enter_context(operating(bed, directory, both, MACHINE_API.namespace, operator, *OPERATOR_FLAGS))
-        played = work.enter_context(MachineApi(bed, CLUSTER, SIZE))
-        work.enter_context(autoscaling(bed, directory, add_cluster_autoscaler(bed)))
+    with MachineApi(bed, CLUSTER, SIZE) as played:
+        work_with_cluster_api(bed, directory, gated)
         yield played
 
 
@@ -236,8 +277,17 @@ def autoscale(bed: Bed, name: str, version: str) -> None:
     spec = {"minReplicas": 1, "maxReplicas": 4, "scaleTargetRef": target}
     version = "autoscaling.openshift.io/v1beta1"
     bed.api.add(objects.made(version, "MachineAutoscaler", name, MACHINE_API.namespace, spec))
-    path = f"/apis/{version}/namespaces/{MACHINE_API.namespace}/machineautoscalers/{name}"
-    wait_for("it is ready", lambda: bed.api.get(path), lambda found: clusterapi.has_condition(found, "Ready"))
+    wait_said(bed, name, "MachineAutoscalerReady")
+
+
+def wait_said(bed: Bed, name: str, reason: str) -> str:
+    """What is said of a MachineAutoscaler, once it is for that reason."""
+    path = f"/apis/autoscaling.openshift.io/v1beta1/namespaces/{MACHINE_API.namespace}/machineautoscalers/{name}"
+
+    def look() -> Object:
+        return dict(conditions.find(bed.api.get(path).get("status", {}).get("conditions"), "Ready") or {})
+
+    return str(wait_for(f"{name}: {reason}", look, lambda said: said.get("reason") == reason)["message"])
 
 
 def put_pods(bed: Bed, name: str, count: int) -> None:
@@ -349,6 +399,64 @@ def test_a_request_for_capacity_is_answered_with_the_rights_that_the_autoscaler_
         return str(told.get("status", ""))
 
     wait_for("it is answered", look, lambda said: said == "False")
+
+
+PLAIN = "plain"
+"""In Machine API alone."""
+
+
+@pytest.fixture(scope="module")
+def downgraded(bed: Bed, few: MachineApi, operator: Gateway, gated: contextlib.ExitStack, directory: Path) -> Gateway:
+    """The gate is off again, with MachineAutoscalers of Cluster API left behind. What the autoscaler asks for then."""
+    for name in (ALONE, HELD, MIRRORED):
+        wait_sizes(bed, name, 1, CLUSTER_API)
+    gated.close()
+    turn(bed, on=False)
+    autoscaler = gated.enter_context(autoscaling(bed, directory, wait_container(bed, MACHINE_API.group)))
+    for name in (ALONE, MIRRORED):
+        wait_said(bed, name, "MachineAutoscalerTargetInvalid")
+    return autoscaler
+
+
+def test_with_the_gate_off_the_autoscaler_works_on_machine_api_and_touches_nothing_else(
+    bed: Bed, downgraded: Gateway, operator: Gateway
+) -> None:
+    named = wait_said(bed, ALONE, "MachineAutoscalerTargetInvalid")
+    assert named.startswith("unsupported MachineAutoscaler target: found cluster.x-k8s.io/v1beta2 MachineSet")
+    assert "authoritative in ClusterAPI" in wait_said(bed, MIRRORED, "MachineAutoscalerTargetInvalid")
+    left_behind = [place(CLUSTER_API, name) for name in (ALONE, HELD, MIRRORED)] + [place(MACHINE_API, MIRRORED)]
+    before = [bed.api.get(path)["metadata"]["resourceVersion"] for path in left_behind]
+    calls = len(operator.calls)
+    add_machine_api_set(bed, PLAIN, "MachineAPI")
+    autoscale(bed, PLAIN, "machine.openshift.io/v1beta1")
+    for name in (PLAIN, HELD):
+        put_pods(bed, name, 2)
+    for name in (PLAIN, HELD):
+        wait_running(bed, name, 2)
+        wait_sizes(bed, name, 2, MACHINE_API)
+    put_pods(bed, PLAIN, 1)
+    wait_sizes(bed, PLAIN, 1, MACHINE_API)
+    left = wait_for("one machine is left", lambda: machines(bed, PLAIN), lambda now: len(now) == 1, 150.0)
+    assert left == nodes_of_pods(bed, PLAIN), "the marked one went"
+    assert wait_said(bed, HELD, "MachineAutoscalerReady")
+    assert [bed.api.get(path)["metadata"]["resourceVersion"] for path in left_behind] == before
+    asked = [*downgraded.calls, *operator.calls[calls:]]
+    assert [call.path for call in asked if "/apis/cluster.x-k8s.io" in call.path] == []
+
+
+def test_with_the_gate_on_again_what_was_left_behind_goes_on(
+    bed: Bed, downgraded: Gateway, gated: contextlib.ExitStack, directory: Path
+) -> None:
+    wait_sizes(bed, HELD, 2, MACHINE_API)
+    gated.close()
+    turn(bed, on=True)
+    work_with_cluster_api(bed, directory, gated)
+    for name in (ALONE, HELD, MIRRORED, PLAIN):
+        wait_said(bed, name, "MachineAutoscalerReady")
+    wait_sizes(bed, HELD, 2, *apis.BOTH)
+    wait_sizes(bed, PLAIN, 1, *apis.BOTH)
+    put_pods(bed, ALONE, 2)
+    wait_running(bed, ALONE, 2)
 
 
 def machines(bed: Bed, name: str) -> list[str]:

@@ -126,6 +126,27 @@ def test_a_paused_mirror_stays_a_group_while_its_twin_has_the_authority(authorit
     play(scenario, arrange, config=clusterapi.Config(mirrored_namespace="a"))
 
 
+@pytest.mark.parametrize(
+    ("authority", "is_seen"),
+    [(None, True), ("", True), ("MachineAPI", True), ("ClusterAPI", False), ("Migrating", False)],
+)
+def test_on_machine_api_a_set_that_another_api_holds_is_no_group(authority: str | None, is_seen: bool) -> None:
+    group = "machine.openshift.io"
+
+    def arrange(bed: Bed) -> None:
+        for kind in ("Machine", "MachineSet"):
+            bed.server.apply(define(group, kind, "v1beta1"))
+        bounds = {f"{group}/cluster-api-autoscaler-node-group-{which}-size": "3" for which in ("min", "max")}
+        metadata = {"name": "s", "namespace": "default", "annotations": bounds}
+        body = {"apiVersion": f"{group}/v1beta1", "kind": "MachineSet", "metadata": metadata, "spec": {"replicas": 3}}
+        bed.server.apply(body if authority is None else {**body, "status": {"authoritativeAPI": authority}})
+
+    async def scenario(bed: Bed) -> None:
+        assert list(await bed.observe()) == (["MachineSet/default/s"] if is_seen else [])
+
+    play(scenario, arrange, config=clusterapi.Config(group=group))
+
+
 def test_groups_come_and_go_and_whoever_wants_to_know_is_told() -> None:
     async def scenario(bed: Bed) -> None:
         assert await bed.observe() == {}

@@ -111,6 +111,8 @@ class MachineGroupStatus(Model, frozen=True):
     phase: str | None = None
     selector: str | None = None
     conditions: list[meta.Condition] | None = None
+    authoritative_api: str | None = msgspec.field(default=None, name="authoritativeAPI")
+    """Of a MachineSet of machine.openshift.io: which API holds it."""
 
 
 class MachineDeployment(Object, frozen=True):

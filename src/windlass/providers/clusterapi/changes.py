@@ -21,7 +21,7 @@ def _view(found: meta.Object) -> tuple[object, ...]:
         case clusterapi.Machine(spec=clusterapi.MachineSpec() as asked, status=clusterapi.MachineStatus() as status):
             return (*identity, status.node_ref, instances.find_failure(status, asked))
         case clusterapi.MachineSet(status=clusterapi.MachineGroupStatus() as counted):
-            return (*identity, counted.replicas)
+            return (*identity, counted.replicas, counted.authoritative_api)
         case clusterapi.InfrastructureTemplate(status=told):
             return (*identity, told)
         case clusterapi.MirroredMachineSet(status=told_twin):

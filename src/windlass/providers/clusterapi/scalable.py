@@ -105,4 +105,8 @@ def _has_deployment(one: Scalable) -> bool:
 
 
 def _is_paused(one: Scalable, kinds: Kinds) -> bool:
+    """Does its controller leave it alone? OpenShift's own does, where another API holds, or is about to."""
+    status = one.found.status
+    if status is not None and status.authoritative_api not in (None, "", "MachineAPI"):
+        return True
     return keys.PAUSED in one.annotations and not (one.kind == MACHINE_SET and kinds.is_mirror(one.name))

@@ -499,6 +499,25 @@ async def test_before_its_gate_is_on_nothing_of_cluster_api_is_asked_for(scene: 
 
 
 @in_virtual_time
+async def test_before_its_gate_is_on_nobody_need_say_that_machine_api_holds(scene: Cluster) -> None:
+    """Whoever says so comes with Cluster API; the definition may have the field before."""
+    await scene.turn(on=False)
+    await scene.add_set(MACHINE_API, "set", "MachineAPI")
+    await scene.say_authority("set", "")
+    async with scene.controlled(make):
+        await scene.autoscale("ma", "set")
+        assert await scene.ready("ma") == READY
+        assert await scene.annotations(MACHINE_API, "set") == bounds(MACHINE_API, "ma")
+        await scene.stop_autoscaling("ma")
+        assert await scene.annotations(MACHINE_API, "set") == {}
+        await scene.autoscale("ma", "set")
+        await scene.turn(on=True)
+        assert (await scene.ready("ma"))[1] == "MachineAutoscalerTargetMigrating"
+        await scene.say_authority("set", "MachineAPI")
+        assert await scene.ready("ma") == READY
+
+
+@in_virtual_time
 async def test_an_upgrade_and_a_downgrade_with_targets_left_behind(scene: Cluster) -> None:
     await scene.turn(on=False)
     await scene.add_set(MACHINE_API, "old", "MachineAPI")

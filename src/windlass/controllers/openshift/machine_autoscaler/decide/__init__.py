@@ -57,7 +57,7 @@ def judge(seen: facts.Seen) -> Verdict:
     named = apis.find(autoscaler.target.api_version)
     if named is None or seen.target.get(named) is None:
         return _miss(seen.target.name, named or apis.MACHINE_API)
-    holder = seen.target.holder
+    holder = _find_holder(seen.target, seen)
     if holder is None:
         return _wait(seen.target)
     if holder not in seen.supported:
@@ -69,6 +69,16 @@ def judge(seen: facts.Seen) -> Verdict:
     if not ownership.is_ours(seen, holder):
         return Verdict(False, names.DUPLICATE, names.DUPLICATE_MESSAGE, names.FAILED_SET_OWNER)
     return _scale(seen, holder)
+
+
+def _find_holder(pair: authority.Pair, seen: facts.Seen) -> apis.Api | None:
+    """The API whose MachineSet is written to. Where Cluster API is turned off, nobody says that Machine API holds what
+    it is wanted to: that is the case.
+    """
+    found = pair.machine_api
+    if found is None or apis.CLUSTER_API in seen.supported or pair.authority is not authority.Authority.UNSET:
+        return pair.holder
+    return apis.MACHINE_API if authority.read_wanted(found) is authority.Authority.MACHINE_API else None
 
 
 def _scale(seen: facts.Seen, holder: apis.Api) -> Verdict:
@@ -126,7 +136,7 @@ def _finish(seen: facts.Seen) -> Plan:
 
 def _release(pair: authority.Pair | None, seen: facts.Seen) -> Annotate | None:
     """Take off what is ours: from the MachineSet that holds, if it is written on it that it is ours."""
-    holder = None if pair is None else pair.holder
+    holder = None if pair is None else _find_holder(pair, seen)
     if pair is None or holder is None or holder not in seen.supported:
         return None
     before = ownership.read(pair, holder)
@@ -137,9 +147,8 @@ def _release(pair: authority.Pair | None, seen: facts.Seen) -> Annotate | None:
 
 def _is_moving(pair: authority.Pair, seen: facts.Seen) -> bool:
     """Whether something of ours is on a MachineSet that may not be written to now."""
-    if pair.holder is not None and pair.get(pair.holder) is not None:
-        return False
-    if pair.holder is not None and pair.holder not in seen.supported:
+    holder = _find_holder(pair, seen)
+    if holder is not None and (pair.get(holder) is not None or holder not in seen.supported):
         return False
     owners = (ownership.read(pair, api).get(openshift.OWNER_ANNOTATION) for api in apis.BOTH)
     return seen.autoscaler.key in owners
