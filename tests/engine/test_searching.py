@@ -138,3 +138,41 @@ def test_scattered_searches_place_as_many_pods_that_do_not_mind_each_other() -> 
         answer = find(snapshot, snapshot.waiting(), searching.Search(scatter=np.random.default_rng(seed)))
         assert (len(answer.placed), len(answer.failed)) == (9, 2)
         snapshot.revert()
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=12), st.integers(1, 6), st.data())
+def test_what_is_foreseen_is_what_comes_of_trying(
+    others: list[tuple[int, bool]], count: int, data: st.DataObject
+) -> None:
+    nodes = [
+        node("old", cpu=4000),
+        *(node(f"n{i}", cpu=500 * room, unschedulable=c) for i, (room, c) in enumerate(others)),
+    ]
+    pods = [pod(f"p{i}", cpu=500, on="old") for i in range(count)]
+    pointer = data.draw(st.integers(-1, len(others)))
+    foretold, tried = (snapshots.build(nodes, pods) for _ in range(2))
+    searches = [searching.Search(pointer), searching.Search(pointer)]
+    usable = foretold.nodes.alive & ~foretold.nodes.unschedulable
+    usable[0] = False
+    rows = foretold.pods_on(0)
+    placed = searching.foresee(placing.Placer(foretold, config.DEFAULT), np.array(rows), searches[0], usable.copy())
+    assert placed is not None
+    tried.fork()
+    tried.clear_node(0)
+    placer = placing.Placer(tried, config.DEFAULT)
+    found = searching.find_places(placer, rows, searches[1], usable, all_or_nothing=True)
+    assert (len(found.placed), found.placed) == (placed.total, rows[: placed.total])
+    assert searches[0].pointer == searches[1].pointer
+    assert searches[0].hints.current == searches[1].hints.current
+    if not found.failed:
+        foretold.relocate(0, np.array(rows), placed.rows, placed.counts)
+        assert homes(foretold, rows) == homes(tried, rows)
+
+
+def test_nothing_is_foreseen_of_pods_that_differ_or_have_hints() -> None:
+    snapshot = snapshots.build([node("a"), node("b")], [pod("p", cpu=1, on="a"), pod("q", cpu=2, on="a")])
+    placer, usable = placing.Placer(snapshot, config.DEFAULT), np.array([False, True])
+    assert searching.foresee(placer, np.array([0, 1]), searching.Search(), usable) is None
+    hinted = searching.Search(hints=searching.Hints(old={snapshot.pods.uids[0]: "b"}))
+    assert searching.foresee(placer, np.array([0]), hinted, usable) is None
+    assert searching.foresee(placer, np.array([1]), hinted, usable) is not None

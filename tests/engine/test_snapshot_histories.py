@@ -171,6 +171,24 @@ class History:
             for pod in there:
                 self.world.pods[pod.uid] = replace(pod, node_name="")
 
+    def relocate(self, one: int, other: int) -> None:
+        if not (name := self._name(one)):
+            return
+        home = self.snapshot.nodes.rows[name]
+        there = [self.snapshot.pod(row) for row in self.snapshot.pods_on(home)]
+        shapes = {pod.key: self.snapshot.shape_of_row(self._row(pod)).id for pod in there}
+        alike = [pod for pod in there if shapes[pod.key] == shapes[there[0].key]]
+        others = [row for row in self.snapshot.nodes.rows.values() if row != home]
+        if alike and others:
+            homes = sorted(others[(other + number) % len(others)] for number in range(len(alike)))
+            rows, counts = np.unique(homes, return_counts=True)
+            self.snapshot.relocate(home, np.array([self._row(pod) for pod in alike]), rows, counts)
+            names = dict(
+                zip((pod.key for pod in alike), map(self.snapshot.nodes.names.__getitem__, homes), strict=True)
+            )
+            for pod in there:
+                self.world.pods[pod.uid] = replace(self.world.pods[pod.uid], node_name=names.get(pod.key, ""))
+
     def place(self, one: int, other: int) -> None:
         if name := self._name(other):
             pod = self.questions.pods[one % len(self.questions.pods)]
@@ -260,8 +278,8 @@ FACTS: tuple[Step, ...] = (
     History.remove_pod, History.set_namespaces,
 )  # fmt: skip
 WHAT_IFS: tuple[Step, ...] = (
-    History.bind, History.bind_many, History.lift, History.clear_node, History.place, History.place_many,
-    History.append, History.empty_out, History.retire,
+    History.bind, History.bind_many, History.lift, History.clear_node, History.relocate, History.place,
+    History.place_many, History.append, History.empty_out, History.retire,
 )  # fmt: skip
 FORKS: tuple[Step, ...] = (History.fork, History.fork, History.scratch, History.revert, History.commit)
 

@@ -39,6 +39,8 @@ from windlass.runtime import health, leader_election, serving
 
 _SIMULATED_WATCH_S = 86400.0
 """No watch on a server in the same process breaks off unheard; renewing it often would be most of a quiet day."""
+_NEW_OBJECTS = 20_000
+"""How many the garbage collector lets come before it looks at them."""
 _log = logging.getLogger(__name__)
 
 Beside = Callable[[Dashboard, Publisher, Answering], contextlib.AbstractAsyncContextManager[None]]
@@ -67,10 +69,12 @@ async def run(chosen: Settings, wiring: Wiring, beside: Beside = _nothing) -> No
 def freeze() -> None:
     """Let the garbage collector leave alone what is there by now: half a million facts that stay for long.
 
-    Looking through them would cost every decision a tenth of its time.
+    Looking through them would cost every decision a tenth of its time. So would looking after every few hundred new
+    objects whether they are garbage: a large decision makes tens of thousands that stay.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ from windlass.engine import (
 )
 from windlass.engine.buffers import proactive
 from windlass.engine.drain import by_kind, context
-from windlass.engine.draining import marking
+from windlass.engine.draining import beginning, marking
 from windlass.engine.expanders import outside
-from windlass.engine.memory import DrainBegun, Durable, Memory, Standing, Volatile
+from windlass.engine.memory import Durable, Memory, Standing, Volatile
 from windlass.engine.observation import Observation
 from windlass.engine.provisioning import atomic, booking, picking, turns
 from windlass.engine.provisioning.docket import Docket, imagine
@@ -38,7 +38,6 @@ from windlass.engine.scale_down import cooldown, deletion_budgets, planning, sof
 from windlass.engine.scale_down import scene as scenes
 from windlass.engine.scale_up import balancing, helping, pending, proposing, quotas
 from windlass.engine.settings import Settings, for_group
-from windlass.engine.snapshot import Snapshot
 from windlass.engine.story import ScaleDownResult, ScaleDownStory, Story
 
 UNTIMED = time_limits.Untimed()
@@ -441,12 +440,13 @@ class _Loop:
         going = [name for bucket in (*started.empty, *started.drain) for name in bucket.nodes]
         if not going:
             return ScaleDownStory(ScaleDownResult.NO_NODE_DELETED, looked, choice, started), durable
-        moves = {one.node_name: one.moves for one in (*choice.empty, *choice.drain)}
+        moves = {one.node_name: one.moves.move for one in (*choice.empty, *choice.drain)}
+        chosen = {name: moves[name] for name in going}
         drains = dict(durable.drains)
-        for name in going:
-            begun, evicted = self._begin_drain(scene.snapshot, name, moves[name].move)
-            self._plan.append(plan.Drain(name, begun.group, evicted))
-            drains[name] = begun
+        places = self._removal.hints.old
+        for order, begun in beginning.begin(scene.snapshot, chosen, self._real, places, self._group_of, self._now_s):
+            self._plan.append(order)
+            drains[order.node] = begun
         groups = {name: self._group_of[name].id for name in going}
         asked = requests.shrink_all(durable.health.requests, [(groups[name], name) for name in going], self._now_s)
         activities = dict(durable.activities)
@@ -461,18 +461,6 @@ class _Loop:
             drains=drains,
         )
         return ScaleDownStory(ScaleDownResult.STARTED, looked, choice, started), durable
-
-    def _begin_drain(self, snapshot: Snapshot, name: str, moved: Sequence[int]) -> tuple[DrainBegun, tuple[str, ...]]:
-        """The drain, and the pods to be evicted. Pods of nodes tried before it may have gone through it in thought."""
-        home = snapshot.nodes.rows[name]
-        rows = snapshot.pods.those_on(home, [row for row in moved if row < self._real])
-        uids, places_of = [snapshot.pods.uids[row] for row in rows], self._removal.hints.old
-        places = {uid: places_of[uid] for uid in uids if uid in places_of}
-        node = snapshot.nodes.facts[home]
-        was_cordoned = node.unschedulable and not taints.has(node, taints.TO_BE_DELETED)
-        group = self._group_of[name].id
-        begun = DrainBegun(group, self._now_s, not moved, places, node.uid, was_cordoned)
-        return begun, snapshot.pods.keys(rows)
 
     def _minimum(self) -> quotas.Tracker:
         """What the cluster must keep at least."""

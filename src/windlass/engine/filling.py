@@ -28,6 +28,16 @@ class Placed:
 NOWHERE = Placed(np.zeros(0, np.intp), np.zeros(0, dtypes.RESOURCE), 0, -1)
 
 
+_ONES = np.ones(256, dtypes.RESOURCE)
+
+
+def one_each(rows: dtypes.Rows) -> Placed:
+    """One pod to each of these rows, of which there is at least one."""
+    count = len(rows)
+    counts = _ONES[:count] if count <= len(_ONES) else np.ones(count, dtypes.RESOURCE)
+    return Placed(rows, counts, count, int(rows[-1]))
+
+
 def one_by_one(taken: Sequence[int]) -> Placed:
     """Places that were found pod by pod, in order."""
     if not taken:

@@ -19,7 +19,6 @@ from windlass.engine.snapshot import Snapshot
 
 _FEW, _PROBES, _GATES = 8, 4, 32
 _FIRST_WINDOW, _WORTHWHILE = 64, 4
-_ONES = np.ones(_FEW, dtypes.RESOURCE)
 
 
 def is_plain(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> bool:
@@ -47,23 +46,28 @@ class Placer:
 
     def __init__(self, snapshot: Snapshot, config: FilterConfig) -> None:
         self.snapshot, self.config = snapshot, config
-        self._plain: dict[int, _Plain | None] = {}
+        self._plain: dict[int, Plain | None] = {}
         self._version = snapshot.nodes.version
+
+    def find_plain(self, shape: shapes.Shape) -> "Plain | None":
+        """The shape against these nodes, if it is plain."""
+        plain = self._find_plain(shape)
+        return None if plain is None or is_repelled(self.snapshot, shape) else plain
 
     def place(self, shape: shapes.Shape, count: int, pointer: int, usable: dtypes.Mask) -> filling.Placed:
         """Find room for `count` pods on usable nodes, round-robin from the node after `pointer`.
 
         Places as many as fit; the rest failed. `usable` is bool (n_nodes): existing nodes that the caller accepts.
         """
-        plain = self._find_plain(shape)
-        if plain is not None and not is_repelled(self.snapshot, shape):
+        plain = self.find_plain(shape)
+        if plain is not None:
             return plain.place(count, pointer, usable)
         if count > 1 and gates.goes_singly(self.snapshot, shape):
             return _place_singly(self.snapshot, shape, count, pointer, usable, self.config)
         if count == 1 and self._has_gates(shape):
             row = gates.Gates(self.snapshot, shape, self.config).next(pointer, usable, _GATES)
             if row is not None:
-                return filling.Placed(np.array([row]), _ONES[:1], 1, row)
+                return filling.one_each(np.array([row]))
         run = runs.Run(self.snapshot, shape, usable, self.config)
         if run.is_closed_form:
             rows = filling.rotate(np.flatnonzero(run.mask), pointer)
@@ -72,12 +76,12 @@ class Placer:
 
     def place_on(self, row: int, shape: shapes.Shape, count: int) -> filling.Placed:
         """Find room for `count` pods on one node."""
-        plain = self._find_plain(shape)
-        if plain is not None and not is_repelled(self.snapshot, shape):
+        plain = self.find_plain(shape)
+        if plain is not None:
             return plain.place_on(row, count)
         if count == 1 and self._has_gates(shape) and self._find_plain(shape) is None:
             if gates.Gates(self.snapshot, shape, self.config).lets_pass(row):
-                return filling.Placed(np.array([row]), _ONES[:1], 1, row)
+                return filling.one_each(np.array([row]))
             return filling.NOWHERE
         only_there = np.zeros(self.snapshot.nodes.count, bool)
         only_there[row] = True
@@ -104,11 +108,11 @@ class Placer:
     def _has_gates(self, shape: shapes.Shape) -> bool:
         return gates.has_gates(shape) and not gates.wants_devices(self.snapshot, shape)
 
-    def _find_plain(self, shape: shapes.Shape) -> "_Plain | None":
+    def _find_plain(self, shape: shapes.Shape) -> "Plain | None":
         self._forget_if_changed()
         if shape.id not in self._plain:
             found = (
-                _Plain(self.snapshot, shape, self.config) if asks_nothing(self.snapshot, shape, self.config) else None
+                Plain(self.snapshot, shape, self.config) if asks_nothing(self.snapshot, shape, self.config) else None
             )
             self._forget_if_changed()  # a resource met for the first time makes a column, and moves the others
             self._plain[shape.id] = found
@@ -120,7 +124,7 @@ class Placer:
             self._version = self.snapshot.nodes.version
 
 
-class _Plain:
+class Plain:
     """A plain shape against nodes that do not change, only fill up."""
 
     __slots__ = ("_allowed", "_capacity", "_columns")
@@ -142,20 +146,22 @@ class _Plain:
         if count <= _FEW:
             taken = self._probe(count, pointer, usable)
             if len(taken) == count:
-                return filling.Placed(np.array(taken), _ONES[:count], count, taken[-1])
+                return filling.one_each(np.array(taken))
         window = max(_FIRST_WINDOW, 2 * count)
         while _WORTHWHILE * window < total:
             start = pointer + 1 if pointer + 1 < total else 0
             if start + window <= total:
                 (found,) = self._fits(slice(start, start + window), usable).nonzero()
                 if len(found) >= count:
-                    rows = found[:count] + start
-                    return filling.Placed(rows, np.ones(count, dtypes.RESOURCE), count, int(rows[-1]))
+                    return filling.one_each(found[:count] + start)
             window *= 8
-        rows = filling.rotate(self._fits(slice(None), usable).nonzero()[0], pointer)
+        (found,) = self._fits(slice(None), usable).nonzero()
+        if not len(found):
+            return filling.NOWHERE
+        rows = filling.rotate(found, pointer)
         if len(rows) >= count:
-            return filling.Placed(rows[:count], np.ones(count, dtypes.RESOURCE), count, int(rows[count - 1]))
-        return filling.fill_levels(rows, self._capacity(rows), count) if len(rows) else filling.NOWHERE
+            return filling.one_each(rows[:count])
+        return filling.fill_levels(rows, self._capacity(rows), count)
 
     def place_on(self, row: int, count: int) -> filling.Placed:
         """As many as have room on one node."""

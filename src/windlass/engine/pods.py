@@ -4,6 +4,7 @@ What pods of one template share (spec, owner, annotations …) is one `Kind`, he
 name, uid, labels, times, its shape and where it is. `PodTable.fact` puts a pod together again when someone asks.
 """
 
+import operator
 import sys
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,8 +55,8 @@ class PodTable:
         self._node_rows = np.full(_FIRST_ROWS, dtypes.ABSENT, dtypes.ID)
         self._created_s = np.zeros(_FIRST_ROWS)
         self._dead: list[int] = []
-        self._namespaces: list[str] = []
-        """Of kinds, as far as someone asked."""
+        self._prefixes: list[str] = []
+        """Of the keys of pods of each kind, as far as someone asked."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -137,17 +138,10 @@ class PodTable:
 
     def keys(self, rows: Sequence[int]) -> tuple[str, ...]:
         """The namespace/name of each of these pods."""
-        spaces = self._namespaces
-        spaces += [kind.namespace for kind in self.kinds.values[len(spaces) :]]
-        kind_ids = self._kind_ids[list(rows)].tolist()
-        pairs = zip(map(spaces.__getitem__, kind_ids), map(self.names.__getitem__, rows), strict=True)
-        return tuple([f"{namespace}/{name}" for namespace, name in pairs])
-
-    def those_on(self, node_row: int, rows: Sequence[int]) -> list[int]:
-        """Those of these pods that are on the node."""
-        chosen = np.array(rows, np.intp)
-        found: list[int] = chosen[self._node_rows[chosen] == node_row].tolist()
-        return found
+        known = self._prefixes
+        known += [f"{kind.namespace}/" for kind in self.kinds.values[len(known) :]]
+        prefixes = map(known.__getitem__, self._kind_ids[list(rows)].tolist())
+        return tuple(map(operator.add, prefixes, map(self.names.__getitem__, rows)))
 
     def kind(self, row: int) -> Kind:
         return self.kinds[self._kind_ids[row]]

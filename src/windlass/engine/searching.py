@@ -6,7 +6,6 @@ does on average, in turns and each from a random node on (`Search.scatter`). Pod
 last time if they still fit there (hints); all others go round-robin from the node after the last match.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -27,7 +26,7 @@ class Hints:
 
     def __init__(self, current: dict[str, str] | None = None, old: dict[str, str] | None = None) -> None:
         self._current, self.old = current if current is not None else {}, old if old is not None else {}
-        self._noted: list[tuple[Snapshot, list[int], filling.Placed]] = []
+        self._noted: list[tuple[Snapshot, dtypes.Rows, filling.Placed]] = []
 
     @property
     def current(self) -> dict[str, str]:
@@ -35,7 +34,7 @@ class Hints:
         if self._noted:
             snapshot = self._noted[0][0]
             homes = np.full(len(snapshot.pods.uids), dtypes.ABSENT)
-            rows = np.fromiter(itertools.chain.from_iterable(rows for _, rows, _ in self._noted), np.intp)
+            rows = np.concatenate([rows for _, rows, _ in self._noted])
             homes[rows] = np.concatenate([placed.homes() for *_, placed in self._noted])
             (known,) = (homes != dtypes.ABSENT).nonzero()
             uids = map(snapshot.pods.uids.__getitem__, known.tolist())
@@ -43,9 +42,9 @@ class Hints:
             self._noted.clear()
         return self._current
 
-    def note(self, snapshot: Snapshot, rows: list[int], placed: filling.Placed) -> None:
+    def note(self, snapshot: Snapshot, rows: Sequence[int] | dtypes.Rows, placed: filling.Placed) -> None:
         """These pods were placed so; the last time counts."""
-        self._noted.append((snapshot, rows, placed))
+        self._noted.append((snapshot, np.asarray(rows, np.intp), placed))
 
     def drop_old(self) -> None:
         """Forget what was not confirmed since the last time this was called."""
@@ -109,6 +108,31 @@ def find_places(
                 if all_or_nothing:
                     return found
     return found
+
+
+def foresee(
+    placer: placing.Placer, pod_rows: dtypes.Rows, search: Search, usable: dtypes.Mask
+) -> filling.Placed | None:
+    """Where `find_places` would put pods of a node once they were taken off it, none of `usable`.
+
+    None where that cannot be told before it is tried: the pods are not all alike, mind other pods, or have hints.
+    Wherever some are put, the search goes on from there, as it would.
+    """
+    snapshot, hints = placer.snapshot, search.hints
+    if not len(pod_rows) or search.scatter is not None or snapshot.devices.stock.claims:
+        return None
+    shape_ids = snapshot.pods.shape_ids[pod_rows]
+    shape = snapshot.shapes[shape_ids[0]]
+    plain = placer.find_plain(shape)
+    if plain is None or (shape_ids != shape.id).any():
+        return None
+    if hints.old and not hints.old.keys().isdisjoint(map(snapshot.pods.uids.__getitem__, pod_rows.tolist())):
+        return None
+    placed = plain.place(len(pod_rows), search.pointer, usable)
+    if placed.total:
+        search.pointer = placed.last
+        hints.note(snapshot, pod_rows[: placed.total], placed)
+    return placed
 
 
 Alike = tuple[shapes.Shape, list[int]]

@@ -57,7 +57,7 @@ class Snapshot:
         """How many forks there are where everything is a scratch; 0 where nothing is."""
         self._copied = frozenset({
             self._unplace, self._unplace_many, self._unsettle, self._settle_at, self._unbind_all, self._unclear,
-            self._set_deleting, self._set_alive,
+            self._move_back, self._set_deleting, self._set_alive,
         })  # fmt: skip
         """Steps that need no undoing where columns are put back."""
         self._doomed = _NEVER
@@ -310,13 +310,14 @@ class Snapshot:
             for node_row, pod_row in zip(rows.tolist(), pod_rows, strict=True):
                 pods_on[node_row].append(pod_row)
             self.pods.node_rows[chosen] = rows
+            self._count_on(shape, rows, 1)
         else:
             start = 0
             for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 pods_on[node_row] += pod_rows[start : start + count]
                 start += count
             self.pods.node_rows[chosen] = np.repeat(rows, counts)
-        self._count_on(shape, rows, counts)
+            self._count_on(shape, rows, counts)
 
     def _unbind_all(self, shape: shapes.Shape, chosen: dtypes.Rows, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
         for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
@@ -324,12 +325,12 @@ class Snapshot:
         self.pods.node_rows[chosen] = dtypes.ABSENT
         self._count_on(shape, rows, -counts)
 
-    def _count_on(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+    def _count_on(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts | int) -> None:
         """Count pods of a shape on distinct nodes, or off them."""
         if len(rows) > _FEW:
             self._count_many(shape, rows, counts)
             return
-        for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+        for node_row, count in zip(rows.tolist(), np.broadcast_to(counts, rows.shape).tolist(), strict=True):
             self._count(shape, node_row, count)  # arrays pay from a handful on
 
     def clear_node(self, node_row: int) -> list[int]:
@@ -347,6 +348,31 @@ class Snapshot:
         self._pods_on[node_row] = pod_rows
         self.pods.node_rows[chosen] = node_row
         self._count_together(chosen, node_row, 1)
+
+    def relocate(self, node_row: int, moved: dtypes.Rows, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+        """Take all pods off a node, and put these of them, which are of one shape, on others as `bind_many` would."""
+        pod_rows = self._pods_on[node_row]
+        shape = self.shape_of_row(moved[0])
+        if len(pod_rows) != len(moved) or asks_for_devices(shape.spec):
+            self.clear_node(node_row)
+            self.bind_many(moved.tolist(), rows, counts)
+            return
+        self._pods_on[node_row] = []
+        self._count(shape, node_row, -len(pod_rows))
+        self._bind_all(shape, pod_rows, moved, rows, counts)
+        self._remember(self._move_back, node_row, pod_rows, shape, moved, rows, counts)
+
+    def _move_back(
+        self,
+        node_row: int,
+        pod_rows: list[int],
+        shape: shapes.Shape,
+        moved: dtypes.Rows,
+        rows: dtypes.Rows,
+        counts: dtypes.Amounts,
+    ) -> None:
+        self._unbind_all(shape, moved, rows, counts)
+        self._unclear(node_row, pod_rows, moved)
 
     def append(self, template: facts.Node, names: list[str]) -> range:
         """Append nodes like the template, one per name. Only inside a fork."""
@@ -502,10 +528,10 @@ class Snapshot:
         return len(self._forks)
 
     def _remember(self, undo: Callable[..., None], *arguments: object) -> None:
-        if self._forks:
-            self._log.append((undo, arguments))
-        else:
+        if not self._forks:
             self._changes += 1
+        elif len(self._forks) != self._scratch or undo not in self._copied:
+            self._log.append((undo, arguments))
 
     # Counting
 
@@ -548,12 +574,11 @@ class Snapshot:
         for shape_id, count in Counter(shape_ids).items():
             self.tallies.add(self.shapes[shape_id], node_row, sign * count)
 
-    def _count_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts) -> None:
+    def _count_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts | int) -> None:
         pairs = self.requests(shape)  # first, as above
         free = self.nodes.free
         for number, amount in pairs:
-            column = free[number]  # one index into a row costs half of what two into the table do
-            column[rows] = column[rows] - amount * counts
+            free[number][rows] -= amount * counts  # one index into a row costs half of what two into the table do
         self.tallies.add_many(shape, rows, counts)
 
     def _make_room(self) -> None:

@@ -180,16 +180,16 @@ class TallyTable:
             for thing in self._things(shape):
                 self.held.add(thing, row, pods)
 
-    def add_many(self, shape: shapes.Shape, rows: dtypes.Rows, pods: dtypes.Amounts) -> None:
-        """Count pods of a shape on many distinct nodes at once."""
+    def add_many(self, shape: shapes.Shape, rows: dtypes.Rows, pods: dtypes.Amounts | int) -> None:
+        """Count pods of a shape on many distinct nodes at once: so many on each, or as many on all."""
         if self._log is not None:
             self._log.append((self.add_many, shape, rows, pods))
         tallies, weights = self.of_shape(shape)
         for tally, weight in zip(tallies.tolist(), weights.tolist(), strict=True):
-            self._counts[tally, rows] += (pods * weight).astype(dtypes.COUNT)
+            self._counts[tally, rows] += np.asarray(pods * weight, dtypes.COUNT)
         if shape.spec.volumes:
             for thing in self._things(shape):
-                for row, count in zip(rows.tolist(), pods.tolist(), strict=True):
+                for row, count in zip(rows.tolist(), np.broadcast_to(pods, rows.shape).tolist(), strict=True):
                     self.held.add(thing, row, count)
 
     # A log of what was counted, for whoever wants it undone
@@ -209,8 +209,11 @@ class TallyTable:
     def undo_log(self) -> None:
         """Undo what was logged: also in tallies that were opened since, for they began with it."""
         log, self._log = self._log or [], None
+        logged = {shape.id: shape for _, shape, _, _ in log}
+        counted = {id for id, shape in logged.items() if shape.spec.volumes or len(self.of_shape(shape)[0])}
         for count, shape, rows, pods in reversed(log):
-            count(shape, rows, -pods)
+            if shape.id in counted:
+                count(shape, rows, -pods)
 
     def fill(self, tally: int, counts: dtypes.Amounts) -> None:
         self._counts[tally, : len(counts)] = counts

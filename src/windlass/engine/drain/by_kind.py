@@ -10,11 +10,16 @@ it runs. The outcomes are those of `rules.judge`.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from windlass.engine import disruption, facts, pod_traits
+import numpy as np
+
+from windlass.engine import disruption, dtypes, facts, pod_traits
 from windlass.engine.drain import budget, rules, system
 from windlass.engine.drain.context import Context
 from windlass.engine.drain.outcome import Outcome
 from windlass.engine.pods import PodTable
+
+_UNKNOWN, _BOUND, _FREE = -1, 0, 1
+"""Whether anything can have an opinion on pods of a kind: nobody knows yet, it can, it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +56,12 @@ class Judge:
         self._kinds: dict[int, _Shared] = {}
         self._budgets: dict[int, disruption.Positions] = {}
         self._ordinary: dict[int, disruption.Positions | None] = {}
-        self._free: dict[int, bool] = {}
+        self._is_free = np.full(len(table.kinds), _UNKNOWN, np.int8)
+        """Int8 (n_kinds): can nothing at all have an opinion on pods of the kind, unless they are terminating?"""
 
     def pods_to_move(self, rows: Sequence[int]) -> rules.Moves[int]:
         """What becomes of the pods in these rows, in their order, up to the first that blocks."""
-        if self._are_free(rows):
+        if self.are_free(np.array(rows, np.intp)):
             return rules.Moves(tuple(rows))
         exhausted: dict[disruption.Positions, Outcome | None] = {}  # nothing is spent while one node is looked at
         move: list[int] = []
@@ -72,16 +78,18 @@ class Judge:
             return rules.Moves(tuple(move))
         return rules.sort_out(rows, self.judge, self.is_daemonset)
 
-    def _are_free(self, rows: Sequence[int]) -> bool:
+    def are_free(self, rows: dtypes.Rows) -> bool:
         """Can nothing at all have an opinion on these pods? Asked of their kinds."""
-        if self._terminating and not self._terminating.isdisjoint(rows):
+        if self._terminating and not self._terminating.isdisjoint(rows.tolist()):
             return False
-        met = set(map(self._kind_ids.__getitem__, rows))
-        if not met <= self._free.keys():
-            for row in rows:
+        kind_ids = self._table.kind_ids[rows]
+        found = self._is_free[kind_ids].min(initial=_FREE)
+        if found == _UNKNOWN:
+            for kind_id, row in dict(zip(kind_ids.tolist(), rows.tolist(), strict=True)).items():
                 shared = self._share(row)
-                self._free[self._kind_ids[row]] = shared.is_ordinary and shared.visible is None
-        return all(map(self._free.__getitem__, met))
+                self._is_free[kind_id] = _FREE if shared.is_ordinary and shared.visible is None else _BOUND
+            found = self._is_free[kind_ids].min()
+        return bool(found == _FREE)
 
     def _learn(self, row: int) -> disruption.Positions | None:
         """The budgets of an ordinary pod; None for others."""

@@ -8,7 +8,9 @@ that the next candidate sees them; if not, everything is as it was.
 import enum
 from dataclasses import dataclass, field
 
-from windlass.engine import disruption, dtypes, placing, searching
+import numpy as np
+
+from windlass.engine import disruption, dtypes, filling, placing, searching
 from windlass.engine.drain import by_kind, rules
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -68,7 +70,7 @@ class RemovalSimulator:
         config: FilterConfig,
     ) -> None:
         self._snapshot, self._judge, self._budgets = snapshot, judge, budgets
-        self._destinations = destinations & snapshot.nodes.alive
+        self._destinations = destinations & snapshot.nodes.alive & ~snapshot.nodes.unschedulable
         self._search, self._placer = search, placing.Placer(snapshot, config)
 
     def simulate(self, node_name: str) -> Removal:
@@ -76,10 +78,16 @@ class RemovalSimulator:
         row = self._snapshot.nodes.rows.get(node_name)
         if row is None or not self._snapshot.nodes.alive[row]:
             return Removal(node_name, Unremovable.NO_NODE_INFO)
-        moves = self._judge.pods_to_move(self._snapshot.pods_on(row))
+        there = self._snapshot.pods_on(row)
+        moved = np.array(there, np.intp)
+        if self._judge.are_free(moved):
+            moves = rules.Moves(tuple(there))
+        else:
+            moves = self._judge.pods_to_move(there)
+            moved = np.array(moves.move, np.intp)
         if moves.blocking is not None:
             return Removal(node_name, Unremovable.BLOCKED_BY_POD, moves)
-        homeless = self._move_elsewhere(row, moves.move)
+        homeless = self._move_elsewhere(row, moved)
         if homeless is not None:
             return Removal(node_name, Unremovable.NO_PLACE_TO_MOVE_PODS, moves, homeless)
         claims = self._judge.claims(moves.move)
@@ -87,18 +95,34 @@ class RemovalSimulator:
         self._budgets.spend(claims)
         return Removal(node_name, None, moves, is_risky=is_risky)
 
-    def _move_elsewhere(self, row: int, pod_rows: tuple[int, ...]) -> int | None:
+    def _move_elsewhere(self, row: int, moved: dtypes.Rows) -> int | None:
         """Find places for the pods of a node; None if all have one, else a pod that has not."""
-        snapshot, destinations = self._snapshot, self._destinations
+        destinations = self._destinations
         was_destination = bool(destinations[row])
         destinations[row] = False
+        placed = searching.foresee(self._placer, moved, self._search, destinations)
+        homeless = self._try(row, moved.tolist()) if placed is None else self._relocate(row, moved, placed)
+        if homeless is not None:
+            destinations[row] = was_destination
+        return homeless
+
+    def _relocate(self, row: int, moved: dtypes.Rows, placed: filling.Placed) -> int | None:
+        """Move pods of which it is known where they find room."""
+        if placed.total < len(moved):
+            return int(moved[placed.total])
+        self._snapshot.relocate(row, moved, placed.rows, placed.counts)
+        self._snapshot.empty_out(row)
+        self._snapshot.retire(row)
+        return None
+
+    def _try(self, row: int, pod_rows: list[int]) -> int | None:
+        snapshot = self._snapshot
         snapshot.fork()
         snapshot.clear_node(row)
         snapshot.empty_out(row)
-        found = searching.find_places(self._placer, pod_rows, self._search, destinations, all_or_nothing=True)
+        found = searching.find_places(self._placer, pod_rows, self._search, self._destinations, all_or_nothing=True)
         if found.failed:
             snapshot.revert()
-            destinations[row] = was_destination
             return found.failed[0]
         snapshot.retire(row)
         snapshot.commit()

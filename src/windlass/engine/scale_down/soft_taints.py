@@ -36,9 +36,10 @@ def change_marks(
     marked = {node.name for node in looked_at if taints.has(node, taints.DELETION_CANDIDATE)}
     lose = [node.name for node in looked_at if node.name in marked and node.name not in unneeded]
     get = [node.name for node in looked_at if node.name not in marked and node.name in unneeded]
-    changes: tuple[Change, ...] = (*(_unmark(name) for name in lose), *(_mark(name, now_s) for name in get))
     allowed = max(settings.max_bulk_soft_taint_count, 0)
-    return Marks(changes[:allowed], len(changes[allowed:]))
+    now = lose[:allowed], get[: max(allowed - len(lose), 0)]
+    changes: tuple[Change, ...] = (*(_unmark(name) for name in now[0]), *(_mark(name, now_s) for name in now[1]))
+    return Marks(changes, len(lose) + len(get) - len(changes))
 
 
 def clean_up(nodes: Iterable[facts.Node], settings: ScaleDown, now_s: float) -> tuple[plan.RemoveTaint, ...]:
