@@ -24,6 +24,7 @@ NAMES = (
     "openshift",
     "reaction",
     "simulate",
+    "dashboard",
 )
 """One module each (with underscores for dashes), with `run() -> dict`."""
 

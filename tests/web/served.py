@@ -50,7 +50,7 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def serve(cluster: Cluster, allowed: access.Access | None = None) -> AsyncIterator[str]:
+async def serve(cluster: Cluster, allowed: access.Access | None = None, port: int = 0) -> AsyncIterator[str]:
     app = dashboard.make_app(cluster.published, cluster, allowed or access.Loopback())
-    async with serving.serve("127.0.0.1:0", app) as port:
+    async with serving.serve(f"127.0.0.1:{port}", app) as port:
         yield f"http://127.0.0.1:{port}"

@@ -35,6 +35,7 @@ function renderBar() {
     $("mode").dataset.mode = cluster.mode;
     setText($("name"), cluster.name);
     setText($("clock"), format.moment(cluster.at_s));
+    $("clock").dataset.atS = cluster.at_s;
     document.title = `${cluster.name || "windlass"}: ${format.count(cluster.nodes, "node")}${cluster.pending ? `, ${cluster.pending} pending` : ""}`;
     const late_s = beat && !isStory ? beat.now_s - cluster.at_s : 0;
     if (!state && cluster.is_over) state = "over";

@@ -1,0 +1,172 @@
+"""The dashboard: what publishing costs a loop at 15,000 nodes, and how the page does in a real browser.
+
+`unwatched_seconds` is added to a loop of `loop-15k`'s cluster while nobody watches, `watched_seconds` while somebody
+does; `whole_bytes` is what a reader gets first, `change_bytes` after a loop in which one node changed.
+
+Then the page: the story of tests/web/town.yaml, two thousand nodes, is played for its hour at 60 times real time while
+people click nodes and pods and press keys. `interaction_ms` is the time from a click or key to the next picture, as the
+browser itself measures it (Event Timing): the median and the worst. `heap_mib` is what the page holds after a garbage
+collection, every ten simulated minutes.
+
+`python -m benchmarks.dashboard pictures` writes the pictures of docs/pictures instead.
+"""
+
+import asyncio
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks import loop_15k, loops
+from tests.web import chromium
+from tests.web.stage import Stage
+from windlass.autoscaler.published import changes
+from windlass.autoscaler.published.publisher import Publisher
+from windlass.engine.decide import decide
+from windlass.engine.memory import Memory
+
+ROOT = Path(__file__).parents[1]
+TOWN = ROOT / "tests" / "web" / "town.yaml"
+PICTURES = ROOT / "docs" / "pictures"
+SPEED, HOUR_S, LOOKS = 60.0, 3600.0, 6
+ROUNDS = 10
+
+_TIMING = """(() => {
+  window.timings = [];
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries())
+      if (["click", "keydown", "pointerdown"].includes(entry.name)) window.timings.push(entry.duration);
+  }).observe({ type: "event", durationThreshold: 16 });
+})()"""
+
+
+def run() -> dict[str, Any]:
+    found = asyncio.run(measure_publishing())
+    binary = chromium.find()
+    if binary is None:
+        return {**found, "page": "not measured: there is no chromium here"}
+    return {**found, **asyncio.run(measure_page(binary))}
+
+
+async def measure_publishing() -> dict[str, Any]:
+    """Within an event loop, because watchers live in one."""
+    cluster = loop_15k.Cluster(loop_15k.NODES)
+    decision = decide(cluster.seen, Memory(), loop_15k.settings(), loops.NOW_S)
+    published = Publisher(lambda: loops.NOW_S)
+    published.decided(cluster.seen, decision, loops.NOW_S)  # the decision itself is told once
+    unwatched = [_time(lambda: published.decided(cluster.seen, decision, loops.NOW_S)) for _ in range(ROUNDS)]
+    with published.watch() as watcher:
+        watched = [_time(lambda: published.decided(cluster.seen, decision, loops.NOW_S)) for _ in range(ROUNDS)]
+        (whole,) = published.take(watcher)
+    before = published.status
+    assert before is not None
+    other = msgspec.structs.replace(before.nodes[7], cpu=0.123)
+    after = msgspec.structs.replace(before, nodes=(*before.nodes[:7], other, *before.nodes[8:]))
+    return {
+        "seconds": statistics.median(unwatched),
+        "unwatched_seconds": statistics.median(unwatched),
+        "watched_seconds": statistics.median(watched),
+        "whole_bytes": len(whole.data),
+        "change_bytes": len(msgspec.json.encode(changes.compare(before, after))),
+    }
+
+
+def _time(act: Any) -> float:
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+async def measure_page(binary: str) -> dict[str, Any]:
+    with Stage(TOWN, SPEED) as stage:
+        async with chromium.browse(binary) as page:
+            await page.resize(1440, 900)
+            await page.open(stage.url)
+            await page.wait("document.querySelectorAll('.card').length >= 6", 120)
+            await page.ask(_TIMING)
+            heaps, began_s = [await page.heap_bytes()], await _now_s(page)
+            for look in range(1, LOOKS + 1):
+                while not await _is_over(page) and await _now_s(page) - began_s < look * HOUR_S / LOOKS - 60:
+                    await interact(page)
+                heaps.append(await page.heap_bytes())
+            timings = await page.ask("window.timings")
+            status = await page.ask("fetch('published').then((answer) => answer.json())")
+            leaks = [url for url in page.requests if not url.startswith(stage.url)]
+    return {
+        "interactions": len(timings),
+        "interaction_ms": {"median": statistics.median(timings), "worst": max(timings)},
+        "interactions_over_100_ms": sum(1 for one in timings if one > 100),
+        "heap_mib": [round(one / 2**20, 1) for one in heaps],
+        "simulated_seconds": round(float(status["cluster"]["at_s"]) - began_s),
+        "nodes": status["cluster"]["nodes"],
+        "requests_elsewhere": len(leaks),
+    }
+
+
+async def _now_s(page: chromium.Page) -> float:
+    """By the story's clock."""
+    return float(await page.ask("document.getElementById('clock').dataset.atS"))
+
+
+async def _is_over(page: chromium.Page) -> bool:
+    return bool(await page.ask("document.getElementById('link').textContent === 'over'"))
+
+
+async def interact(page: chromium.Page) -> None:
+    """What a person does: look at a node by mouse and by keys, at a pod, close it, look for another colour."""
+    box = await page.ask("document.querySelector('.cells').getBoundingClientRect().toJSON()")
+    await page.click(box["x"] + 30, box["y"] + 20)
+    await asyncio.sleep(0.3)
+    await page.press("Escape")
+    for key in ("n", "ArrowRight", "ArrowDown", "Enter"):
+        await page.press(key)
+    await asyncio.sleep(0.3)
+    for key in ("Escape", "p", "Enter"):
+        await page.press(key)
+    await asyncio.sleep(0.3)
+    for key in ("Escape", "c"):
+        await page.press(key)
+    await asyncio.sleep(0.5)
+
+
+async def take_pictures(binary: str) -> None:
+    """As the documents show them: light and dark, a node and a pod explained, a phone."""
+    PICTURES.mkdir(exist_ok=True)
+    with Stage(TOWN, 20.0) as stage:
+        async with chromium.browse(binary) as page:
+            await page.resize(1440, 900)
+            await page.prefer("light")
+            await page.open(stage.url)
+            await page.wait("document.querySelector('.states') !== null", 120)
+            # Until enough happened: nodes are unneeded, some leave, some were asked for and never came.
+            await page.wait("document.querySelectorAll('#timeline li').length > 8", 300)
+            await _take(page, "dashboard-light")
+            await page.prefer("dark")
+            await _take(page, "dashboard-dark")
+            for key in ("n", "ArrowRight", "ArrowRight", "ArrowDown", "Enter"):
+                await page.press(key)
+            await page.wait("document.querySelector('#panel-answer pre') !== null")
+            await _take(page, "dashboard-node")
+            for key in ("Escape", "p", "Enter"):
+                await page.press(key)
+            await page.wait("document.querySelector('#panel-answer pre') !== null")
+            await page.prefer("light")
+            await _take(page, "dashboard-pod")
+            await page.press("Escape")
+            await page.resize(390, 844, scale=1.5, is_phone=True)
+            await _take(page, "dashboard-phone")
+
+
+async def _take(page: chromium.Page, name: str) -> None:
+    await asyncio.sleep(0.5)
+    (PICTURES / f"{name}.png").write_bytes(await page.picture())
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["pictures"]:
+    found = chromium.find()
+    if found is None:
+        sys.exit("there is no chromium here: apt-get install chromium")
+    asyncio.run(take_pictures(found))
