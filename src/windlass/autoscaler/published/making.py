@@ -108,7 +108,7 @@ def move_drains(
     """The same after drains moved on. `decision`: the last one, on which everything else still stands."""
     story = decision.story
     told = nodes.describe(seen, durable, story.health, story.scale_down, phases)
-    cluster = msgspec.structs.replace(before.cluster, at_s=now_s, nodes=int(seen.snapshot.nodes.alive.sum()))
+    cluster = msgspec.structs.replace(before.cluster, at_s=now_s)
     return msgspec.structs.replace(before, cluster=cluster, nodes=told)
 
 
