@@ -71,7 +71,7 @@ def test_other_arguments_do_not_go_into_the_same_folder(played: Outcome, folder:
 
 
 def test_ctrl_c_ends_it_cleanly_and_the_same_command_goes_on(played: Outcome, folder: Path) -> None:
-    arguments = [folder / "tiny.yaml", *TRIED, "--out", folder / "parts", "--processes", "2"]
+    arguments: list[str | Path] = [folder / "tiny.yaml", *TRIED, "--out", folder / "parts", "--processes", "2"]
     running = commands.start_sweep(arguments)
     commands.wait_until(lambda: commands.count_lines(folder / "parts" / "runs.jsonl") >= 3)
     workers = commands.find_workers(running.pid)
@@ -88,7 +88,7 @@ def test_ctrl_c_ends_it_cleanly_and_the_same_command_goes_on(played: Outcome, fo
 
 def test_a_dask_cluster_gives_the_same_table(played: Outcome, folder: Path) -> None:
     with commands.dask_cluster(folder, workers=3) as address:
-        arguments = [folder / "tiny.yaml", *TRIED, "--out", folder / "dask", "--dask", address]
+        arguments: list[str | Path] = [folder / "tiny.yaml", *TRIED, "--out", folder / "dask", "--dask", address]
         running = commands.start_sweep(arguments)
         out, said = running.communicate(timeout=commands.PATIENCE_S)
     assert running.returncode == 0, said

@@ -4,6 +4,7 @@ import pytest
 
 from tests.sweep import stories
 from windlass import errors
+from windlass.simulator.scenario import model
 from windlass.sweep import plan, trying, worlds
 
 
@@ -51,7 +52,7 @@ def test_the_same_arguments_make_the_same_plan_and_others_another() -> None:
 
 def test_what_a_world_says_is_in_the_fingerprint() -> None:
     world, axes = worlds.World(stories.scenario()), trying.read(["--expander=price"])
-    other = worlds.World(plan.model.convert({"name": "tiny", "duration": "15m", "groups": []}))
+    other = worlds.World(model.convert({"name": "tiny", "duration": "15m", "groups": []}))
     assert worlds.digest(worlds.unpack(worlds.pack(world))) == worlds.digest(world)
     assert plan.make(world, axes, 1, None).fingerprint != plan.make(other, axes, 1, None).fingerprint
 

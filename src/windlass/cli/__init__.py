@@ -21,6 +21,7 @@ from windlass.cli.replay import replay_
 from windlass.cli.simulate import simulate
 from windlass.cli.status import status
 from windlass.cli.sweep import sweep
+from windlass.cli.top import top
 
 UNUSABLE = 2
 """Exit code for input that cannot be used, flags and files alike."""
@@ -39,6 +40,7 @@ app.command(replay_, name="replay", usage="Usage: windlass replay [OPTIONS] FILE
 app.command(simulate, usage="Usage: windlass simulate [OPTIONS] SCENARIO...")
 app.command(status, usage="Usage: windlass status [OPTIONS] [FLAGS]")
 app.command(sweep, usage="Usage: windlass sweep [OPTIONS] SCENARIO --try FLAG=VALUES...")
+app.command(top, usage="Usage: windlass top [OPTIONS]")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

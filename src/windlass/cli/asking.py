@@ -22,6 +22,10 @@ class NotFound(errors.WindlassError):
     """There is no such pod, node or group."""
 
 
+class Unready(errors.InvalidInput):
+    """There is an autoscaler, and it has decided nothing yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Who is asked. Without an address and a recording: the API server, with these flags of the autoscaler's."""
@@ -64,7 +68,7 @@ def take_look(source: Source) -> "look.Look":
     if source.recording is not None:
         from windlass.autoscaler.recording import replay
 
-        at_s = _read_time(source.at, source.recording) if source.at else float("inf")
+        at_s = read_time(source.at, source.recording) if source.at else float("inf")
         return look.take(*replay.load_until(source.recording, at_s))
     import asyncio
 
@@ -77,7 +81,7 @@ def take_look(source: Source) -> "look.Look":
     return look.take(*asyncio.run(once.observe(command.settings, command.wiring, clock.Real())))
 
 
-def _read_time(text: str, recording: Path) -> float:
+def read_time(text: str, recording: Path) -> float:
     """A time, or how long after the recording's beginning."""
     from windlass.autoscaler.recording import replay
     from windlass.kube import durations, times
@@ -94,10 +98,6 @@ def _read_time(text: str, recording: Path) -> float:
 
 
 def _ask_server(question: "questions.Question", address: str) -> "document.Account":
-    import urllib.error
-    import urllib.parse
-    import urllib.request
-
     from windlass.autoscaler import explaining
     from windlass.explain import cluster, document, groups, nodes, pods
     from windlass.explain.questions import About
@@ -108,15 +108,33 @@ def _ask_server(question: "questions.Question", address: str) -> "document.Accou
         About.GROUP: groups.GroupAccount,
         About.CLUSTER: cluster.ClusterAccount,
     }
-    server = f"http://{f'127.0.0.1{address}' if address.startswith(':') else address}"
-    url = f"{server}{urllib.parse.quote(explaining.path_of(question))}"
+    said = fetch(address, explaining.path_of(question))
     try:
-        with urllib.request.urlopen(url, timeout=_WITHIN_S) as answer:
-            return document.read(kinds[question.about], answer.read())
+        return document.read(kinds[question.about], said)
+    except ValueError as error:
+        raise errors.InvalidInput(f"{address}: no autoscaler answers there: {error}") from None
+
+
+def find_server(address: str) -> str:
+    """The URL of an address, which may lack its host."""
+    return f"http://{f'127.0.0.1{address}' if address.startswith(':') else address}"
+
+
+def fetch(address: str, path: str) -> bytes:
+    """What an autoscaler says there. NotFound, Unready, or InvalidInput if none answers."""
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
+    try:
+        with urllib.request.urlopen(f"{find_server(address)}{urllib.parse.quote(path)}", timeout=_WITHIN_S) as answer:
+            said: bytes = answer.read()
+            return said
     except urllib.error.HTTPError as error:
-        said = error.read().decode(errors="replace").strip()
+        text = error.read().decode(errors="replace").strip()
         error.close()
-        raise (NotFound if error.code == 404 else errors.InvalidInput)(f"{address}: {said}") from None
+        kind = {404: NotFound, 503: Unready}.get(error.code, errors.InvalidInput)
+        raise kind(f"{address}: {text}") from None
     except (urllib.error.URLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise errors.InvalidInput(f"{address}: no autoscaler answers there: {reason}") from None

@@ -1,0 +1,81 @@
+"""`windlass top`: the cluster in a terminal, as it changes."""
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windlass import errors
+from windlass.cli import asking
+
+if TYPE_CHECKING:
+    from windlass.tui.app import Explain, Follow
+    from windlass.tui.feed import Hear
+
+MISSING = "top: found no textual here, accepted is pip install 'windlass[tui]'"
+
+
+def top(*, address: str | None = None, recording: Path | None = None, at: str | None = None) -> int:
+    """Watch nodes, pending pods, cost and decisions in the terminal.
+
+    Asks a running autoscaler (--address, or WINDLASS_ADDRESS; 127.0.0.1:8085 unless told), a story that `windlass
+    simulate --serve` plays, or shows a moment of a recording. Nothing is changed. Keys: Tab, arrows, Enter explains,
+    s sorts, / filters, p pauses, q quits.
+
+    Exit code: 0, or 2 if nobody could be asked.
+
+    Parameters
+    ----------
+    address
+        Where an autoscaler, or a simulation, serves: HOST:PORT.
+    recording
+        A file that `windlass autoscaler --record` or `windlass simulate --record` wrote.
+    at
+        The time within the recording: 2026-11-16T02:30:00Z, or 45m after its beginning. Without: its end.
+    """
+    try:
+        import textual  # noqa: F401
+    except ImportError:
+        raise errors.InvalidInput(MISSING) from None
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise errors.InvalidInput("top: found no terminal, accepted is one; `windlass status` prints the same once")
+    from windlass.tui.app import Top
+
+    source = asking.find_source(address, recording, at, ())
+    if source.recording is None and not source.address:
+        source = asking.Source("127.0.0.1:8085")
+    Top(_follow(source), _explain(source)).run()
+    return 0
+
+
+def _follow(source: asking.Source) -> "Follow":
+    """Where statuses come from. InvalidInput if none do: before the screen is taken."""
+    from windlass.autoscaler.published import routes
+    from windlass.tui import feed
+
+    if source.recording is not None:
+        from windlass.autoscaler.published import recorded
+
+        at_s = asking.read_time(source.at, source.recording) if source.at else float("inf")
+        status = recorded.read(source.recording, at_s)
+
+        async def show(hear: "Hear") -> None:
+            hear(feed.Heard(status, status.cluster.at_s))
+
+        return show
+    with contextlib.suppress(asking.Unready):  # it will
+        asking.fetch(source.address, routes.STATUS_PATH)
+    server = asking.find_server(source.address)
+    return lambda hear: feed.follow(server, hear)
+
+
+def _explain(source: asking.Source) -> "Explain":
+    from windlass.explain import questions
+
+    def explain(kind: str, name: str) -> str:
+        namespace, slash, pod = name.partition("/")
+        is_pod = kind == "pod" and slash
+        question = questions.Question(questions.About(kind), pod if is_pod else name, namespace if is_pod else "")
+        return "\n".join(questions.tell(asking.ask(question, source)))
+
+    return explain

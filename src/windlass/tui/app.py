@@ -1,0 +1,152 @@
+"""The screen: how everything stands, redrawn when something was heard and nobody has paused it."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, Input, Static
+
+from windlass import errors
+from windlass.simulator.reporting import amounts
+from windlass.tui import rows
+from windlass.tui.answer import Answer
+from windlass.tui.feed import Hear, Heard
+from windlass.tui.lines import Lines
+
+Explain = Callable[[rows.Kind, str], str]
+"""What there is to say of a group, node or pod. WindlassError if nobody answers. May take a while."""
+Follow = Callable[[Hear], Coroutine[Any, Any, None]]
+_OLD_S = 60.0
+"""A status older than this by the clock over there is called old."""
+
+
+class Top(App[None]):
+    """`windlass top`."""
+
+    TITLE = "windlass top"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "Quit"),
+        Binding("p,space", "pause", "Pause"),
+        Binding("s", "sort", "Sort"),
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("escape", "unfilter", "All", show=False),
+        Binding("tab", "app.focus_next", "Next", show=False),
+    ]
+    CSS = """
+    #head { height: 1; padding: 0 1; background: $panel; }
+    #trends { height: 3; padding: 0 1; }
+    Lines { border: round $panel-lighten-2; padding: 0 1; }
+    Lines:focus { border: round $accent; }
+    #nodes { height: 2fr; }
+    #pending, #decisions { height: 1fr; min-height: 4; }
+    #filter { display: none; dock: bottom; }
+    """
+
+    def __init__(self, follow: Follow, explain: Explain) -> None:
+        super().__init__()
+        self._follow, self._explain = follow, explain
+        self._heard, self._shown = Heard(trouble="nothing heard yet"), Heard()
+        self._sort: rows.Sort = "name"
+        self._wanted = ""
+        self._is_paused = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="head")
+        yield Static(id="trends")
+        yield Lines("Nodes", "nodes")
+        yield Lines("Pending pods", "pending")
+        yield Lines("Decisions", "decisions", is_newest_first=True)
+        yield Input(placeholder="only what has this in it; Enter keeps it, Esc shows all", id="filter")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self.query_one("#nodes").focus()
+        self.run_worker(self._follow(self.hear), exit_on_error=True)
+        self._draw()
+
+    # ── What is heard ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def hear(self, heard: Heard) -> None:
+        """Keep it, and show it unless paused."""
+        self._heard = heard
+        if not self._is_paused:
+            self._draw()
+        else:
+            self._draw_head()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self._is_paused:
+            self._shown = self._heard
+        self._draw_head()
+        status = self._shown.status
+        if status is None:
+            return
+        only = f", with “{self._wanted}”" if self._wanted else ""
+        self.query_one("#trends", Static).update(rows.trends(status, self.size.width - 2))
+        nodes = self.query_one("#nodes", Lines)
+        nodes.show(rows.of_nodes(status, self._sort, self._wanted), f" by {self._sort}{only}")
+        self.query_one("#pending", Lines).show(rows.of_pending(status, self._wanted), only)
+        self.query_one("#decisions", Lines).show(rows.of_decisions(status, self._wanted), only)
+
+    def _draw_head(self) -> None:
+        status, heard = self._shown.status, self._heard
+        text = rows.head(status) if status is not None else Text("windlass top", "bold")
+        if self._is_paused:
+            text.append("  paused", "bold yellow")
+        if heard.trouble:
+            text.append(f"  {heard.trouble}", "bold red")
+        elif status is not None and status.cluster.is_over and status.cluster.mode != "recorded":
+            text.append("  it is over", "bold")
+        elif status is not None and heard.now_s - status.cluster.at_s > _OLD_S and not self._is_paused:
+            text.append(f"  {amounts.duration(heard.now_s - status.cluster.at_s)} old", "bold red")
+        self.query_one("#head", Static).update(text)
+
+    # ── What is asked ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def action_pause(self) -> None:
+        self._is_paused = not self._is_paused
+        self._draw()
+
+    def action_sort(self) -> None:
+        self._sort = rows.SORTS[(rows.SORTS.index(self._sort) + 1) % len(rows.SORTS)]
+        self._draw()
+
+    def action_filter(self) -> None:
+        field = self.query_one("#filter", Input)
+        field.styles.display = "block"
+        field.focus()
+
+    def action_unfilter(self) -> None:
+        self.query_one("#filter", Input).value = ""
+        self._leave_filter()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._wanted = event.value.strip()
+        self._draw()
+
+    def on_input_submitted(self) -> None:
+        self._leave_filter()
+
+    def _leave_filter(self) -> None:
+        self.query_one("#filter", Input).styles.display = "none"
+        self.query_one("#nodes").focus()
+
+    async def on_lines_chosen(self, event: Lines.Chosen) -> None:
+        self.run_worker(self._answer(event.row), group="answer", exclusive=True)
+
+    async def _answer(self, row: rows.Row) -> None:
+        if row.kind == "decision":
+            said = rows.describe_decision(self._shown.status, row.name) if self._shown.status else ""
+        else:
+            try:
+                said = await asyncio.to_thread(self._explain, row.kind, row.name)
+            except errors.WindlassError as error:
+                said = str(error)
+        self.push_screen(Answer(f"{row.kind} {row.name}", said))

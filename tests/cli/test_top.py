@@ -1,0 +1,142 @@
+"""`windlass top` in a real terminal: tmux types, and what stands on the screen is read."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.run import windlass
+from tests.sweep import commands, stories
+
+needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed: `windlass top` NOT driven")
+
+
+class Terminal:
+    """A terminal of 150 by 40 characters with one command in it."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def _tmux(self, *words: str) -> str:
+        ran = subprocess.run(
+            ["tmux", "-S", str(self._socket), "-f", "/dev/null", *words], capture_output=True, text=True, check=False
+        )
+        return ran.stdout
+
+    def run(self, *words: str | Path) -> None:
+        top = " ".join(map(str, (sys.executable, "-m", "windlass.cli", *words)))
+        command = f"env -u COLUMNS -u LINES {top}; echo ended with $?; sleep 600"
+        self._tmux("new-session", "-d", "-s", "top", "-x", "150", "-y", "40", command)
+
+    def type(self, *keys: str) -> None:
+        self._tmux("send-keys", "-t", "top", *keys)
+
+    @property
+    def screen(self) -> str:
+        return self._tmux("capture-pane", "-p", "-t", "top")
+
+    def wait_for(self, *texts: str) -> str:
+        """The screen, once all of this stands on it."""
+        ends_s = time.monotonic() + commands.PATIENCE_S
+        while not all(text in (seen := self.screen) for text in texts):
+            assert time.monotonic() < ends_s, f"{texts} did not appear:\n{seen}"
+            time.sleep(0.05)
+        return seen
+
+    def escape_from(self, text: str) -> None:
+        """Only then may another key follow: Escape and a letter at once are a letter with Alt."""
+        self.type("Escape")
+        commands.wait_until(lambda: text not in self.screen)
+
+    def end(self) -> None:
+        self._tmux("kill-server")
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    made = Terminal(tmp_path / "tmux")
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A story that takes its time, and where it is served."""
+    story, address = tmp_path / "tiny.yaml", f"127.0.0.1:{commands.find_port()}"
+    story.write_text(stories.TINY.replace("duration: 15m", "duration: 10h"))
+    words = ["simulate", str(story), "--serve", "--serve-address", address, "--speed", "20", "--report", ""]
+    with (tmp_path / "simulate.log").open("wb") as log:
+        serving = subprocess.Popen([sys.executable, "-m", "windlass.cli", *words], stdout=log, stderr=log)
+    commands.wait_until(lambda: b"dashboard:" in (tmp_path / "simulate.log").read_bytes())
+    yield address, serving
+    serving.kill()
+    serving.wait()
+
+
+@needs_tmux
+def test_a_running_story_is_watched_explained_and_left(
+    served: tuple[str, "subprocess.Popen[bytes]"], terminal: Terminal
+) -> None:
+    address, serving = served
+    terminal.run("top", "--address", address)
+    terminal.wait_for("simulated tiny", "Nodes by name", "● general-", "cpu █", "Pending pods", "Decisions")
+    terminal.wait_for("▲ up", "scale up general 1→4")
+    terminal.type("Down", "Enter")
+    terminal.wait_for("Esc closes", "node general-", "group MachineDeployment/default/general")
+    terminal.escape_from("Esc closes")
+    terminal.type("s")
+    terminal.wait_for("Nodes by cpu")
+    terminal.type("/")
+    terminal.wait_for("only what has this in it")
+    terminal.type("-l", "no such node")
+    terminal.type("Enter")
+    assert "● general-" not in terminal.wait_for("with “no such node”")
+    terminal.escape_from("with “no such node”")
+    terminal.wait_for("● general-")
+    terminal.type("p")
+    terminal.wait_for("paused")
+    serving.kill()
+    terminal.wait_for("paused", "onnect")
+    terminal.type("q")
+    terminal.wait_for("ended with 0")
+
+
+@needs_tmux
+def test_a_moment_of_a_recording_is_shown(tmp_path: Path, terminal: Terminal) -> None:
+    (tmp_path / "tiny.yaml").write_text(stories.TINY)
+    played = windlass("simulate", tmp_path / "tiny.yaml", "--record", tmp_path / "tiny.rec", "--report", "")
+    assert played.code == 0, played.err
+    terminal.run("top", "--recording", tmp_path / "tiny.rec", "--at", "2m10s")
+    terminal.wait_for("recorded tiny.rec", "▲ up", "◌ ", "booting", "10× default/web-")
+    terminal.type("q")
+    terminal.wait_for("ended with 0")
+
+
+@needs_tmux
+def test_where_nobody_answers_that_is_said_before_the_screen_is_taken(terminal: Terminal) -> None:
+    terminal.run("top", "--address", f"127.0.0.1:{commands.find_port()}")
+    terminal.wait_for("windlass: 127.0.0.1:", "no autoscaler answers there", "ended with 2")
+
+
+def test_without_a_terminal_it_says_what_to_use_instead() -> None:
+    outcome = windlass("top")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "top: found no terminal, accepted is one; `windlass status` prints the same once" in outcome.err
+
+
+def test_without_textual_it_says_in_one_line_what_to_install() -> None:
+    script = "import sys; sys.modules['textual'] = None; from windlass import cli; cli.main(['top'])"
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == "windlass: top: found no textual here, accepted is pip install 'windlass[tui]'\n"
