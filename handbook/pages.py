@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from handbook import commands, definitions, events, keys, metrics, scenario, source
+from handbook import commands, definitions, events, keys, metrics, scenario, source, verdicts
 
 FOLDER = source.ROOT / "docs" / "reference"
 
@@ -15,6 +15,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "events.md": events.page_of_events,
     "metrics.md": metrics.page,
     "scenario.md": scenario.page,
+    "verdicts.md": verdicts.page,
 }
 
 

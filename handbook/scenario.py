@@ -1,7 +1,5 @@
 """The scenario schema: what a scenario file may say, read from the structs that it is read into."""
 
-import ast
-import itertools
 import typing
 from collections.abc import Iterator
 
@@ -54,7 +52,7 @@ def _parts(hint: typing.Any) -> Iterator[type[msgspec.Struct]]:
 
 
 def _rows(part: type[msgspec.Struct]) -> Iterator[tuple[str, str, str, str]]:
-    told = {**_docstrings("Step"), **_docstrings(part.__name__)}
+    told = {name: text for kind in ("Step", part.__name__) for name, _, text in source.find_told(_MODULE, kind)}
     for field in msgspec.structs.fields(part):
         default = "required" if field.required else _spell(field)
         yield tables.code(field.encode_name), _takes(field.type), default, told.get(field.name, "")
@@ -99,18 +97,3 @@ def _spell(field: msgspec.structs.FieldInfo) -> str:
         case tuple():
             return tables.code(", ".join(map(str, value)))
     return tables.code(value)
-
-
-def _docstrings(name: str) -> dict[str, str]:
-    """What stands under each field of a class."""
-    for node in source.modules()[_MODULE].tree.body:
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return dict(_under(node))
-    return {}
-
-
-def _under(kind: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    for field, under in itertools.pairwise(kind.body):
-        match field, under:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(told))):
-                yield name, " ".join(told.split())

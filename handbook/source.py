@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -65,6 +66,23 @@ def resolve(module: Module, expression: ast.expr) -> Iterator[str]:
             home = modules().get(module.imports[owner])
             if home is not None:
                 yield from _resolve_name(home, name)
+
+
+def find_told(module: str, kind: str) -> Iterator[tuple[str, ast.stmt, str]]:
+    """(name, statement, docstring under it) of each field or member of a class; empty where there is none."""
+    for node in modules()[module].tree.body:
+        if isinstance(node, ast.ClassDef) and node.name == kind:
+            for field, under in itertools.zip_longest(node.body, node.body[1:]):
+                match field:
+                    case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                        yield name, field, _read_docstring(under)
+
+
+def _read_docstring(statement: ast.stmt | None) -> str:
+    match statement:
+        case ast.Expr(value=ast.Constant(value=str(told))):
+            return " ".join(told.split())
+    return ""
 
 
 def _resolve_name(module: Module, name: str) -> Iterator[str]:

@@ -1,7 +1,9 @@
 """The reference is made from the code, and whatever the code shows has a sentence of its own."""
 
-from handbook import commands, definitions, events, keys, metrics, pages, reasons, scenario, source
+from handbook import commands, definitions, events, keys, metrics, pages, reasons, scenario, source, verdicts
 from windlass.autoscaler import flag_help, flags
+from windlass.engine.draining.story import ENDED, Phase
+from windlass.engine.scale_down.removal import Unremovable
 
 
 def test_the_pages_are_those_that_the_code_makes() -> None:
@@ -58,6 +60,21 @@ def test_every_type_of_condition_in_the_code_of_controllers_is_told() -> None:
     types = {"Synchronized", "WorkersReady", "InputsValid", "Degraded"}
     assert types <= set(reasons.TYPES)
     assert all(sentence.endswith(".") for sentence in reasons.TYPES.values())
+
+
+def test_every_verdict_about_nodes_has_a_sentence() -> None:
+    assert {reason for reason, _ in verdicts.find_kept()} == {str(reason) for reason in Unremovable}
+    told = [
+        *verdicts.find_kept(),
+        *verdicts.find_failures(),
+        *verdicts.find_instructions(),
+        *verdicts.find_comparisons(),
+    ]
+    assert [word for word, sentence in told if not sentence.endswith(".")] == []
+
+
+def test_every_phase_that_a_drain_can_be_in_has_a_sentence() -> None:
+    assert {phase for phase, _ in verdicts.find_phases()} == {str(phase) for phase in Phase if phase not in ENDED}
 
 
 def test_every_custom_resource_says_what_it_is() -> None:

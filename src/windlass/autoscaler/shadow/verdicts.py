@@ -19,6 +19,7 @@ class Kind(enum.StrEnum):
     """How what we wished and what the other did compare."""
 
     AGREED = "agreed"
+    """The same size, or the same node."""
     LATE = "agreed late"
     """The other did the same, but so much later that it had been told as a difference."""
     OTHER_SIZE = "other size"
@@ -26,7 +27,9 @@ class Kind(enum.StrEnum):
     OTHER_CHOICE = "other choice"
     """Both acted, on different groups, or on different nodes of one group."""
     ONLY_WINDLASS = "only windlass"
+    """The other did nothing."""
     ONLY_OTHER = "only the other"
+    """We wished for nothing."""
 
     @property
     def is_agreement(self) -> bool:
