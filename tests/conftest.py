@@ -7,7 +7,7 @@ import pytest
 
 from tests import strategies
 
-pytest_plugins = ["testbed.fixtures"]
+pytest_plugins = ["testbed.fixtures", "tests.autoscaler.expander_server.serving"]
 
 ON_REAL_SERVERS = {
     "e2e": "live autoscaler",

@@ -32,7 +32,7 @@ async def observe(settings: Settings, wiring: Wiring, time: clock.Clock) -> Mome
     """The cluster of the current kubeconfig. WindlassError if it cannot be read in time."""
     found = clusterapi_config.read(wiring.node_groups.node_group_auto_discovery, os.environ)
     async with process.connect(time, wiring.clients) as servers:
-        return await _consult(await look(servers, settings, wiring, found, time), wiring, time)
+        return await consult(await look(servers, settings, wiring, found, time), wiring, time)
 
 
 async def look(
@@ -60,7 +60,7 @@ async def look(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _consult(moment: Moment, wiring: Wiring, time: clock.Clock) -> Moment:
+async def consult(moment: Moment, wiring: Wiring, time: clock.Clock) -> Moment:
     """With what the user's own expander says, if --grpc-expander-url tells where it is."""
     seen, memory, settings, now_s = moment
     up = settings.scale_up

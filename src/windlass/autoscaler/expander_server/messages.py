@@ -13,7 +13,7 @@ _TEXTS = frozenset({_GROUP, _DEBUG})
 MOST_OPTIONS = 10_000
 """In an answer. No cluster has as many groups."""
 MOST_FIELDS = 1_000_000
-"""In an answer, which may repeat all pods that were sent. Reading them takes about half a second."""
+"""In an answer, which may repeat all pods that were sent. Reading them takes about a second."""
 
 
 def write_question(question: Question) -> bytes:
@@ -39,9 +39,9 @@ def read_answer(content: bytes) -> tuple[str, ...]:
     """Ids of the groups that BestOptionsResponse names, in its order. NotProtobuf for what is no such message."""
     groups: list[str] = []
     fields = 0
-    for number, kind, value in wire.read_fields(memoryview(content)):
+    for number, kind, value in wire.read_fields(content):
         fields += 1
-        if number == _OPTIONS and kind == wire.BYTES and isinstance(value, memoryview):
+        if number == _OPTIONS and kind == wire.BYTES and isinstance(value, bytes):
             group, more = _read_option(value, MOST_FIELDS - fields)
             fields += more
             groups.append(group)
@@ -50,12 +50,12 @@ def read_answer(content: bytes) -> tuple[str, ...]:
     return tuple(groups)
 
 
-def _read_option(content: memoryview, most: int) -> tuple[str, int]:
+def _read_option(content: bytes, most: int) -> tuple[str, int]:
     """Its group, and how many fields were read, not many more than `most`."""
     group, fields = "", 0
     for number, kind, value in wire.read_fields(content):
         fields += 1
-        if number in _TEXTS and kind == wire.BYTES and isinstance(value, memoryview):
+        if number in _TEXTS and kind == wire.BYTES and isinstance(value, bytes):
             text = _read_text(value)
             group = text if number == _GROUP else group
         if fields > most:
@@ -63,8 +63,8 @@ def _read_option(content: memoryview, most: int) -> tuple[str, int]:
     return group, fields
 
 
-def _read_text(content: memoryview) -> str:
+def _read_text(content: bytes) -> str:
     try:
-        return str(content, "utf-8")
+        return content.decode()
     except UnicodeDecodeError as error:
         raise wire.NotProtobuf(f"found a text that is not UTF-8: {error.reason}") from None

@@ -43,8 +43,9 @@ def open_server(expanders: Sequence[str], chosen: wiring.Expander, is_needed: bo
     try:
         from windlass.autoscaler.expander_server import server
     except ModuleNotFoundError as error:
+        lacking = (error.name or "").partition(".")[0]
         raise InvalidInput(
-            f"--expander: grpc needs {error.name}, which is not installed; pip install 'windlass[grpc]' does that"
+            f"--expander: grpc needs {lacking}, which is not installed; pip install 'windlass[grpc]' does that"
         ) from error
     return server.ExpanderServer(at, chosen.grpc_expander_cert)
 

@@ -1,11 +1,10 @@
-"""The server: asked one question at a time, and given up after five seconds, whatever it does.
+"""The server: asked one question at a time, and given up after a few seconds, whatever it does.
 
 `ask` waits, in a thread and an event loop of its own. So it does no harm where deciding is done in a thread, nor where
 it is done inline and the clock is a simulation's: the server's time is real.
 """
 
 import asyncio
-import contextlib
 import logging
 import ssl
 import threading
@@ -19,7 +18,7 @@ from windlass.engine.expanders.outside import Opinion, Question
 from windlass.errors import InvalidInput
 
 WITHIN_S = 5.0
-"""For one call, from dialling to the last byte. The peer's."""
+"""The peer's deadline."""
 _READ_BYTES = 2**18
 _SHOWN = 10
 _log = logging.getLogger(__name__)
@@ -32,6 +31,8 @@ class ExpanderServer:
     at: address.Address
     certificate: str = ""
     """Path of a file with the server's certificate, or that of who signed it. Read for each call: it may be renewed."""
+    within_s: float = WITHIN_S
+    """For one call, from dialling to the last byte."""
 
     def __post_init__(self) -> None:
         """InvalidInput if it could never be asked."""
@@ -45,7 +46,7 @@ class ExpanderServer:
             ) from error
 
     def ask(self, question: Question) -> Opinion:
-        """What it says; why it says nothing, if so. Takes `WITHIN_S` at most, and a moment for writing and reading."""
+        """What it says; why it says nothing, if so. Takes `within_s` at most, and a moment for writing and reading."""
         name = self.at.authority
         _log.log(verbosity.level(2), "asking the expander %s about %d options", name, len(question.options))
         try:
@@ -62,17 +63,17 @@ class ExpanderServer:
 
     async def _call(self, message: bytes) -> bytes:
         try:
-            async with asyncio.timeout(WITHIN_S):
+            async with asyncio.timeout(self.within_s):
                 return await self._exchange(message)
         except TimeoutError:
-            raise http2.NoAnswer("DeadlineExceeded", f"no answer within {WITHIN_S:g} s") from None
+            raise http2.NoAnswer("DeadlineExceeded", f"no answer within {self.within_s:g} s") from None
         except OSError as error:
             raise http2.NoAnswer("Unavailable", f"{self.at.authority} cannot be reached: {error}") from error
         except http2.PROTOCOL_ERRORS as error:
             raise http2.NoAnswer("Unavailable", f"{self.at.authority} speaks no HTTP/2: {error}") from error
 
     async def _exchange(self, message: bytes) -> bytes:
-        call = http2.Call(self.at.authority, self.at.is_encrypted, messages.METHOD, message, WITHIN_S)
+        call = http2.Call(self.at.authority, self.at.is_encrypted, messages.METHOD, message, self.within_s)
         reader, writer = await self._connect()
         try:
             writer.write(call.begin())
@@ -84,10 +85,7 @@ class ExpanderServer:
                 writer.write(call.receive(data))
             return call.answer()
         finally:
-            writer.close()
-            with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(0):
-                    await writer.wait_closed()
+            writer.transport.abort()  # who hangs may not take the end either
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         trust = self._trust() if self.at.is_encrypted else None
@@ -105,6 +103,12 @@ class ExpanderServer:
         return found
 
 
+async def _let_go() -> None:
+    """Let connections that were given up be closed: the socket, and what is under an encrypted one."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
 def _run(work: Coroutine[Any, Any, bytes]) -> bytes:
     """What a coroutine gives, in a thread and a loop of its own.
 
@@ -120,6 +124,7 @@ def _run(work: Coroutine[Any, Any, bytes]) -> bytes:
         except Exception as error:
             failed.append(error)
         finally:
+            loop.run_until_complete(_let_go())
             loop.close()
 
     thread = threading.Thread(target=go, name="expander-server", daemon=True)

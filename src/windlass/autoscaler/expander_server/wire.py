@@ -82,11 +82,11 @@ def varint(number: int) -> bytes:
     return bytes(written)
 
 
-def read_fields(content: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
+def read_fields(content: bytes) -> Iterator[tuple[int, int, int | bytes]]:
     """(number, wire type, value) of each field, in order. NotProtobuf where there is none."""
     at, end = 0, len(content)
     while at < end:
-        tag, at = _read_varint(content, at)
+        tag, at = (content[at], at + 1) if content[at] < 0x80 else _read_varint(content, at)
         number, kind = tag >> 3, tag & 7
         if not 0 < number <= _LARGEST_NUMBER:
             raise NotProtobuf(f"byte {at}: found field number {number}, expected 1 to {_LARGEST_NUMBER}")
@@ -94,19 +94,19 @@ def read_fields(content: memoryview) -> Iterator[tuple[int, int, int | memoryvie
             value, at = _read_varint(content, at)
             yield number, kind, value
             continue
-        if kind == BYTES:
-            size, at = _read_varint(content, at)
+        if kind == BYTES and at < end:
+            size, at = (content[at], at + 1) if content[at] < 0x80 else _read_varint(content, at)
         elif kind in _SIZES:
             size = _SIZES[kind]
         else:
-            raise NotProtobuf(f"byte {at}: found wire type {kind}, expected 0, 1, 2 or 5")
+            raise NotProtobuf(f"byte {at}: found wire type {kind}, expected 0, 1, 2 or 5 and a value")
         if size > end - at:
             raise NotProtobuf(f"byte {at}: found {end - at} bytes, expected {size} more")
         yield number, kind, content[at : at + size]
         at += size
 
 
-def _read_varint(content: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(content: bytes, at: int) -> tuple[int, int]:
     number = 0
     for place, byte in enumerate(content[at : at + _VARINT_BYTES]):
         number |= (byte & 0x7F) << 7 * place

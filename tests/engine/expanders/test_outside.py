@@ -1,0 +1,215 @@
+"""The user's own expander: what its answers are worth, and what is asked, without anybody being asked."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.engine.decide import builders
+from tests.engine.expanders import build
+from windlass.engine import facts
+from windlass.engine.expanders import chain, outside
+from windlass.engine.expanders.option import Option
+from windlass.engine.expanders.outside import Desk, Inquiry, Opinion, Worth
+from windlass.engine.observation import Observation
+from windlass.engine.scale_up import proposing
+from windlass.engine.settings import Settings
+
+OPTIONS = [
+    build.option("small", 4, build.pods(4)),
+    build.option("large", 1, build.pods(4)),
+    build.option("huge", 1, build.pods(3)),
+]
+FAILED = "DeadlineExceeded: no answer within 5 s"
+
+
+def choose(names: Sequence[str], *opinions: Opinion, options: Sequence[Option] = OPTIONS) -> chain.Choice[Option]:
+    desk = Desk(Inquiry(opinions))
+    return chain.choose_option(options, names, chain.Situation(np.random.default_rng(0), desk=desk))
+
+
+def say(*groups: str, about: Sequence[Option] = OPTIONS, failure: str = "") -> Opinion:
+    return Opinion(outside.describe(about), groups, failure)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept", "worth"),
+    [
+        pytest.param(say("large"), ["large"], Worth.FOLLOWED, id="one of the options"),
+        pytest.param(say("huge", "small"), ["huge", "small"], Worth.FOLLOWED, id="in its order"),
+        pytest.param(say("small", "small", "huge"), ["small", "small", "huge"], Worth.FOLLOWED, id="as often as named"),
+        pytest.param(say("nowhere", "large", ""), ["large"], Worth.FOLLOWED, id="others are passed over"),
+        pytest.param(say("nowhere", "LARGE"), ["small", "large", "huge"], Worth.NO_OPTION, id="only others"),
+        pytest.param(say(""), ["small", "large", "huge"], Worth.NO_OPTION, id="an option without a group"),
+        pytest.param(say(), [], Worth.NONE_WANTED, id="none at all"),
+        pytest.param(say(failure=FAILED), ["small", "large", "huge"], Worth.FAILED, id="no answer"),
+    ],
+)
+def test_what_an_answer_leaves(answer: Opinion, kept: list[str], worth: Worth) -> None:
+    assert build.groups(outside.follow(OPTIONS, answer)) == kept
+    assert answer.worth is worth
+
+
+@pytest.mark.parametrize(
+    ("names", "answer", "asked", "winners"),
+    [
+        pytest.param("grpc", say("large"), "grpc", {"large"}, id="it decides"),
+        pytest.param("grpc,least-nodes", say("small", "huge"), "grpc,least-nodes", {"huge"}, id="it narrows"),
+        pytest.param("grpc,most-pods", say(failure=FAILED), "grpc,most-pods,random", {"small", "large"}, id="it fails"),
+        pytest.param("grpc,most-pods", say("x"), "grpc,most-pods,random", {"small", "large"}, id="it talks nonsense"),
+        pytest.param("grpc,most-pods", say(), "grpc,most-pods,random", set(), id="it wants none"),
+        pytest.param("most-pods,grpc", say("small", about=OPTIONS[:2]), "most-pods,grpc", {"small"}, id="the second"),
+        pytest.param(
+            "most-pods,grpc",
+            say("huge", about=OPTIONS[:2]),
+            "most-pods,grpc,random",
+            {"small", "large"},
+            id="it wants what was dropped before",
+        ),
+    ],
+)
+def test_its_turn_in_the_chain(names: str, answer: Opinion, asked: str, winners: set[str]) -> None:
+    choice = choose(names.split(","), answer)
+    assert choice.opinion == answer
+    assert [name for name, _ in choice.steps] == asked.split(",")
+    if winners:
+        assert choice.winner is not None
+        assert choice.winner.group in winners
+    else:
+        assert choice.winner is None
+
+
+def test_who_decides_before_it_leaves_nothing_to_ask() -> None:
+    inquiry = Inquiry()
+    situation = chain.Situation(np.random.default_rng(0), desk=Desk(inquiry))
+    choice = chain.choose_option(OPTIONS, ["least-nodes", "most-pods", "grpc"], situation)
+    assert choice.winner is OPTIONS[1]
+    assert (choice.opinion, inquiry.question, inquiry.was_needed) == (None, None, False)
+
+
+def test_a_single_option_is_asked_about_too_because_it_may_be_unwanted() -> None:
+    only = OPTIONS[:1]
+    assert choose(["grpc"], say(about=only), options=only).winner is None
+
+
+def test_without_an_answer_all_options_pass_on_and_the_question_is_told() -> None:
+    inquiry, templates = Inquiry(), {"elsewhere": build.node("elsewhere")}
+    desk = Desk(inquiry, templates, lambda helped: [facts.Pod("ns", f"p{n}") for n in range(helped.count)])
+    choice = chain.choose_option(OPTIONS, ["grpc", "most-pods"], chain.Situation(np.random.default_rng(0), desk=desk))
+    assert choice.steps[0] == ("grpc", tuple(OPTIONS))
+    assert choice.opinion == say(failure=outside.NOT_ASKED)
+    asked = inquiry.question
+    assert asked is not None
+    assert (asked.options, asked.templates, asked.about) == (tuple(OPTIONS), templates, outside.describe(OPTIONS))
+    assert [[pod.name for pod in pods] for pods in asked.pods] == [["p0", "p1", "p2", "p3"]] * 2 + [["p0", "p1", "p2"]]
+
+
+def test_an_answer_about_other_options_is_none() -> None:
+    other = [replace(OPTIONS[0], node_count=5), *OPTIONS[1:]]
+    choice = choose(["grpc"], say("large", about=other))
+    assert choice.opinion == say(failure=outside.NOT_ASKED)
+
+
+def test_a_server_that_failed_is_not_asked_again_for_the_same_decision() -> None:
+    inquiry = Inquiry((say(failure=FAILED, about=OPTIONS[:2]),))
+    opinion = Desk(inquiry).consult(OPTIONS)
+    assert opinion == say(failure=FAILED)
+    assert inquiry.question is None
+
+
+names = st.text("abc", max_size=2)
+
+
+@given(build.many_options, st.lists(names, max_size=6), st.sampled_from(["", FAILED]))
+def test_whatever_it_answers_an_option_is_chosen_unless_it_wants_none(
+    options: list[Option], answered: list[str], failure: str
+) -> None:
+    opinion = say(*answered, about=options, failure=failure)
+    kept = outside.follow(options, opinion)
+    assert all(any(one is option for option in options) for one in kept)
+    assert bool(kept) == (bool(options) and opinion.worth is not Worth.NONE_WANTED)
+
+
+# ── In a decision ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def asking(*expanders: str, base: Settings = builders.WINDLASS) -> Settings:
+    return builders.choose(base, "scale_up", expander=expanders)
+
+
+def waiting() -> Observation:
+    pods = [builders.pending(f"p{number}", 1000) for number in range(4)]
+    return builders.observe([builders.group("a"), builders.group("b"), builders.group("full", max_size=0)], (), pods)
+
+
+@pytest.mark.parametrize("base", builders.BOTH, ids=["cluster-autoscaler", "windlass"])
+def test_a_decision_asks_about_its_options_their_pods_and_the_nodes_of_all_groups(base: Settings) -> None:
+    decision = builders.decide_once(waiting(), asking("grpc", "least-nodes", base=base))
+    question = decision.question
+    assert question is not None
+    assert [(one.group, one.node_count) for one in question.options] == [("a", 1), ("b", 1)]
+    assert [sorted(pod.name for pod in pods) for pods in question.pods] == [["p0", "p1", "p2", "p3"]] * 2
+    assert set(question.templates) == {"a", "b", "full"}
+    assert sum(builders.sizes(decision).values()) == 1, "what happens without an answer is decided, too"
+
+
+@pytest.mark.parametrize("group", ["a", "b"])
+def test_a_decision_follows_an_answer_that_is_among_what_is_seen(group: str) -> None:
+    seen, settings = waiting(), asking("grpc")
+    question = builders.decide_once(seen, settings).question
+    assert question is not None
+    decision = builders.decide_once(replace(seen, opinions=(Opinion(question.about, (group,)),)), settings)
+    assert builders.sizes(decision) == {group: 1}
+    assert decision.question is None
+    choice = decision.story.scale_ups[0].choice
+    assert choice is not None
+    assert choice.opinion == Opinion(question.about, (group,))
+
+
+def test_an_answer_that_wants_none_keeps_the_groups_as_they_are_and_pods_are_told() -> None:
+    seen, settings = waiting(), asking("grpc", "random")
+    question = builders.decide_once(seen, settings).question
+    assert question is not None
+    decision = builders.decide_once(replace(seen, opinions=(Opinion(question.about),)), settings)
+    assert not builders.sizes(decision)
+    (proposal,) = decision.story.scale_ups
+    assert proposal.result is proposing.Result.NO_OPTIONS
+    assert {reason for one in proposal.remaining for each in one.rejected.values() for reason in each} == {
+        proposing.FILTERED_OUT
+    }
+
+
+def test_what_someone_outside_says_stands_for_no_time_at_all() -> None:
+    assert builders.decide_once(waiting(), asking("grpc")).quiet_until_s == builders.NOW_S
+
+
+def test_every_round_of_a_joint_scale_up_asks_for_itself() -> None:
+    """Small pods fit on either group, and are helped first; pods with a selector need the other."""
+    picky = {"node_selector": (("disk", "ssd"),)}
+    pods = [builders.pending("plain", 3000), builders.pending("picky", 3000, spec=picky, labels={"app": "picky"})]
+    ssd = builders.node("ssd-template", provider_id="", labels={"disk": "ssd"})
+    seen = builders.observe([builders.group("hdd"), builders.group("ssd", template=ssd)], (), pods)
+    settings = asking("grpc")
+    asked: list[tuple[str, ...]] = []
+    decision = builders.decide_once(seen, settings)
+    while decision.question is not None:
+        groups = tuple(option.group for option in decision.question.options)
+        asked.append(groups)
+        answer = Opinion(decision.question.about, (groups[0],))
+        seen = replace(seen, opinions=(*seen.opinions, answer))
+        decision = builders.decide_once(seen, settings)
+    assert asked == [("hdd", "ssd"), ("ssd",)]
+    assert builders.sizes(decision) == {"hdd": 1, "ssd": 1}
+
+
+def test_a_failure_in_the_first_round_leaves_all_rounds_to_the_next_expander() -> None:
+    pods = [builders.pending(f"p{number}", 3000, labels={"app": f"a{number}"}) for number in range(3)]
+    seen, settings = builders.observe([builders.group("a", max_size=1), builders.group("b")], (), pods), asking("grpc")
+    question = builders.decide_once(seen, settings).question
+    assert question is not None
+    decision = builders.decide_once(replace(seen, opinions=(Opinion(question.about, failure=FAILED),)), settings)
+    assert decision.question is None
+    assert sum(builders.sizes(decision).values()) == 3
