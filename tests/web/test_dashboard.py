@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
+import trustme
 
 from tests.web.served import TOKEN, Cluster, serve
 from windlass import errors
@@ -231,3 +233,49 @@ async def test_things_are_explained() -> None:
             assert "cpu: 9 asked, 4 free on an empty node" in await answer.text()
         async with session.get("/explain/node/nobody?output=text") as answer:
             assert answer.status == 404
+
+
+# Beside an autoscaler
+
+
+async def test_an_autoscaler_goes_on_without_a_page_where_the_address_is_taken(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = Cluster()
+    async with (
+        serve(cluster) as url,
+        serving.beside(Dashboard(url.removeprefix("http://")), cluster.published, cluster),
+    ):
+        pass
+    assert "the dashboard is not served" in caplog.text
+
+
+async def test_an_autoscaler_does_not_begin_with_flags_that_would_let_everybody_in() -> None:
+    cluster = Cluster()
+    with pytest.raises(errors.InvalidInput, match="--dashboard-token-file"):
+        async with serving.beside(Dashboard(":0"), cluster.published, cluster):
+            pass
+
+
+async def test_nothing_is_served_at_no_address() -> None:
+    cluster = Cluster()
+    async with serving.beside(Dashboard(""), cluster.published, cluster):
+        pass
+
+
+async def test_over_tls_the_cookie_never_goes_in_the_clear(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    chain, key, token = tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "token"
+    certificate.cert_chain_pems[0].write_to_path(chain)
+    certificate.private_key_pem.write_to_path(key)
+    token.write_text(TOKEN)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    cluster = Cluster()
+    chosen = Dashboard("127.0.0.1:0", str(token), str(chain), str(key))
+    async with serving.serve(chosen, cluster.published, cluster) as url, aiohttp.ClientSession(url) as session:
+        assert url.startswith("https://")
+        given = {"Authorization": f"Bearer {TOKEN}"}
+        async with session.get("/session", headers=given, ssl=trusting) as answer:
+            assert "Secure" in answer.headers["Set-Cookie"]

@@ -155,6 +155,7 @@ class Reporter:
 
         To be called before anything is awaited: the snapshot must still be as it was decided on.
         """
+        self._publish(seen, decision, now_s)
         try:
             if isinstance(decision, advance.Advanced):
                 account = self._account_for_drains(seen, decision, now_s)
@@ -207,12 +208,21 @@ class Reporter:
 
     # Inside
 
+    def _publish(self, seen: Observation, decision: decide.Decision | advance.Advanced, now_s: float) -> None:
+        if self._published is None:
+            return
+        try:
+            if isinstance(decision, advance.Advanced):
+                self._published.moved(seen, decision, now_s)
+            else:
+                self._published.decided(seen, decision, now_s)
+        except Exception:  # a bug in what is shown must not keep anybody from being told
+            _log.exception("the status cannot be published")
+
     def _account_for_loop(self, seen: Observation, decision: decide.Decision, now_s: float) -> Account:
         if self._snapshots is not None and self._snapshots.is_wanted:
             found = snapshotz.describe(seen, decision, self._settings, self._loop_began_s, now_s)
             self._snapshots.offer(snapshotz.spell(found))
-        if self._published is not None:
-            self._published.decided(seen, decision, now_s)
         for line in summary.summarize(decision):
             _log.log(verbosity.level(0 if decision.plan else 1), "%s", line)
         if self._told is not None and decision.story is self._told.decision.story:
@@ -226,8 +236,6 @@ class Reporter:
         return replace(account, gauges=readings.read_decision(seen, decision, self._settings, now_s))
 
     def _account_for_drains(self, seen: Observation, advanced: advance.Advanced, now_s: float) -> Account:
-        if self._published is not None:
-            self._published.moved(seen, advanced, now_s)
         for line in summary.summarize_drains(advanced):
             _log.info("%s", line)
         return accounts.of_advance(seen, advanced, self._drains, now_s)
