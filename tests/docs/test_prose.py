@@ -1,5 +1,6 @@
 """What documents say holds: links lead somewhere, command lines are accepted, flags exist."""
 
+import shlex
 from pathlib import Path
 
 import cyclopts
@@ -20,17 +21,15 @@ def name(path: Path) -> str:
 
 
 def parse(program: str, words: list[str]) -> str:
-    """What is wrong with a command line of ours; empty if nothing is."""
-    if program == "cluster-autoscaler" or words[:1] == ["autoscaler"]:
-        rest = words if program == "cluster-autoscaler" else words[1:]
-        try:
-            command_line.read(command_line.split(rest))
-        except InvalidInput as error:
-            return str(error)
-        return ""
+    """What is wrong with a command line of ours; empty if nothing is. Flags that are handed on are read as well."""
     try:
-        app.parse_args(words, exit_on_error=False, print_error=False)
-    except cyclopts.CycloptsError as error:
+        if program == "cluster-autoscaler" or words[:1] == ["autoscaler"]:
+            command_line.read(command_line.split(words if program == "cluster-autoscaler" else words[1:]))
+            return ""
+        given = app.parse_args(words, exit_on_error=False, print_error=False)[1].arguments
+        handed_on = [word for each in given.get("compare") or () for word in shlex.split(each)]
+        command_line.read(command_line.split([*given.get("flags", ()), *handed_on]))
+    except (InvalidInput, cyclopts.CycloptsError) as error:
         return str(error)
     return ""
 
@@ -85,3 +84,6 @@ def test_what_is_wrong_is_noticed(tmp_path: Path) -> None:
     assert (program, words) == ("windlass", ["simulate", "--colour=red"])
     assert parse(program, words)
     assert parse("windlass", ["autoscaler", "--scan-intervall=1s"])
+    assert parse("windlass", ["plan", "--scan-interval=often"])
+    assert parse("windlass", ["simulate", "day", "--compare", "--expander=cheapest"])
+    assert not parse("windlass", ["simulate", "day", "--compare", "--expander=price --v=1"])
