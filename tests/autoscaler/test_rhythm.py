@@ -10,10 +10,13 @@ def nobody() -> float:
     return float("-inf")
 
 
-def settle_after(*pauses_s: float, quiet_s: float = 0.5, at_most_s: float = 10.0, awaited_s: float = 0.0) -> float:
-    """When it is quiet, if pods come with these pauses between them, since the first.
+def settle_after(
+    *pauses_s: float, quiet_s: float = 0.5, at_most_s: float = 10.0, awaited_s: float = 0.0, tried_after_s: float = 0.0
+) -> float:
+    """When it is quiet, if pods turn unschedulable with these pauses between them, since the first.
 
-    `awaited_s`: for so long there is one that the scheduler has not tried.
+    `awaited_s`: for so long there is one that the scheduler has not tried. `tried_after_s`: so long before it was tried
+    did each of them come.
     """
     time = clock.Virtual()
 
@@ -23,10 +26,9 @@ def settle_after(*pauses_s: float, quiet_s: float = 0.5, at_most_s: float = 10.0
     rhythm = Rhythm(time, Deviations(quiet_window_s=quiet_s, quiet_window_max_s=at_most_s), awaited_until_s)
 
     async def main() -> float:
-        rhythm.note_pod()
-        for pause_s in pauses_s:
+        for pause_s in (0.0, *pauses_s):
             await time.sleep(pause_s)
-            rhythm.note_pod()
+            rhythm.note_pod(time.monotonic_s() - tried_after_s)
         await rhythm.settle()
         return time.monotonic_s()
 
@@ -49,6 +51,14 @@ def test_a_burst_is_not_over_while_the_scheduler_has_pods_to_try() -> None:
     assert settle_after(awaited_s=3.0) == pytest.approx(3.0, abs=0.1)
 
 
+def test_the_window_begins_when_pods_come_not_when_they_are_tried() -> None:
+    assert settle_after(0.4, tried_after_s=0.3) == pytest.approx(0.4 + 0.5 - 0.3)
+
+
+def test_a_burst_is_over_with_the_last_try_if_none_has_come_for_long() -> None:
+    assert settle_after(0.4, 0.4, tried_after_s=2.0) == pytest.approx(0.8)
+
+
 def test_pods_that_are_never_tried_are_waited_for_no_longer_than_the_limit() -> None:
     assert settle_after(awaited_s=60.0) == 10.0
 
@@ -66,12 +76,12 @@ def test_the_next_pod_begins_another_burst() -> None:
     rhythm = Rhythm(time, Deviations(quiet_window_max_s=1.0), nobody)
 
     async def main() -> None:
-        rhythm.note_pod()
+        rhythm.note_pod(time.monotonic_s())
         await rhythm.settle()
         await rhythm.settle()
         assert time.monotonic_s() == 0.5
         await time.sleep(5.0)
-        rhythm.note_pod()
+        rhythm.note_pod(time.monotonic_s())
         await rhythm.settle()
         assert time.monotonic_s() == 6.0
 

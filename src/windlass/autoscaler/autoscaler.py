@@ -120,7 +120,7 @@ class Autoscaler:
         """Something of this kind changed."""
         self.loop.stir()
         if kind == UNSCHEDULABLE and self._frequent:
-            self._rhythm.note_pod()
+            self._rhythm.note_pod(self._world.untried.came_s)
             self.loop.wake()
         if kind == reading.KIND and self._frequent:
             self.loop.wake()

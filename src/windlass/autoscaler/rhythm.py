@@ -1,8 +1,9 @@
 """The rhythm: when a loop begins, besides every --scan-interval.
 
 One burst of pods should be answered by one step of the right size. So a pod that turns unschedulable wakes the loop,
-which then waits until none has followed for a moment and the scheduler has tried all that came, but not for ever. What
-a decision knows to change with time wakes the loop at that time.
+which then waits until none has come for a moment and the scheduler has tried all that came, but not for ever: where it
+takes the scheduler longer than that moment to get through, its last word ends the wait. What a decision knows to change
+with time wakes the loop at that time.
 """
 
 from collections.abc import Callable
@@ -22,13 +23,15 @@ class Rhythm:
         self._clock, self._awaited_until_s = time, awaited_until_s
         self._quiet_s, self._at_most_s = deviations.quiet_window_s, deviations.quiet_window_max_s
         self._first_s: float | None = None
+        """When the first pod of a burst turned unschedulable."""
         self._last_s = 0.0
+        """When the last one came."""
 
-    def note_pod(self) -> None:
-        """A pod turned unschedulable."""
-        self._last_s = self._clock.monotonic_s()
+    def note_pod(self, came_s: float) -> None:
+        """A pod turned unschedulable, which was first seen at `came_s`."""
         if self._first_s is None:
-            self._first_s = self._last_s
+            self._first_s, self._last_s = self._clock.monotonic_s(), came_s
+        self._last_s = max(self._last_s, came_s)
 
     def quiet_at_s(self) -> float:
         """When the burst will be over, if nobody follows; long ago where there is none. Monotonic."""

@@ -41,6 +41,23 @@ def test_a_pod_is_tried_once_a_scheduler_spoke_of_it_or_need_not(found: pods.Pod
     assert is_tried(found) is expected
 
 
+def test_when_a_pod_came_is_known_after_it_was_tried() -> None:
+    time = clock.Virtual()
+    untried = Untried(time)
+
+    async def main() -> None:
+        untried.put("a", pod())
+        await time.sleep(1.0)
+        untried.put("b", pod())
+        await time.sleep(1.0)
+        untried.put("a", pod(said("False", "Unschedulable")))
+        assert untried.came_s == 0.0
+        untried.put("c", pod(said("False", "Unschedulable")))
+        assert untried.came_s == 2.0, "it was tried before anyone saw it"
+
+    time.run(main())
+
+
 def test_the_latest_pod_says_how_long_all_are_awaited() -> None:
     time = clock.Virtual()
     untried = Untried(time)

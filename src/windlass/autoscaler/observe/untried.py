@@ -18,12 +18,15 @@ class Untried:
         self._clock = time
         self._came_s: dict[str, float] = {}
         """Latest last."""
+        self.came_s = float("-inf")
+        """When the pod that was put last was first seen, as far as it was seen before it was tried."""
 
     def put(self, identity: str, pod: pods.Pod) -> None:
+        now_s = self._clock.monotonic_s()
         if is_tried(pod):
-            self._came_s.pop(identity, None)
-        elif identity not in self._came_s:
-            self._came_s[identity] = self._clock.monotonic_s()
+            self.came_s = self._came_s.pop(identity, now_s)
+        else:
+            self.came_s = self._came_s.setdefault(identity, now_s)
 
     def remove(self, identity: str) -> None:
         self._came_s.pop(identity, None)
