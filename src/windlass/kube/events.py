@@ -153,12 +153,24 @@ class Recorder:
         """Events that were never written: the server refused them, or too many came at once."""
 
     def record(
-        self, about: About, type_: str, reason: str, message: str, *, by_message: bool = False, action: str = ""
+        self,
+        about: About,
+        type_: str,
+        reason: str,
+        message: str,
+        *,
+        by_message: bool = False,
+        action: str = "",
+        at_s: float | None = None,
     ) -> None:
-        """Note an occurrence. Never waits, never fails. `by_message`: another message is another event."""
+        """Note an occurrence. Never waits, never fails.
+
+        `by_message`: another message is another event. `at_s`: when it happened, if that is not now.
+        """
         time: clock.Clock = self._client.clock
         occurrence = Occurrence(about, type_, reason, message, action)
-        write = self._correlator.note(occurrence, time.now_s(), time.monotonic_s(), by_message)
+        happened_s = time.now_s() if at_s is None else at_s
+        write = self._correlator.note(occurrence, happened_s, time.monotonic_s(), by_message)
         if write is None:
             return
         try:

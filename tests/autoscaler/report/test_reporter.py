@@ -280,3 +280,38 @@ def test_a_snapshot_is_what_the_next_loop_sees() -> None:
     assert [pod["metadata"]["name"] for pod in found["UnscheduledPodsCanBeScheduled"]] == ["fits"]
     assert list(found["TemplateNodes"]) == ["g"]
     assert failed["Error"] == "no nodes"
+
+
+def test_many_events_are_written_at_a_pace_and_say_when_they_happened() -> None:
+    many = builders.observe(
+        [builders.group("g", target=0)], [], [builders.pending(f"p{number}", 64_000) for number in range(100)]
+    )
+    counts: list[int] = []
+    said: list[dict[str, Any]] = []
+
+    async def script(stage: Stage) -> None:
+        stage.loop(many)
+        for pause_s in (1.0, 3.0, 6.0):
+            await stage.clock.sleep(pause_s)
+            counts.append(len(await stage.events()))
+        said.extend(await stage.events())
+
+    Stage().play(script)
+    first, then, all_of_them = counts
+    assert first < 40 < then < all_of_them == 100
+    assert len({event["firstTimestamp"] for event in said}) == 1
+
+
+def test_the_end_hurries_events_that_wait() -> None:
+    many = builders.observe(
+        [builders.group("g", target=0)], [], [builders.pending(f"p{number}", 64_000) for number in range(100)]
+    )
+    said: list[dict[str, Any]] = []
+
+    async def script(stage: Stage) -> None:
+        stage.loop(many)
+        await stage.reporter.close()
+        said.extend(await stage.events())
+
+    Stage().play(script)
+    assert len(said) == 100

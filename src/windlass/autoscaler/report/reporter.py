@@ -28,6 +28,7 @@ from windlass.autoscaler.report import (
     events,
     families,
     latency,
+    pacing,
     pod_events,
     readings,
     snapshotz,
@@ -53,8 +54,6 @@ QUIET_S = 300.0
 CLOSING_S = 5.0
 """How long the end waits for events to be written."""
 
-_AT_ONCE = 200
-"""Events noted before others get their turn."""
 _TRIED = frozenset({Result.SUCCESSFUL, Result.ERROR, Result.NO_OPTIONS})
 _log = logging.getLogger(__name__)
 
@@ -93,7 +92,9 @@ class Reporter:
         """Of the last loop, whole."""
         self._unneeded: latency.Tracked = {}
         self._tracks_latency = reporting.node_removal_latency_tracking_enabled
-        self._queued: asyncio.Queue[Occurrence] = asyncio.Queue()
+        self._queued: asyncio.Queue[tuple[float, Occurrence]] = asyncio.Queue()
+        """When it happened, and what."""
+        self._pace = pacing.Pace(api.clock)
         self._snapshots, self._published = snapshots, published
         self._loop_began_s, self._loop_began_monotonic_s = api.clock.now_s(), api.clock.monotonic_s()
 
@@ -117,6 +118,7 @@ class Reporter:
 
     async def close(self) -> None:
         """Let what was said be written, while `run` still runs, and take the status away, as nobody keeps it now."""
+        self._pace.hurry()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 await self._queued.join()
@@ -281,9 +283,10 @@ class Reporter:
             self.metrics.began(Function.SCALE_DOWN, now_s)
 
     def _tell(self, said: "Iterator[Occurrence] | events.Occurrences") -> None:
+        at_s = self._clock.now_s()
         for event in said:
             if self._speaks and (self._keeps_status or not self._is_status(event)):
-                self._queued.put_nowait(event)
+                self._queued.put_nowait((at_s, event))
 
     def _is_status(self, event: Occurrence) -> bool:
         about: About = event.about
@@ -291,15 +294,12 @@ class Reporter:
         return about.kind == "ConfigMap" and (about.namespace, about.name) == wanted
 
     async def _hand_over(self) -> None:
-        """Hand events to the recorder, with pauses: thousands of pods may be told something in one loop."""
+        """Hand events to the recorder at their pace: thousands of pods may be told something in one loop."""
         while True:
-            event = await self._queued.get()
-            for number in range(_AT_ONCE):
-                self._recorder.record(
-                    event.about, event.type, event.reason, event.message, by_message=self._is_status(event)
-                )
-                self._queued.task_done()
-                if self._queued.empty() or number == _AT_ONCE - 1:
-                    break
-                event = self._queued.get_nowait()
-            await self._clock.sleep(0.0)
+            at_s, event = await self._queued.get()
+            by_message = self._is_status(event)
+            self._recorder.record(
+                event.about, event.type, event.reason, event.message, by_message=by_message, at_s=at_s
+            )
+            self._queued.task_done()
+            await self._pace.wait(self._queued.qsize())
