@@ -6,7 +6,7 @@ from typing import Any
 from tests.autoscaler.little_cluster import Cluster, play
 from windlass.autoscaler.act import actor
 from windlass.autoscaler.act.outcome import Outcome
-from windlass.engine import facts, plan
+from windlass.engine import facts, plan, taints
 from windlass.kube import client, prepare, resources, transport
 
 MARK = plan.SetTaint("a-1", "k", "v", "NoSchedule")
@@ -64,6 +64,24 @@ def test_another_writer_s_taint_is_not_lost() -> None:
         cluster.carrier.refuse = interfere
         assert (await change(cluster, MARK)).done == (MARK,)
         assert await cluster.taints("a-1") == {"theirs", "k"}
+
+    play(scenario)
+
+
+def test_nodes_keep_the_mark_of_a_candidate_while_raised_groups_get_their_machines() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        acts, known = acting(cluster), {node.name: node for node in cluster.provider.nodes}
+        mark = plan.SetTaint("a-1", taints.DELETION_CANDIDATE, "1", "PreferNoSchedule")
+        unmark = plan.RemoveTaint("a-1", taints.DELETION_CANDIDATE)
+        await acts.resize((plan.Resize("MachineDeployment/default/a", 1, 2, 5),), together=True)
+        assert (await acts.change((mark,), known.get)).done == (mark,), "marks are set as ever"
+        assert (await acts.change((unmark, MARK), known.get)).done == (MARK,)
+        assert await cluster.taints("a-1") == {"k", taints.DELETION_CANDIDATE}
+        await cluster.clock.sleep(31.0)
+        assert (await acts.change((unmark,), known.get)).done == (unmark,)
+        assert await cluster.taints("a-1") == {"k"}
 
     play(scenario)
 

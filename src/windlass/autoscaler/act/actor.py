@@ -18,7 +18,7 @@ from windlass import errors
 from windlass.autoscaler.act import evictions, nodes
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.batch import answering, following
-from windlass.engine import facts, plan
+from windlass.engine import facts, plan, taints
 from windlass.kube import client
 from windlass.providers import base
 
@@ -26,6 +26,11 @@ _NODES_AT_ONCE = 5
 _GROUPS_AT_ONCE = 10
 _EVICTIONS_AT_ONCE = 25
 _ANSWERS_AT_ONCE = 10
+
+_MARKS_STAY_S = 30.0
+"""How long after groups were raised nodes keep the mark of a candidate, though they are needed again. A node that
+changes for the better makes the scheduler try all waiting pods again, and say so of each, just when the API server
+makes their machines. The mark is no more than a preference, and what is not done is ordered again."""
 
 NOT_TRIED = "not tried: another group could not be raised"
 _log = logging.getLogger(__name__)
@@ -46,6 +51,8 @@ class Actor:
 
     def __init__(self, api: client.Client, provider: base.Provider, requests: following.Requests | None = None) -> None:
         self._api, self._provider, self._requests = api, provider, requests
+        self._raised_s = float("-inf")
+        """When a group was last raised, monotonic."""
 
     async def resize(self, ordered: plan.Plan, together: bool) -> Outcome:
         """Carry out what a plan says of groups: raise them, and take back what did not come.
@@ -74,8 +81,11 @@ class Actor:
         """Carry out what a plan says of nodes and pods. `known` finds a node by its name."""
         tally = _Tally()
         by_node: dict[str, list[nodes.Change]] = {}
+        marks_stay = self._api.clock.monotonic_s() < self._raised_s + _MARKS_STAY_S
         for order in ordered:
-            if isinstance(order, plan.SetTaint | plan.RemoveTaint | plan.Cordon):
+            if isinstance(order, plan.SetTaint | plan.RemoveTaint | plan.Cordon) and not (
+                marks_stay and _unmarks(order)
+            ):
                 by_node.setdefault(order.node, []).append(order)
         await _bounded(
             _NODES_AT_ONCE,
@@ -109,6 +119,7 @@ class Actor:
 
     async def _raise(self, tally: _Tally, order: plan.Resize) -> None:
         await self._try(tally, [order], self._provider.resize(order))
+        self._raised_s = self._api.clock.monotonic_s()
 
     async def _delete(
         self, tally: _Tally, orders: Sequence[plan.DeleteNode], known: Callable[[str], facts.Node | None]
@@ -142,6 +153,11 @@ class Actor:
             tally.failed[order] = said
             if isinstance(order, plan.Resize):
                 tally.refused[order.group] = why
+
+
+def _unmarks(order: nodes.Change) -> bool:
+    """Does it take the mark of a candidate for removal away?"""
+    return isinstance(order, plan.RemoveTaint) and order.key == taints.DELETION_CANDIDATE
 
 
 def merge(first: Outcome, then: Outcome) -> Outcome:
