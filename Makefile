@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run stories test testbed check format bench conformance fuzz races chaos reference docs alerts requirements clean
+.PHONY: help run stories sweeps test testbed check format bench conformance fuzz races chaos reference docs alerts requirements clean
 
 help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ run: $(READY) ## try it: a day of 300 nodes and 5,000 pods in a minute or two, w
 
 stories: $(READY) ## every scenario: as expected, the same bytes twice, and decided again from its recording (STORIES=names)
 	@$(BIN)/python -m tests.stories $(STORIES)
+
+sweeps: $(READY) ## a sweep of 200 runs: a worker killed, interrupted twice, on three Dask workers; the same table (RUNS=200)
+	@$(BIN)/python -m tests.sweep --runs $(or $(RUNS),200)
 
 test: check ## everything that must hold: lint, types, room contracts, tests, recorded verdicts
 	@$(BIN)/python -m testbed build --if-possible
