@@ -84,7 +84,7 @@ class Page:
             raise RuntimeError(f"{expression}: {found['exceptionDetails']}")
         return found["result"].get("value")
 
-    async def wait(self, expression: str, within_s: float = 30.0) -> Any:
+    async def wait(self, expression: str, within_s: float = 60.0) -> Any:
         """Until it is true, and what it is."""
         value = None
         try:

@@ -63,7 +63,7 @@ async def page(tab: chromium.Page, town: Stage) -> chromium.Page:
     tab.complaints.clear()
     await tab.open(town.url)
     await tab.wait(
-        "document.querySelectorAll('.card').length >= 6 && document.querySelector('#pending button') !== null", 60
+        "document.querySelectorAll('.card').length >= 6 && document.querySelector('#pending button') !== null", 120
     )
     return tab
 
@@ -135,7 +135,7 @@ async def test_clicking_a_node_that_could_go_shows_where_its_pods_would(page: ch
 async def test_everything_can_be_done_with_keys(page: chromium.Page) -> None:
     await page.press("n")
     assert await focus(page) == "cells"
-    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+    for key in ("ArrowRight", "ArrowDown", "End", "ArrowLeft"):
         await page.press(key)
     said = await page.ask("document.getElementById('say').textContent")
     await page.press("Enter")

@@ -52,7 +52,7 @@ store.listen(({ decisions, isWhole }) => {
   soon(renderBar);
   if (isWhole || !decisions.length || performance.now() - said_ms < QUIET_MS) return;
   said_ms = performance.now();
-  setText($("say"), decisions.map((one) => one.said).join("; "));
+  setText($("news"), decisions.map((one) => one.said).join("; "));
 });
 
 // The stream

@@ -130,6 +130,7 @@ class Card {
 
   render() {
     this.isStale = false;
+    this.#follow();
     this.#describe();
     this.#lay();
     this.#paint();
@@ -155,6 +156,12 @@ class Card {
     this.gauge.firstChild.style.width = `${(group.target_size / most) * 100}%`;
     this.gauge.lastChild.style.left = `${(group.min_size / most) * 100}%`;
     this.#note(group);
+  }
+
+  /** What is pointed at stays so, though others come and go before it. */
+  #follow() {
+    const at = this.members.findIndex((node) => node.name === this.name);
+    this.at = at >= 0 ? at : Math.min(this.at, this.members.length - 1);
   }
 
   #note(group) {
@@ -234,7 +241,8 @@ class Card {
     const at = this.#find(event);
     if (at < 0) return;
     this.at = at;
-    this.map.explain("node", this.members[at].name);
+    this.name = this.members[at].name;
+    this.map.explain("node", this.name);
   }
 
   #focus() {
@@ -261,6 +269,7 @@ class Card {
     this.at = Math.min(Math.max(to, 0), this.members.length - 1);
     this.#paint();
     const node = this.members[this.at];
+    this.name = node?.name;
     if (node) this.map.say([...describe(node, this.map.store.cluster.at_s)].map((line) => line.textContent).join(", "));
   }
 }

@@ -78,7 +78,7 @@ export class Panel {
     if (number !== this.asked) return;
     answer.setAttribute("aria-busy", "false");
     const again = el("button.plain", { type: "button", onclick: () => { this.asked++; this.#ask(); } }, "Ask again");
-    const body = isKnown ? el("pre", {}, ...this.#link(text.trimEnd())) : el("p.said", {}, text.trim() || "Nobody answers.");
+    const body = isKnown ? el("pre", {}, ...text.trimEnd().split("\n").map((line) => el("span.line", {}, ...this.#link(line)))) : el("p.said", {}, text.trim() || "Nobody answers.");
     const typed = kind === "pod" ? `windlass explain pod ${name}` : `windlass explain ${kind} ${name}`;
     answer.replaceChildren(body, el("p.foot", {}, again, el("code", {}, typed)));
   }
