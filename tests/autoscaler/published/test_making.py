@@ -43,6 +43,7 @@ def test_every_node_instance_and_waiting_pod_is_told_once(world: World) -> None:
     assert names.keys() - {node.name for node in seen.nodes} == missing
     assert sum(one.count for one in status.pending) == len(seen.snapshot.waiting()) == status.cluster.pending
     assert [group.id for group in status.groups] == sorted(group.id for group in seen.groups)
+    assert status.cluster.ready <= status.cluster.nodes == len(seen.nodes)
     assert [node.name for node in status.nodes] == sorted(names)
 
 

@@ -16,6 +16,8 @@ from windlass.engine.observation import Observation
 
 _PAYS = ("Running", "Creating")
 """States of instances that are paid for."""
+_READY = (State.READY, State.UNNEEDED)
+"""States of nodes that are ready and stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def make(
         str(story.scale_ups[0].result) if story.scale_ups else "",
         str(story.scale_down.result),
         sample.nodes,
-        len(story.health.total.ready),
+        sum(node.state in _READY for node in told),
         int((snapshot.pods.node_rows != dtypes.ABSENT).sum()),
         sample.pending,
         sample.cpu,
@@ -118,7 +120,7 @@ def _describe_group(group: facts.NodeGroup, decision: Decision, states: Counter[
     grown = {one.group.id: one.new_size for proposal in story.scale_ups for one in proposal.increases}
     target = grown.get(id, size.target if size is not None else group.target_size)
     backoff = found.backoff if found is not None else None
-    ready = states[id, State.READY] + states[id, State.UNNEEDED]
+    ready = sum(states[id, state] for state in _READY)
     here = ready + sum(states[id, state] for state in (State.UNREADY, State.BOOTING, State.FAILED, State.DRAINING))
     price = group.price_per_hour
     return Group(
