@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,11 +35,16 @@ class Served(server.Server):
         self.carrier = inprocess.InProcess(self, time)
         self.writes: list[str] = []
         """Of the operator: verb and path."""
+        self.notice: Callable[[transport.Request], None] = lambda request: None
+        """Called when the server has done what the operator asked for."""
 
     def handle(self, request: transport.Request) -> Answer:
+        answer = super().handle(request)
         if request.method != "GET" and request.headers.get("user-agent") != _USER:
             self.writes.append(f"{request.method} {request.path}")
-        return super().handle(request)
+            if answer.status < 300:
+                self.notice(request)
+        return answer
 
     def connect(self, time: clock.Clock, manager: str) -> client.Client:
         """Someone in this process, whose writes are not the operator's."""

@@ -1,16 +1,17 @@
 """500 pairs of MachineSets on an embedded server, each of which the autoscaler gives another size every second.
 
-The operator is a process of its own (`openshift_operator`). The clock starts when a set is scaled, and stops when
-Machine API's has that size or a later one: the watch, the decision, marks and every write are in it, and the server's
-own work. Half of the pairs are held by Machine API, half by Cluster API. Counted is what the operator writes, and what
-it writes in quiet time.
+The operator is a process of its own (`openshift_operator`). The clock starts when a set is scaled, and stops when the
+server has that size or a later one for Machine API's: the watch, the decision, marks and every write are in it, and the
+server's own work. Half of the pairs are held by Machine API, half by Cluster API. Counted is what the operator writes,
+and what it writes in quiet time.
 """
 
 import asyncio
 import contextlib
 import statistics
 import time
-from collections.abc import AsyncIterator
+
+import msgspec
 
 from benchmarks import openshift_operator
 from tests.controllers.openshift.machineset_sync import world
@@ -18,10 +19,12 @@ from tests.controllers.openshift.machineset_sync.world import CLUSTER, TEMPLATES
 from windlass import clock
 from windlass.controllers.openshift import names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.kube import client, prepare
+from windlass.kube import client, prepare, transport
 
 PAIRS, ROUNDS = 500, 20
 EVERY_S, QUIET_S = 1.0, 10.0
+
+_MACHINE_API_SETS = MACHINE_API.machine_sets().path(MACHINE_API.namespace) + "/"
 
 
 class Fleet(World):
@@ -29,6 +32,7 @@ class Fleet(World):
 
     def __init__(self) -> None:
         self.served = openshift_operator.Served(clock.Real())
+        self.served.notice = self._note
         super().__init__(clock.Real(), self.served)
         self.autoscaler = self.as_manager(names.AUTOSCALER_MANAGER)
         self.asked: dict[str, tuple[float, int]] = {}
@@ -47,29 +51,18 @@ class Fleet(World):
             body["spec"]["template"]["spec"]["providerSpec"] = world.provider_spec(template="shared")
             await self.add(MACHINE_API, body, {"authoritativeAPI": holder})
 
-    @contextlib.asynccontextmanager
-    async def run_operator(self) -> AsyncIterator[int]:
+    def run_operator(self) -> contextlib.AbstractAsyncContextManager[int]:
         words = ("--controllers=machineset_sync", f"--machineset-sync-cluster={CLUSTER}")
-        async with openshift_operator.run_operator(self.served, self.clock, *words) as process:
-            watching = asyncio.ensure_future(self._watch())
-            try:
-                yield process
-            finally:
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
+        return openshift_operator.run_operator(self.served, self.clock, *words)
 
-    async def _watch(self) -> None:
-        """Note when Machine API's has what was asked for."""
-        sets = MACHINE_API.machine_sets()
-        listed = await self.api.list(sets, prepare.Selection(MACHINE_API.namespace))
-        version = listed.resource_version
-        async for event in self.api.watch(sets, resource_version=version, timeout_s=100_000):
-            body = getattr(event, "object", None)
-            name = (body or {}).get("metadata", {}).get("name", "")
-            asked = self.asked.get(name)
-            if body and asked is not None and body["spec"].get("replicas", 0) >= asked[1]:
-                self.lags_s.append(time.perf_counter() - asked[0])
-                del self.asked[name]
+    def _note(self, request: transport.Request) -> None:
+        """When Machine API's has what was asked for."""
+        if not request.path.startswith(_MACHINE_API_SETS):
+            return
+        asked = self.asked.get(name := request.path.removeprefix(_MACHINE_API_SETS))
+        if asked is not None and msgspec.json.decode(request.body)["spec"].get("replicas", 0) >= asked[1]:
+            self.lags_s.append(time.perf_counter() - asked[0])
+            del self.asked[name]
 
     async def wait_made(self) -> None:
         """Every pair is there, and equal."""

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.cli.run import DATA, EXAMPLE, ROOT, windlass
+from windlass.cli import app
 
 
 def test_without_arguments_the_commands_are_listed() -> None:
@@ -37,6 +40,16 @@ def test_what_is_no_command_and_no_option_is_refused() -> None:
     assert windlass("fit", "--nonsense", EXAMPLE).err == (
         "windlass: fit: no such option: --nonsense; see windlass fit --help\n"
     )
+
+
+def test_what_openshift_tells_its_operator_by_the_environment_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTER_AUTOSCALER_VERBOSITY", "4")
+    monkeypatch.setenv("CLUSTER_AUTOSCALER_EXTRA_ARGS", "--scan-interval=2s")
+    heard = app.parse_args(["operator"])[1].arguments
+    assert heard["openshift_autoscaler_verbosity"] == 4
+    assert heard["openshift_autoscaler_extra_args"] == "--scan-interval=2s"
+    said = app.parse_args(["operator", "--openshift-autoscaler-extra-args=--v=1"])[1].arguments
+    assert said["openshift_autoscaler_extra_args"] == "--v=1", "what is said on the command line counts"
 
 
 def test_help_does_not_wait_for_the_engine() -> None:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """What Go calls them."""
+_NEW_OBJECTS = 20_000
+"""How many the garbage collector lets come before it looks at them."""
 _Switch = Parameter(negative=(), show_default=False)
 
 
@@ -34,8 +36,8 @@ def operator(
     lattice_autoscaler_discovery: str = "capi-system",
     machineset_sync_cluster: str = "",
     openshift_autoscaler_image: str = "windlass:latest",
-    openshift_autoscaler_verbosity: int = 1,
-    openshift_autoscaler_extra_args: str = "",
+    openshift_autoscaler_verbosity: Annotated[int, Parameter(env_var="CLUSTER_AUTOSCALER_VERBOSITY")] = 1,
+    openshift_autoscaler_extra_args: Annotated[str, Parameter(env_var="CLUSTER_AUTOSCALER_EXTRA_ARGS")] = "",
     openshift_release_version: str = "",
     webhook_address: str = "",
     webhook_cert_dir: str = "",
@@ -108,6 +110,7 @@ def operator(
     """
     # Not before they are needed: `windlass --help` should answer at once.
     import asyncio
+    import gc
     import logging
     import os
     import platform
@@ -152,6 +155,8 @@ def operator(
         (leader_elect_namespace, leader_elect_name) if leader_elect else None,
         (webhook_address, webhook_cert_dir) if webhook_address else None,
     )
+    # Objects are read by the thousand and are no cycles: looking for garbage after every few hundred costs for nothing.
+    gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     rate = client.Settings(writer=prepare.Writer("windlass"), qps=kube_api_qps, burst=kube_api_burst)
     try:
         return 0 if asyncio.run(shutdown.run(_run(asked, kubeconfig, context, rate))) else 1

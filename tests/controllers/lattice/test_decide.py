@@ -9,7 +9,7 @@ from tests.controllers.worker_pools.builders import MACHINE, REPLICAS, V1BETA2, 
 from tests.e2e import rights
 from windlass.controllers.lattice import autoscaler, facts, names, observe, report, settings
 from windlass.controllers.lattice.decide import decide, initial_replicas, judge
-from windlass.controllers.lattice.plan import Event
+from windlass.controllers.telling import Event
 from windlass.controllers.worker_pools import manifest
 from windlass.controllers.worker_pools.applying import Apply, Handover
 from windlass.controllers.worker_pools.machine_deployments import MachineDeployment
@@ -128,7 +128,7 @@ def test_a_pool_that_cannot_be_used_stays_as_it_was_and_says_why(given: facts.Po
     plan = decide(seen(given, live(pool(3), 3)))
     assert plan.steps == ()
     assert not plan.wants_autoscaler
-    assert plan.events == (Event("Warning", "PoolInvalid", "Reconciling", told),)
+    assert plan.events == (Event("Warning", "PoolInvalid", told, "Reconciling"),)
     assert plan.status.pools["general"].message == told
     assert plan.status.pools["general"].desired_replicas == 3
 
@@ -154,7 +154,7 @@ def test_replicas_out_of_bounds_are_said_to_be_ignored_once(replicas: int) -> No
     given = pool(replicas, 3, 10)
     told = f"pool 'general': replicas ({replicas}) ignored, autoscaler will manage within [3, 10]"
     plan = decide(seen(given))
-    assert plan.events == (Event("Warning", "ReplicasIgnored", "Reconciling", told),)
+    assert plan.events == (Event("Warning", "ReplicasIgnored", told, "Reconciling"),)
     assert plan.status.pools["general"].message == told
     again = decide(seen(given, before=plan.status))
     assert again.events == ()

@@ -3,17 +3,8 @@
 from dataclasses import dataclass
 
 from windlass.controllers.lattice import facts
+from windlass.controllers.telling import Event
 from windlass.controllers.worker_pools import applying
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something to tell."""
-
-    type: str
-    reason: str
-    action: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.controllers.machine_pool import facts
+from windlass.controllers.telling import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,6 @@ class DeleteNode:
 
 
 Step = Adopt | DeleteExternal | ApplyMachine | MarkMachine | PatchNode | DeleteNode
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something to tell."""
-
-    type: str
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -423,6 +423,20 @@ async def test_a_target_that_refuses_is_said_and_tried_again(scene: Cluster) -> 
 
 
 @in_virtual_time
+async def test_a_target_that_cannot_be_written_down_is_not_written_to(scene: Cluster) -> None:
+    """Nobody would remember what has to be taken off again."""
+    await scene.add_pair("set", "MachineAPI")
+    refusing = Refusing(scene.carrier, "/machineautoscalers/ma/status")
+    async with scene.controlled(make, between=lambda _: refusing):
+        await scene.autoscale("ma", "set")
+        assert [event["type"] for event in await scene.events("FailedSetLastTarget")] == ["Warning"]
+        assert await scene.annotations(MACHINE_API, "set") == {}
+        refusing.is_on = False
+        await scene.settle(600.0)
+        assert await scene.ready("ma") == READY
+
+
+@in_virtual_time
 async def test_an_old_target_that_refuses_to_be_let_go_keeps_the_new_one_waiting(scene: Cluster) -> None:
     await scene.add_pair("old", "MachineAPI")
     await scene.add_pair("new", "MachineAPI")

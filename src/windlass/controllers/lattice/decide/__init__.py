@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from windlass.controllers.lattice import facts, names
 from windlass.controllers.lattice.decide import validation
-from windlass.controllers.lattice.plan import Event, Plan
+from windlass.controllers.lattice.plan import Plan
+from windlass.controllers.telling import Event
 from windlass.controllers.worker_pools import applying, manifest
 from windlass.controllers.worker_pools.machine_deployments import MachineDeployment
 
@@ -56,7 +57,7 @@ def judge(seen: facts.Seen, pool: facts.Pool) -> Verdict:
     else:
         message, event = warn(pool) or "", names.REPLICAS_IGNORED
     is_news = bool(message) and (before is None or before.message != message)
-    told = Event("Warning", event, names.RECONCILING, message) if is_news else None
+    told = Event("Warning", event, message, names.RECONCILING) if is_news else None
     return Verdict(describe(pool, live, message or None), step, told, not trouble)
 
 

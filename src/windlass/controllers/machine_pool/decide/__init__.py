@@ -34,8 +34,9 @@ from windlass.controllers.machine_pool.facts import (
     Seen,
     Unreachable,
 )
-from windlass.controllers.machine_pool.plan import Event, Plan, Step
+from windlass.controllers.machine_pool.plan import Plan, Step
 from windlass.controllers.machine_pool.settings import Settings
+from windlass.controllers.telling import Event
 from windlass.kube import times
 
 _NOT_ALL_READY_S = 30.0

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.controllers.openshift.cluster_autoscaler import names
-from windlass.controllers.openshift.cluster_autoscaler.plan import Delete, Ensure, Event
+from windlass.controllers.openshift.cluster_autoscaler.plan import Delete, Ensure
+from windlass.controllers.telling import Event
 from windlass.kube import client, errors, prepare
 
 Json = dict[str, Any]
@@ -77,9 +78,9 @@ def _tell(step: Ensure | Delete, error: errors.KubeError) -> Event:
     if step.resource.kind in _DOING:
         action, what = _DOING[step.resource.kind]
         message = f"Error ensuring ClusterAutoscaler {what}: {step.resource.kind} {step.name}: {error}"
-        return Event("Warning", names.FAILED_CREATE, action, message)
+        return Event("Warning", names.FAILED_CREATE, message, action)
     if isinstance(step, Ensure) and step.live is None:
         message = f"Error creating ClusterAutoscaler deployment: {error}"
-        return Event("Warning", names.FAILED_CREATE, "CreateDeployment", message)
+        return Event("Warning", names.FAILED_CREATE, message, "CreateDeployment")
     message = f"Error updating cluster-autoscaler deployment: {error}"
-    return Event("Warning", names.FAILED_UPDATE, "UpdateDeployment", message)
+    return Event("Warning", names.FAILED_UPDATE, message, "UpdateDeployment")

@@ -5,8 +5,8 @@ from windlass.controllers.openshift import names as openshift
 from windlass.controllers.openshift import unkept
 from windlass.controllers.openshift.cluster_autoscaler import act, facts, names, report, watches
 from windlass.controllers.openshift.cluster_autoscaler.decide import decide, describe, reporting
-from windlass.controllers.openshift.cluster_autoscaler.plan import Event
 from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
+from windlass.controllers.telling import Event
 from windlass.kube import errors, events
 
 
@@ -62,9 +62,9 @@ class ClusterAutoscalers:
 
     async def _complain(self, autoscaler: facts.Autoscaler, failure: Event, recorder: events.Recorder) -> None:
         """What could not be done is said, and tried again later, and later each time."""
+        self._tell(autoscaler, (failure,), recorder)
         now_s = self._site.api.clock.now_s()
         await self._say(autoscaler, describe(autoscaler, False, names.FAILED, failure.message, now_s))
-        self._tell(autoscaler, (failure,), recorder)
         raise controller.NotYet(failure.message)
 
     # What is said of a ClusterAutoscaler

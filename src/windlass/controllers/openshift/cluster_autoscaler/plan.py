@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass.controllers.openshift.cluster_autoscaler.facts import Json
+from windlass.controllers.telling import Event
 from windlass.kube.resources import Resource
 
 
@@ -28,16 +29,6 @@ class Delete:
     resource: Resource[Any]
     name: str
     uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something to tell."""
-
-    type: str
-    reason: str
-    action: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,10 @@ class Hands:
                 autoscaler = await self._finalize(autoscaler, plan.finalizers)
             if autoscaler.is_deleting:
                 return autoscaler, Outcome()
+            doing = names.FAILED_SET_LAST_TARGET
             status = dataclasses.replace(autoscaler.status, last_target=plan.status.last_target)
             autoscaler = await self.say(autoscaler, status)
+            doing = names.FAILED_UPDATE_TARGET
             if plan.target is not None:
                 await self._annotate(plan.target, must_exist=True)
         except errors.Conflict:

@@ -80,12 +80,12 @@ class MachineAutoscalers:
         self, found: facts.Autoscaler, outcome: act.Outcome, hands: act.Hands, recorder: events.Recorder
     ) -> float | None:
         """What could not be done is said, and tried again later, and later each time."""
+        event = Event("Warning", outcome.failed, outcome.message, outcome.failed.removeprefix("Failed"))
+        self._tell(found, (event,), recorder)
         if not found.is_deleting:
             now_s = self._site.api.clock.now_s()
             told = describe(found, False, names.TARGET_UPDATE_FAILED, outcome.message, now_s)
             await self._say(found, dataclasses.replace(found.status, conditions=told), hands)
-        event = Event("Warning", outcome.failed, outcome.failed.removeprefix("Failed"), outcome.message)
-        self._tell(found, (event,), recorder)
         raise controller.NotYet(outcome.message)
 
     def _tell(

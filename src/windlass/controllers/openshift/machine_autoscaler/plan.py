@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from windlass.controllers import telling
 from windlass.controllers.openshift import apis
 from windlass.controllers.openshift.machine_autoscaler import facts
 
@@ -19,13 +20,9 @@ class Annotate:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """Something to tell."""
+class Event(telling.Event):
+    """Something to tell of a MachineAutoscaler, or of its target."""
 
-    type: str
-    reason: str
-    action: str
-    message: str
     of_target: apis.Api | None = None
     """Told of the target in this API, not of the MachineAutoscaler."""
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from windlass.controllers.openshift.cluster_autoscaler import facts, names
 from windlass.controllers.openshift.cluster_autoscaler.decide import deployment, monitoring, network, validation
-from windlass.controllers.openshift.cluster_autoscaler.plan import Delete, Ensure, Event, Plan
+from windlass.controllers.openshift.cluster_autoscaler.plan import Delete, Ensure, Plan
 from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
+from windlass.controllers.telling import Event
 from windlass.kube import comparing, conditions
 from windlass.kube.resources import Resource
 
@@ -19,11 +20,11 @@ def decide(seen: facts.Seen, settings: Settings, now_s: float) -> Plan:
     findings = validation.check(autoscaler.name, autoscaler.spec, settings.name)
     if not findings.is_valid:
         message = f"ClusterAutoscaler validation error: {findings.text}"
-        event = Event("Warning", names.FAILED_VALIDATION, "Validate", message)
+        event = Event("Warning", names.FAILED_VALIDATION, message, "Validate")
         return _refuse(autoscaler, names.INVALID, findings.text, event, now_s)
     if seen.trouble:
         message = f"Error getting cluster-autoscaler deployment: {seen.trouble}"
-        event = Event("Warning", names.FAILED_GET_DEPLOYMENT, "GetDeployment", message)
+        event = Event("Warning", names.FAILED_GET_DEPLOYMENT, message, "GetDeployment")
         return _refuse(autoscaler, names.FAILED, message, event, now_s)
     if autoscaler.is_deleting:
         return Plan(tuple(_remove(seen)), autoscaler.conditions)
@@ -72,9 +73,9 @@ def _tell(steps: tuple[Ensure, ...]) -> Iterator[Event]:
         if step.resource.kind == names.DEPLOYMENT.kind:
             named = f"ClusterAutoscaler deployment: {step.body['metadata']['namespace']}/{step.name}"
             if step.live is None:
-                yield Event("Normal", names.SUCCESSFUL_CREATE, "CreateDeployment", f"Created {named}")
+                yield Event("Normal", names.SUCCESSFUL_CREATE, f"Created {named}", "CreateDeployment")
             else:
-                yield Event("Normal", names.SUCCESSFUL_UPDATE, "UpdateDeployment", f"Updated {named}")
+                yield Event("Normal", names.SUCCESSFUL_UPDATE, f"Updated {named}", "UpdateDeployment")
 
 
 def _refuse(autoscaler: facts.Autoscaler, reason: str, message: str, event: Event, now_s: float) -> Plan:

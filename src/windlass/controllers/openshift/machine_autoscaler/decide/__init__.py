@@ -96,10 +96,10 @@ def _scale(seen: facts.Seen, holder: apis.Api) -> Verdict:
         return Verdict(True, names.IS_READY, names.IS_READY_MESSAGE)
     step = _annotate(seen.target, holder, wanted)
     message = f"Updated MachineAutoscaler target: {holder.namespace}/{step.name}"
-    told = [Event("Normal", names.SUCCESSFUL_UPDATE, "UpdateTarget", message)]
+    told = [Event("Normal", names.SUCCESSFUL_UPDATE, message, "UpdateTarget")]
     if warning := accelerators.warn(seen.target.get(holder) or {}):
         action = "ValidateGPUAcceleratorLabel"
-        told.append(Event("Warning", names.BAD_ACCELERATOR_LABEL, action, warning, of_target=holder))
+        told.append(Event("Warning", names.BAD_ACCELERATOR_LABEL, warning, action, of_target=holder))
     return Verdict(True, names.IS_READY, names.IS_READY_MESSAGE, target=step, told=tuple(told))
 
 
@@ -180,7 +180,7 @@ def _news(autoscaler: facts.Autoscaler, verdict: Verdict) -> tuple[Event, ...]:
     if not verdict.event or is_known:
         return verdict.told
     action, words = _WORDS[verdict.event]
-    return (*verdict.told, Event("Warning", verdict.event, action, f"{words}: {verdict.message}"))
+    return (*verdict.told, Event("Warning", verdict.event, f"{words}: {verdict.message}", action))
 
 
 _WORDS = {
