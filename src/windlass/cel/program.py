@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from windlass.cel import functions, macros, parser, syntax
-from windlass.cel.values import NO_OVERLOAD, NOTHING, CompileError, EvaluationError, Optional, Value, is_number
+from windlass.cel.values import (
+    NO_OVERLOAD,
+    NOTHING,
+    CompileError,
+    EvaluationError,
+    Function,
+    Optional,
+    Value,
+    is_number,
+)
 
 Variables: TypeAlias = Mapping[str, Value]
 Step: TypeAlias = Callable[[Variables], Value]
@@ -176,13 +185,13 @@ def _build_call(node: syntax.Call, known: frozenset[str]) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class _Called:
-    function: functions.Function
+    function: Function
     takes_target: bool = False
 
 
 def _find_function(node: syntax.Call, known: frozenset[str]) -> _Called:
     count = len(node.arguments)
-    found: functions.Function | None
+    found: Function | None
     match node.target:
         case None:
             found = functions.FUNCTIONS.get((node.function, count))

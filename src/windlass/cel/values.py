@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,6 +11,8 @@ from windlass.quantity import Quantity
 
 Value: TypeAlias = Any
 """A value of the language: its type is known only when it is there."""
+
+Function: TypeAlias = Callable[..., Value]
 
 INT64 = range(-(2**63), 2**63)
 

@@ -13,6 +13,7 @@ the epoch.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from windlass.engine import hashed
 from windlass.engine.devices.model import Slices
 from windlass.selectors import LabelSelector, NodeSelector
 
@@ -185,10 +186,10 @@ class ExtendedRequest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PodSpec:
+class PodSpec(hashed.HashedOnce):
     """All that filters can see of a pod but its namespace and labels.
 
-    Compared by value; the hash is computed once, because pods of one template share one spec and ask for it often.
+    Pods of one template share one spec, and ask for its hash often.
     """
 
     requests: Resources = NO_RESOURCES
@@ -224,17 +225,6 @@ class PodSpec:
     def without_claims(self) -> tuple[object, ...]:
         """All of it but its claims, to be compared."""
         return (*self._key()[:-3], self.extended, self.extended_claim)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(self._key()))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, PodSpec) and self._hash == other._hash and self._key() == other._key()
 
 
 @dataclass(frozen=True, slots=True)

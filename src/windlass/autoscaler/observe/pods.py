@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from windlass.autoscaler.observe import devices, digest, placement, resources, volumes
+from windlass.autoscaler.observe import digest, placement, pod_claims, resources, volumes
 from windlass.engine import facts
 from windlass.kube import durations, fields, requests
 from windlass.kube.models import meta, pods
@@ -125,8 +125,8 @@ class Reader:
             volumes=self._share(volumes.read(model.volumes)),
             required_features=placement.read_required_features(model),
             priority=model.priority,
-            claims=devices.read_pod_claims(model),
-            extended=devices.read_extended(model),
+            claims=pod_claims.read_pod_claims(model),
+            extended=pod_claims.read_extended(model),
         )
 
     def _spec_of(self, pod: pods.Pod, template: Template, node_name: str, pending: bool) -> facts.PodSpec:
@@ -135,7 +135,7 @@ class Reader:
         if template.has_ephemeral:
             own["volumes"] = volumes.claim_ephemeral(template.spec.volumes, pod.meta.name or "", pod.meta.uid or "")
         if template.spec.claims:
-            own |= devices.name_claims(template.spec.claims, pod)
+            own |= pod_claims.name_claims(template.spec.claims, pod)
         if template.spec.extended and pod.status is not None and pod.status.extended_resource_claim_status is not None:
             own["extended_claim"] = pod.status.extended_resource_claim_status.resource_claim_name or ""
         if pending:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from windlass.engine import hashed
 from windlass.selectors import NodeSelector
 
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
@@ -70,8 +71,8 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Traits:
-    """All that selectors can see of a device but its driver. Compared by value; the hash is computed once."""
+class Traits(hashed.HashedOnce):
+    """All that selectors can see of a device but its driver."""
 
     attributes: tuple[tuple[str, Attribute], ...] = ()
     """By name, sorted; a name without a domain is the driver's own."""
@@ -83,17 +84,6 @@ class Traits:
     def _key(self) -> tuple[object, ...]:
         typed = tuple((name, type(value), value) for name, value in self.attributes)
         return typed, self.capacity, self.is_shared
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(self._key()))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return isinstance(other, Traits) and self._hash == other._hash and self._key() == other._key()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,25 +216,15 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClaimSpec:
-    """What a claim asks for. Compared by value; the hash is computed once."""
+class ClaimSpec(hashed.HashedOnce):
+    """What a claim asks for."""
 
     requests: tuple[Request, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     _hash: int = field(init=False, repr=False, default=0)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.requests, self.constraints)))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not isinstance(other, ClaimSpec) or self._hash != other._hash:
-            return False
-        return self.requests == other.requests and self.constraints == other.constraints
+    def _key(self) -> tuple[object, ...]:
+        return self.requests, self.constraints
 
 
 @dataclass(frozen=True, slots=True)
