@@ -137,6 +137,10 @@ class History:
             found = self.world.namespaces.items()
             self.snapshot.set_namespaces(facts.Namespace(name, labels) for name, labels in found)
 
+    def forget_unused(self, one: int, other: int) -> None:
+        if not self.saved:
+            self.snapshot.forget_unused()
+
     # What-ifs
 
     def bind(self, one: int, other: int) -> None:
@@ -275,7 +279,7 @@ class History:
 Step = Callable[[History, int, int], None]
 FACTS: tuple[Step, ...] = (
     History.add_node, History.add_node, History.add_pod, History.add_pod, History.add_pod, History.remove_node,
-    History.remove_pod, History.set_namespaces,
+    History.remove_pod, History.set_namespaces, History.forget_unused,
 )  # fmt: skip
 WHAT_IFS: tuple[Step, ...] = (
     History.bind, History.bind_many, History.lift, History.clear_node, History.relocate, History.place,

@@ -141,7 +141,7 @@ class NodeTable:
         else:
             row = self._append(1)
             self._base = self.count
-        self._forget_all()
+        self.forget_masks()
         self._write(row, node, node.name)
         self._free[:, row] = self._allocatable[:, row]
         return row
@@ -169,7 +169,7 @@ class NodeTable:
     def update(self, row: int, node: facts.Node) -> None:
         """Write a node's new facts; what its pods use stays used."""
         used = self._allocatable[:, row] - self._free[:, row]
-        self._forget_all()
+        self.forget_masks()
         self._write(row, node, node.name)
         self._free[: len(used), row] = self._allocatable[: len(used), row] - used
         self._free[len(used) :, row] = self._allocatable[len(used) :, row]
@@ -190,7 +190,8 @@ class NodeTable:
         self.version += 1
         self._kept_here.clear()
 
-    def _forget_all(self) -> None:
+    def forget_masks(self) -> None:
+        """Drop all that is kept: what it depends on, or the keys that it is kept under, may have changed."""
         self.version += 1
         self._kept.clear()
         self._kept_here.clear()

@@ -143,6 +143,23 @@ class PodTable:
         prefixes = map(known.__getitem__, self._kind_ids[list(rows)].tolist())
         return tuple(map(operator.add, prefixes, map(self.names.__getitem__, rows)))
 
+    def renumber_shapes(self, numbers: dtypes.Ids) -> None:
+        """Shapes have other numbers now; none of those that pods have was forgotten."""
+        self.shape_ids[:] = np.append(numbers, dtypes.ABSENT)[self.shape_ids]
+
+    def forget_unused_kinds(self) -> None:
+        """Forget kinds of which there is no pod any more, and number the others anew."""
+        used = np.zeros(len(self.kinds), bool)
+        used[self.kind_ids[self.shape_ids != dtypes.ABSENT]] = True
+        used[:1] = True  # rows without a pod name some kind
+        numbers = self.kinds.keep(used)
+        self.kind_ids[:] = np.maximum(numbers[self.kind_ids], 0)
+        for known in self.answers.values():
+            kept = [(int(numbers[old]), answer) for old, answer in known.items() if numbers[old] != dtypes.ABSENT]
+            known.clear()
+            known.update(kept)
+        self._prefixes.clear()
+
     def kind(self, row: int) -> Kind:
         return self.kinds[self._kind_ids[row]]
 

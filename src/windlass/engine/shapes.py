@@ -7,10 +7,13 @@ pod of a StatefulSet would be a shape of its own. When a selector with a new key
 A profile is a shape without its spec: all that selectors can see. Whether a selector matches is judged per profile.
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from windlass.engine import interning
+import numpy as np
+
+from windlass.engine import dtypes, interning
 from windlass.engine.facts import PodSpec
 
 Labels = tuple[tuple[str, str], ...]
@@ -70,6 +73,21 @@ class ShapeTable:
             number = self._ids[profile_id, spec] = len(self._shapes)
             self._shapes.append(Shape(number, profile_id, self.profiles[profile_id], spec))
         return self._shapes[number]
+
+    def keep(self, used: dtypes.Mask) -> tuple[dtypes.Ids, dtypes.Ids]:
+        """Forget all shapes but these, and their profiles. The new numbers of shapes and of profiles, -1 for none."""
+        kept = list(itertools.compress(self._shapes, used.tolist()))
+        seen = np.zeros(len(self.profiles), bool)
+        seen[[shape.profile_id for shape in kept]] = True
+        profiles = self.profiles.keep(seen)
+        of_kept = profiles[[shape.profile_id for shape in kept]].tolist()
+        self._shapes = [
+            Shape(number, profile_id, shape.profile, shape.spec)
+            for number, (profile_id, shape) in enumerate(zip(of_kept, kept, strict=True))
+        ]
+        self._ids = {(shape.profile_id, shape.spec): shape.id for shape in self._shapes}
+        self._specs = {shape.spec for shape in self._shapes}
+        return interning.number_anew(used), profiles
 
     def unseen_keys(self, spec: PodSpec) -> set[str]:
         """Label keys that this spec's selectors can see and that no shape holds yet."""

@@ -9,14 +9,17 @@ all nodes. What one pod adds is fixed by its shape, so placing n pods of a shape
     holdings           claims and disks, which are many and each on few nodes: no rows of counts, but kept with them
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from windlass.engine import dtypes, facts, holdings, shapes
 from windlass.selectors import EVERYTHING, LabelSelector
+
+Value = TypeVar("Value")
 
 NamespaceLabels: TypeAlias = Mapping[str, Mapping[str, str]]
 
@@ -127,6 +130,8 @@ class TallyTable:
         self._log: list[tuple[Callable[..., None], shapes.Shape, Any, Any]] | None = None
         self._next = 0
         self._unused: list[int] = []
+        self._asked: set[int] = set()
+        """Matching tallies that someone asked for since unused ones were last forgotten."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -148,6 +153,7 @@ class TallyTable:
         `matching` bool (n_profiles): the profiles that it counts (`matching_profiles`).
         """
         tally = self._new_row(key)
+        self._asked.add(tally)
         judged = len(self._matching)
         self._matching.append((tally, key))
         for profile_id, is_counted in enumerate(matching.tolist()):
@@ -157,7 +163,9 @@ class TallyTable:
         return tally
 
     def row(self, key: Matching) -> int:
-        return self._rows[key]
+        tally = self._rows[key]
+        self._asked.add(tally)
+        return tally
 
     def matching_profiles(self, key: Matching) -> dtypes.Mask:
         """Bool (n_profiles): the profiles that a matching tally counts."""
@@ -236,6 +244,43 @@ class TallyTable:
         self._repelling.clear()
         self._of_shape.clear()
 
+    def forget_unused(self, shape_numbers: dtypes.Ids, profile_numbers: dtypes.Ids) -> None:
+        """Shapes and profiles have other numbers now, or are forgotten (-1). Tallies that nobody needs are, too.
+
+        These are tallies that no shape which pods have adds to by its spec, and matching ones that count no pod or that
+        nobody asked for since this was last called: they are opened again when someone does.
+        """
+        self._carried = _renumber(self._carried, shape_numbers)
+        self._held_by = _renumber(self._held_by, shape_numbers)
+        self._of_shape.clear()
+        in_use = (tally for tally in self._asked if self._counts[tally].any())
+        needed = set(in_use).union(*self._carried.values())
+        gone = {tally for tally in self._rows.values() if tally not in needed}
+        matching = _Survivors([tally for tally, _ in self._matching], gone)
+        carriers = _Survivors(list(self.carriers.values()), gone)
+        by_profile = _renumber(self._by_profile, profile_numbers)
+        self._by_profile = {
+            number: (matching.before(judged), [tally for tally in rows if tally not in gone])
+            for number, (judged, rows) in by_profile.items()
+        }
+        repelling = _renumber(self._repelling, profile_numbers)
+        self._repelling = {
+            number: (carriers.before(judged), [pair for pair in found if pair[1] not in gone])
+            for number, (judged, found) in repelling.items()
+        }
+        self._drop(gone)
+
+    def _drop(self, gone: set[int]) -> None:
+        self._rows = {key: tally for key, tally in self._rows.items() if tally not in gone}
+        self._matching = [pair for pair in self._matching if pair[0] not in gone]
+        self.carriers = {term: tally for term, tally in self.carriers.items() if tally not in gone}
+        ports = {key: [pair for pair in pairs if pair[1] not in gone] for key, pairs in self.ports.items()}
+        self.ports = {key: pairs for key, pairs in ports.items() if pairs}
+        for tally in sorted(gone):
+            self._counts[tally] = 0
+            self._unused.append(tally)
+        self._asked.clear()
+
     def of_shape(self, shape: shapes.Shape) -> tuple[dtypes.Rows, dtypes.Counts]:
         """(tallies, weights): what one pod of the shape adds, and where."""
         version = len(self._matching)
@@ -301,6 +346,22 @@ class TallyTable:
         if tally >= len(self._counts):
             self._counts = np.pad(self._counts, ((0, len(self._counts)), (0, 0)))
         return tally
+
+
+class _Survivors:
+    """A list of tallies that some are dropped from."""
+
+    def __init__(self, tallies: list[int], gone: set[int]) -> None:
+        self._left = [0, *itertools.accumulate(tally not in gone for tally in tallies)]
+
+    def before(self, position: int) -> int:
+        """How many are left of those before the position."""
+        return self._left[position]
+
+
+def _renumber(values: Mapping[int, Value], numbers: dtypes.Ids) -> dict[int, Value]:
+    found = numbers.tolist()
+    return {found[old]: value for old, value in values.items() if found[old] != dtypes.ABSENT}
 
 
 def spread_tally(namespace: str, selector: LabelSelector | None) -> Selected | None:

@@ -128,7 +128,9 @@ class World:
         return [node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive]
 
     def observe(self, failed: Mapping[plan.Instruction, str] | None = None) -> Seen:
-        """The cluster as it is now."""
+        """The cluster as it is now. Nobody else decides meanwhile, so this is when unused shapes can be forgotten."""
+        if self.snapshot.is_cluttered:
+            self.snapshot.forget_unused()
         groups = self._provider.observe(self.nodes())
         known = self._workloads
         rules = known.priorities.all

@@ -131,6 +131,11 @@ class Journal(snapshots.Snapshot):
             self.notes.add(PodGone(row))
             super().remove_pod(identity)
 
+    @property
+    def is_cluttered(self) -> bool:
+        """Never: a recording names kinds by their numbers, which forgetting would change."""
+        return False
+
     def set_namespaces(self, found: Iterable[facts.Namespace]) -> None:
         listed = tuple(found)
         self.notes.add(Namespaces(listed))

@@ -1,0 +1,80 @@
+"""What no pod has any more is forgotten: a process that runs for months does not grow with all that it has seen."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.builders import node, pod
+from tests.engine import columns
+from windlass.engine import facts
+from windlass.engine import snapshot as snapshots
+from windlass.selectors import LabelSelector, Operator, Requirement
+
+NODES = [node(f"n{number}", cpu=64_000, zone=f"z{number % 3}") for number in range(6)]
+ALIVE = 60
+
+
+def job(number: int) -> facts.Pod:
+    """A pod like no other: its own labels, requests, port, and a wish to be apart from its like."""
+    name = f"job-{number}"
+    selector = LabelSelector((Requirement("job", Operator.IN, (name,)),))
+    spec = facts.PodSpec(
+        requests=(("cpu", 1 + number % 7), ("memory", number)),
+        host_ports=(facts.HostPort("0.0.0.0", "TCP", 1000 + number % 40_000),) if number % 3 == 0 else (),
+        anti_affinity=(facts.PodAffinityTerm(facts.HOSTNAME, selector, ("default",)),) if number % 3 == 1 else (),
+        spread=(facts.SpreadConstraint(facts.ZONE, 1, selector),) if number % 3 == 2 else (),
+    )
+    return pod(name, on=f"n{number % len(NODES)}" if number % 5 else "", labels={"job": name}, spec=spec)
+
+
+def live_through(snapshot: snapshots.Snapshot, jobs: int, alive: int) -> Iterator[list[facts.Pod]]:
+    """Jobs come one after another, each going when `alive` others have come; those that are there after each."""
+    there: list[facts.Pod] = []
+    for number in range(jobs):
+        there.append(job(number))
+        snapshot.add_pod(there[-1])
+        if len(there) > alive:
+            snapshot.remove_pod(there.pop(0).uid)
+        yield there
+
+
+def count(snapshot: snapshots.Snapshot) -> dict[str, int]:
+    return {
+        "shapes": len(snapshot.shapes),
+        "profiles": len(snapshot.shapes.profiles),
+        "kinds": len(snapshot.pods.kinds),
+        "tallies": len(snapshot.tallies),
+    }
+
+
+def test_a_snapshot_that_forgets_holds_no_more_than_pods_need() -> None:
+    snapshot = snapshots.build(NODES, [])
+    most = 0
+    for there in live_through(snapshot, 3_000, ALIVE):
+        for key in columns.Questions.about(there[-1:]).matching:
+            snapshot.counts(key)
+        if snapshot.is_cluttered:
+            snapshot.forget_unused()
+            assert max(count(snapshot).values()) <= 2 * (ALIVE + 1)
+        most = max(most, count(snapshot)["shapes"])
+    assert most < 1_000
+
+
+def test_what_is_left_is_judged_as_if_nothing_had_been_forgotten() -> None:
+    forgetful, faithful = (snapshots.build(NODES, []) for _ in range(2))
+    for number, (there, _) in enumerate(
+        zip(live_through(forgetful, 200, 20), live_through(faithful, 200, 20), strict=True)
+    ):
+        if number % 30 == 0:
+            forgetful.forget_unused()
+        if number % 17 == 0:
+            questions = columns.Questions.about(there[-4:])
+            assert columns.describe(forgetful, questions) == columns.describe(faithful, questions)
+    assert len(forgetful.shapes) < len(faithful.shapes)
+
+
+def test_nothing_is_forgotten_inside_a_fork() -> None:
+    snapshot = snapshots.build(NODES, [job(1)])
+    snapshot.fork()
+    with pytest.raises(RuntimeError, match="fork"):
+        snapshot.forget_unused()
