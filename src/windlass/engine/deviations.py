@@ -77,6 +77,9 @@ class Deviations:
     a week after their last answer."""
     fail_empty_requests: bool = True
     """A ProvisioningRequest without pods has failed. Off: it is accepted in every loop until it expires."""
+    say_why_not_found: bool = True
+    """A ProvisioningRequest that finds no capacity is told what groups or nodes have against its pods. Off: it is told
+    that there is none."""
     keep_places_found: bool = True
     """Room is booked where it was found. Off: it is searched for anew, and may be found no more among others."""
     pod_template_grace_s: float = 5.0
@@ -109,6 +112,7 @@ NONE = Deviations(
     book_only_what_is_left=False,
     leave_others_requests_alone=False,
     fail_empty_requests=False,
+    say_why_not_found=False,
     keep_places_found=False,
     pod_template_grace_s=0.0,
 )

@@ -103,6 +103,28 @@ async def test_what_is_wrong_with_a_request_is_told_and_keeps_nothing_else_from_
 
 
 @played(SERVED)
+async def test_a_request_is_told_what_groups_and_nodes_have_against_its_pods(cluster: Cluster) -> None:
+    gpu = {"name": "r", "exactly": {"deviceClassName": "nowhere"}}
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}}
+    cluster.server.apply({**claim, "spec": {"devices": {"requests": [gpu]}}})
+    async with serving(cluster):
+        add_template(cluster, "huge", cpu="100")
+        add_template(cluster, "gpu", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+        expected = {
+            ("huge", classes.ATOMIC): "Groups say: 1 Insufficient cpu",
+            ("huge", classes.CHECK_CAPACITY): "Room for 0 of 5 pods; nodes say of the next: 1 Insufficient cpu",
+            ("t", classes.CHECK_CAPACITY): "Room for 4 of 5 pods; nodes say of the next: 1 Insufficient cpu",
+            ("gpu", classes.ATOMIC): "Groups say: 1 request r: device class nowhere does not exist",
+        }
+        for (template, kind), why in expected.items():
+            name = f"{template}-{kind.partition('.')[0]}"
+            ask(cluster, name, 5, kind, template)
+            await until_said(cluster, name, NOT_FOUND)
+            found = message(await status(cluster, resources.PROVISIONING_REQUESTS, name), "Provisioned")
+            assert found == f"Capacity is not found, CA will try to find it later. {why}"
+
+
+@played(SERVED)
 async def test_a_template_that_is_created_after_its_request_is_waited_for(cluster: Cluster) -> None:
     async with serving(cluster):
         ask(cluster, "r", 1, template="late")

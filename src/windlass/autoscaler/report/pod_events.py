@@ -1,6 +1,5 @@
 """Events of scaling up: to pods whether they triggered it, and of limits and priorities that decided."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from windlass.autoscaler import priorities
@@ -9,6 +8,7 @@ from windlass.engine.expanders import priority
 from windlass.engine.expanders.outside import Worth
 from windlass.engine.observation import Observation
 from windlass.engine.provisioning.request import consumed_by
+from windlass.engine.scale_up import refusals
 from windlass.engine.scale_up.proposing import Alike, Proposal, Result
 from windlass.engine.settings import Settings
 from windlass.engine.story import Story
@@ -56,13 +56,10 @@ def tell_consumers(seen: Observation, story: Story) -> Iterator[Occurrence]:
 
 
 def _reasons(proposal: Proposal, alike: Alike, existing: frozenset[str]) -> str:
-    """What groups say, counted; the most common first. The peer's order is that of chance."""
+    """What groups say, counted."""
     if proposal.result is Result.LIMITED_BY_MAX_NODES_TOTAL:
         return words.MAX_TOTAL
-    said = (*alike.rejected.items(), *proposal.skipped.items())
-    counts = Counter(reason for group, reasons in said if group in existing for reason in reasons)
-    ordered = sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))
-    return ", ".join(f"{count} {reason}" for reason, count in ordered)
+    return refusals.count_reasons(proposal, alike, existing)
 
 
 def tell_limits(seen: Observation, story: Story, settings: Settings, status: About) -> Iterator[Occurrence]:

@@ -44,6 +44,7 @@ class Docket:
         self.instance = chosen.check_capacity_processor_instance
         self._grace_s = settings.deviations.pod_template_grace_s
         self.fails_empty = settings.deviations.fail_empty_requests
+        self.says_why = settings.deviations.say_why_not_found
         self.retries = retries.Retries(known.delays, chosen)
         self.is_next = known.is_next
         self.places: dict[str, str] = {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from windlass.engine import searching
-from windlass.engine.provisioning import atomic, checking, classes, conditions, picking
+from windlass.engine.provisioning import atomic, checking, classes, conditions, picking, refusing
 from windlass.engine.provisioning.docket import Docket, count_by_request
 from windlass.engine.provisioning.request import Request
 from windlass.engine.scale_up import helping, proposing
@@ -75,8 +75,10 @@ def close(docket: Docket, scene: atomic.Scene, first_row: int, helped: helping.H
         unhelped = [row for one in proposal.remaining for row in one.rows if row >= first_row]
         docket.remaining += count_by_request(scene.snapshot, unhelped)
     if docket.ordering:
-        was_ordered = helped.proposals[0].result is proposing.Result.SUCCESSFUL
-        saying = conditions.ORDERED if was_ordered else conditions.NOT_FOUND
+        proposal, saying = helped.proposals[0], conditions.ORDERED
+        if proposal.result is not proposing.Result.SUCCESSFUL:
+            why = refusing.explain_groups(proposal, scene.seen) if docket.says_why else ""
+            saying = refusing.add(conditions.NOT_FOUND, why)
         docket.say(next(one for one in docket if one.key == docket.ordering), saying, generation=False)
     told = tuple(proposing.leave_out(one, first_row) for one in helped.proposals)
     return replace(helped, proposals=told)
