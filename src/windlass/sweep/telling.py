@@ -7,7 +7,7 @@ from windlass.sweep.comparing import BY_NAME, PENDING, Difference, Measure, Row
 
 NO_ADVICE = "No settings are better than the current ones beyond what chance does between seeds. Keep them."
 _HELD = ("evictions", "churn")
-"""What else is told of settings that are better: they may not be worth it."""
+"""What else is told of settings that are better, wherever it differs: they may not be worth it."""
 
 _NOTHING = ("0", "0s", "$0.00", "0.00")
 
@@ -38,11 +38,13 @@ def tell_estimate(row: Row, name: str) -> tuple[str, str]:
 def tell_differences(row: Row, current: Row) -> Iterator[str]:
     """A line for each of what is paid, how long pods wait, and what it does to them."""
     names = [tradeoffs.choose_cost([row, current]), PENDING]
-    names += [name for name in _HELD if row.differences[name].is_less or row.differences[name].is_more]
+    names += [name for name in _HELD if row.differences[name].mean]
     for name in names:
-        measure, now, then = BY_NAME[name], current.mean(name), row.mean(name)
-        change = _tell_change(measure, row.differences[name], now)
-        yield f"{measure.title}: {measure.spell(now)} → {measure.spell(then)}, {change}"
+        measure, now, found = BY_NAME[name], current.mean(name), row.differences[name]
+        # What speaks against settings is not played down as chance.
+        is_clear = name not in _HELD or found.is_less or found.is_more
+        change = f", {_tell_change(measure, found, now)}" if is_clear else ""
+        yield f"{measure.title}: {measure.spell(now)} → {measure.spell(row.mean(name))}{change}"
 
 
 def _tell_change(measure: Measure, found: Difference, now: float) -> str:

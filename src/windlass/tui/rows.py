@@ -70,7 +70,7 @@ def trends(status: Status, width: int) -> Text:
     told = (
         (
             "cost",
-            "magenta",
+            "blue",
             [one.cost_per_hour for one in samples],
             f"{amounts.money(cost.per_hour)}/h{spent}{unknown}",
         ),
@@ -125,7 +125,7 @@ def _tell_group(group: Group) -> Row:
     text.append(f"size {group.target_size} of {group.min_size}–{group.max_size}", "not bold")
     text.append(f"  {', '.join(counts)}" if counts else "", "not bold dim")
     if group.cost_per_hour is not None:
-        text.append(f"  {amounts.money(group.cost_per_hour)}/h", "not bold magenta")
+        text.append(f"  {amounts.money(group.cost_per_hour)}/h", "not bold blue")
     if group.backoff is not None:
         text.append(f"  backs off until {_clock(group.backoff.until_s)}: {group.backoff.message}", "not bold red")
     elif not group.is_healthy:
