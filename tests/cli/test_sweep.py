@@ -8,6 +8,8 @@ import pytest
 from tests.cli.run import Outcome, windlass
 from tests.sweep import commands, stories
 
+pytestmark = pytest.mark.xdist_group("sweep")  # they share what is played once
+
 TABLES = ("table.csv", "table.json", "report.html")
 TRIED = ("--try", "--scale-down-unneeded-time=1m..3m:3", "--seeds", "3")
 

@@ -46,7 +46,15 @@ class _Sweep:
     def __init__(self, folder: Path, place: str, runs: int, *more: str) -> None:
         self._began_s = time.monotonic()
         self._ledger = folder / place / "runs.jsonl"
-        arguments = [folder / "tiny.yaml", *TRIED, "--runs", str(runs), "--out", folder / place, *more]
+        arguments: list[str | Path] = [
+            folder / "tiny.yaml",
+            *TRIED,
+            "--runs",
+            str(runs),
+            "--out",
+            folder / place,
+            *more,
+        ]
         self.process = commands.start_sweep(arguments)
 
     def wait_for(self, runs: int) -> None:
