@@ -155,8 +155,10 @@ def test_what_is_foreseen_is_what_comes_of_trying(
     usable = foretold.nodes.alive & ~foretold.nodes.unschedulable
     usable[0] = False
     rows = foretold.pods_on(0)
-    placed = searching.foresee(placing.Placer(foretold, config.DEFAULT), np.array(rows), searches[0], usable.copy())
-    assert placed is not None
+    placer = placing.Placer(foretold, config.DEFAULT)
+    plain = searching.find_plain(placer, np.array(rows), searches[0])
+    assert plain is not None
+    placed = searching.foresee(placer, plain, np.array(rows), searches[0], usable.copy())
     tried.fork()
     tried.clear_node(0)
     placer = placing.Placer(tried, config.DEFAULT)
@@ -171,8 +173,8 @@ def test_what_is_foreseen_is_what_comes_of_trying(
 
 def test_nothing_is_foreseen_of_pods_that_differ_or_have_hints() -> None:
     snapshot = snapshots.build([node("a"), node("b")], [pod("p", cpu=1, on="a"), pod("q", cpu=2, on="a")])
-    placer, usable = placing.Placer(snapshot, config.DEFAULT), np.array([False, True])
-    assert searching.foresee(placer, np.array([0, 1]), searching.Search(), usable) is None
+    placer = placing.Placer(snapshot, config.DEFAULT)
+    assert searching.find_plain(placer, np.array([0, 1]), searching.Search()) is None
     hinted = searching.Search(hints=searching.Hints(old={snapshot.pods.uids[0]: "b"}))
-    assert searching.foresee(placer, np.array([0]), hinted, usable) is None
-    assert searching.foresee(placer, np.array([1]), hinted, usable) is not None
+    assert searching.find_plain(placer, np.array([0]), hinted) is None
+    assert searching.find_plain(placer, np.array([1]), hinted) is not None

@@ -163,6 +163,10 @@ class Plain:
             return filling.one_each(rows[:count])
         return filling.fill_levels(rows, self._capacity(rows), count)
 
+    def fits_on(self, row: int) -> bool:
+        """Has the node room for one?"""
+        return bool(self._allowed[row]) and all(free[row] >= amount for free, amount in self._columns)
+
     def place_on(self, row: int, count: int) -> filling.Placed:
         """As many as have room on one node."""
         room = min((int(free[row]) // amount for free, amount in self._columns), default=count)

@@ -110,13 +110,10 @@ def find_places(
     return found
 
 
-def foresee(
-    placer: placing.Placer, pod_rows: dtypes.Rows, search: Search, usable: dtypes.Mask
-) -> filling.Placed | None:
-    """Where `find_places` would put pods of a node once they were taken off it, none of `usable`.
+def find_plain(placer: placing.Placer, pod_rows: dtypes.Rows, search: Search) -> placing.Plain | None:
+    """The shape of pods of which it can be told where they go before it is tried.
 
-    None where that cannot be told before it is tried: the pods are not all alike, mind other pods, or have hints.
-    Wherever some are put, the search goes on from there, as it would.
+    None where the pods are not all alike, mind other pods, or have hints.
     """
     snapshot, hints = placer.snapshot, search.hints
     if not len(pod_rows) or search.scatter is not None or snapshot.devices.stock.claims:
@@ -128,10 +125,20 @@ def foresee(
         return None
     if hints.old and not hints.old.keys().isdisjoint(map(snapshot.pods.uids.__getitem__, pod_rows.tolist())):
         return None
+    return plain
+
+
+def foresee(
+    placer: placing.Placer, plain: placing.Plain, pod_rows: dtypes.Rows, search: Search, usable: dtypes.Mask
+) -> filling.Placed:
+    """Where `find_places` would put such pods of a node once they were taken off it, none of `usable`.
+
+    Wherever some are put, the search goes on from there, as it would.
+    """
     placed = plain.place(len(pod_rows), search.pointer, usable)
     if placed.total:
         search.pointer = placed.last
-        hints.note(snapshot, pod_rows[: placed.total], placed)
+        search.hints.note(placer.snapshot, pod_rows[: placed.total], placed)
     return placed
 
 

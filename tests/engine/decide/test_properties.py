@@ -8,7 +8,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tests.engine import columns
-from tests.engine.decide.builders import AGENT, NOW_S, WINDLASS, at_once, choose, decide_once, drained, node
+from tests.engine.decide.builders import AGENT, NOW_S, WINDLASS, at_once, choose, decide_once, drained, node, running
 from tests.engine.decide.strategies import World, draining_settings, idle_worlds, some_settings, worlds
 from windlass.autoscaler import memory_text
 from windlass.engine import decide, facts, memory, plan
@@ -53,6 +53,22 @@ def test_a_memory_that_was_saved_and_loaded_leads_to_the_same_decisions(world: W
         loaded = memory_text.read(memory_text.write(other.memory.durable))
         assert loaded == other.memory.durable
         saved = memory.Memory(loaded, other.memory.volatile)
+
+
+@given(worlds(), some_settings())
+@settings(max_examples=25, deadline=None)
+def test_shapes_that_are_forgotten_between_decisions_change_none(world: World, chosen: Settings) -> None:
+    faithful, forgetful = world.observe(), world.observe()
+    kept = other = memory.Memory()
+    for number, now_s in enumerate(TIMES_S):
+        for seen in (faithful, forgetful):
+            passing = running(f"passing-{number}", "a-0", labels={"app": f"passing-{number}"})
+            seen.snapshot.add_pod(passing)
+            seen.snapshot.remove_pod(passing.uid)
+        forgetful.snapshot.forget_unused()
+        decision, same = decide_once(faithful, chosen, kept, now_s), decide_once(forgetful, chosen, other, now_s)
+        assert outcome(same) == outcome(decision)
+        kept, other = decision.memory, same.memory
 
 
 @given(worlds(), some_settings())

@@ -18,9 +18,6 @@ from windlass.engine.drain.context import Context
 from windlass.engine.drain.outcome import Outcome
 from windlass.engine.pods import PodTable
 
-_UNKNOWN, _BOUND, _FREE = -1, 0, 1
-"""Whether anything can have an opinion on pods of a kind: nobody knows yet, it can, it cannot."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
@@ -56,8 +53,8 @@ class Judge:
         self._kinds: dict[int, _Shared] = {}
         self._budgets: dict[int, disruption.Positions] = {}
         self._ordinary: dict[int, disruption.Positions | None] = {}
-        self._is_free = np.full(len(table.kinds), _UNKNOWN, np.int8)
-        """Int8 (n_kinds): can nothing at all have an opinion on pods of the kind, unless they are terminating?"""
+        self._is_free = np.zeros(len(table.kinds), bool)
+        """Bool (n_kinds): nothing at all can have an opinion on pods of the kind, as is known, unless terminating."""
 
     def pods_to_move(self, rows: Sequence[int]) -> rules.Moves[int]:
         """What becomes of the pods in these rows, in their order, up to the first that blocks."""
@@ -83,13 +80,11 @@ class Judge:
         if self._terminating and not self._terminating.isdisjoint(rows.tolist()):
             return False
         kind_ids = self._table.kind_ids[rows]
-        found = self._is_free[kind_ids].min(initial=_FREE)
-        if found == _UNKNOWN:
-            for kind_id, row in dict(zip(kind_ids.tolist(), rows.tolist(), strict=True)).items():
-                shared = self._share(row)
-                self._is_free[kind_id] = _FREE if shared.is_ordinary and shared.visible is None else _BOUND
-            found = self._is_free[kind_ids].min()
-        return bool(found == _FREE)
+        if self._is_free[kind_ids].all():
+            return True
+        for row in dict(zip(kind_ids.tolist(), rows.tolist(), strict=True)).values():
+            self._share(row)
+        return bool(self._is_free[kind_ids].all())
 
     def _learn(self, row: int) -> disruption.Positions | None:
         """The budgets of an ordinary pod; None for others."""
@@ -136,6 +131,7 @@ class Judge:
         shared = self._kinds.get(kind)
         if shared is None:
             shared = self._kinds[kind] = self._judge_kind(self._table.fact(row, ""))
+            self._is_free[kind] = shared.is_ordinary and shared.visible is None
         return shared
 
     def _judge_kind(self, pod: facts.Pod) -> _Shared:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from windlass.engine import disruption, dtypes, filling, placing, searching
+from windlass.engine import disruption, dtypes, placing, searching
 from windlass.engine.drain import by_kind, rules
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -57,6 +57,25 @@ class Removal:
         return self.reason is None
 
 
+class _Full:
+    """Shapes that found no room on any node. Trials only fill nodes up: later, only nodes tried then can have any."""
+
+    def __init__(self) -> None:
+        self._tried: dict[placing.Plain, list[int]] = {}
+
+    def note(self, plain: placing.Plain, row: int) -> None:
+        """No node but the one that was being tried had room."""
+        self._tried.setdefault(plain, []).append(row)
+
+    def holds_for(self, plain: placing.Plain, row: int) -> bool:
+        """Is there still no room, but on this node?"""
+        tried = self._tried.get(plain)
+        if tried is None:
+            return False
+        tried[:] = [other for other in tried if other == row or plain.fits_on(other)]
+        return all(other == row for other in tried)
+
+
 class RemovalSimulator:
     """Tries candidates one after another; those that can go are gone for the ones that follow."""
 
@@ -72,6 +91,7 @@ class RemovalSimulator:
         self._snapshot, self._judge, self._budgets = snapshot, judge, budgets
         self._destinations = destinations & snapshot.nodes.alive & ~snapshot.nodes.unschedulable
         self._search, self._placer = search, placing.Placer(snapshot, config)
+        self._full = _Full()
 
     def simulate(self, node_name: str) -> Removal:
         """Try to remove one node. Commits if its pods find places, leaves no trace otherwise."""
@@ -100,15 +120,21 @@ class RemovalSimulator:
         destinations = self._destinations
         was_destination = bool(destinations[row])
         destinations[row] = False
-        placed = searching.foresee(self._placer, moved, self._search, destinations)
-        homeless = self._try(row, moved.tolist()) if placed is None else self._relocate(row, moved, placed)
+        plain = searching.find_plain(self._placer, moved, self._search)
+        homeless = self._try(row, moved.tolist()) if plain is None else self._relocate(row, moved, plain)
         if homeless is not None:
             destinations[row] = was_destination
         return homeless
 
-    def _relocate(self, row: int, moved: dtypes.Rows, placed: filling.Placed) -> int | None:
-        """Move pods of which it is known where they find room."""
+    def _relocate(self, row: int, moved: dtypes.Rows, plain: placing.Plain) -> int | None:
+        """Move pods of which it can be told where they find room."""
+        if self._full.holds_for(plain, row):
+            self._full.note(plain, row)
+            return int(moved[0])
+        placed = searching.foresee(self._placer, plain, moved, self._search, self._destinations)
         if placed.total < len(moved):
+            if not placed.total:
+                self._full.note(plain, row)
             return int(moved[placed.total])
         self._snapshot.relocate(row, moved, placed.rows, placed.counts)
         self._snapshot.empty_out(row)
