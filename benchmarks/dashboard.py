@@ -43,8 +43,8 @@ _TIMING = """(() => {
 })()"""
 
 
-_EVENTFUL = """document.querySelectorAll("#timeline li").length > 20 && [...document.querySelectorAll(".states")]
-  .some((line) => /[0-9]{2,} (booting|asked for)/.test(line.textContent))"""
+_EVENTFUL = """document.querySelectorAll("#timeline li").length > 12 && [...document.querySelectorAll(".states")]
+  .some((line) => /[0-9]+ (booting|asked for|draining)/.test(line.textContent))"""
 
 
 def run() -> dict[str, Any]:
