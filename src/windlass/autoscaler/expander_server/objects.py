@@ -91,20 +91,20 @@ _NODE: Message = {"metadata": Field(1, _META), "spec": Field(2, _NODE_SPEC), "st
 
 
 class Writer:
-    """Writes the objects of one request."""
+    """Writes the objects of one request; a pod that is met again is written already."""
 
     def __init__(self) -> None:
         self._specs: dict[tuple[object, ...], bytes] = {}
         self._shared: dict[tuple[object, ...], tuple[bytes, bytes]] = {}
-        self._pods: dict[tuple[str, str, str], bytes] = {}
+        self._pods: dict[int, bytes] = {}
 
     def pod(self, pod: facts.Pod) -> bytes:
-        key = pod.namespace, pod.name, pod.uid
-        if key not in self._pods:
+        found = self._pods.get(id(pod))
+        if found is None:
             meta, rest = self._share(pod)
             own = delimit(_NAME, pod.name.encode()) + delimit(_UID, pod.uid.encode())
-            self._pods[key] = delimit(_METADATA, own + meta) + rest
-        return self._pods[key]
+            found = self._pods[id(pod)] = delimit(_METADATA, own + meta) + rest
+        return found
 
     def node(self, node: facts.Node) -> bytes:
         return encode(_NODE, _spell_node(node))

@@ -5,6 +5,7 @@ limits and quotas cut it; similar groups share it. What could not be helped, and
 """
 
 import enum
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -279,9 +280,10 @@ class Proposer:
             return self._situation
         rows = {id(one.pod): one.rows for one in pending}
         templates = {group: template.node for group, template in self._groups.templates.items()}
+        find = functools.cache(self._prospects.pod)  # many options help the same pods
 
         def find_pods(helped: Helped) -> list[facts.Pod]:
-            return [self._prospects.pod(row) for row in rows[id(helped.pod)][: helped.count]]
+            return [find(row) for row in rows[id(helped.pod)][: helped.count]]
 
         return replace(self._situation, desk=outside.Desk(self._ledger.inquiry, templates, find_pods))
 
