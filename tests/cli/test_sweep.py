@@ -72,19 +72,31 @@ def test_other_arguments_do_not_go_into_the_same_folder(played: Outcome, folder:
     assert "a sweep of tiny with other arguments" in outcome.err
 
 
-def test_ctrl_c_ends_it_cleanly_and_the_same_command_goes_on(played: Outcome, folder: Path) -> None:
-    arguments: list[str | Path] = [folder / "tiny.yaml", *TRIED, "--out", folder / "parts", "--processes", "2"]
-    running = commands.start_sweep(arguments)
-    commands.wait_until(lambda: commands.count_lines(folder / "parts" / "runs.jsonl") >= 3)
-    workers = commands.find_workers(running.pid)
-    code, said = commands.interrupt(running)
-    assert code == 130, said
-    assert "of 9 runs are kept in" in said
-    assert "Traceback" not in said
-    assert workers
-    assert not any(map(commands.is_running, workers))
-    assert not (folder / "parts" / "table.csv").exists()
-    assert windlass("sweep", *arguments).code == 0
+def test_ctrl_c_ends_it_cleanly_and_the_same_command_goes_on(folder: Path) -> None:
+    ledger = folder / "long" / "runs.jsonl"
+    for before in (0, 2):
+        running = commands.start_sweep([folder / "tiny.yaml", *TRIED[:2], "--seeds", "60", "--out", folder / "long"])
+        commands.wait_until(lambda before=before: commands.count_lines(ledger) >= before + 3)  # type: ignore[misc]
+        workers = commands.find_workers(running.pid)
+        code, said = commands.interrupt(running)
+        assert code == 130, said
+        assert "of 180 runs are kept in" in said
+        assert ("runs were played before" in said) == bool(before)
+        assert "Traceback" not in said
+        assert workers
+        assert not any(map(commands.is_running, workers))
+    kept = [(one["settings"], one["seed"]) for one in map(json.loads, ledger.read_text().splitlines()[1:])]
+    assert len(kept) == len(set(kept))
+    assert not (folder / "long" / "table.csv").exists()
+
+
+def test_what_was_cut_short_is_played_to_the_same_table(played: Outcome, folder: Path) -> None:
+    (folder / "parts").mkdir()
+    lines = (folder / "whole" / "runs.jsonl").read_text().splitlines(keepends=True)
+    (folder / "parts" / "runs.jsonl").write_text("".join(lines[:5]) + lines[5][:40])
+    outcome = windlass("sweep", folder / "tiny.yaml", *TRIED, "--out", folder / "parts", "--processes", "1")
+    assert "4 runs were played before" in outcome.err
+    assert "5 of 5 runs" in outcome.err
     assert tables(folder / "parts") == tables(folder / "whole")
 
 

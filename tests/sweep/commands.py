@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    """Fails if it does not come about in two minutes."""
+    """Fails if it does not come about in five minutes."""
     ends_s = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < ends_s, "it did not come about"
