@@ -37,7 +37,7 @@ def _move(value: T, by_s: float) -> T:
         return tuple(_move(each, by_s) for each in value)  # type: ignore[return-value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         moved = {name: _move(each, by_s) for name, each in _parts(value) if name not in LASTING}
-        return dataclasses.replace(value, **moved)  # type: ignore[type-var]
+        return dataclasses.replace(value, **moved)
     return value
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.engine.decide.test_saving_memory import any_of
 from windlass.engine import backoff, facts, health, memory, memory_codec, rebasing
