@@ -19,7 +19,7 @@ IMPORTABLE = {"PYTHONPATH": os.pathsep.join(filter(None, [_ROOT, os.environ.get(
 _CLIENT_RATE = ("--kube-api-qps=500", "--kube-api-burst=1000")
 """So that the components' own manners are not what a test measures."""
 
-_LAVISH = {"GOGC": "400", "GOMEMLIMIT": "1500MiB"}
+_LAVISH = {"GOGC": "1000", "GOMEMLIMIT": "2000MiB"}
 """Memory for time: two cores have better things to do than to look for garbage."""
 
 _QUIET = (
@@ -32,7 +32,10 @@ _QUIET = (
 """Controllers whose absence a client would notice, and which leave Nodes and Pods as they were made."""
 
 
-_MARKING = ("node-lifecycle-controller", "taint-eviction-controller", "ttl-controller")
+_IDLE = ("ttl-controller",)
+"""It tells kubelets, of which there are none, how long to keep Secrets: a write for every Node."""
+
+_MARKING = ("node-lifecycle-controller", "taint-eviction-controller")
 """Controllers that write on Nodes."""
 
 
@@ -67,6 +70,8 @@ def etcd(site: Site) -> Part:
         f"--data-dir={site.directory / 'etcd'}",
         "--unsafe-no-fsync",  # the data is disposable
         "--log-level=warn",
+        "--backend-batch-interval=1s",  # what a crash would lose is in its log
+        "--backend-batch-limit=100000",
         f"--listen-client-urls={site.etcd}",
         f"--advertise-client-urls={site.etcd}",
         f"--listen-peer-urls={peer}",
@@ -164,7 +169,8 @@ def cluster_api(site: Site) -> Part:
 def _controllers(site: Site) -> str:
     if not site.choice.has_nodes:
         return ",".join(_QUIET)
-    return "*" if site.choice.node_lifecycle else ",".join(["*", *(f"-{name}" for name in _MARKING)])
+    unwanted = _IDLE if site.choice.node_lifecycle else (*_IDLE, *_MARKING)
+    return ",".join(["*", *(f"-{name}" for name in unwanted)])
 
 
 def infrastructure(site: Site) -> Part:
