@@ -114,6 +114,7 @@ def controller_manager(site: Site) -> Part:
         f"--cluster-signing-cert-file={site.files.ca}",
         f"--cluster-signing-key-file={site.files.ca_key}",
         *_CLIENT_RATE,
+        "--node-monitor-grace-period=24h",  # nobody renews leases; a Node that falls silent is said to at once
     )
     health = f"https://127.0.0.1:{site.ports.controllers}/healthz"
     return Part("kube-controller-manager", command, health, _LAVISH)
@@ -137,7 +138,8 @@ def kwok(site: Site) -> Part:
         f"--kubeconfig={site.kubeconfig('kwok')}",
         "--manage-all-nodes=false",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-        "--node-lease-duration-seconds=40",
+        # Nodes may be Ready before it knows of them. With leases it would leave out the pods that are bound until then.
+        "--node-lease-duration-seconds=0",
         "--cidr=10.0.0.1/8",
         "--node-ip=127.0.0.1",
         f"--server-address={address}",

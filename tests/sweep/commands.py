@@ -24,7 +24,19 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 def start_sweep(arguments: Sequence[str | Path]) -> subprocess.Popen[str]:
     """In a process group of its own, as a shell starts it."""
     command = [sys.executable, "-m", "windlass.cli", "sweep", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=_hear_ctrl_c,
+    )
+
+
+def _hear_ctrl_c() -> None:
+    """Shells let what they start in the background hear of no Ctrl-C, and its children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def find_workers(parent: int) -> list[int]:

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from windlass import errors
 from windlass.autoscaler.act import evictions, nodes
@@ -21,6 +22,8 @@ from windlass.autoscaler.batch import answering, following
 from windlass.engine import facts, plan, taints
 from windlass.kube import client
 from windlass.providers import base
+
+T = TypeVar("T")
 
 _NODES_AT_ONCE = 5
 _GROUPS_AT_ONCE = 10
@@ -68,7 +71,7 @@ class Actor:
                 await self._try(tally, [order], self._provider.delete_instances(order))
         raised = [order for order in ordered if isinstance(order, plan.Resize)]
         if together:
-            await _bounded(_GROUPS_AT_ONCE, [self._raise(tally, order) for order in raised])
+            await _each(_GROUPS_AT_ONCE, raised, lambda order: self._raise(tally, order))
             return tally.close()
         for number, order in enumerate(raised):
             await self._raise(tally, order)
@@ -87,13 +90,14 @@ class Actor:
                 marks_stay and _unmarks(order)
             ):
                 by_node.setdefault(order.node, []).append(order)
-        await _bounded(
+        await _each(
             _NODES_AT_ONCE,
-            [self._try(tally, changes, nodes.change(self._api, name, changes)) for name, changes in by_node.items()],
+            by_node.items(),
+            lambda one: self._try(tally, one[1], nodes.change(self._api, *one)),
         )
         leaving = [order for order in ordered if isinstance(order, plan.Evict)]
-        await _bounded(
-            _EVICTIONS_AT_ONCE, [self._try(tally, [order], evictions.evict(self._api, order)) for order in leaving]
+        await _each(
+            _EVICTIONS_AT_ONCE, leaving, lambda order: self._try(tally, [order], evictions.evict(self._api, order))
         )
         await self._delete(tally, [order for order in ordered if isinstance(order, plan.DeleteNode)], known)
         await self._answer(tally, ordered)
@@ -106,11 +110,9 @@ class Actor:
                 lower = plan.ReduceTarget(order.group, order.by, order.why, order.from_size)
                 await self._try(tally, [order], self._provider.reduce_target(lower))
         said = [order for order in ordered if isinstance(order, plan.SetConditions)]
-        await _bounded(_ANSWERS_AT_ONCE, [self._try(tally, [order], self._say(order)) for order in said])
+        await _each(_ANSWERS_AT_ONCE, said, lambda order: self._try(tally, [order], self._say(order)))
         old = [order for order in ordered if isinstance(order, plan.DeleteRequest)]
-        await _bounded(
-            _ANSWERS_AT_ONCE, [self._try(tally, [order], answering.delete(self._api, order)) for order in old]
-        )
+        await _each(_ANSWERS_AT_ONCE, old, lambda order: self._try(tally, [order], answering.delete(self._api, order)))
 
     async def _say(self, order: plan.SetConditions) -> None:
         found = await answering.answer(self._api, order)
@@ -127,11 +129,12 @@ class Actor:
         by_group: dict[str, list[plan.DeleteNode]] = {}
         for order in orders:
             by_group.setdefault(order.group, []).append(order)
-        deletions = []
-        for group, of_group in by_group.items():
-            found = [node for order in of_group if (node := known(order.node)) is not None]
-            deletions.append(self._try(tally, of_group, self._provider.delete_nodes(group, found)))
-        await _bounded(_GROUPS_AT_ONCE, deletions)
+
+        async def delete(group: str) -> None:
+            found = [node for order in by_group[group] if (node := known(order.node)) is not None]
+            await self._try(tally, by_group[group], self._provider.delete_nodes(group, found))
+
+        await _each(_GROUPS_AT_ONCE, by_group, delete)
 
     async def _try(self, tally: _Tally, orders: Sequence[plan.Instruction], act: Awaitable[None]) -> None:
         """Do it, and note what became of it. A bug in one thing keeps no other from being done."""
@@ -170,12 +173,12 @@ def merge(first: Outcome, then: Outcome) -> Outcome:
     )
 
 
-async def _bounded(limit: int, acts: Iterable[Awaitable[None]]) -> None:
-    """All of these, so many at a time."""
+async def _each(limit: int, things: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
+    """Do it with each, so many at a time. What is not begun when all is cancelled has never been."""
     gate = asyncio.Semaphore(limit)
 
-    async def pass_through(act: Awaitable[None]) -> None:
+    async def pass_through(thing: T) -> None:
         async with gate:
-            await act
+            await act(thing)
 
-    await asyncio.gather(*(pass_through(act) for act in acts))
+    await asyncio.gather(*map(pass_through, things))
