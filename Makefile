@@ -37,7 +37,7 @@ sweeps: $(READY) ## a sweep of 200 runs: a worker killed, interrupted twice, on 
 
 test: check ## everything that must hold: lint, types, room contracts, tests, recorded verdicts
 	@$(BIN)/python -m testbed build --if-possible
-	@$(BIN)/python -m pytest -n auto --dist loadgroup
+	@$(BIN)/python -m pytest -n auto --dist loadgroup || $(BIN)/python -m tests.again
 
 testbed: $(READY) ## build the real control plane that tests run on, once per version (needs Go)
 	@$(BIN)/python -m testbed build

@@ -245,7 +245,11 @@ def test_a_machine_pool_has_as_many_nodes_as_replicas(control_plane: Bed, namesp
         api.wait_for(f"{replicas} nodeRefs", nodes, lambda seen, wanted=replicas: seen == wanted)  # type: ignore[misc]
         api.wait_for("as many Nodes", lambda: len(group.nodes()), lambda seen, wanted=replicas: seen == wanted)  # type: ignore[misc]
     label = f"cluster.x-k8s.io/pool-name={name}"
-    assert len(server.items(_MACHINES.format(namespace), labelSelector=label)) == (1 if machines else 0)
+    api.wait_for(
+        "as many Machines",
+        lambda: len(server.items(_MACHINES.format(namespace), labelSelector=label)),
+        lambda seen: seen == (1 if machines else 0),
+    )
     server.delete(group.path)
     api.wait_for("all is gone", lambda: group.nodes() or server.find(group.path), lambda seen: not seen)
 
