@@ -1,7 +1,7 @@
 """Finding and reading what is to be simulated. Everything is read before anything is played."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +120,6 @@ def _split(text: str) -> dict[str, str]:
 
 
 def _check(given: dict[str, Any]) -> None:
-    spelled = dict(_spell(given))
+    spelled = {name: [model.spell_flag(value)] for name, value in given.items()}
     flags.read_flags(spelled)
     flags.read_wiring(spelled)
-
-
-def _spell(given: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    for name, value in given.items():
-        yield name, [str(value).lower() if isinstance(value, bool) else str(value)]

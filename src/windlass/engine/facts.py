@@ -425,6 +425,11 @@ class InstanceError:
     code: str
     message: str = ""
 
+    @property
+    def said(self) -> str:
+        """For people, in a line."""
+        return f"{self.code}: {self.message}" if self.message else self.code
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:

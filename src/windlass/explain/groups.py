@@ -120,7 +120,7 @@ def describe(at: look.Look, id: str) -> GroupAccount:
         found.verdict.is_healthy,
         found.verdict.lacking,
         tuple(name for name in durable.scale_down.since if name in own and own[name].id == id),
-        tuple(dict.fromkeys(_say(one.error) for one in group.instances if one.error is not None)),
+        tuple(dict.fromkeys(one.error.said for one in group.instances if one.error is not None)),
         group.is_rolling_out,
         group.options.zero_or_max,
         group.price_per_hour,
@@ -139,10 +139,6 @@ def describe(at: look.Look, id: str) -> GroupAccount:
 def find_growth(at: look.Look) -> dict[str, int]:
     """What groups are raised to, by group."""
     return {one.group.id: one.new_size for proposal in at.decision.story.scale_ups for one in proposal.increases}
-
-
-def _say(error: facts.InstanceError) -> str:
-    return f"{error.code}: {error.message}" if error.message else error.code
 
 
 def _describe_backoff(at: look.Look, id: str) -> BackoffAccount | None:

@@ -49,7 +49,7 @@ async def live(
     audience: Audience | None = None,
 ) -> None:
     """One process of it, until cancelled."""
-    given = {name: [_spell(value)] for name, value in scenario.flags.items()}
+    given = {name: [model.spell_flag(value)] for name, value in scenario.flags.items()}
     servers = process.Servers(server, server)
     chosen, wiring = flags.read_flags(given), flags.read_wiring({**_PRESET, **given, **_SIMULATED})
     playing = process.Process(
@@ -82,7 +82,3 @@ def _heard(hear: Hear) -> Think[Decision]:
         return decision
 
     return think
-
-
-def _spell(value: str | int | float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -126,9 +126,7 @@ def _leave_out_same(scenario: model.Scenario, found: Iterator[Flags]) -> list[Fl
 
 def spell_flags(scenario: model.Scenario) -> dict[str, str]:
     """A scenario's flags as text."""
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in scenario.flags.items()
-    }
+    return {name: model.spell_flag(value) for name, value in scenario.flags.items()}
 
 
 def _shorten(flag: flags.Flag) -> str:

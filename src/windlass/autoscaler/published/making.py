@@ -138,5 +138,5 @@ def _describe_group(group: facts.NodeGroup, decision: Decision, states: Counter[
         None if backoff is None else Backoff(backoff.until_s, backoff.error.code, backoff.error.message),
         price,
         None if price is None else round(price * paid_for(group), 6),
-        tuple(dict.fromkeys(nodes.say(one.error) for one in group.instances if one.error is not None)),
+        tuple(dict.fromkeys(one.error.said for one in group.instances if one.error is not None)),
     )

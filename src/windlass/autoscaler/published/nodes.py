@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from windlass.autoscaler.published.model import Node, State
-from windlass.engine import dtypes, facts, gpus, health, readiness, taints
+from windlass.engine import dtypes, gpus, health, readiness, taints
 from windlass.engine.memory import Durable
 from windlass.engine.nodes import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN
 from windlass.engine.observation import Observation
@@ -75,17 +75,13 @@ def _describe_unregistered(seen: Observation, found: health.Health) -> Iterator[
                 continue
             since_s = since.get(one.provider_id)
             if one.error is not None:
-                yield Node(one.provider_id, group.id, State.FAILED, since_s, why=say(one.error))
+                yield Node(one.provider_id, group.id, State.FAILED, since_s, why=one.error.said)
             elif one.state == "Deleting":
                 yield Node(one.provider_id, group.id, State.DRAINING, since_s, why="deleting")
             elif one.provider_id in late:
                 yield Node(one.provider_id, group.id, State.FAILED, since_s, why="no node came in time")
             else:
                 yield Node(one.provider_id, group.id, State.BOOTING, since_s)
-
-
-def say(error: facts.InstanceError) -> str:
-    return f"{error.code}: {error.message}" if error.message else error.code
 
 
 def share_of(snapshot: Snapshot, column: int) -> Shares:

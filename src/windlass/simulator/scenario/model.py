@@ -359,6 +359,11 @@ class Scenario(_Part, frozen=True, kw_only=True):
     """What should come of it."""
 
 
+def spell_flag(value: str | int | float | bool) -> str:
+    """A flag's value as a command line has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def convert(plain: Any) -> Scenario:
     """A scenario from plain YAML values. Raises msgspec.ValidationError with the path of the first mistake."""
     return msgspec.convert(plain, Scenario, dec_hook=_read_own)
