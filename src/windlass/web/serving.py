@@ -73,7 +73,8 @@ async def beside(chosen: Dashboard, published: Publisher, asked: explaining.Answ
     if not chosen.dashboard_address:
         yield
         return
-    choose_tls(chosen), choose_access(chosen)
+    choose_tls(chosen)  # wrong flags end the process; an address that is taken does not
+    choose_access(chosen)
     async with contextlib.AsyncExitStack() as stack:
         try:
             place = await stack.enter_async_context(serve(chosen, published, asked))
