@@ -39,12 +39,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build(arguments: argparse.Namespace) -> None:
-    if arguments.if_possible and cache.missing() and not building.has_go():
-        print(
-            "NO GO HERE: TESTS ON THE REAL CONTROL PLANE WILL BE SKIPPED (Go 1.26 or newer builds it)", file=sys.stderr
-        )
+    if arguments.if_possible and not building.has_go():
+        if missing := [component.name for component in cache.missing(components.EVERY + components.TOOLS)]:
+            what = "TESTS ON THE REAL CONTROL PLANE" if cache.missing() else "SOME TESTS"
+            print(f"NO GO HERE: {what} WILL BE SKIPPED (Go 1.26 or newer builds {', '.join(missing)})", file=sys.stderr)
         return
     building.build(arguments.jobs)
+    for tool in components.TOOLS:
+        building.build_tool(tool, arguments.jobs)
 
 
 def _up(arguments: argparse.Namespace) -> None:
@@ -74,8 +76,9 @@ def _down(arguments: argparse.Namespace) -> None:
 
 
 def _status(arguments: argparse.Namespace) -> None:
-    for component in components.EVERY:
-        state = "built" if component not in cache.missing() else "not built"
+    every = components.EVERY + components.TOOLS
+    for component in every:
+        state = "built" if component not in cache.missing(every) else "not built"
         print(f"{component.name:25} {component.version:10} {state}")
     found = bed.load(arguments.directory)
     if found is None:

@@ -41,7 +41,7 @@ def build(jobs: int = 0) -> None:
 
 
 def build_tool(component: components.Component, jobs: int = 0) -> None:
-    """Build something that is no part of a bed, unless it is there."""
+    """Build something that no bed needs, unless it is there."""
     if cache.place(component).is_dir():
         return
     if not has_go():

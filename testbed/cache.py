@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from testbed import components
@@ -31,8 +31,9 @@ def binary(component: components.Component) -> str:
     return str(place(component) / component.name)
 
 
-def missing() -> list[components.Component]:
-    return [component for component in components.EVERY if not place(component).is_dir()]
+def missing(among: Sequence[components.Component] = components.EVERY) -> list[components.Component]:
+    """What is not built: of what a bed is made of, unless told."""
+    return [component for component in among if not place(component).is_dir()]
 
 
 @contextlib.contextmanager

@@ -60,6 +60,7 @@ class Component:
 
 
 _STAMP = "k8s.io/component-base/version"
+_HELM_VERSION = "helm.sh/helm/v4/internal/version.version"
 
 ETCD = Component("etcd", "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3")
 KUBE_APISERVER, KUBE_SCHEDULER, KUBE_CONTROLLER_MANAGER, KUBECTL = (
@@ -88,3 +89,9 @@ PROMTOOL = Component(
     "promtool", "promtool", "github.com/prometheus/prometheus", "github.com/prometheus/prometheus/cmd/promtool"
 )
 """Prometheus' own tool, which alerts are tested with. No part of a bed: it is built when it is asked for."""
+
+HELM = Component("helm", "helm", "helm.sh/helm/v4", "helm.sh/helm/v4/cmd/helm", version_variable=_HELM_VERSION)
+"""What renders charts."""
+
+TOOLS = (HELM,)
+"""Built with the bed, which does without them: a test that needs one says so."""
