@@ -67,7 +67,7 @@ races: $(READY) ## a thousand histories of OpenShift's MachineSets with everyone
 chaos: $(READY) ## a thousand days on which everything goes wrong, in virtual time (DAYS=1000; FIRST=0)
 	@$(BIN)/python -m tests.chaos --days $(or $(DAYS),1000) --first $(or $(FIRST),0)
 
-reference: $(READY) ## write docs/reference anew from the code
+reference: $(READY) ## write docs/reference and deploy/rbac anew from the code
 	@$(BIN)/python -m handbook
 
 docs: $(READY) ## build the documents as a site, in site/; a link that leads nowhere fails it

@@ -1,8 +1,11 @@
-"""`python -m handbook` writes the pages of docs/reference anew; with `promtool` it builds what tries alerts."""
+"""`python -m handbook` writes the pages of docs/reference and the files of deploy/rbac anew.
+
+With `promtool` it builds what tries alerts.
+"""
 
 import sys
 
-from handbook import pages, source
+from handbook import pages, rights, source
 from testbed import building, components
 
 
@@ -17,7 +20,7 @@ def main() -> int:
     if sys.argv[1:]:
         print("Usage: python -m handbook [promtool]", file=sys.stderr)
         return 2
-    for path in pages.write():
+    for path in (*pages.write(), *rights.write()):
         print(f"written: {path.relative_to(source.ROOT)}")
     return 0
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from handbook import commands, definitions, events, keys, metrics, scenario, source, verdicts
+from handbook import commands, definitions, events, keys, metrics, rights, scenario, source, verdicts
 
 FOLDER = source.ROOT / "docs" / "reference"
 
@@ -14,6 +14,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "custom-resources.md": definitions.page,
     "events.md": events.page_of_events,
     "metrics.md": metrics.page,
+    "permissions.md": rights.page,
     "scenario.md": scenario.page,
     "verdicts.md": verdicts.page,
 }

@@ -1,10 +1,8 @@
 """Rights: what cluster-autoscaler needs, as found by running it with none, and one user who has these and no more."""
 
-from pathlib import Path
-
-import yaml
-
 from testbed import api
+from windlass.autoscaler import permissions
+from windlass.kube import rights as spelling
 
 USER = "nobody"
 """Of the test bed: someone who may do nothing else."""
@@ -94,8 +92,9 @@ def grant_requests(server: api.Api) -> None:
 
 def grant_capacity(server: api.Api) -> None:
     """And what is shipped for those who serve CapacityBuffers and CapacityQuotas."""
-    shipped = Path(__file__).parents[2] / "deploy" / "rbac" / "capacity.yaml"
-    _bind(server, "ClusterRole", "autoscaler-capacity", "", yaml.safe_load(shipped.read_text())["rules"])
+    for option in (permissions.CAPACITY_BUFFERS, permissions.CAPACITY_QUOTAS):
+        for grant in option.grants:
+            _bind(server, "ClusterRole", option.role_name, "", spelling.spell_rules(grant.rules))
 
 
 def revoke_templates(server: api.Api) -> None:

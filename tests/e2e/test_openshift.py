@@ -70,7 +70,14 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         for path in (each for kind in kinds for each in sorted((DEPLOY / "crds").glob(kind))):
             openshift.define(found.api, yaml.safe_load(path.read_text()))
         clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
-        for name in ("machineset-sync", "machine-autoscaler", "cluster-autoscaler-operator", "cluster-autoscaler"):
+        for name in (
+            "machineset-sync",
+            "machine-autoscaler",
+            "cluster-autoscaler-operator",
+            "cluster-autoscaler",
+            "cluster-autoscaler-machine-api",
+            "cluster-autoscaler-provisioning-requests",
+        ):
             openshift.add_all(found.api, DEPLOY / "rbac" / f"{name}.yaml")
         _bind_both(found)
         for path in sorted((DEPLOY / "policies").glob("*.yaml")):

@@ -23,7 +23,8 @@ from testbed.site import Choice
 from tests.e2e.gateway import Gateway
 from tests.e2e.live import Live, write_kubeconfig
 from windlass import clock
-from windlass.controllers.lattice import act, autoscaler, names, settings
+from windlass.autoscaler import permissions as autoscaler_permissions
+from windlass.controllers.lattice import act, autoscaler, names, permissions, settings
 from windlass.controllers.worker_pools import act as pools
 from windlass.controllers.worker_pools import applying, manifest
 from windlass.controllers.worker_pools.sizes import Limits
@@ -425,7 +426,8 @@ def _poked(bed: Bed, *paths: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _autoscaling(bed: Bed, directory: Path) -> Iterator[None]:
     """`windlass autoscaler` as Lattice runs it, with the rights that Lattice gives it, but quicker."""
-    chosen = settings.Settings(autoscaler_image="windlass:test")
+    handed = permissions.Handed(*autoscaler_permissions.handed(names.SYSTEM_NAMESPACE))
+    chosen = settings.Settings(autoscaler_image="windlass:test", autoscaler_rights=handed)
     asyncio.run(_deploy(bed, chosen))
     group = "rbac.authorization.k8s.io"
     for kind, namespace in (("ClusterRole", ""), ("Role", names.SYSTEM_NAMESPACE)):

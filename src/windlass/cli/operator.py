@@ -116,8 +116,11 @@ def operator(
     import platform
 
     from windlass import verbosity as levels
+    from windlass.autoscaler import permissions
     from windlass.controllers import registry
     from windlass.controllers.eks_anywhere import settings as eks_anywhere
+    from windlass.controllers.lattice import names as lattice_names
+    from windlass.controllers.lattice import permissions as lattice_rights
     from windlass.controllers.lattice import settings as lattice
     from windlass.controllers.machine_pool import settings as machine_pool
     from windlass.controllers.openshift.cluster_autoscaler import settings as cluster_autoscaler
@@ -138,6 +141,7 @@ def operator(
                 deploys_autoscaler=lattice_deploy_autoscaler,
                 autoscaler_image=lattice_autoscaler_image,
                 autoscaler_discovery=lattice_autoscaler_discovery,
+                autoscaler_rights=lattice_rights.Handed(*permissions.handed(lattice_names.SYSTEM_NAMESPACE)),
             ),
             cluster_autoscaler.Settings(
                 image=openshift_autoscaler_image,

@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from tests.controllers.worker_pools.builders import MACHINE, REPLICAS, V1BETA2, applied, bounds, entry
-from tests.e2e import rights
+from windlass.autoscaler import permissions
 from windlass.controllers.lattice import autoscaler, facts, names, observe, report, settings
 from windlass.controllers.lattice.decide import decide, initial_replicas, judge
+from windlass.controllers.lattice.permissions import Handed
 from windlass.controllers.telling import Event
 from windlass.controllers.worker_pools import manifest
 from windlass.controllers.worker_pools.applying import Apply, Handover
 from windlass.controllers.worker_pools.machine_deployments import MachineDeployment
+from windlass.kube import rights as spelling
 
 SCALE = entry("cluster-autoscaler", REPLICAS, "Update", "scale")
 NAME = "my-pool-general"
@@ -197,9 +199,11 @@ def test_an_autoscaler_is_wanted_as_soon_as_a_pool_is_autoscaled() -> None:
 
 # The autoscaler
 
+SETTINGS = settings.Settings(autoscaler_image="img:1", autoscaler_rights=Handed(*permissions.handed("lattice-system")))
+
 
 def objects() -> dict[str, dict[str, Any]]:
-    return {resource.kind: made for resource, made in autoscaler.spell(settings.Settings(autoscaler_image="img:1"))}
+    return {resource.kind: made for resource, made in autoscaler.spell(SETTINGS)}
 
 
 def test_the_autoscaler_runs_with_the_seeds_flags_in_its_own_namespace() -> None:
@@ -229,13 +233,8 @@ def test_the_autoscaler_runs_with_the_seeds_flags_in_its_own_namespace() -> None
 
 def test_it_may_do_what_an_autoscaler_needs_and_read_no_secret() -> None:
     made = objects()
-    for needed, given in (
-        (rights.WORKLOAD + rights.MANAGEMENT, made["ClusterRole"]["rules"]),
-        (rights.OWN, made["Role"]["rules"]),
-    ):
-        for rule in needed:
-            for resource in rule["resources"]:
-                assert set(rule["verbs"]) <= _verbs(given, rule["apiGroups"][0], resource), resource
+    cluster, own = (spelling.spell_rules(rules) for rules in permissions.handed("lattice-system"))
+    assert (made["ClusterRole"]["rules"], made["Role"]["rules"]) == (cluster, own)
     rules = [*made["ClusterRole"]["rules"], *made["Role"]["rules"]]
     assert _verbs(rules, "", "secrets") == set()
     assert not any("*" in rule["verbs"] or "*" in rule["apiGroups"] for rule in rules)

@@ -1,57 +1,21 @@
 """The autoscaler of a Lattice cluster: what it is run as, and what it may do. Pure.
 
 It runs in the cluster that it scales, and finds both its API server and Cluster API there: no kubeconfig, no secret.
-Its rights are those that it uses, and no more; what belongs to itself alone it may touch in its own namespace alone.
+Its rights are handed in: those that every autoscaler declares, and no more. What belongs to itself alone it may touch
+in its own namespace alone.
 """
 
 from typing import Any
 
 from windlass.controllers.lattice import names
 from windlass.controllers.lattice.settings import Settings
+from windlass.kube import rights
 from windlass.kube.resources import DEPLOYMENTS, NAMESPACES, Resource, Unstructured
 
 Json = dict[str, Any]
 Wanted = tuple[Resource[Unstructured], Json]
 
-_RBAC = "rbac.authorization.k8s.io"
-_READ = ["get", "list", "watch"]
-_GROUPS = ["machinedeployments", "machinesets", "machinepools"]
 _LABELS = {"app": names.AUTOSCALER}
-
-
-def _rule(group: str, resources: list[str], verbs: list[str]) -> Json:
-    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
-
-
-RULES: tuple[Json, ...] = (
-    _rule("cluster.x-k8s.io", _GROUPS, _READ),
-    _rule("cluster.x-k8s.io", [f"{kind}/scale" for kind in _GROUPS], ["get", "patch", "update"]),
-    _rule("cluster.x-k8s.io", ["machines"], [*_READ, "update", "delete"]),  # the mark of a machine that is to go
-    _rule("infrastructure.cluster.x-k8s.io", ["*"], _READ),  # what nodes of an empty pool would be like
-    _rule("", ["nodes"], [*_READ, "delete", "patch", "update"]),
-    _rule("", ["pods"], _READ),
-    _rule("", ["pods/eviction"], ["create"]),
-    _rule(
-        "", ["services", "replicationcontrollers", "persistentvolumeclaims", "persistentvolumes", "namespaces"], _READ
-    ),
-    _rule("apps", ["daemonsets", "replicasets", "statefulsets"], _READ),
-    _rule("batch", ["jobs"], _READ),
-    _rule("policy", ["poddisruptionbudgets"], _READ),
-    _rule(
-        "storage.k8s.io",
-        ["csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"],
-        _READ,
-    ),
-    _rule("resource.k8s.io", ["deviceclasses", "resourceclaims", "resourceslices"], _READ),
-    _rule("", ["events"], ["create", "patch"]),
-)
-"""In the whole cluster."""
-
-OWN_RULES: tuple[Json, ...] = (
-    _rule("coordination.k8s.io", ["leases"], ["get", "create", "update"]),
-    _rule("", ["configmaps"], [*_READ, "create", "update", "delete"]),
-)
-"""In its own namespace."""
 
 
 def flags(settings: Settings) -> list[str]:
@@ -67,13 +31,14 @@ def flags(settings: Settings) -> list[str]:
 
 def spell(settings: Settings) -> list[Wanted]:
     """Everything that it takes, in an order in which nothing has to wait for what comes after it."""
+    handed = settings.autoscaler_rights
     subject = {"kind": "ServiceAccount", "name": names.AUTOSCALER, "namespace": names.SYSTEM_NAMESPACE}
     return [
         (NAMESPACES.untyped(), {"metadata": {"name": names.SYSTEM_NAMESPACE}}),
         _named("v1", "ServiceAccount", True),
-        _named(f"{_RBAC}/v1", "ClusterRole", False, rules=list(RULES)),
+        _named(rights.VERSION, "ClusterRole", False, rules=rights.spell_rules(handed.cluster)),
         _bound("ClusterRole", subject, is_namespaced=False),
-        _named(f"{_RBAC}/v1", "Role", True, rules=list(OWN_RULES)),
+        _named(rights.VERSION, "Role", True, rules=rights.spell_rules(handed.own)),
         _bound("Role", subject, is_namespaced=True),
         (DEPLOYMENTS.untyped(), {"metadata": _metadata(True), "spec": _spell_deployment(settings)}),
     ]
@@ -85,8 +50,8 @@ def _named(version: str, kind: str, is_namespaced: bool, **fields: Any) -> Wante
 
 
 def _bound(role: str, subject: Json, *, is_namespaced: bool) -> Wanted:
-    reference = {"apiGroup": _RBAC, "kind": role, "name": names.AUTOSCALER}
-    return _named(f"{_RBAC}/v1", f"{role}Binding", is_namespaced, roleRef=reference, subjects=[subject])
+    reference = {"apiGroup": rights.GROUP, "kind": role, "name": names.AUTOSCALER}
+    return _named(rights.VERSION, f"{role}Binding", is_namespaced, roleRef=reference, subjects=[subject])
 
 
 def _metadata(is_namespaced: bool) -> Json:

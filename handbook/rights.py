@@ -1,0 +1,173 @@
+"""Rights: every list of permissions that the code declares, as deploy/rbac has them, and as a page."""
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from handbook import source, tables
+from windlass.autoscaler import permissions as autoscaler
+from windlass.autoscaler.batch import permissions as batch
+from windlass.controllers import permissions as operator
+from windlass.controllers.eks_anywhere import permissions as eks_anywhere
+from windlass.controllers.lattice import names as lattice_names
+from windlass.controllers.lattice import permissions as lattice
+from windlass.controllers.machine_pool import permissions as machine_pool
+from windlass.controllers.openshift import names as openshift
+from windlass.controllers.openshift.cluster_autoscaler import permissions as cluster_autoscaler
+from windlass.controllers.openshift.machine_autoscaler import permissions as machine_autoscaler
+from windlass.controllers.openshift.machineset_sync import permissions as machineset_sync
+from windlass.kube import rights
+from windlass.kube.rights import READ, Account, Grant, Rights, Rule
+from windlass.providers.clusterapi import permissions as clusterapi
+
+FOLDER = source.ROOT / "deploy" / "rbac"
+MADE = "# Made by `make reference` from the lists named permissions.py in src/windlass: change those, not this file."
+_WIDTH = 120
+
+HANDED = lattice.Handed(*autoscaler.handed(lattice_names.SYSTEM_NAMESPACE))
+"""What Lattice's autoscaler has."""
+
+_MACHINE_API = "machine.openshift.io"
+_RUN_BY_OPENSHIFT = Account("cluster-autoscaler", openshift.MACHINE_API_NAMESPACE)
+_SETS = ("machinesets",)
+
+OPENSHIFT = (
+    Rights(
+        "cluster-autoscaler",
+        "The autoscaler that a ClusterAutoscaler of OpenShift runs, with the gate of Cluster API on. MachineSets are"
+        " the only groups there.",
+        _RUN_BY_OPENSHIFT,
+        (
+            Grant((*autoscaler.OBSERVING, *autoscaler.ACTING)),
+            Grant((*clusterapi.READING, *clusterapi.scaling(kinds=_SETS)), openshift.CLUSTER_API_NAMESPACE),
+            Grant(
+                (
+                    Rule(_MACHINE_API, _SETS, READ, "which MachineSets Machine API holds, and mirrors"),
+                    *autoscaler.own(openshift.MACHINE_API_NAMESPACE).rules,
+                ),
+                openshift.MACHINE_API_NAMESPACE,
+            ),
+        ),
+    ),
+    Rights(
+        "cluster-autoscaler-machine-api",
+        "The same, where the gate of Cluster API is off: besides, it works on Machine API.",
+        _RUN_BY_OPENSHIFT,
+        (
+            Grant(
+                (
+                    Rule(_MACHINE_API, (*_SETS, "machines"), READ, "node groups, and the Machines in them"),
+                    *clusterapi.scaling(_MACHINE_API, _SETS),
+                )
+            ),
+        ),
+        is_option=True,
+    ),
+    Rights(
+        "cluster-autoscaler-provisioning-requests",
+        "The same, where the gate of ProvisioningRequests is on: besides.",
+        _RUN_BY_OPENSHIFT,
+        (Grant(batch.REQUESTS),),
+        is_option=True,
+    ),
+    Rights(
+        "cluster-autoscaler-priority-expander",
+        "The same, where the ClusterAutoscaler's expanders have Priority: besides.",
+        _RUN_BY_OPENSHIFT,
+        (autoscaler.follow_priorities(openshift.MACHINE_API_NAMESPACE),),
+        is_option=True,
+    ),
+)
+
+EVERY: tuple[Rights, ...] = (
+    *autoscaler.EVERY,
+    operator.OPERATOR,
+    *machine_pool.EVERY,
+    *eks_anywhere.EVERY,
+    lattice.CONTROLLER,
+    lattice.deploying(HANDED),
+    *cluster_autoscaler.EVERY,
+    *machine_autoscaler.EVERY,
+    *machineset_sync.EVERY,
+    *OPENSHIFT,
+)
+
+
+def write() -> list[Path]:
+    """Write what is missing or no longer true, and take away what nobody declares; which."""
+    stale = find_stale()
+    made = files()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for path in stale:
+        if path in made:
+            path.write_text(made[path], encoding="utf-8")
+        else:
+            path.unlink()
+    return stale
+
+
+def find_stale() -> list[Path]:
+    """Files that are missing, that say something else than the lists, or that nobody declares."""
+    made, there = files(), sorted(FOLDER.glob("*.yaml"))
+    wrong = [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    return [*wrong, *(path for path in there if path not in made)]
+
+
+def files() -> dict[Path, str]:
+    return {FOLDER / f"{one.name}.yaml": spell(one) for one in EVERY}
+
+
+def spell(of: Rights) -> str:
+    """A file: the objects, with what each rule is for."""
+    grants = iter(of.grants)
+    objects = (_spell(body, next(grants) if "rules" in body else None) for body in rights.spell(of))
+    return "\n".join([MADE, *_comment(of.told), "---\n".join(objects)])
+
+
+def _spell(body: dict[str, Any], grant: Grant | None) -> str:
+    lines = []
+    for key, value in body.items():
+        if grant is None or key != "rules":
+            lines.append(f"{key}: {_flow(value)}")
+            continue
+        lines.append("rules:")
+        for rule, spelled in zip(grant.rules, value, strict=True):
+            lines += [*_comment(rule.why), f"- {_flow(spelled)}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _flow(value: object) -> str:
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=float("inf"), sort_keys=False)
+    return text.removesuffix("...\n").strip()
+
+
+def _comment(text: str) -> list[str]:
+    return [f"# {line}" for line in textwrap.wrap(text, _WIDTH)]
+
+
+def page() -> str:
+    """docs/reference/permissions.md."""
+    lines = tables.begin(
+        "Permissions",
+        "What each process, controller and option may do on the API server, and why: no more than this, by the files of"
+        " the same names in `deploy/rbac`. Tests run each with exactly these rights, and fail where one is refused or"
+        " never used. [Security](../security.md) says what to make of it.",
+    )
+    for one in EVERY:
+        lines += [f"## {one.name}", "", one.told, ""]
+        if one.account is not None:
+            lines += [f"ServiceAccount `{one.account.name}` in `{one.account.namespace}`.", ""]
+        lines += tables.table(("where", "group", "resources", "verbs", "for"), _rows(one))
+    return "\n".join(lines)
+
+
+def _rows(of: Rights) -> Iterator[tuple[str, ...]]:
+    for grant in of.grants:
+        where = tables.code(grant.namespace) or "the cluster"
+        for rule in grant.rules:
+            named = f" named {', '.join(map(tables.code, rule.names))}" if rule.names else ""
+            resources = ", ".join(map(tables.code, rule.resources)) + named
+            yield where, tables.code(rule.group) or "core", resources, ", ".join(rule.verbs), rule.why
