@@ -29,20 +29,29 @@ function blend(stops, share) {
 }
 
 /** How much of a node is asked for, by what the user wants to see; null where it has none of that. */
-export function used(node, by) {
+function used(node, by) {
   if (by === "gpu") return node.gpu;
   if (by === "cpu" || by === "memory") return node[by];
   return node.gpu ?? Math.max(node.cpu, node.memory);
 }
 
-const fillOf = (ink, share) => share === null ? ink.surface : ink.ramp[Math.min(Math.max(Math.round(share * 100), 0), 100)];
+const ORDER = Object.keys(STATES), NONE = 101, PERCENTS = 102;
 
-/** Draw a node into the square at x, y. */
-export function draw(context, ink, node, by, x, y, size) {
-  const fill = fillOf(ink, used(node, by));
+/** All that can be seen of a node, as one number: nodes of the same number look the same. */
+export function look(node, by, isFaint) {
+  const share = used(node, by), percent = share === null ? NONE : Math.min(Math.max(Math.round(share * 100), 0), 100);
+  return ((ORDER.indexOf(node.state) * PERCENTS + percent) * 2 + (node.cordoned ? 1 : 0)) * 2 + (isFaint ? 1 : 0);
+}
+
+/** Draw a node of this look into the square of this size at 0, 0. */
+export function draw(context, ink, number, size) {
+  const isFaint = number & 1, isCordoned = number & 2, rest = number >> 2;
+  const state = ORDER[Math.floor(rest / PERCENTS)], percent = rest % PERCENTS;
+  const x = 0, y = 0, fill = percent === NONE ? ink.surface : ink.ramp[percent];
   const inner = Math.max(size - 1, 2);
+  context.globalAlpha = isFaint ? 0.15 : 1;
   context.lineWidth = 1;
-  switch (node.state) {
+  switch (state) {
     case "booting":
       box(context, x, y, inner, null, ink.coming, size >= 9 ? [2, 2] : []);
       break;
@@ -65,7 +74,7 @@ export function draw(context, ink, node, by, x, y, size) {
     default:
       box(context, x, y, inner, fill, ink.line);
   }
-  if (node.cordoned && node.state !== "draining") {
+  if (isCordoned && state !== "draining") {
     context.fillStyle = ink.text;
     context.fillRect(x, y + inner - Math.max(size / 8, 1), inner, Math.max(size / 8, 1));
   }

@@ -33,15 +33,3 @@ export function reconcile(list, items, keyOf, make, update) {
   }
   for (const child of known.values()) child.remove();
 }
-
-let queued = null;
-/** Call back before the next frame, once, however often it is asked for. */
-export function soon(act) {
-  if (queued) { queued.add(act); return; }
-  queued = new Set([act]);
-  requestAnimationFrame(() => {
-    const acts = queued;
-    queued = null;
-    for (const one of acts) one();
-  });
-}

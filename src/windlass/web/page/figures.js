@@ -1,7 +1,8 @@
 // The figures at the top, each with its line over time.
 
-import { $, el, setText, soon } from "./dom.js";
+import { $, el, setText } from "./dom.js";
 import * as format from "./format.js";
+import { later } from "./turns.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDE = 120, HIGH = 30, POINTS = 120;
@@ -20,7 +21,7 @@ export class Figures {
     this.store = store;
     this.parts = FIGURES.map(([name]) => this.#make(name));
     $("figures").append(...this.parts.map(({ element }) => element));
-    store.listen(() => soon(this.render));
+    store.listen(() => later(this.render));
   }
 
   #make(name) {
@@ -43,6 +44,8 @@ export class Figures {
       setText(part.value, value(cluster));
       setText(part.note, note(cluster));
       const path = trace(samples, place, place === 3 || place === 4);
+      if (part.path === path) return;
+      part.path = path;
       part.stroke.setAttribute("d", path);
       part.area.setAttribute("d", path && `${path}V${HIGH}H0Z`);
     });

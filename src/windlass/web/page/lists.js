@@ -1,7 +1,8 @@
 // Pending pods and decisions, as lists of buttons.
 
-import { $, el, reconcile, setText, soon } from "./dom.js";
+import { $, el, reconcile, setText } from "./dom.js";
 import * as format from "./format.js";
+import { later } from "./turns.js";
 
 const SHOWN = 120;
 
@@ -20,9 +21,9 @@ export class Lists {
     this.explain = explain;
     this.tell = tell;
     store.listen((what) => {
-      if (what.pending || what.isWhole) soon(this.renderPending);
-      else soon(this.renderAges);
-      if (what.decisions.length || what.isWhole) soon(this.renderDecisions);
+      if (what.pending || what.isWhole) later(this.renderPending);
+      else later(this.renderAges);
+      if (what.decisions.length || what.isWhole) later(this.renderDecisions);
     });
     for (const id of ["pending", "timeline"]) $(id).addEventListener("keydown", move);
   }

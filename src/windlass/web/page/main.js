@@ -1,6 +1,6 @@
 // The page: what is published, shown; what is clicked, explained.
 
-import { $, setText, soon } from "./dom.js";
+import { $, setText } from "./dom.js";
 import { Figures } from "./figures.js";
 import * as format from "./format.js";
 import { Lists } from "./lists.js";
@@ -9,6 +9,7 @@ import { Panel } from "./panel.js";
 import { Store } from "./store.js";
 import { Stream } from "./stream.js";
 import * as theme from "./theme.js";
+import { later, soon } from "./turns.js";
 
 const QUIET_MS = 4000; // between two things that are said aloud
 const LATE_S = 90; // without a loop
@@ -18,7 +19,7 @@ const panel = new Panel(store);
 const map = new Map_(store, panel.explain, (text) => setText($("say"), text));
 new Lists(store, panel.explain, panel.tell);
 new Figures(store);
-theme.begin(() => map.redraw());
+theme.begin(() => map.recolour());
 
 // The bar
 
@@ -36,7 +37,8 @@ function renderBar() {
     setText($("name"), cluster.name);
     setText($("clock"), format.moment(cluster.at_s));
     $("clock").dataset.atS = cluster.at_s;
-    document.title = `${cluster.name || "windlass"}: ${format.count(cluster.nodes, "node")}${cluster.pending ? `, ${cluster.pending} pending` : ""}`;
+    const title = `${cluster.name || "windlass"}: ${format.count(cluster.nodes, "node")}${cluster.pending ? `, ${cluster.pending} pending` : ""}`;
+    if (document.title !== title) document.title = title;
     const late_s = beat && !isStory ? beat.now_s - cluster.at_s : 0;
     if (!state && cluster.is_over) state = "over";
     else if (!state && late_s > LATE_S) state = `no loop for ${format.lasting(late_s)}`;
@@ -49,7 +51,7 @@ function renderBar() {
 }
 
 store.listen(({ decisions, isWhole }) => {
-  soon(renderBar);
+  later(renderBar);
   if (isWhole || !decisions.length || performance.now() - said_ms < QUIET_MS) return;
   said_ms = performance.now();
   setText($("news"), decisions.map((one) => one.said).join("; "));

@@ -1,7 +1,8 @@
 // The panel: what was clicked, in a few facts that are known already, and the answer of the autoscaler to "why?".
 
-import { $, el, setText, soon } from "./dom.js";
+import { $, el, setText } from "./dom.js";
 import * as format from "./format.js";
+import { later } from "./turns.js";
 import { STATES } from "./cells.js";
 
 const PATHS = { pod: (name) => `explain/pod/${name.split("/").map(encodeURIComponent).join("/")}`,
@@ -15,7 +16,7 @@ export class Panel {
     this.shown = null;
     this.asked = 0;
     $("panel-close").addEventListener("click", () => this.close());
-    store.listen(() => { if (this.shown) soon(this.renderFacts); });
+    store.listen(() => { if (this.shown) later(this.renderFacts); });
   }
 
   get isOpen() { return !$("panel").hidden; }
@@ -43,7 +44,8 @@ export class Panel {
   }
 
   #open(shown) {
-    if (!this.isOpen) this.from = document.activeElement;
+    if (this.isOpen) $("panel").scrollTop = 0;
+    else this.from = document.activeElement;
     this.shown = shown;
     this.asked++;
     $("panel").hidden = false;
@@ -51,7 +53,7 @@ export class Panel {
     setText($("panel-kind"), shown.kind);
     setText($("panel-title"), shown.kind === "group" ? format.short(shown.name) : shown.name);
     $("panel-answer").replaceChildren();
-    $("panel").scrollTop = 0;
+    this.told = "";
     this.renderFacts();
     $("panel-title").focus({ preventScroll: true });
   }
@@ -59,8 +61,10 @@ export class Panel {
   renderFacts = () => {
     if (!this.shown) return;
     const facts = { pod: aboutPod, node: aboutNode, group: aboutGroup, decision: aboutDecision }[this.shown.kind](this.store, this.shown);
-    const rows = facts.filter(([, value]) => value !== "" && value != null);
-    $("panel-facts").replaceChildren(...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+    const rows = facts.filter(([, value]) => value !== "" && value != null), told = JSON.stringify(rows);
+    if (told === this.told) return;
+    this.told = told;
+    $("panel-facts").replaceChildren(...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, show(value)))));
   };
 
   async #ask() {
@@ -78,14 +82,15 @@ export class Panel {
     if (number !== this.asked) return;
     answer.setAttribute("aria-busy", "false");
     const again = el("button.plain", { type: "button", onclick: () => { this.asked++; this.#ask(); } }, "Ask again");
-    const body = isKnown ? el("pre", {}, ...text.trimEnd().split("\n").map((line) => el("span.line", {}, ...this.#link(line)))) : el("p.said", {}, text.trim() || "Nobody answers.");
+    const pods = this.store.pods;
+    const body = isKnown ? el("pre", {}, ...text.trimEnd().split("\n").map((line) => el("span.line", {}, ...this.#link(line, pods)))) : el("p.said", {}, text.trim() || "Nobody answers.");
     const typed = kind === "pod" ? `windlass explain pod ${name}` : `windlass explain ${kind} ${name}`;
     answer.replaceChildren(body, el("p.foot", {}, again, el("code", {}, typed)));
   }
 
   /** Names of nodes, groups and pods that wait become links. */
-  #link(text) {
-    const parts = [], pods = new Set(this.store.pending.map((one) => one.pod));
+  #link(text, pods = this.store.pods) {
+    const parts = [];
     let from = 0;
     for (const found of text.matchAll(WORD)) {
       const word = found[0];
@@ -109,7 +114,7 @@ function aboutPod(store, { name }) {
   return [
     ["alike", one.count > 1 ? format.count(one.count, "pod") : ""], ["of", one.owner], ["asks for", format.requests(one.requests)],
     ["waits", format.lasting(store.cluster.at_s - one.since_s)],
-    ["reasons", one.reasons.length ? list(one.reasons.map(({ group, texts }) => `${group ? format.short(group) : "cluster"}: ${texts.join(", ")}`)) : ""],
+    ["reasons", one.reasons.length ? one.reasons.map(({ group, texts }) => `${group ? format.short(group) : "cluster"}: ${texts.join(", ")}`) : ""],
   ];
 }
 
@@ -119,7 +124,7 @@ function aboutNode(store, { name }) {
   const since = one.since_s ? ` for ${format.lasting(store.cluster.at_s - one.since_s)}` : "";
   return [
     ["state", `${STATES[one.state]}${since}${one.cordoned ? ", cordoned" : ""}`], ["group", one.group ? format.short(one.group) : "none"],
-    ["cpu", meter(one.cpu)], ["memory", meter(one.memory)], ["gpu", one.gpu == null ? "" : meter(one.gpu)],
+    ["cpu", { share: one.cpu }], ["memory", { share: one.memory }], ["gpu", one.gpu == null ? "" : { share: one.gpu }],
     ["pods", format.whole(one.pods)], ["stays", one.why],
   ];
 }
@@ -131,13 +136,17 @@ function aboutGroup(store, { name }) {
     ["size", `${one.target_size}, between ${one.min_size} and ${one.max_size}`], ["health", one.is_healthy ? "healthy" : "unhealthy"],
     ["backs off", one.backoff ? `until ${format.clock(one.backoff.until_s)}: ${one.backoff.code} ${one.backoff.message ?? ""}` : ""],
     ["costs", one.cost_per_hour == null ? "" : `${format.money(one.cost_per_hour)} an hour, ${format.money(one.price_per_hour)} a node`],
-    ["errors", one.errors.length ? list(one.errors) : ""],
+    ["errors", one.errors.length ? one.errors : ""],
   ];
 }
 
 const aboutDecision = (store, { decided }) => [["at", format.moment(decided.at_s)], ["ago", format.lasting(store.cluster.at_s - decided.at_s)]];
 
-const list = (lines) => el("ul", {}, ...lines.map((line) => el("li", {}, line)));
+/** A fact as an element: a text, several, or a share. */
+function show(value) {
+  if (Array.isArray(value)) return el("ul", {}, ...value.map((line) => el("li", {}, line)));
+  return typeof value === "object" ? meter(value.share) : value;
+}
 
 function meter(share) {
   const bar = el("i");

@@ -25,6 +25,9 @@ export class Store {
     this.listeners = [];
   }
 
+  /** Names of pods that wait. */
+  get pods() { return new Set(this.pending.map((one) => one.pod)); }
+
   /** `hear(what)` is told which groups' nodes changed, and whether pods or decisions did. */
   listen(hear) { this.listeners.push(hear); }
 

@@ -1,0 +1,178 @@
+// A card: a group in figures, and its nodes as cells.
+
+import * as cells from "./cells.js";
+import { $, el, setText } from "./dom.js";
+import { Field } from "./field.js";
+import * as format from "./format.js";
+import { soon } from "./turns.js";
+
+const WIDE = 26000; // square pixels of cells, from which on a card takes the whole width
+const ASKED_FOR = { state: "booting", cpu: 0, memory: 0, gpu: null, cordoned: false };
+
+export class Card {
+  constructor(map, id) {
+    this.map = map;
+    this.id = id;
+    this.isStale = true;
+    this.at = -1;
+    /** Nodes as they are drawn: what is published may be ahead by a moment. */
+    this.shown = [];
+    this.title = el("button.title", { type: "button", onclick: () => id && map.explain("group", id) });
+    this.size = el("span.size");
+    this.gauge = el("span.gauge", { "aria-hidden": "true" }, el("i.now"), el("i.least"));
+    this.facts = el("p.states");
+    this.note = el("p.note", { hidden: true });
+    this.canvas = el("canvas.cells", { tabindex: 0, role: "application", "aria-roledescription": "map of nodes",
+      onpointermove: (event) => this.#point(event), onpointerleave: () => this.#leave(),
+      onclick: (event) => this.#click(event), onkeydown: (event) => this.#press(event), onfocus: () => this.#go(Math.max(this.at, 0)) });
+    this.ring = el("i.ring", { "aria-hidden": "true", hidden: true });
+    this.field = new Field(this.canvas);
+    this.top = el("div.top", {}, el("h3", {}, this.title), this.size, this.facts, this.note);
+    this.element = el("article.card", {}, this.top, id ? this.gauge : null, el("div.field", {}, this.canvas, this.ring));
+    if (!id) this.title.disabled = true;
+    // The browser tells the width after its own layout; asking for it would make it lay everything out at once.
+    new ResizeObserver(([{ contentRect }]) => {
+      if (this.wide === contentRect.width) return;
+      this.wide = contentRect.width;
+      soon(this.render);
+    }).observe(this.top);
+  }
+
+  get members() { return this.map.store.members.get(this.id) ?? []; }
+  get group() { return this.map.store.groups.get(this.id); }
+
+  render = () => {
+    this.isStale = false;
+    this.shown = [...this.members];
+    this.expected = this.group ? Math.max(this.group.target_size - this.shown.length, 0) : 0;
+    this.#describe();
+    this.#draw();
+    this.#follow();
+  };
+
+  #describe() {
+    const group = this.group;
+    setText(this.title, this.id ? format.short(this.id) : "not autoscaled");
+    this.title.title = this.id;
+    const counted = {};
+    for (const node of this.shown) counted[node.state] = (counted[node.state] ?? 0) + 1;
+    const told = Object.keys(cells.STATES).filter((state) => counted[state]).map((state) => `${counted[state]} ${state}`);
+    if (this.expected) told.push(`${this.expected} asked for`);
+    if (group?.cost_per_hour != null) told.push(`${format.money(group.cost_per_hour)}/h`);
+    setText(this.facts, told.join(" · ") || "no nodes");
+    this.canvas.setAttribute("aria-label",
+      `${format.count(this.shown.length, "node")} of ${this.id ? format.short(this.id) : "no group"}; arrow keys move, Enter explains`);
+    if (!group) return;
+    setText(this.size, `${group.target_size}`);
+    this.size.title = `target ${group.target_size}, between ${group.min_size} and ${group.max_size}`;
+    this.size.dataset.bounds = ` / ${group.max_size}`;
+    const most = Math.max(group.max_size, group.target_size, 1);
+    this.gauge.firstChild.style.width = `${(group.target_size / most) * 100}%`;
+    this.gauge.lastChild.style.left = `${(group.min_size / most) * 100}%`;
+    this.#note(group);
+  }
+
+  #note(group) {
+    const said = [];
+    if (!group.is_healthy) said.push("unhealthy: too many of its nodes are not ready");
+    if (group.backoff) said.push(`backs off until ${format.clock(group.backoff.until_s)}: ${group.backoff.code || "it failed"}`);
+    if (group.target_size >= group.max_size && group.max_size > 0) said.push("at its largest size");
+    this.note.hidden = !said.length;
+    this.note.classList.toggle("bad", !group.is_healthy || Boolean(group.backoff));
+    setText(this.note, said.join(" · "));
+  }
+
+  #draw() {
+    const { by, wanted, stamps } = this.map, total = this.shown.length + this.expected;
+    this.element.classList.toggle("wide", total * (stamps.size + 2) ** 2 > WIDE);
+    this.canvas.hidden = !total;
+    if (!this.wide) return; // the browser has not said yet
+    const looks = new Int16Array(total).fill(cells.look(ASKED_FOR, by, Boolean(wanted)), this.shown.length);
+    for (let at = 0; at < this.shown.length; at++) {
+      const node = this.shown[at];
+      looks[at] = cells.look(node, by, Boolean(wanted) && !matches(node, wanted));
+    }
+    this.field.show(looks, stamps, this.wide);
+  }
+
+  /** What is pointed at stays so, though others come and go before it. */
+  #follow() {
+    const at = this.name ? this.shown.findIndex((node) => node.name === this.name) : -1;
+    this.at = at >= 0 ? at : Math.min(this.at, this.shown.length - 1);
+    this.#mark();
+  }
+
+  /** Put the ring around what the keys are at; it is seen while the cells have the focus. */
+  #mark() {
+    this.ring.hidden = this.at < 0 || !this.wide;
+    if (this.ring.hidden) return;
+    const [x, y] = this.field.place(this.at), { size } = this.map.stamps;
+    this.ring.style.transform = `translate(${x}px, ${y}px)`;
+    this.ring.style.width = this.ring.style.height = `${size - 1}px`;
+  }
+
+  /** The node at a place of the canvas. */
+  #find(event) {
+    const at = this.wide ? this.field.find(event.offsetX, event.offsetY) : -1;
+    return at < this.shown.length ? at : -1;
+  }
+
+  #point(event) {
+    const at = this.#find(event), tip = $("tip");
+    this.canvas.classList.toggle("on", at >= 0);
+    if (at < 0) { tip.hidden = true; return; }
+    if (this.pointed !== this.shown[at] || tip.hidden) tip.replaceChildren(...describe(this.shown[at], this.map.store.cluster.at_s));
+    this.pointed = this.shown[at];
+    tip.hidden = false;
+    // On the side where there is room, so that nobody has to measure it.
+    const left = event.clientX < innerWidth / 2, above = event.clientY > innerHeight * 0.75;
+    tip.style.transform = `translate(${event.clientX + (left ? 14 : -14)}px, ${event.clientY + (above ? -12 : 18)}px)`
+      + ` translate(${left ? 0 : -100}%, ${above ? -100 : 0}%)`;
+  }
+
+  #leave() { $("tip").hidden = true; this.canvas.classList.remove("on"); }
+
+  #click(event) {
+    const at = this.#find(event);
+    if (at < 0) return;
+    this.at = at;
+    this.name = this.shown[at].name;
+    this.#mark();
+    this.map.explain("node", this.name);
+  }
+
+  #press(event) {
+    const last = this.shown.length - 1, row = this.field.columns;
+    const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row, ArrowDown: row };
+    if (event.key in steps) {
+      const to = this.at + steps[event.key];
+      this.#go(to < 0 || to > last ? this.at : to);
+    } else if (event.key === "Home") this.#go(0);
+    else if (event.key === "End") this.#go(last);
+    else if (event.key === "Enter" || event.key === " ") {
+      if (this.at >= 0 && this.at <= last) this.map.explain("node", this.shown[this.at].name);
+    } else return;
+    event.preventDefault();
+  }
+
+  #go(to) {
+    this.at = Math.min(Math.max(to, 0), this.shown.length - 1);
+    this.#mark();
+    const node = this.shown[this.at];
+    this.name = node?.name;
+    if (node) this.map.say(describe(node, this.map.store.cluster.at_s).map((line) => line.textContent).join(", "));
+  }
+}
+
+const matches = (node, wanted) => node.name.toLowerCase().includes(wanted) || node.state.includes(wanted);
+
+/** A node in a few lines. */
+function describe(node, now_s) {
+  const shares = [`cpu ${format.share(node.cpu)}`, `memory ${format.share(node.memory)}`];
+  if (node.gpu != null) shares.push(`gpu ${format.share(node.gpu)}`);
+  const since = node.since_s ? ` for ${format.lasting(now_s - node.since_s)}` : "";
+  const lines = [el("b", {}, node.name), el("span", {}, `${cells.STATES[node.state]}${since}${node.cordoned ? ", cordoned" : ""}`)];
+  lines.push(el("span", {}, `${shares.join(", ")}, ${format.count(node.pods, "pod")}`));
+  if (node.why) lines.push(el("span.dim", {}, node.why));
+  return lines;
+}
