@@ -4,6 +4,6 @@
 plays it with the real autoscaler, whose process is killed now and then, in the `weather` between it and its API
 server. `judging` says what must hold all day, and what must hold once the night was calm.
 
-    python -m tests.chaos --days 1000          every seed from 0 on
+    python -m tests.chaos --days 1000 --jobs 2 every seed from 0 on, whatever came of the others
     python -m tests.chaos --seed 4711          the one that failed, with all that happened
 """

@@ -7,17 +7,20 @@ from typing import Literal, get_args
 
 import msgspec
 
-from tests.chaos.faults import Edit, Jump, Kill, Spell, Weather
+from tests.chaos.faults import MANAGEMENT, NOT, Edit, Jump, Kill, Pause, Spell, Weather
 from windlass.simulator.scenario import checking, model
 
 DAY_S = 24 * 3600.0
 EVENING_S = 18 * 3600.0
 """From here on nothing goes wrong any more, and there is work for a third of the machines at most."""
 MOST_NODES = 30
+_MOST_JOBS_AN_HOUR = 6.0
 _SHAPES = ((2, 8), (4, 16), (8, 32))
 _ANNOTATIONS = ("min-size", "max-size")
 _NONSENSE = ("", "-1", "three", "1e9", "9" * 30, "0x10", " 2", "2.5", "null", "½", "7", "1000")
 _KINDS: tuple[Literal["Deployment", "StatefulSet", "Job"], ...] = ("Deployment", "Deployment", "StatefulSet", "Job")
+_CLUSTERS = ("", MANAGEMENT, NOT + MANAGEMENT)
+"""Both, the one with the Machines, the one with the pods."""
 _WATCHED = ("", "", "/nodes", "/machines", "/pods")
 _WRITTEN = ("", "", "/scale", "/eviction", "/nodes", "/machines", "/pods", "/configmaps", "/events")
 _FLAGS: tuple[tuple[str, tuple[str | int | bool, ...]], ...] = (
@@ -44,6 +47,8 @@ class Day:
     kills: tuple[Kill, ...]
     jumps: tuple[Jump, ...]
     edits: tuple[Edit, ...]
+    pauses: tuple[Pause, ...]
+    """With any of these there are two processes, and one Lease."""
 
     def tell(self) -> Iterator[str]:
         """All that happens, a line each."""
@@ -52,7 +57,7 @@ class Day:
             yield f"group {group.name} in {','.join(group.zones)}: {group.min} to {group.max}, {group.capacity}"
         for work in self.scenario.workloads:
             yield f"{work.kind} {work.name}: {work.replicas} × {work.requests}"
-        for fault in (*self.spells, *self.kills, *self.jumps, *self.edits):
+        for fault in (*self.spells, *self.kills, *self.jumps, *self.edits, *self.pauses):
             yield str(fault)
         for step in self.scenario.timeline:
             yield f"{step.at:g} s: {step}"
@@ -68,8 +73,8 @@ def draw(seed: int) -> Day:
         name=f"chaos-{seed}",
         seed=seed,
         duration=model.Seconds(DAY_S),
-        sample=model.Seconds(300),
-        flags={name: chance.choice(values) for name, values in _FLAGS if chance.random() < 0.6},
+        sample=model.Seconds(3600),
+        flags=_draw_flags(chance),
         groups=groups,
         workloads=works,
         timeline=tuple(steps),
@@ -83,7 +88,17 @@ def draw(seed: int) -> Day:
         tuple(sorted((_draw_kill(chance, busy_s) for _ in range(chance.randrange(10))), key=lambda kill: kill.at_s)),
         tuple(_draw_jump(chance, busy_s) for _ in range(chance.randrange(3))),
         tuple(_draw_edits(chance, groups, busy_s)),
+        tuple(_draw_pauses(chance, busy_s)),
     )
+
+
+def _draw_flags(chance: random.Random) -> dict[str, str | int | float | bool]:
+    flags: dict[str, str | int | float | bool] = {
+        name: chance.choice(values) for name, values in _FLAGS if chance.random() < 0.6
+    }
+    if flags.get("behavior") == "cluster-autoscaler":
+        flags["scan-interval"] = "2m"  # it decides anew in every loop: every ten seconds would be 8,640 times a day
+    return flags
 
 
 def _draw_moment(chance: random.Random, busy_s: list[float]) -> float:
@@ -136,9 +151,10 @@ def _draw_works(chance: random.Random, groups: tuple[model.Group, ...]) -> Itera
 
 
 def _as_jobs(work: model.Workload, chance: random.Random, cores: int) -> model.Workload:
-    """Jobs for a tenth of the cluster, on average, until the evening."""
+    """Jobs for a tenth of the cluster, on average, until the evening; but not hundreds, which show nothing new."""
     run_s = chance.uniform(60, 1800)
-    arrivals = model.Arrivals(per_hour=0.1 * cores * 3600 / run_s / 1.5, until=model.Seconds(EVENING_S))
+    per_hour = min(0.1 * cores * 3600 / run_s / 1.5, _MOST_JOBS_AN_HOUR)
+    arrivals = model.Arrivals(per_hour=per_hour, until=model.Seconds(EVENING_S))
     return msgspec.structs.replace(work, replicas=1, budget=None, run=model.Timing(run_s, 0.3), arrivals=arrivals)
 
 
@@ -185,12 +201,13 @@ def _draw_steps(
 
 def _draw_spell(chance: random.Random, busy_s: list[float]) -> Spell:
     kind: Weather = chance.choice(get_args(Weather))
+    where = {"cut": _WATCHED, "expired": _WATCHED, "lagging": _WATCHED, "behind": _WATCHED, "down": _CLUSTERS}
     return Spell(
         at_s=_draw_moment(chance, busy_s),
         lasts_s=chance.choice((60.0, 300.0, 1800.0, 3600.0)),
         kind=kind,
         share=chance.choice((0.02, 0.2, 0.6, 1.0)),
-        only=chance.choice(_WATCHED if kind in ("cut", "expired", "lagging") else _WRITTEN),
+        only=chance.choice(where.get(kind, _WRITTEN)),
     )
 
 
@@ -201,6 +218,13 @@ def _draw_kill(chance: random.Random, busy_s: list[float]) -> Kill:
         has_acted=chance.random() < 0.5,
         down_s=chance.choice((1.0, 10.0, 60.0, 900.0)),
     )
+
+
+def _draw_pauses(chance: random.Random, busy_s: list[float]) -> Iterator[Pause]:
+    """On every fifth day."""
+    if chance.random() < 0.2:
+        for _ in range(chance.randrange(1, 4)):
+            yield Pause(at_s=_draw_moment(chance, busy_s), lasts_s=chance.choice((10.0, 300.0, 700.0, 3600.0)))
 
 
 def _draw_jump(chance: random.Random, busy_s: list[float]) -> Jump:

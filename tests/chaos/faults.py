@@ -13,7 +13,12 @@ Weather = Literal[
     "expired",  # watches end with 410
     "lagging",  # watches tell of changes late
     "denied",  # a webhook denies writes
+    "down",  # the server is gone, with every watch, and has forgotten what happened before when it is back
+    "behind",  # a server that lags behind what we have seen already answers watches
 ]
+MANAGEMENT = "cluster.x-k8s.io/"
+"""In the path of whatever the management cluster serves; the workload cluster serves the rest."""
+NOT = "!"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,15 @@ class Spell:
     kind: Weather
     share: float
     only: str = ""
-    """Requests with this in their path; empty: all."""
+    """Requests with this in their path; empty: all; after `!`: all but these."""
+
+    def is_on(self, now_s: float) -> bool:
+        return self.at_s <= now_s < self.at_s + self.lasts_s
+
+    def concerns(self, path: str) -> bool:
+        if self.only.startswith(NOT):
+            return self.only[1:] not in path
+        return self.only in path
 
     def __str__(self) -> str:
         where = f" on {self.only}" if self.only else ""
@@ -48,6 +61,17 @@ class Kill:
             f"at write {self.writes} ({'acted upon' if self.has_acted else 'not sent'})" if self.writes else "at once"
         )
         return f"{self.at_s:g} s: killed {when}, back {self.down_s:g} s later"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Of two processes, the one that leads stands still, as by SIGSTOP, and goes on later."""
+
+    at_s: float
+    lasts_s: float
+
+    def __str__(self) -> str:
+        return f"{self.at_s:g} s: the one that leads stands still for {self.lasts_s:g} s"
 
 
 @dataclass(frozen=True, slots=True)

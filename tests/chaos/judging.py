@@ -1,8 +1,13 @@
 """What must hold on any day: the simulator's rules at every step, and a cluster in order after a calm night."""
 
+import contextlib
+import logging
+import signal
+import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from tests.chaos import drawing, living, weather
@@ -17,6 +22,8 @@ Json = dict[str, Any]
 _OURS = ("ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler")
 _LONGEST_DRAIN_S = 4 * 3600.0
 """Of a node that is marked for deletion: with every delay, budget and restart of a day in it."""
+_MOST_CPU_S = 300
+"""A day takes a few seconds. One that takes a hundred times as long goes round in circles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,13 @@ class Verdict:
     hits: dict[str, int]
     """How often each kind of weather struck."""
     totals: dict[str, float]
+    successions: int = 0
+    """How often one process took over from another."""
+    cpu_s: float = 0.0
+
+
+class Endless(Exception):
+    """A day that does not end."""
 
 
 def judge(seed: int) -> Verdict:
@@ -39,12 +53,54 @@ def judge(seed: int) -> Verdict:
     simulation.world.pulse.join((marks,))
     skies = weather.Skies(day.spells, simulation.clock, simulation.world.dice.for_part("weather"))
     lives = living.Lives(day, skies)
+    began_s = time.process_time()
+    totals: dict[str, float] = {}
+    with _unforeseen() as complaints:
+        try:
+            with _at_most(_MOST_CPU_S):
+                result = simulation.play(lives)
+        except Exception:
+            complaints.append(traceback.format_exc())
+        else:
+            totals = result.totals
+            complaints += [*map(str, result.violations), *lives.complaints, *marks.complaints]
+            complaints += _in_the_morning(day, simulation, marks)
+    took_s = time.process_time() - began_s
+    return Verdict(seed, tuple(complaints), lives.deaths, skies.counts, totals, lives.successions, took_s)
+
+
+@contextlib.contextmanager
+def _unforeseen() -> Iterator[list[str]]:
+    """What is logged with a stack of calls meanwhile: failures that nobody foresaw."""
+    found: list[str] = []
+
+    class Listening(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.exc_info:
+                found.append(self.format(record))
+
+    listening = Listening(logging.ERROR)
+    logging.getLogger().addHandler(listening)
     try:
-        result = simulation.play(lives)
-    except Exception:
-        return Verdict(seed, (traceback.format_exc(),), lives.deaths, skies.counts, {})
-    complaints = [*map(str, result.violations), *marks.complaints, *_in_the_morning(day, simulation, marks)]
-    return Verdict(seed, tuple(complaints), lives.deaths, skies.counts, result.totals)
+        yield found
+    finally:
+        logging.getLogger().removeHandler(listening)
+
+
+@contextlib.contextmanager
+def _at_most(cpu_s: float) -> Iterator[None]:
+    """Endless, if it takes more."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Endless(f"not over after {cpu_s:g} s of CPU")
+
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 class Marks:

@@ -1,103 +1,101 @@
-"""The real autoscaler on such a day: killed, started again, with a clock that cannot be trusted."""
+"""The real autoscaler on such a day: killed, stopped, started again, with a clock that cannot be trusted."""
 
 import asyncio
 import random
+from collections.abc import Coroutine
 
+from tests.chaos import rivalry
 from tests.chaos.drawing import Day
-from tests.chaos.faults import Edit, Jump, Kill
+from tests.chaos.faults import Edit, Kill
+from tests.chaos.lifeline import Lifeline, Own, Standstill
 from tests.chaos.weather import Outdoors, Skies
-from windlass import clock
-from windlass.kube import errors, transport
+from windlass.runtime.leader_election import LeadershipLost
 from windlass.simulator import autoscaling
 from windlass.simulator.simulation import Simulation
 from windlass.simulator.world import edit, groups, kinds
 
-_READS = ("GET", "HEAD")
-
-
-class Skewed:
-    """A process's own idea of the time: the wall clock may be wrong, what lasts is not."""
-
-    def __init__(self, inner: clock.Clock, jumps: tuple[Jump, ...]) -> None:
-        self._inner, self._jumps = inner, jumps
-
-    def now_s(self) -> float:
-        at_s = self._inner.monotonic_s()
-        off_s = sum(jump.by_s for jump in self._jumps if jump.at_s <= at_s < jump.at_s + jump.lasts_s)
-        return self._inner.now_s() + off_s
-
-    def monotonic_s(self) -> float:
-        return self._inner.monotonic_s()
-
-    async def sleep(self, seconds: float) -> None:
-        await self._inner.sleep(seconds)
-
-
-class Lifeline:
-    """What ties one process to the world. Once it is cut, nothing that the process still does gets out."""
-
-    def __init__(self, inner: transport.Transport, time: clock.Clock, kill: Kill | None) -> None:
-        self._inner, self._time, self._kill = inner, time, kill
-        self._writes = 0
-        self.cut = asyncio.Event()
-
-    async def send(self, request: transport.Request) -> transport.Response:
-        if self.cut.is_set():
-            raise errors.ConnectFailed(request.call, "this process is dead")
-        if request.method in _READS or not self._is_last():
-            return await self._inner.send(request)
-        if self._kill is not None and self._kill.has_acted:
-            answer = await self._inner.send(request)
-            await answer.stream.aclose()
-        self.cut.set()
-        await asyncio.Event().wait()  # the process goes before it hears of it
-        raise AssertionError
-
-    def _is_last(self) -> bool:
-        kill = self._kill
-        if kill is None or not kill.writes or self._time.monotonic_s() < kill.at_s:
-            return False
-        self._writes += 1
-        return self._writes == kill.writes
+_RESTARTS_S = 10.0
+"""How long after its end a process is started again by whoever looks after it."""
 
 
 class Lives:
-    """Plays a day: one process after the other."""
+    """Plays a day: one process after the other, or two beside each other where one of them stands still at times."""
 
     def __init__(self, day: Day, skies: Skies) -> None:
         self._day, self._skies = day, skies
         self.deaths = 0
+        self.successions = 0
+        """How often a process found that it did not lead any more."""
+        self.complaints: list[str] = []
 
     async def __call__(self, simulation: Simulation) -> None:
         for one in self._day.edits:
             _put_nonsense(simulation, one)
-        way = Outdoors(simulation.transport, self._skies)
-        time = Skewed(simulation.clock, self._day.jumps)
-        for number, kill in enumerate((*self._day.kills, None)):
-            line = Lifeline(way, time, kill)
-            await self._live(simulation, line, time, kill, random.Random(simulation.scenario.seed + number))
-            assert kill is not None
-            self.deaths += 1
-            await time.sleep(kill.down_s)
+        if not self._day.pauses:
+            await self._live_on(simulation, Standstill(simulation.clock), self._day.kills, None)
+            return
+        lease = rivalry.Lease(simulation, self.complaints)
+        rivals = [rivalry.Rival(lease, Standstill(simulation.clock)) for _ in range(2)]
+        for pause in self._day.pauses:
+            rivalry.pause_leader(simulation, pause, rivals)
+        async with asyncio.TaskGroup() as together:
+            for number, rival in enumerate(rivals):
+                kills = self._day.kills[number::2]
+                together.create_task(self._live_on(simulation, rival.standstill, kills, rival))
+
+    async def _live_on(
+        self, simulation: Simulation, standstill: Standstill, kills: tuple[Kill, ...], rival: rivalry.Rival | None
+    ) -> None:
+        """One life after the other, each ended by a kill; until the day is over."""
+        seed, time = simulation.scenario.seed, Own(simulation.clock, self._day.jumps, standstill)
+        inner = simulation.transport if rival is None else rival.through(simulation.transport)
+        left = list(kills)
+        number = 0
+        while True:
+            kill = left[0] if left else None
+            line = Lifeline(Outdoors(inner, self._skies), time, kill)
+            chance = random.Random(seed + number)
+            number += 1
+            life = (
+                autoscaling.live(simulation.scenario, line, time, chance)
+                if rival is None
+                else rivalry.take_part(simulation.scenario, line, time, chance)
+            )
+            if await self._live(life, line, kill, may_end=rival is not None):
+                assert kill is not None
+                left.pop(0)
+                self.deaths += 1
+                await simulation.clock.sleep(kill.down_s)
+            else:
+                self.successions += 1
+                await simulation.clock.sleep(_RESTARTS_S)
 
     async def _live(
-        self, simulation: Simulation, line: Lifeline, time: clock.Clock, kill: Kill | None, chance: random.Random
-    ) -> None:
-        """From its start until it is killed, or until the day is over."""
-        living = asyncio.ensure_future(autoscaling.live(simulation.scenario, line, time, chance))
+        self, life: Coroutine[object, object, None], line: Lifeline, kill: Kill | None, *, may_end: bool
+    ) -> bool:
+        """From its start until it is killed, or until the day is over. False: it ended by itself."""
+        living = asyncio.ensure_future(life)
         dying = asyncio.ensure_future(line.cut.wait())
         if kill is not None and not kill.writes:
             asyncio.get_running_loop().call_at(kill.at_s, line.cut.set)
         try:
             await asyncio.wait((living, dying), return_when=asyncio.FIRST_COMPLETED)
-            if living.done():
-                living.result()
-                raise AssertionError("the autoscaler ended by itself")
+            if not living.done():
+                return True
+            if may_end and _has_lost(living.exception()):
+                return False
+            living.result()
+            raise AssertionError("the autoscaler ended by itself")
         finally:
             line.cut.set()
             for task in (living, dying):
                 task.cancel()
             await asyncio.gather(living, dying, return_exceptions=True)
+
+
+def _has_lost(error: BaseException | None) -> bool:
+    """Did it end because it does not lead any more, and for no other reason?"""
+    return isinstance(error, BaseExceptionGroup) and error.split(LeadershipLost)[1] is None
 
 
 def _put_nonsense(simulation: Simulation, fault: Edit) -> None:

@@ -1,5 +1,6 @@
 """The weather between a process and its API server: a transport that does what the spells of the moment say."""
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator, Iterable
 
@@ -10,6 +11,8 @@ from windlass import clock
 from windlass.kube import errors, transport
 
 _READS = ("GET", "HEAD")
+_FORGETFUL_S = 60.0
+"""After a server came back: it cannot tell what happened before, to whoever asks within this time."""
 _GONE = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410}}\n'
 )
@@ -19,19 +22,46 @@ class Skies:
     """All spells of a day, and chance. Shared by all processes of the day."""
 
     def __init__(self, spells: Iterable[Spell], time: clock.Clock, chance: random.Random) -> None:
-        self._spells, self.time, self.chance = tuple(spells), time, chance
+        self.time, self.chance = time, chance
+        self._of: dict[Weather, list[Spell]] = {}
+        for spell in spells:
+            self._of.setdefault(spell.kind, []).append(spell)
         self.counts: dict[str, int] = {}
         """How often each kind has hit."""
 
     def hits(self, kind: Weather, path: str) -> bool:
         """Does it strike this time?"""
         now_s = self.time.monotonic_s()
-        for spell in self._spells:
-            is_on = spell.kind == kind and spell.at_s <= now_s < spell.at_s + spell.lasts_s and spell.only in path
-            if is_on and self.chance.random() < spell.share:
-                self.counts[kind] = self.counts.get(kind, 0) + 1
+        for spell in self._of.get(kind, ()):
+            if spell.is_on(now_s) and spell.concerns(path) and self.chance.random() < spell.share:
+                self._count(kind)
                 return True
         return False
+
+    def is_down(self, path: str) -> bool:
+        """Is the server gone?"""
+        now_s = self.time.monotonic_s()
+        found = any(spell.is_on(now_s) and spell.concerns(path) for spell in self._of.get("down", ()))
+        if found:
+            self._count("down")
+        return found
+
+    def goes_down_s(self, path: str) -> float | None:
+        """When it will be gone next."""
+        now_s = self.time.monotonic_s()
+        return min(
+            (spell.at_s for spell in self._of.get("down", ()) if spell.at_s > now_s and spell.concerns(path)),
+            default=None,
+        )
+
+    def has_forgotten(self, path: str) -> bool:
+        """Has it come back only now?"""
+        now_s = self.time.monotonic_s()
+        back_s = [spell.at_s + spell.lasts_s for spell in self._of.get("down", ()) if spell.concerns(path)]
+        return any(at_s <= now_s < at_s + _FORGETFUL_S for at_s in back_s)
+
+    def _count(self, kind: Weather) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
 
 
 class Outdoors:
@@ -42,6 +72,8 @@ class Outdoors:
 
     async def send(self, request: transport.Request) -> transport.Response:
         skies, path = self._skies, request.path
+        if skies.is_down(path):
+            raise errors.ConnectFailed(request.call, "connection refused")
         if skies.hits("slow", path):
             await self._wait(request)
         if skies.hits("refused", path):
@@ -52,6 +84,11 @@ class Outdoors:
             return _status(403, "Forbidden", 'admission webhook "weather.example.com" denied the request')
         if skies.hits("failing", path):
             return await self._fail(request)
+        goes_on = _goes_on(request)
+        if goes_on and skies.hits("behind", path):
+            return _status(504, "Timeout", "Too large resource version: 2, current: 1")
+        if goes_on and skies.has_forgotten(path):
+            return transport.Response(200, {"content-type": "application/json"}, _once(_GONE))
         answer = await self._inner.send(request)
         if skies.hits("unanswered", path):
             await answer.stream.aclose()
@@ -78,9 +115,9 @@ class Outdoors:
 
     async def _carry(self, request: transport.Request, stream: transport.Stream) -> AsyncGenerator[bytes, None]:
         """A watch, until the weather breaks it."""
-        skies = self._skies
+        skies, falls_s = self._skies, self._skies.goes_down_s(request.path)
         try:
-            async for chunk in stream:
+            async for chunk in stream if falls_s is None else _until(falls_s, request, stream):
                 if skies.hits("lagging", request.path):
                     await skies.time.sleep(skies.chance.uniform(1.0, 120.0))
                 if skies.hits("expired", request.path):
@@ -92,6 +129,27 @@ class Outdoors:
                 yield chunk
         finally:
             await stream.aclose()
+
+
+def _goes_on(request: transport.Request) -> bool:
+    """A watch from where another one ended, or from a list."""
+    return any(name == "resourceVersion" and value for name, value in request.query) and any(
+        name == "watch" for name, _ in request.query
+    )
+
+
+async def _until(falls_s: float, request: transport.Request, stream: transport.Stream) -> AsyncGenerator[bytes, None]:
+    """What a watch says until its server is gone."""
+    chunks = aiter(stream)
+    while True:
+        try:
+            async with asyncio.timeout_at(falls_s):
+                chunk = await anext(chunks)
+        except StopAsyncIteration:
+            return
+        except TimeoutError as error:
+            raise errors.ConnectionLost(request.call, "connection reset by peer") from error
+        yield chunk
 
 
 def _status(code: int, reason: str, message: str, headers: dict[str, str] | None = None) -> transport.Response:

@@ -35,7 +35,7 @@ from windlass.engine.settings import Settings
 from windlass.kube import access, client, prepare, transport
 from windlass.providers import clusterapi
 from windlass.providers.clusterapi import config as clusterapi_config
-from windlass.runtime import health, leader_election, serving
+from windlass.runtime import fencing, health, leader_election, serving
 
 _SIMULATED_WATCH_S = 86400.0
 """No watch on a server in the same process breaks off unheard; renewing it often would be most of a quiet day."""
@@ -123,6 +123,7 @@ class Process:
         that nobody would miss are left out. `published`: where its status goes, if anywhere.
         """
         self._servers, self._chosen, self._wiring, self._clock, self._chance = servers, chosen, wiring, time, chance
+        self._election = self._stand() if wiring.leads else None
         self.published = published
         self._snapshots = endpoints.Snapshots() if wiring.reporting.debugging_snapshot_enabled else None
         self.reporter = report.Reporter(
@@ -162,11 +163,15 @@ class Process:
             recorder=self._recorder,
             ask=asking(opening.open_server(chosen.scale_up.expander, wiring.expander, chance is None), chance is None),
         )
-        self._election = self._stand() if wiring.leads else None
 
     async def run(self) -> None:
         """Until cancelled. LeadershipLost if someone else leads now."""
-        async with self._serving(), asyncio.TaskGroup() as together:
+        async with self._serving():
+            await self.take_part()
+
+    async def take_part(self) -> None:
+        """The same, with nothing served: follow both clusters, and lead when it is this one's turn."""
+        async with asyncio.TaskGroup() as together:
             following = [together.create_task(self.world.run()), together.create_task(self.provider.run())]
             if self._shadow is not None:
                 following.append(
@@ -214,8 +219,13 @@ class Process:
             yield
 
     def _client(self, server: transport.Transport) -> client.Client:
-        """A client with limits of its own, so that nobody who writes waits for another who does."""
+        """A client with limits of its own, so that nobody who writes waits for another who does.
+
+        Of several processes, one that does not lead any more writes nothing with it.
+        """
         chosen = self._wiring.clients
+        if self._election is not None:
+            server = fencing.Fenced(server, self._may_act)
         settings = client.Settings(
             user_agent=chosen.user_agent,
             writer=prepare.Writer("cluster-autoscaler"),
@@ -229,7 +239,9 @@ class Process:
     def _stand(self) -> leader_election.Election:
         chosen = self._wiring.leader_election
         return leader_election.Election(
-            client.Client(self._servers.workload, self._clock, client.Settings(user_agent="cluster-autoscaler")),
+            client.Client(
+                self._servers.workload, self._clock, client.Settings(user_agent="cluster-autoscaler"), self._chance
+            ),
             self._wiring.lease_namespace,
             chosen.leader_elect_resource_name,
             leader_election.make_identity(),
@@ -238,6 +250,7 @@ class Process:
                 chosen.leader_elect_renew_deadline_s,
                 chosen.leader_elect_retry_period_s,
             ),
+            self._chance,
         )
 
     def _may_act(self) -> bool:
