@@ -9,6 +9,7 @@ from typing import Any
 
 from windlass.controllers.openshift import apis, authority
 from windlass.controllers.openshift.machineset_sync import facts, names, plan
+from windlass.controllers.openshift.machineset_sync.conversion import comparing
 from windlass.controllers.openshift.machineset_sync.templates import Templates
 from windlass.kube import client, errors, prepare
 
@@ -101,6 +102,7 @@ class Hands:
         body = {**patch, "metadata": metadata}
         resource = api.machine_sets()
         written = await self._api.merge_patch(resource, at.pair.name, body, api.namespace, subresource=subresource)
+        _tell(at.pair, api, written)
         at.move_on(api, written)
 
     async def _mark(self, step: plan.MarkMachine) -> None:
@@ -142,6 +144,15 @@ class Standing:
     def forget(self, api: apis.Api) -> None:
         """What was seen is no longer so."""
         self._outcome.overwritten.add((self._seen[api].get("uid") or "", self._versions[api]))
+
+
+def _tell(pair: authority.Pair, api: apis.Api, written: Json) -> None:
+    """Log what is different from what was looked at."""
+    ignored = comparing.MACHINE_API if api is apis.MACHINE_API else comparing.CLUSTER_API
+    if _log.isEnabledFor(logging.INFO) and (
+        text := comparing.compare(pair.get(api) or {}, written, ignored, comparing.OWN_CONDITIONS)
+    ):
+        _log.info("%s: %s: %s", pair.name, api.group, text)
 
 
 def _blame(step: plan.Step) -> str:

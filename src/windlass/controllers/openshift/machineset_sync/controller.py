@@ -10,6 +10,8 @@ from windlass.controllers.openshift.machineset_sync.decide import conditions, de
 from windlass.controllers.openshift.machineset_sync.settings import Settings
 from windlass.kube import client, discovery, errors, events
 
+_KIND_S = 15.0
+"""A kind of template that the server lacks is asked for again this often: its definition may come later."""
 _log = logging.getLogger(__name__)
 
 Version = tuple[str, str]
@@ -72,7 +74,7 @@ class MachineSets:
                 return desk.RETRY_S
             if found.condition.status == "True" and not authority.is_moving(pair.machine_api):
                 self._settled[key] = _recognise(seen, said)
-        return self._settings.resync_s
+        return self._settings.resync_s if watched.knows_kinds(pair) else _KIND_S
 
     async def _carry_out(self, found: plan.Plan, pair: authority.Pair, watched: watches.Watches) -> float | None:
         outcome = await self._hands.carry_out(found.steps, pair, watched.templates)
@@ -92,6 +94,8 @@ class MachineSets:
         status = conditions.spell(condition, pair.machine_api, self._site.api.clock.now_s())
         if status is None:
             return _version(pair.machine_api)
+        if condition.status == "False":
+            _log.warning("%s: %s: %s", pair.name, condition.reason, condition.message)
         try:
             return _version(await self._hands.say(status, pair))
         except (errors.NotFound, errors.Conflict):

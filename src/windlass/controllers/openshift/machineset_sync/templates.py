@@ -28,14 +28,19 @@ class Templates:
         self._api, self._following, self._concerned = api, followed, concerned
         self._kinds: dict[tuple[str, str], following.Followed[Unstructured]] = {}
 
-    async def find(self, group: str, kind: str, name: str, machine_set: str) -> list[infrastructure.Template]:
-        """The template of a name, and those that were made for a set; nothing if the server has no such kind."""
+    async def find(self, group: str, kind: str, name: str) -> infrastructure.Template | None:
+        """The template of a name; None if there is none, or if the server has no such kind."""
         followed = await self._follow(group, kind)
-        if followed is None:
-            return []
-        there = followed.store.get(f"{apis.CLUSTER_API.namespace}/{name}")
-        found = [*([] if there is None else [there]), *followed.store.find("set", machine_set)]
-        return [_read(each) for each in found]
+        there = None if followed is None else followed.store.get(f"{apis.CLUSTER_API.namespace}/{name}")
+        return None if there is None else _read(there)
+
+    def list_made(self, machine_set: str) -> list[infrastructure.Template]:
+        """Those that were made for a set, of every kind that anyone has referred to."""
+        return [_read(each) for followed in self._kinds.values() for each in followed.store.find("set", machine_set)]
+
+    def knows(self, group: str, kind: str) -> bool:
+        """Is a kind followed? One that the server lacks is not: nobody is told when it comes."""
+        return (group, kind) in self._kinds
 
     async def resource(self, api_version: str, kind: str) -> Resource[Unstructured]:
         """Where a template of a kind is written."""

@@ -45,16 +45,18 @@ class Watches:
     async def observe(self, pair: authority.Pair) -> facts.Seen:
         """All that a decision needs, but for Machines. `controller.NotYet` if a kind cannot be read."""
         cluster = self._name_cluster(pair)
-        found: dict[tuple[str, str], infrastructure.Template] = {}
-        for group, kind, name in _list_references(pair):
-            for each in await self.templates.find(group, kind, name, pair.name):
-                found[each.kind, each.name] = each
+        named = [await self.templates.find(*reference) for reference in _list_references(pair)]
+        found = {(each.kind, each.name): each for each in (*named, *self.templates.list_made(pair.name)) if each}
         return facts.Seen(
             pair,
             cluster,
             self._clusters.store.get(f"{apis.CLUSTER_API.namespace}/{cluster}"),
             tuple(found.values()),
         )
+
+    def knows_kinds(self, pair: authority.Pair) -> bool:
+        """Does the server have every kind of template that a pair speaks of?"""
+        return all(self.templates.knows(group, kind) for group, kind, _ in _list_references(pair))
 
     def are_marks_uneven(self, name: str) -> bool:
         """Is a Machine of a set marked whose twin is not?"""

@@ -72,10 +72,12 @@ def _translate(annotations: Annotations) -> dict[str, str]:
 
 
 def _complain(annotations: Annotations, key: str) -> str:
+    """What is wrong with one of OpenShift's own keys; nothing is if nobody needs it."""
     if key not in capacity.OLD or key not in annotations:
         return ""
+    others = {name: value for name, value in annotations.items() if name not in capacity.OLD}
     try:
-        capacity.translate({key: annotations[key]})
+        capacity.translate({**others, key: annotations[key]})
     except capacity.Unreadable as error:
         return str(error)
     return ""

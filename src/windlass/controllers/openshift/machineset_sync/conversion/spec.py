@@ -12,6 +12,7 @@ Json = Mapping[str, Any]
 
 _UNSUPPORTED = ("name", "generateName", "namespace")
 RANDOM = "Random"
+_MAPS = ("labels", "annotations")
 
 
 def check(machine_set: Json) -> list[str]:
@@ -90,7 +91,7 @@ def mirror_to_cluster_api(
 
 def mirror_to_machine_api(spec: Json, template: infrastructure.Template, there: Json) -> dict[str, Any]:
     """What the spec of the mirror should be, but for replicas. Selector and authority are its own, and labels of
-    Machines and nodes that are there stay.
+    Machines and nodes that are there stay. What is said of nodes there is said of nodes, as the holder says it.
     """
     found = to_machine_api(spec)
     for name in ("replicas", "selector"):
@@ -99,16 +100,23 @@ def mirror_to_machine_api(spec: Json, template: infrastructure.Template, there: 
     machine_before = before.get("spec") or {}
     machine = (spec.get("template") or {}).get("spec") or {}
     metadata = found["template"]["metadata"]
-    on_nodes = _map(machine_before, "labels")
-    selected = (there.get("selector") or {}).get("matchLabels") or {}
-    carried = {key: value for key, value in metadata["labels"].items() if key not in on_nodes}
-    metadata["labels"] = _map(before, "labels") | carried | selected
+    on_nodes = {name: _follow(_map(machine_before, name), _map(spec.get("template") or {}, name)) for name in _MAPS}
+    for name in _MAPS:
+        own = {key: value for key, value in _map(before, name).items() if name == "labels" or key in on_nodes[name]}
+        carried = {key: value for key, value in metadata[name].items() if key not in on_nodes[name]}
+        metadata[name] = own | carried
+    metadata["labels"] |= (there.get("selector") or {}).get("matchLabels") or {}
     value = (machine_before.get("providerSpec") or {}).get("value")
     made_of = infrastructure.to_provider_spec(machine, template, value)
-    found["template"]["spec"] = {"providerSpec": {"value": made_of}}
+    found["template"]["spec"] = {"providerSpec": {"value": made_of}, "metadata": on_nodes}
     if not found["deletePolicy"]:
         found.pop("deletePolicy")
     return found
+
+
+def _follow(there: dict[str, str], said: dict[str, str]) -> dict[str, str]:
+    """What is there, with other values where others are said."""
+    return {key: said.get(key, value) for key, value in there.items()}
 
 
 def _map(owner: Json, name: str) -> dict[str, str]:

@@ -4,12 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from windlass import selectors
+from windlass.controllers.openshift.machineset_sync.conversion import comparing
 from windlass.kube import times
 
 Json = Mapping[str, Any]
-
-IGNORED = ("Paused", "Remediating")
-"""Conditions of a mirror that its own controllers write."""
 
 
 def to_cluster_api(machine_set: Json, selector: Json) -> dict[str, Any]:
@@ -85,7 +83,7 @@ def settle_times(wanted: Iterable[Json], there: Iterable[Json], now_s: float) ->
         old = before.pop(each["type"], {})
         since = old.get("lastTransitionTime") if old.get("status") == each["status"] else None
         found.append({**each, "lastTransitionTime": since or times.spell(now_s)})
-    kept = [dict(each) for each in before.values() if each.get("type") in IGNORED]
+    kept = [dict(each) for each in before.values() if each.get("type") in comparing.OWN_CONDITIONS]
     return sorted([*found, *kept], key=lambda each: str(each["type"]))
 
 

@@ -77,9 +77,9 @@ def _to_cluster_api(seen: facts.Seen, one: facts.Json, holder: apis.Api, now_s: 
     if needs_machines:
         return plan.Plan(needs_machines=True, why=why)
     steps += sized
-    steps += deletion.drop_templates(seen, made_of.name)
+    steps += deletion.drop_templates(seen, made_of)
     steps = steps or mirroring.statuses(seen, holder, now_s)
-    if steps or deletion.waits_for_templates(seen, made_of.name):
+    if steps or deletion.waits_for_templates(seen, made_of):
         return plan.Plan(tuple(steps), events=events, why=why)
     done = plan.Condition("True", names.RESOURCE_SYNCHRONIZED, names.SYNCHRONIZED_TO_CLUSTER_API, facts.generation(one))
     return plan.Plan((), done, events, why)

@@ -56,19 +56,21 @@ def let_orphan_go(seen: facts.Seen) -> plan.Plan:
     return plan.NOTHING
 
 
-def drop_templates(seen: facts.Seen, but: str = "") -> list[plan.DeleteTemplate]:
-    """Templates that were made for the set, all but one."""
-    found = [each for each in _made(seen) if each.name != but and not each.is_leaving]
+def drop_templates(seen: facts.Seen, but: infrastructure.Infrastructure | None = None) -> list[plan.DeleteTemplate]:
+    """Templates that were made for the set, all but what its Machines are made of."""
+    found = [each for each in _made(seen, but) if not each.is_leaving]
     return [plan.DeleteTemplate(each.api_version, each.kind, each.name) for each in found]
 
 
-def waits_for_templates(seen: facts.Seen, but: str = "") -> bool:
+def waits_for_templates(seen: facts.Seen, but: infrastructure.Infrastructure | None = None) -> bool:
     """Is one on its way out, but still there?"""
-    return any(each.name != but for each in _made(seen))
+    return bool(_made(seen, but))
 
 
-def _made(seen: facts.Seen) -> list[infrastructure.Template]:
-    return [each for each in seen.templates if each.labels.get(names.SET_LABEL) == seen.pair.name]
+def _made(seen: facts.Seen, but: infrastructure.Infrastructure | None) -> list[infrastructure.Template]:
+    """Another kind of the same content has the same name."""
+    made = [each for each in seen.templates if each.labels.get(names.SET_LABEL) == seen.pair.name]
+    return [each for each in made if but is None or (each.kind, each.name) != (but.kind, but.name)]
 
 
 def _let_go(
