@@ -18,7 +18,7 @@ from testbed import api, fixtures
 from testbed.bed import Bed
 from tests.conformance.outcome import Json, Outcome
 from tests.controllers.machine_pool.world import definition
-from tests.controllers.openshift.machineset_sync.world import scalable
+from tests.controllers.openshift.scene import machine_sets_definition
 from windlass.controllers.openshift import apis
 
 POLICIES = Path(__file__).parents[2] / "deploy" / "policies"
@@ -43,7 +43,7 @@ def install(bed: Bed) -> None:
     """Kinds that say anything, the two namespaces, and the policies, once they are in force."""
     for each in apis.BOTH:
         for body in (
-            scalable(each.group, "MachineSet", each.versions[0]),
+            machine_sets_definition(each),
             definition(each.group, "Machine", each.versions[0]),
         ):
             (version,) = body["spec"]["versions"]

@@ -4,51 +4,25 @@ Machine API and Cluster API are there as kinds; nobody runs machines. `Cluster.s
 last change brings about.
 """
 
-import asyncio
 import contextlib
-import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import prometheus_client
 import yaml
 
-from tests.controllers.machine_pool.world import Counting, definition
+from tests.controllers.machine_pool.world import definition
+from tests.controllers.openshift import scene
+from tests.controllers.openshift.scene import Between, Make, machine_sets_definition, nothing
 from tests.controllers.worker_pools.world import DEFINITIONS, without_rules
-from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.controllers import controller
-from windlass.controllers.metrics import Metrics
 from windlass.controllers.openshift import apis, gates, names
 from windlass.controllers.openshift.names import MACHINE_AUTOSCALERS
-from windlass.kube import client, conditions, errors, prepare, resources, transport
+from windlass.kube import conditions, errors, prepare, resources
 
 Json = dict[str, Any]
-Make = Callable[[controller.Site], controller.Controller]
 
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 GATE = "ClusterAPIMachineManagementAWS"
-NOW_S = 1_800_000_000.0
-SETTLED_S = 3.0
-
-
-def in_virtual_time(test: Callable[["Cluster"], Awaitable[None]]) -> Callable[[], None]:
-    """A test that is given a cluster whose gate for Cluster API is on."""
-
-    @functools.wraps(test)
-    def run() -> None:
-        time = clock.Virtual(NOW_S)
-
-        async def play() -> None:
-            scene = Cluster(time)
-            await scene.build()
-            await test(scene)
-
-        time.run(play())
-
-    del run.__wrapped__  # pytest would ask for the arguments
-    return run
 
 
 def cluster_scoped(group: str, kind: str) -> Json:
@@ -65,25 +39,14 @@ def network_policies_definition() -> Json:
     return body
 
 
-def machine_sets_definition(api: apis.Api) -> Json:
-    body = definition(api.group, "MachineSet", api.versions[0])
-    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-    body["spec"]["versions"][0]["subresources"]["scale"] = scale
-    return body
+def without_least(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: without_least(part) for name, part in schema.items() if name != "minimum"}
+    return [without_least(part) for part in schema] if isinstance(schema, list) else schema
 
 
-class Cluster:
-    """Objects, and what becomes of them."""
-
-    def __init__(self, time: clock.Clock, served: server.Server | None = None) -> None:
-        self.clock = time
-        self.server = served or server.Server(time)
-        self.carrier = inprocess.InProcess(self.server, time)
-        self.api = self.as_manager("client")
-        self.written = Counting(self.carrier)
-
-    def as_manager(self, manager: str) -> client.Client:
-        return client.Client(self.carrier, self.clock, client.Settings(qps=0, writer=prepare.Writer(manager)))
+class Cluster(scene.Scene):
+    """A cluster whose gate for Cluster API is on."""
 
     async def build(self) -> None:
         for path in sorted(CRDS.glob("autoscaling.openshift.io_*.yaml")):
@@ -109,36 +72,22 @@ class Cluster:
         await self.api.merge_patch(gates.FEATURE_GATES, gates.SINGLETON, status, subresource="status")
         await self.settle()
 
-    @contextlib.asynccontextmanager
-    async def controlled(
-        self, *makes: Make, between: Callable[[transport.Transport], transport.Transport] = lambda carrier: carrier
-    ) -> AsyncIterator[None]:
-        """With controllers running; `between` stands between them and the server."""
-        self.registry = prometheus_client.CollectorRegistry()
-        self.written = Counting(between(self.carrier))
-        settings = client.Settings(qps=0, writer=prepare.Writer("windlass"))
-        site = controller.Site(client.Client(self.written, self.clock, settings), Metrics(self.registry), workers=2)
-        running = [asyncio.ensure_future(make(site).run()) for make in makes]
-        try:
-            await self.settle()
-            yield
-            for each in running:
-                assert not each.done(), each.exception()
-        finally:
-            for each in running:
-                each.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+    async def loosen(self, definition: str) -> None:
+        """A definition that refuses no number: the controller has to."""
+        found = await self.api.get(DEFINITIONS, definition)
+        await self.api.update(DEFINITIONS, without_least(found))
+        await self.settle()
 
-    async def settle(self, seconds: float = SETTLED_S) -> None:
-        await self.clock.sleep(seconds)
+    @contextlib.asynccontextmanager
+    async def controlled(self, *makes: Make, between: Between = nothing) -> AsyncIterator[None]:
+        """With controllers running; `between` stands between them and the server."""
+        async with self.running(*makes, between=between):
+            yield
 
     async def is_quiet(self, seconds: float = 1500.0) -> bool:
         """Whether nothing is written for a while, in which everything is looked at again twice."""
         await self.settle(60.0)
-        self.written.writes.clear()
-        before = self.server.version
-        await self.settle(seconds)
-        return self.written.writes == [] and self.server.version == before
+        return await super().is_quiet(seconds)
 
     # MachineSets
 
@@ -181,9 +130,10 @@ class Cluster:
         *,
         least: int = 1,
         most: int = 12,
+        kind: str = "MachineSet",
     ) -> None:
         """Make a MachineAutoscaler, or change it."""
-        reference = {"apiVersion": api_version, "kind": "MachineSet", "name": target}
+        reference = {"apiVersion": api_version, "kind": kind, "name": target}
         spec = {"minReplicas": least, "maxReplicas": most, "scaleTargetRef": reference}
         try:
             await self.api.merge_patch(MACHINE_AUTOSCALERS, name, {"spec": spec}, names.MACHINE_API_NAMESPACE)
@@ -216,3 +166,7 @@ class Cluster:
     async def events(self, reason: str, namespace: str = names.MACHINE_API_NAMESPACE) -> list[Json]:
         found = (await self.api.list(resources.EVENTS.untyped(), prepare.Selection(namespace))).items
         return [event for event in found if event["reason"] == reason]
+
+
+in_virtual_time = scene.of(Cluster)
+"""A test that is given a cluster."""

@@ -11,10 +11,11 @@ OpenShift moves from its own Machine API to Cluster API. Meanwhile a MachineSet 
     machine_sets        MachineSets of both APIs, each followed as soon as it may be
     accelerators        the label by which GPUs are counted
     unkept              conditions that an older definition has no room for
+    recording           events, which are lines of the log as well
 
     machine_autoscaler  MachineAutoscalers: bounds onto the MachineSet that holds
     machineset_sync     pairs: the two MachineSets of one name are kept equal, and authority moves between them
     cluster_autoscaler  the ClusterAutoscaler: a Deployment of `windlass autoscaler`, and all that goes with it
 
-Controllers here are independent of each other, too: they share the modules above, which are pure.
+Controllers here are independent of each other, too: they share the modules above.
 """

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from windlass.controllers.openshift import capacity, names
+from windlass.controllers.openshift import apis, capacity, names
 
 _LABEL_CHARACTERS = 63
 _LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", re.ASCII)
@@ -21,12 +21,12 @@ _NO_ERROR = (
 Json = Mapping[str, Any]
 
 
-def warn(machine_set: Json) -> str:
-    """What is wrong with the label of a MachineSet that promises GPUs; empty if nothing is."""
+def warn(machine_set: Json, api: apis.Api) -> str:
+    """What is wrong with the label of a MachineSet of an API that promises GPUs; empty if nothing is."""
     metadata = machine_set.get("metadata") or {}
     if not has_gpus(metadata.get("annotations") or {}):
         return ""
-    return check_labels(read_labels(machine_set), metadata.get("name") or "")
+    return check_labels(read_labels(machine_set, api), metadata.get("name") or "")
 
 
 def has_gpus(annotations: Mapping[str, str]) -> bool:
@@ -37,12 +37,15 @@ def has_gpus(annotations: Mapping[str, str]) -> bool:
         return False
 
 
-def read_labels(machine_set: Json) -> Mapping[str, str]:
-    """The labels of its nodes: Machine API has them in the Machine's spec, Cluster API on the Machine."""
+def read_labels(machine_set: Json, api: apis.Api) -> Mapping[str, str]:
+    """The labels of its nodes: Machine API has them in the Machine's spec, Cluster API on the Machine.
+
+    Machine API's Machines have labels of their own as well, which their nodes never get.
+    """
     template = (machine_set.get("spec") or {}).get("template") or {}
-    of_machine = (template.get("metadata") or {}).get("labels") or {}
-    of_node = ((template.get("spec") or {}).get("metadata") or {}).get("labels") or {}
-    return {**of_machine, **of_node}
+    machine = template if api is apis.CLUSTER_API else template.get("spec") or {}
+    found: Mapping[str, str] = (machine.get("metadata") or {}).get("labels") or {}
+    return found
 
 
 def check_labels(labels: Mapping[str, str], name: str) -> str:

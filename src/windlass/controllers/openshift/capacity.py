@@ -38,14 +38,14 @@ class Unreadable(errors.WindlassError):
 def translate(annotations: Mapping[str, str]) -> dict[str, str]:
     """What the autoscaler's keys lack of what OpenShift's say. What is there stays, even if it is empty.
 
-    `Unreadable` if the memory, or the GPUs, cannot be read.
+    `Unreadable` if the memory, or the GPUs, are needed and cannot be read.
     """
     made: dict[str, str] = {}
     if VCPU in annotations:
         made[CPU] = annotations[VCPU]
     if MEMORY_MB in annotations and MEMORY not in annotations:
         made[MEMORY] = str(quantity.Quantity(_read_mib(annotations[MEMORY_MB]) * _MIB * quantity.NANO))
-    if GPU in annotations:
+    if GPU in annotations and not {GPU_COUNT, GPU_TYPE} <= annotations.keys():
         made[GPU_COUNT] = annotations[GPU]
         made[GPU_TYPE] = NVIDIA if count_gpus(annotations) > 0 else ""
     if MAX_PODS in annotations:

@@ -5,7 +5,7 @@ import pytest
 from tests.controllers.openshift.machineset_sync.world import World, in_virtual_time, play
 from windlass.controllers.openshift import names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.kube import transport
+from windlass.kube import errors, transport
 
 
 async def is_paused(scene: World) -> bool:
@@ -107,16 +107,14 @@ async def test_what_was_mirrored_is_reset_with_the_change_of_authority(scene: Wo
     assert ("ClusterAPI", 0, "Unknown") in said
 
 
-class Losing:
-    """A transport that loses the first write that comes after the unpausing."""
+class LosingWhatFollowsTheUnpausing:
+    """A transport that loses the first write that comes after it."""
 
     def __init__(self, carrier: transport.Transport) -> None:
         self._carrier, self.state = carrier, 0
 
     async def send(self, request: transport.Request) -> transport.Response:
         if self.state == 1 and request.path.endswith("/status"):
-            from windlass.kube import errors
-
             self.state = 2
             raise errors.ConnectionLost(request.call, "lost")
         response = await self._carrier.send(request)
@@ -128,7 +126,7 @@ class Losing:
 @in_virtual_time
 async def test_a_lost_write_after_the_unpausing_is_made_again(scene: World) -> None:
     await scene.add_pair(replicas=3)
-    async with scene.controlled(Losing), scene.pausing():
+    async with scene.controlled(LosingWhatFollowsTheUnpausing), scene.pausing():
         await wait_held(scene, "MachineAPI")
         await scene.migrate("ClusterAPI")
         await wait_held(scene, "ClusterAPI")

@@ -1,7 +1,11 @@
 """What is mirrored, and what is not: labels, annotations, templates, Machines, deletion. And that quiet is quiet."""
 
+import logging
+
 import pytest
 
+from tests.controllers.machine_pool.world import definition
+from tests.controllers.openshift.carriers import Refusing
 from tests.controllers.openshift.machineset_sync import world
 from tests.controllers.openshift.machineset_sync.world import (
     AUTOSCALER,
@@ -12,6 +16,7 @@ from tests.controllers.openshift.machineset_sync.world import (
     in_virtual_time,
     play,
 )
+from tests.controllers.worker_pools.world import DEFINITIONS
 from windlass.controllers.openshift import apis, names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import names as sync_names
@@ -205,6 +210,86 @@ async def test_the_deletion_of_a_template_is_awaited(scene: World) -> None:
 
 
 @in_virtual_time
+async def test_another_kind_of_template_takes_the_place_of_the_one_that_was_made(scene: World) -> None:
+    """Its content is the same, and so is its name."""
+    other = TEMPLATES.kind.replace("Foo", "Bar")
+    await scene.api.create(DEFINITIONS, definition(world.INFRASTRUCTURE, other, "v1beta1"))
+    await scene.add_pair()
+    async with scene.controlled():
+        (first,) = await scene.templates()
+        await scene.edit(MACHINE_API, {"spec": {"template": {"spec": {"providerSpec": {"value": {"kind": other}}}}}})
+        await scene.settle(10.0)
+        reference = (await scene.get(CLUSTER_API))["spec"]["template"]["spec"]["infrastructureRef"]
+        assert (reference["kind"], reference["name"]) == (other, first)
+        assert await scene.templates() == {}, "nobody needs the first any longer"
+        assert (await scene.synchronized())["status"] == "True"
+
+
+@in_virtual_time
+async def test_a_kind_of_template_that_comes_later_is_found(scene: World) -> None:
+    late = TEMPLATES.kind.replace("Foo", "Late")
+    body = world.machine_api_set()
+    body["spec"]["template"]["spec"]["providerSpec"]["value"] |= {"kind": late, "metadata": {"name": "mine"}}
+    del body["spec"]["template"]["spec"]["providerSpec"]["value"]["spec"]
+    await scene.add(MACHINE_API, body, {"authoritativeAPI": "MachineAPI"})
+    async with scene.controlled():
+        said = await scene.synchronized()
+        assert (said["status"], said["reason"]) == ("False", sync_names.FAILED_TO_GET_INFRASTRUCTURE)
+        assert said["message"] == f"{late} {CLUSTER_API.namespace}/mine is not there"
+        await scene.api.create(DEFINITIONS, definition(world.INFRASTRUCTURE, late, "v1beta1"))
+        kind = resources.Resource(TEMPLATES.api_version, f"{late.lower()}s", late, True, dict)
+        await scene.api.create(kind, {"metadata": {"name": "mine"}, "spec": {}}, CLUSTER_API.namespace)
+        await scene.settle(30.0)
+        assert (await scene.synchronized())["status"] == "True"
+
+
+def test_the_log_says_what_is_wrong_with_a_pair_and_what_is_changed_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(scene: World) -> None:
+        await scene.add_pair()
+        async with scene.controlled():
+            await scene.edit(MACHINE_API, {"metadata": {"labels": {"team": "a"}}})
+            await scene.settle()
+            await scene.edit(MACHINE_API, {"spec": {"template": {"spec": {"taints": [{"key": "a"}]}}}})
+            await scene.settle(1500.0)
+
+    caplog.set_level(logging.INFO)
+    play(story)
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert ("INFO", "foo: cluster.x-k8s.io: .[metadata].[labels].[team]: <does not have key> != a") in told
+    (complaint,) = [text for level, text in told if level == "WARNING"]
+    assert complaint.startswith("foo: FailedToConvertMAPIMachineSetToCAPI: spec.taints: Invalid value: ")
+
+
+@in_virtual_time
+async def test_what_cluster_api_changes_of_nodes_is_not_lost_when_machine_api_holds_again(scene: World) -> None:
+    """Machine API tells labels of Machines from those of nodes; Cluster API has one map of both."""
+    body = world.machine_api_set()
+    body["spec"]["authoritativeAPI"] = "MachineAPI"
+    on_nodes = {"labels": {"zone": "a"}, "annotations": {"rack": "1"}}
+    body["spec"]["template"]["spec"]["metadata"] = on_nodes
+    await scene.add(MACHINE_API, body, {"authoritativeAPI": "MachineAPI"})
+
+    async def hold(by: str) -> None:
+        await scene.migrate(by)
+        await scene.settle(30.0)
+        assert (await scene.authority(), (await scene.synchronized())["status"]) == (by, "True")
+
+    async with scene.controlled(), scene.pausing():
+        await scene.settle(10.0)
+        await hold("ClusterAPI")
+        changed = {"labels": {"zone": "b"}, "annotations": {"rack": "2"}}
+        await scene.edit(CLUSTER_API, {"spec": {"template": {"metadata": changed}}})
+        await scene.settle(10.0)
+        template = (await scene.get(MACHINE_API))["spec"]["template"]
+        assert template["spec"]["metadata"] == changed
+        assert not {"zone", "rack"} & {*template["metadata"]["labels"], *template["metadata"].get("annotations", {})}
+        await hold("MachineAPI")
+        metadata = (await scene.get(CLUSTER_API))["spec"]["template"]["metadata"]
+        assert (metadata["labels"]["zone"], metadata["annotations"]["rack"]) == ("b", "2")
+        assert await scene.is_quiet()
+
+
+@in_virtual_time
 async def test_the_right_machine_is_marked_before_the_holder_shrinks(scene: World) -> None:
     await scene.add_pair(replicas=3)
     async with scene.controlled():
@@ -243,18 +328,7 @@ async def test_a_mark_that_an_administrator_sets_on_the_holder_reaches_the_mirro
 
 @in_virtual_time
 async def test_a_size_is_held_back_as_long_as_the_mark_cannot_be_written(scene: World) -> None:
-    from windlass.kube import errors, transport
-
-    class Refusing:
-        def __init__(self, carrier: transport.Transport) -> None:
-            self._carrier, self.refuses = carrier, True
-
-        async def send(self, request: transport.Request) -> transport.Response:
-            if refusing.refuses and request.method == "PATCH" and request.path.endswith("machines/m-1"):
-                raise errors.ConnectionLost(request.call, "no")
-            return await self._carrier.send(request)
-
-    refusing = Refusing(scene.carrier)
+    refusing = Refusing(scene.carrier, "machines/m-1")
     await scene.add_pair(replicas=3)
     async with scene.controlled(lambda carrier: refusing):
         for name in ("m-0", "m-1", "m-2"):
@@ -265,7 +339,7 @@ async def test_a_size_is_held_back_as_long_as_the_mark_cannot_be_written(scene: 
         await scene.scale(2)
         await scene.settle(10.0)
         assert await scene.sizes() == (3, 2)
-        refusing.refuses = False
+        refusing.is_on = False
         await scene.settle(30.0)
         assert await scene.sizes() == (2, 2)
         assert await scene.mark(MACHINE_API, "m-1") == "now"

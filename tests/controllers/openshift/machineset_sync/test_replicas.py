@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.controllers.openshift.carriers import Interrupted, Losing
 from tests.controllers.openshift.machineset_sync.world import (
     NAME,
     World,
@@ -11,7 +12,6 @@ from tests.controllers.openshift.machineset_sync.world import (
 )
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import names
-from windlass.kube import transport
 
 MARK = (names.MANAGER, "Apply")
 
@@ -133,24 +133,6 @@ async def test_marks_are_on_both_and_hold_nothing_but_replicas(scene: World) -> 
         assert entry["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
 
 
-class Cut:
-    """A transport that fails the writes of a pass from the n-th on, once."""
-
-    def __init__(self, carrier: transport.Transport, after: int) -> None:
-        self._carrier, self._left = carrier, after
-        self.is_cut = False
-
-    async def send(self, request: transport.Request) -> transport.Response:
-        if request.method in ("PATCH", "PUT") and not self.is_cut:
-            if self._left == 0:
-                self.is_cut = True
-                from windlass.kube import errors
-
-                raise errors.ConnectionLost(request.call, "cut")
-            self._left -= 1
-        return await self._carrier.send(request)
-
-
 @pytest.mark.parametrize("after", [0, 1, 2])
 @pytest.mark.parametrize("marked", [True, False])
 def test_a_copy_that_was_cut_short_is_finished_and_no_administrator_is_undone(after: int, marked: bool) -> None:
@@ -162,7 +144,7 @@ def test_a_copy_that_was_cut_short_is_finished_and_no_administrator_is_undone(af
             await scene.resize(4)
             await scene.resize(3)
         await scene.scale(5)
-        async with scene.controlled(lambda carrier: Cut(carrier, after)):
+        async with scene.controlled(lambda carrier: Losing(carrier, after)):
             await scene.settle(10.0)
             assert await scene.sizes() == (5, 5)
             await scene.resize(2)
@@ -179,18 +161,11 @@ async def test_a_mirror_deleted_while_it_is_written_is_not_made_anew_by_the_writ
         pass
     await scene.scale(5)
 
-    class Deleting(Cut):
-        """Someone deletes Machine API's just before the first write."""
+    async def delete() -> None:
+        await scene.edit(MACHINE_API, {"metadata": {"finalizers": None}})
+        await scene.api.delete(MACHINE_API.machine_sets(), NAME, MACHINE_API.namespace)
 
-        async def send(self, request: transport.Request) -> transport.Response:
-            if request.method == "PATCH" and not self.is_cut:
-                self.is_cut = True
-                patch = {"metadata": {"finalizers": None}}
-                await scene.edit(MACHINE_API, patch)
-                await scene.api.delete(MACHINE_API.machine_sets(), NAME, MACHINE_API.namespace)
-            return await self._carrier.send(request)
-
-    async with scene.controlled(lambda carrier: Deleting(carrier, 0)):
+    async with scene.controlled(lambda carrier: Interrupted(carrier, "/machinesets/", delete)):
         await scene.settle(20.0)
         assert await scene.find(MACHINE_API) is None
 

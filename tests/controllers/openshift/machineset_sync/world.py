@@ -7,61 +7,32 @@ last change brings about.
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-import prometheus_client
-
-from tests.controllers.machine_pool.world import Counting, definition
+from tests.controllers.machine_pool.world import definition
+from tests.controllers.openshift import scene
+from tests.controllers.openshift.scene import Between, machine_sets_definition, nothing
 from tests.controllers.worker_pools.world import DEFINITIONS
-from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.controllers import controller
-from windlass.controllers.metrics import Metrics
 from windlass.controllers.openshift import apis, machineset_sync, names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import names as sync_names
 from windlass.controllers.openshift.machineset_sync.settings import Settings
-from windlass.kube import client, conditions, errors, managed_fields, prepare, resources, transport
+from windlass.kube import conditions, errors, managed_fields, prepare, resources
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
 CLUSTER = "cluster-foo"
 NAME = "foo"
 CLUSTERS = resources.CLUSTERS.untyped()
 TEMPLATES = resources.Resource(f"{INFRASTRUCTURE}/v1beta1", "foomachinetemplates", "FooMachineTemplate", True, Json)
-NOW_S = 1_800_000_000.0
-SETTLED_S = 3.0
 AUTOSCALER, OPERATOR, ADMINISTRATOR = names.AUTOSCALER_MANAGER, names.OPERATOR_MANAGER, "kubectl-edit"
 
 
-def in_virtual_time(test: Callable[["World"], Awaitable[None]]) -> Callable[[], None]:
-    @functools.wraps(test)
-    def run() -> None:
-        play(test)
-
-    del run.__wrapped__  # pytest would ask for the arguments
-    return run
-
-
-def play(story: Callable[["World"], Awaitable[Any]]) -> Any:
-    time = clock.Virtual(NOW_S)
-
-    async def tell() -> Any:
-        scene = World(time)
-        await scene.build()
-        return await story(scene)
-
-    return time.run(tell())
-
-
-def scalable(group: str, kind: str, version: str) -> Json:
-    body = definition(group, kind, version)
-    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-    body["spec"]["versions"][0]["subresources"]["scale"] = scale
-    return body
+def play(story: Callable[["World"], Awaitable[T]]) -> T:
+    return scene.play(World, story)
 
 
 def provider_spec(instance_type: str = "m6i.xlarge", template: str = "") -> Json:
@@ -97,22 +68,12 @@ def cluster_api_set(name: str = NAME, replicas: int = 1, template: str = "", **m
     return {"metadata": {"name": name, **metadata}, "spec": spec}
 
 
-class World:
+class World(scene.Scene):
     """Objects, and what becomes of them."""
-
-    def __init__(self, time: clock.Clock, served: server.Server | None = None) -> None:
-        self.clock = time
-        self.server = served or server.Server(time)
-        self.carrier: transport.Transport = inprocess.InProcess(self.server, time)
-        self.api = self.as_manager("client")
-        self.written = Counting(self.carrier)
-
-    def as_manager(self, manager: str) -> client.Client:
-        return client.Client(self.carrier, self.clock, client.Settings(qps=0, writer=prepare.Writer(manager)))
 
     async def build(self) -> None:
         for api in apis.BOTH:
-            await self.api.create(DEFINITIONS, scalable(api.group, "MachineSet", api.versions[0]))
+            await self.api.create(DEFINITIONS, machine_sets_definition(api))
             await self.api.create(DEFINITIONS, definition(api.group, "Machine", api.versions[0]))
             await self.api.create(resources.NAMESPACES.untyped(), {"metadata": {"name": api.namespace}})
         await self.api.create(DEFINITIONS, definition(CLUSTER_API.group, "Cluster", "v1beta2"))
@@ -120,22 +81,11 @@ class World:
         await self.api.create(CLUSTERS, {"metadata": {"name": CLUSTER}, "spec": {}}, CLUSTER_API.namespace)
 
     @contextlib.asynccontextmanager
-    async def controlled(
-        self, between: Callable[[transport.Transport], transport.Transport] = lambda carrier: carrier
-    ) -> AsyncIterator[None]:
+    async def controlled(self, between: Between = nothing) -> AsyncIterator[None]:
         """With the controller running; `between` stands between it and the server."""
-        self.written = Counting(between(self.carrier))
-        settings = client.Settings(qps=0, writer=prepare.Writer("windlass"))
-        api = client.Client(self.written, self.clock, settings)
-        site = controller.Site(api, Metrics(prometheus_client.CollectorRegistry()), workers=2)
-        running = asyncio.ensure_future(machineset_sync.make(site, Settings(cluster=CLUSTER)).run())
-        try:
-            await self.settle()
+        settings = Settings(cluster=CLUSTER)
+        async with self.running(lambda site: machineset_sync.make(site, settings), between=between):
             yield
-            assert not running.done(), running.exception()
-        finally:
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
 
     @contextlib.asynccontextmanager
     async def pausing(self) -> AsyncIterator[None]:
@@ -177,15 +127,8 @@ class World:
         name = found["metadata"]["name"]
         await self.api.merge_patch(api.machine_sets(), name, body, api.namespace, subresource="status")
 
-    async def settle(self, seconds: float = SETTLED_S) -> None:
-        await self.clock.sleep(seconds)
-
     async def is_quiet(self, seconds: float = 3000.0) -> bool:
-        """Whether nothing is written for a while."""
-        self.written.writes.clear()
-        before = self.server.version
-        await self.settle(seconds)
-        return self.written.writes == [] and self.server.version == before
+        return await super().is_quiet(seconds)
 
     # Making
 
@@ -278,6 +221,9 @@ class World:
     async def migrate(self, to: str) -> None:
         """As an administrator asks for it."""
         await self.edit(MACHINE_API, {"spec": {"authoritativeAPI": to}})
+
+
+in_virtual_time = scene.of(World)
 
 
 def owners(found: Json, *path: str) -> set[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from windlass.controllers import controller, desk
 from windlass.controllers.openshift import names as openshift
-from windlass.controllers.openshift import unkept
+from windlass.controllers.openshift import recording, unkept
 from windlass.controllers.openshift.cluster_autoscaler import act, facts, names, report, watches
 from windlass.controllers.openshift.cluster_autoscaler.decide import decide, describe, reporting
 from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
@@ -94,7 +94,7 @@ class ClusterAutoscalers:
         """In the namespace of the autoscaler: the ClusterAutoscaler has none."""
         about = refer(of, self._settings.namespace)
         for event in told:
-            recorder.record(about, event.type, event.reason, event.message, action=event.action)
+            recording.record(recorder, about, event)
 
     # What the operator says of itself
 

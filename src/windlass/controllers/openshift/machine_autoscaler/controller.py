@@ -4,6 +4,7 @@ import dataclasses
 
 from windlass.controllers import controller, desk
 from windlass.controllers.openshift import names as openshift
+from windlass.controllers.openshift import recording
 from windlass.controllers.openshift.machine_autoscaler import act, facts, names, watches
 from windlass.controllers.openshift.machine_autoscaler.decide import decide, describe
 from windlass.controllers.openshift.machine_autoscaler.plan import Event
@@ -103,4 +104,4 @@ class MachineAutoscalers:
                 metadata = (watched.sets.pair(of.target.name).get(api) or {}).get("metadata") or {}
                 version = watched.sets.spoken(api).api_version
                 whom = events.About(version, "MachineSet", of.target.name, api.namespace, metadata.get("uid") or "")
-            recorder.record(whom, event.type, event.reason, event.message, action=event.action)
+            recording.record(recorder, whom, event)

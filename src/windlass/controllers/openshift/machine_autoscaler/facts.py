@@ -6,6 +6,7 @@ from typing import Any
 
 from windlass.controllers.openshift import apis
 from windlass.controllers.openshift.authority import Pair
+from windlass.controllers.openshift.machine_autoscaler import names
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,11 @@ class Reference:
     api_version: str = ""
     kind: str = ""
     name: str = ""
+
+    @property
+    def machine_set(self) -> str:
+        """The name of the MachineSets that are meant, in whichever API; empty if it is something else."""
+        return self.name if self.kind == names.TARGET_KIND and apis.find(self.api_version) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ class Autoscaler:
     def sets(self) -> frozenset[str]:
         """The names of the MachineSets that it is, or was, about."""
         last = self.status.last_target
-        return frozenset(name for name in (self.target.name, last.name if last else "") if name)
+        return frozenset(name for name in (self.target.machine_set, last.machine_set if last else "") if name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,6 @@ class Seen:
     """The APIs whose MachineSets may be targets: turned on, and there."""
     target: Pair
     last: Pair | None = None
-    """What it was about before, if that has another name."""
+    """What it was about before, if that is no longer what it is about."""
     others: Mapping[str, Autoscaler] = field(default_factory=dict)
     """All others of its namespace that are, or were, about the same MachineSets, by key."""

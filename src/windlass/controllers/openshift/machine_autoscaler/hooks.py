@@ -9,8 +9,7 @@ from windlass.controllers.webhooks import reviewing
 
 def validate(asked: reviewing.Asked) -> reviewing.Answer:
     found = observe.read_autoscaler({"metadata": {"name": ""}, "spec": asked.found.get("spec") or {}})
-    troubles = validation.check(found.min, found.max)
-    return reviewing.Answer(validation.join(troubles) if troubles else "")
+    return reviewing.Answer(validation.explain(found.min, found.max))
 
 
 HOOKS: Mapping[str, reviewing.Hook] = {"/validate-machineautoscalers": validate}

@@ -39,7 +39,8 @@ class Watches:
         if supported is None:
             return None
         last = autoscaler.status.last_target
-        is_moved = last is not None and last.name != autoscaler.target.name
+        before = last.machine_set if last is not None else ""
+        is_moved = bool(before) and before != autoscaler.target.machine_set
         others = [
             observe.read_autoscaler(body) for name in autoscaler.sets for body in self._own.store.find("set", name)
         ]
@@ -47,7 +48,7 @@ class Watches:
             autoscaler,
             supported,
             self.sets.pair(autoscaler.target.name),
-            self.sets.pair(last.name) if last is not None and is_moved else None,
+            self.sets.pair(before) if is_moved else None,
             {other.key: other for other in others if other.key != autoscaler.key},
         )
 

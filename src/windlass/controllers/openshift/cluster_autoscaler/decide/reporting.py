@@ -66,7 +66,7 @@ def report(seen: facts.Operators, memory: Memory, version: str, now_s: float) ->
     if trouble is None:
         return _spell(seen, _judge(seen, version), Memory(), now_s)
     count = memory.failures
-    if memory.counted_s is None or now_s - memory.counted_s >= EVERY_S:
+    if memory.counted_s is None or abs(now_s - memory.counted_s) >= EVERY_S:  # clocks are set back as well
         memory = Memory(min(count + 1, FAILURES), now_s)
     said = trouble
     if memory.failures < FAILURES:

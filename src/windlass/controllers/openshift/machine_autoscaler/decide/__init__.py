@@ -50,8 +50,8 @@ def decide(seen: facts.Seen, now_s: float) -> Plan:
 
 def judge(seen: facts.Seen) -> Verdict:
     autoscaler = seen.autoscaler
-    if troubles := validation.check(autoscaler.min, autoscaler.max):
-        return Verdict(False, names.INVALID, validation.join(troubles), names.FAILED_VALIDATION)
+    if trouble := validation.explain(autoscaler.min, autoscaler.max):
+        return Verdict(False, names.INVALID, trouble, names.FAILED_VALIDATION)
     if trouble := validation.check_reference(autoscaler.target, seen.supported):
         return Verdict(False, names.TARGET_INVALID, trouble, names.FAILED_GET_TARGET)
     named = apis.find(autoscaler.target.api_version)
@@ -97,7 +97,7 @@ def _scale(seen: facts.Seen, holder: apis.Api) -> Verdict:
     step = _annotate(seen.target, holder, wanted)
     message = f"Updated MachineAutoscaler target: {holder.namespace}/{step.name}"
     told = [Event("Normal", names.SUCCESSFUL_UPDATE, message, "UpdateTarget")]
-    if warning := accelerators.warn(seen.target.get(holder) or {}):
+    if warning := accelerators.warn(seen.target.get(holder) or {}, holder):
         action = "ValidateGPUAcceleratorLabel"
         told.append(Event("Warning", names.BAD_ACCELERATOR_LABEL, warning, action, of_target=holder))
     return Verdict(True, names.IS_READY, names.IS_READY_MESSAGE, target=step, told=tuple(told))

@@ -14,6 +14,12 @@ def check(least: int, most: int) -> list[str]:
     return found
 
 
+def explain(least: int, most: int) -> str:
+    """The same in one sentence, with what was found; empty if nothing is wrong."""
+    troubles = check(least, most)
+    return f"{join(troubles)}: found minReplicas {least}, maxReplicas {most}" if troubles else ""
+
+
 def check_reference(reference: facts.Reference, supported: frozenset[apis.Api]) -> str:
     """What is wrong with a reference; empty if nothing is."""
     if not reference.name:

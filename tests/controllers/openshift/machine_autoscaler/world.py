@@ -1,0 +1,44 @@
+"""A pair of MachineSets called `set` that the MachineAutoscaler `ma` is about, and what becomes of both."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from tests.controllers.openshift.cluster import Cluster
+from tests.controllers.openshift.scene import Between, nothing
+from windlass.controllers import controller
+from windlass.controllers.openshift import apis, machine_autoscaler, names
+from windlass.controllers.openshift.machine_autoscaler.settings import Settings
+
+MACHINE_API, CLUSTER_API = apis.BOTH
+CAPI_V1BETA1, CAPI_V1BETA2 = "cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2"
+READY = ("True", "MachineAutoscalerReady", "MachineAutoscaler ready for autoscaling")
+DUPLICATE = (
+    "False",
+    "MachineAutoscalerDuplicateTargetScaleRef",
+    "targetScaleRef has multiple MachineAutoscaler owners",
+)
+
+
+def make(site: controller.Site) -> controller.Controller:
+    return machine_autoscaler.make(site, Settings())
+
+
+def bounds(api: apis.Api, owner: str = "ma", least: int = 1, most: int = 12) -> dict[str, str]:
+    owned = {names.OWNER_ANNOTATION: f"openshift-machine-api/{owner}"}
+    return {**owned, api.min_size: str(least), api.max_size: str(most)}
+
+
+@contextlib.asynccontextmanager
+async def paired(scene: Cluster, authority: str = "MachineAPI", between: Between = nothing) -> AsyncIterator[None]:
+    """The pair `set`, held by an API, and the controller at work."""
+    await scene.add_pair("set", authority)
+    async with scene.controlled(make, between=between):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def autoscaled(scene: Cluster, authority: str = "MachineAPI", between: Between = nothing) -> AsyncIterator[None]:
+    """The same, and `ma` that names it in Machine API."""
+    async with paired(scene, authority, between):
+        await scene.autoscale("ma", "set")
+        yield
