@@ -33,11 +33,11 @@ def spell_rule(name: str, namespace: str) -> Json:
 
 
 def _spell_alerts(name: str) -> list[Json]:
-    service = f'{{service="{names.deployment(name)}"}}'
+    selected = f'service="{names.deployment(name)}"'
     return [
         _alert(
             "UnschedulablePods",
-            f"cluster_autoscaler_unschedulable_pods_count{service} > 0",
+            f"cluster_autoscaler_unschedulable_pods_count{{{selected}}} > 0",
             ("20m", "info"),
             "{{ $value }} pods have been waiting for a node for long",
             "The cluster autoscaler does not get nodes for pods that wait: a limit is reached, no MachineSet has nodes "
@@ -45,21 +45,21 @@ def _spell_alerts(name: str) -> list[Json]:
         ),
         _alert(
             "NotSafeToScale",
-            f"cluster_autoscaler_cluster_safe_to_autoscale{service} != 1",
+            f"cluster_autoscaler_cluster_safe_to_autoscale{{{selected}}} != 1",
             ("15m", "warning"),
             "The cluster autoscaler has stopped: too many nodes are not ready",
             "Neither adds the cluster autoscaler nodes nor removes any while more than three nodes and more than 45% "
             "of all are not ready. It goes on by itself as soon as fewer are.",
         ),
         *(
-            _alert_limit(*each)
+            _alert_limit(selected, *each)
             for each in (("CPU", "CpuResourceLimit", "cores"), ("Memory", "MemoryResourceLimit", "memory"))
         ),
     ]
 
 
-def _alert_limit(title: str, reason: str, field: str) -> Json:
-    events = f'cluster_autoscaler_skipped_scale_events_count{{direction="up",reason="{reason}"}}'
+def _alert_limit(selected: str, title: str, reason: str, field: str) -> Json:
+    events = f'cluster_autoscaler_skipped_scale_events_count{{{selected},direction="up",reason="{reason}"}}'
     return _alert(
         f"UnableToScale{title}LimitReached",
         f"increase({events}[15m]) > 0",
