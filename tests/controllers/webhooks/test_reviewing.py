@@ -38,7 +38,8 @@ def test_a_bad_one_is_refused_and_told_all_that_is_wrong() -> None:
     response = ask("/validate-machineautoscalers", {"spec": {"minReplicas": 2, "maxReplicas": -1}})
     assert not response["allowed"]
     told = "[min and max replicas must be greater than 0, max replicas must be greater than or equal to min]"
-    assert response["status"] == {"code": 403, "reason": "Forbidden", "message": told}
+    found = "found minReplicas 2, maxReplicas -1"
+    assert response["status"] == {"code": 403, "reason": "Forbidden", "message": f"{told}: {found}"}
 
 
 def test_a_warning_keeps_nobody_from_anything() -> None:
