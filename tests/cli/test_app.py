@@ -1,5 +1,7 @@
 """The command as a whole: help, version, and how it starts."""
 
+import json
+import platform
 import subprocess
 import sys
 
@@ -31,6 +33,13 @@ def test_the_version_is_told() -> None:
 
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith("windlass 0.")
+
+
+def test_the_version_is_told_with_what_it_runs_on() -> None:
+    lines = dict(line.split() for line in windlass("version").out.splitlines())
+    assert lines == json.loads(windlass("version", "-o", "json").out)
+    assert lines["windlass"] == windlass("--version").out.split()[1]
+    assert lines["python"] == platform.python_version()
 
 
 def test_what_is_no_command_and_no_option_is_refused() -> None:

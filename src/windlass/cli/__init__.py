@@ -5,7 +5,6 @@ Lives here: reading arguments and files, printing. Never here: a decision, or kn
 A command's module imports what the command needs when it is run, so that `windlass --help` answers at once.
 """
 
-import importlib.metadata
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +12,7 @@ import cyclopts
 
 from windlass import errors
 from windlass.cli.autoscaler import autoscaler
+from windlass.cli.completion import completion
 from windlass.cli.explain import explain
 from windlass.cli.fit import fit
 from windlass.cli.operator import operator
@@ -22,6 +22,7 @@ from windlass.cli.simulate import simulate
 from windlass.cli.status import status
 from windlass.cli.sweep import sweep
 from windlass.cli.top import top
+from windlass.cli.version import tell, version
 
 UNUSABLE = 2
 """Exit code for input that cannot be used, flags and files alike."""
@@ -29,9 +30,10 @@ UNUSABLE = 2
 app = cyclopts.App(
     name="windlass",
     help="A node autoscaler for Kubernetes that can say why.",
-    version=lambda: f"windlass {importlib.metadata.version('windlass')}",
+    version=tell,
 )
 app.command(autoscaler, help_flags=(), version_flags=(), end_of_options_delimiter="")
+app.command(completion, usage="Usage: windlass completion bash|zsh|fish")
 app.command(explain, usage="Usage: windlass explain [OPTIONS] pod|node|group NAME [FLAGS]")
 app.command(fit, usage="Usage: windlass fit [OPTIONS] FILE...")
 app.command(operator)
@@ -41,6 +43,7 @@ app.command(simulate, usage="Usage: windlass simulate [OPTIONS] SCENARIO...")
 app.command(status, usage="Usage: windlass status [OPTIONS] [FLAGS]")
 app.command(sweep, usage="Usage: windlass sweep [OPTIONS] SCENARIO --try FLAG=VALUES...")
 app.command(top, usage="Usage: windlass top [OPTIONS]")
+app.command(version)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,1 @@
+"""Installing: packages, image, chart and overlays, as far as they can be tried without a container engine."""

@@ -1,0 +1,143 @@
+"""The image, as far as it can be tried without an engine: what its file says, and what its steps install here."""
+
+import importlib.metadata
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.install import built, containerfile
+from tests.install.containerfile import ROOT, Instruction
+
+FILE = containerfile.read((ROOT / "Containerfile").read_text())
+BUILD, IMAGE = containerfile.stages(FILE)
+
+
+def of(stage: list[Instruction], name: str) -> list[str]:
+    return [instruction.text for instruction in stage if instruction.name == name]
+
+
+def test_the_base_is_pinned_by_a_whole_version() -> None:
+    (base,) = [instruction.text for instruction in FILE if instruction.name == "ARG"]
+    assert re.fullmatch(r"BASE=python:\d+\.\d+\.\d+-slim-[a-z]+", base)
+    assert of(BUILD, "FROM") == ["${BASE} AS build"]
+    assert of(IMAGE, "FROM") == ["${BASE}"]
+
+
+def test_nothing_needs_a_shell() -> None:
+    for instruction in FILE:
+        if instruction.name in {"RUN", "CMD", "ENTRYPOINT"}:
+            assert instruction.words, "an argument list"
+    assert of(IMAGE, "RUN") == []
+
+
+def test_it_runs_as_nobody() -> None:
+    (user,) = of(IMAGE, "USER")
+    assert user == f"{built.NOBODY}:{built.NOBODY}"
+    after = [instruction.name for instruction in IMAGE][[each.name for each in IMAGE].index("USER") :]
+    assert "COPY" not in after, "what is copied belongs to root, and cannot be changed by the process"
+
+
+def test_what_is_copied_is_there_and_is_sent_to_the_engine() -> None:
+    sent = set(map(str, containerfile.find_context((ROOT / ".containerignore").read_text())))
+    for instruction in BUILD:
+        if instruction.name == "COPY":
+            for source in instruction.sources:
+                assert any(path == source or path.startswith(f"{source}/") for path in sent), source
+    kept = {Path(path).parts[0] for path in sent}
+    assert kept == {"LICENSE", "README.md", "pyproject.toml", "requirements", "scenarios", "src"}
+    assert not any("__pycache__" in path for path in sent)
+
+
+def test_versions_are_those_that_tests_run_with() -> None:
+    runtime, dev = ((ROOT / "requirements" / f"{name}.txt").read_text() for name in ("runtime", "dev"))
+    pins = re.compile(r"^\S+==\S+$", re.MULTILINE)
+    assert set(pins.findall(runtime)) <= set(pins.findall(dev))
+    wheels = [instruction.words for instruction in BUILD if instruction.name == "RUN" and "wheel" in instruction.words]
+    assert [word for words in wheels for word in words if word.startswith(("--requirement", "--constraint"))] == [
+        "--requirement=requirements/runtime.txt",
+        "--constraint=requirements/dev.txt",
+    ]
+
+
+@pytest.fixture(scope="module")
+def root(installed: Path) -> Path:
+    """What the image's last stage has: the environment, and the program where a Deployment looks for it."""
+    copied = [instruction for instruction in IMAGE if instruction.name == "COPY"]
+    assert [(each.options["from"], each.sources) for each in copied] == [
+        ("build", ["/opt/windlass"]),
+        ("build", ["/opt/windlass/bin/cluster-autoscaler"]),
+    ]
+    program = installed / "cluster-autoscaler"
+    program.write_bytes((installed / "bin" / "cluster-autoscaler").read_bytes())
+    program.chmod(0o755)
+    return installed
+
+
+def test_a_read_only_root_is_tried() -> None:
+    name, prefix = built.confinement()
+    if not prefix:
+        pytest.skip(f"NOT TRIED: a read-only root takes root and a namespace of mounts; here there is {name}")
+    code = "open('/written-by-a-test', 'w')"
+    assert "Read-only file system" in built.run([sys.executable, "-c", code], Path("/nonexistent")).stderr
+
+
+def test_the_entry_point_answers_on_a_filesystem_that_it_cannot_write(root: Path) -> None:
+    (entry,) = [instruction.words for instruction in IMAGE if instruction.name == "ENTRYPOINT"]
+    assert entry == ["/opt/windlass/bin/windlass"]
+    before = sorted(root.rglob("*"))
+    program = str(root / "bin" / "windlass")
+    answer = built.run([program, "version"], Path("/nonexistent"))
+    assert (answer.returncode, answer.stderr) == (0, "")
+    fitting = built.run([program, "fit", str(ROOT / "examples" / "cluster.yaml"), "-o", "json"], Path("/nonexistent"))
+    assert fitting.returncode == 0, fitting.stderr
+    assert sorted(root.rglob("*")) == before, "nothing was written"
+
+
+def test_cluster_autoscaler_takes_the_same_flags_and_says_the_same(root: Path) -> None:
+    home, program = Path("/nonexistent"), str(root / "cluster-autoscaler")
+    ours = [str(root / "bin" / "windlass"), "autoscaler"]
+    for flags in (["--help"], ["--v=4", "--expander=nonsense"]):
+        peer, own = built.run([program, *flags], home), built.run([*ours, *flags], home)
+        assert (peer.returncode, peer.stdout) == (own.returncode, own.stdout), flags
+        assert peer.stderr.partition(": ")[2] == own.stderr.partition(": ")[2], flags
+    assert own.returncode == 2
+    assert "--expander" in own.stderr
+
+
+DEPLOYED = [
+    "--cloud-provider=clusterapi",
+    "--namespace=kube-system",
+    "--v=4",
+    "--stderrthreshold=info",
+    "--logtostderr=true",
+    "--skip-nodes-with-local-storage=false",
+    "--expander=least-waste,random",
+    "--node-group-auto-discovery=clusterapi:namespace=default,clusterName=work",
+    "--balance-similar-node-groups",
+    "--scale-down-unneeded-time=10m",
+]
+"""As a Deployment of cluster-autoscaler has them."""
+
+
+def test_the_command_of_a_deployment_begins_as_it_is_and_ends_when_asked(root: Path, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],"
+        " clusters: [{name: a, cluster: {server: 'https://127.0.0.1:9'}}]}"
+    )
+    command = [str(root / "cluster-autoscaler"), *DEPLOYED, f"--kubeconfig={kubeconfig}", "--address=127.0.0.1:0"]
+    environment = {"HOME": "/nonexistent", "PATH": os.defpath}
+    process = subprocess.Popen(command, cwd="/", stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    said = list(itertools.takewhile(lambda line: "serving health and metrics" not in line, process.stderr))
+    process.send_signal(signal.SIGTERM)
+    rest = process.communicate(timeout=60)[1]
+    assert said[0].endswith(f"windlass {importlib.metadata.version('windlass')}\n")
+    assert "Traceback" not in rest
+    assert process.returncode == 0, "".join(said) + rest
