@@ -78,6 +78,7 @@ async def test_a_pause_that_cluster_api_tells_wakes_the_migration(scene: World) 
 @in_virtual_time
 async def test_what_cluster_api_holds_from_the_start_is_not_made_paused(scene: World) -> None:
     await scene.add_pair("ClusterAPI", replicas=3)
+    await scene.edit(MACHINE_API, {"metadata": {"annotations": {names.PAUSED_ANNOTATION: ""}}})  # means nothing there
     async with scene.controlled():
         assert not await is_paused(scene)
 

@@ -25,10 +25,13 @@ Annotations = Mapping[str, str]
 
 
 def to_cluster_api(annotations: Annotations) -> dict[str, str]:
-    """What is unreadable of capacities is left untranslated: `list_unreadable` names it."""
+    """What is unreadable of capacities is left untranslated: `list_unreadable` names it.
+
+    Whether Cluster API's is paused is for whoever knows who holds.
+    """
     found = {}
     for key, value in annotations.items():
-        if key in (INSTANCE_STATE, LAST_APPLIED):
+        if key in (INSTANCE_STATE, LAST_APPLIED, names.PAUSED_ANNOTATION):
             continue
         if key in _BOUNDS:
             found[key] = value
