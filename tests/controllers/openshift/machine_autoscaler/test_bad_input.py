@@ -97,7 +97,8 @@ def test_a_promise_that_cannot_be_read_is_said_and_disturbs_nothing_else(key: st
         async with autoscaled(scene):
             await scene.autoscale("other", "other")
             await scene.annotate(MACHINE_API, "set", {key: found})
-            said = ("MachineAutoscalerTargetInvalid", told.format(f'annotation "{key}"'))
+            message = f"MachineSet {MACHINE_API.namespace}/set: {told}".format(f'annotation "{key}"')
+            said = ("MachineAutoscalerTargetInvalid", message)
             await check_said(scene, said, "FailedUpdateTarget", "Error updating target")
             assert await scene.annotations(MACHINE_API, "set") == {**bounds(MACHINE_API), key: found}
             await scene.autoscale("other", "other", most=4)

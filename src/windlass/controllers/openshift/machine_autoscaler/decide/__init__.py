@@ -87,7 +87,8 @@ def _scale(seen: facts.Seen, holder: apis.Api) -> Verdict:
     try:
         added = capacity.translate(before)
     except capacity.Unreadable as unreadable:
-        return Verdict(False, names.TARGET_INVALID, str(unreadable), names.FAILED_UPDATE_TARGET)
+        trouble = f"MachineSet {holder.namespace}/{seen.target.name}: {unreadable}"
+        return Verdict(False, names.TARGET_INVALID, trouble, names.FAILED_UPDATE_TARGET)
     limits = Limits(autoscaler.min, autoscaler.max)
     wanted: dict[str, str | None] = dict(added)
     if bounds.differ(before, limits, holder) or before.get(openshift.OWNER_ANNOTATION) != autoscaler.key:
