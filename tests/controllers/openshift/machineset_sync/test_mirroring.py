@@ -233,6 +233,7 @@ async def test_a_kind_of_template_that_comes_later_is_found(scene: World) -> Non
     del body["spec"]["template"]["spec"]["providerSpec"]["value"]["spec"]
     await scene.add(MACHINE_API, body, {"authoritativeAPI": "MachineAPI"})
     async with scene.controlled():
+        await scene.settle(60.0)
         said = await scene.synchronized()
         assert (said["status"], said["reason"]) == ("False", sync_names.FAILED_TO_GET_INFRASTRUCTURE)
         assert said["message"] == f"{late} {CLUSTER_API.namespace}/mine is not there"
