@@ -39,6 +39,29 @@ def test_a_wrong_flag_ends_it_with_exit_code_2(words: list[str], told: str) -> N
     assert (outcome.code, outcome.out, outcome.err) == (2, "", f"windlass: {told}\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["--dashboard-address=:8086"],
+            "--dashboard-address :8086: others can reach it; expected --dashboard-token-file",
+        ),
+        (["--dashboard-token-file=/no/such"], "--dashboard-token-file /no/such: cannot be read"),
+        (["--dashboard-tls-cert-file=tls.crt"], "--dashboard-tls-cert-file: found one of it"),
+    ],
+)
+def test_a_dashboard_that_cannot_be_served_ends_it_before_a_cluster_is_looked_for(words: list[str], told: str) -> None:
+    outcome = windlass("autoscaler", "--kubeconfig=/no/such/file", *words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"windlass: {told}")
+    assert outcome.err.count("\n") == 1
+
+
+def test_an_open_address_is_no_matter_where_nothing_is_served() -> None:
+    outcome = windlass("autoscaler", "--kubeconfig=/no/such/file", "--dashboard-address=", "--logtostderr=false")
+    assert "/no/such/file" in outcome.err
+
+
 def test_it_can_be_called_as_cluster_autoscaler(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--skan-interval=1s"])

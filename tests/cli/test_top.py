@@ -1,17 +1,25 @@
 """`windlass top` in a real terminal: tmux types, and what stands on the screen is read."""
 
+import asyncio
+import contextlib
 import os
+import queue
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import trustme
 
 from tests.cli.run import windlass
 from tests.sweep import commands, stories
+from tests.web.served import TOKEN, Cluster
+from windlass.autoscaler.wiring import Dashboard
+from windlass.web import serving
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed: `windlass top` NOT driven")
 
@@ -78,6 +86,35 @@ def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     serving.wait()
 
 
+@contextlib.contextmanager
+def guarded(home: Path) -> Iterator[str]:
+    """A dashboard over TLS that asks for a token, from a thread of its own; `token` and `ca.crt` are in `home`."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    authority.cert_pem.write_to_path(home / "ca.crt")
+    certificate.cert_chain_pems[0].write_to_path(home / "tls.crt")
+    certificate.private_key_pem.write_to_path(home / "tls.key")
+    (home / "token").write_text(TOKEN)
+    chosen = Dashboard("127.0.0.1:0", str(home / "token"), str(home / "tls.crt"), str(home / "tls.key"))
+    loop, is_over, began = asyncio.new_event_loop(), asyncio.Event(), queue.SimpleQueue[str]()
+
+    async def serve() -> None:
+        cluster = Cluster()
+        cluster.go_round()
+        async with serving.serve(chosen, cluster.published, cluster) as url:
+            began.put(url)
+            await is_over.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    try:
+        yield began.get(timeout=commands.PATIENCE_S)
+    finally:
+        loop.call_soon_threadsafe(is_over.set)
+        thread.join()
+        loop.close()
+
+
 @needs_tmux
 def test_a_running_story_is_watched_explained_and_left(
     served: tuple[str, "subprocess.Popen[bytes]"], terminal: Terminal
@@ -115,6 +152,28 @@ def test_a_moment_of_a_recording_is_shown(tmp_path: Path, terminal: Terminal) ->
     terminal.wait_for("recorded tiny.rec", "▲ up", "◌ ", "booting", "10× default/web-")
     terminal.type("q")
     terminal.wait_for("ended with 0")
+
+
+@needs_tmux
+def test_a_token_and_a_certificate_of_ones_own_are_enough_for_another_machine(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    with guarded(tmp_path) as address:
+        flags = ("--token-file", tmp_path / "token", "--certificate-authority", tmp_path / "ca.crt")
+        terminal.run("top", "--address", address, *flags)
+        terminal.wait_for("Nodes by name", "○ a-0", "Pending pods", "default/large")
+        terminal.type("Down", "Enter")
+        terminal.wait_for("Esc closes", "node a-0")
+        terminal.escape_from("Esc closes")
+        terminal.type("q")
+        terminal.wait_for("ended with 0")
+
+
+@needs_tmux
+def test_without_the_token_it_says_how_to_give_one(terminal: Terminal, tmp_path: Path) -> None:
+    with guarded(tmp_path) as address:
+        terminal.run("top", "--address", address, "--certificate-authority", tmp_path / "ca.crt")
+        terminal.wait_for(": a token is needed: --token-file, or --token", "ended with 2")
 
 
 @needs_tmux

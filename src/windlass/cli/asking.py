@@ -8,29 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windlass import errors
-from windlass.cli import style
+from windlass.cli import servers, style
 
 if TYPE_CHECKING:
     from windlass.explain import document, look, questions
 
 ADDRESS = "WINDLASS_ADDRESS"
 """The environment's word for --address."""
-_WITHIN_S = 60.0
-
-
-class NotFound(errors.WindlassError):
-    """There is no such pod, node or group."""
-
-
-class Unready(errors.InvalidInput):
-    """There is an autoscaler, and it has decided nothing yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who is asked. Without an address and a recording: the API server, with these flags of the autoscaler's."""
+    """Who is asked. Without a server and a recording: the API server, with these flags of the autoscaler's."""
 
-    address: str = ""
+    server: servers.Server | None = None
     recording: Path | None = None
     at: str = ""
     flags: Sequence[str] = ()
@@ -46,18 +37,19 @@ def find_source(address: str | None, recording: Path | None, at: str | None, fla
         return Source(recording=recording, at=at or "")
     if address and flags:
         raise errors.InvalidInput(f"--address: the autoscaler has its own settings; expected no {flags[0]}")
-    return Source("" if flags else address or os.environ.get(ADDRESS, ""), flags=flags)
+    asked = "" if flags else address or os.environ.get(ADDRESS, "")
+    return Source(servers.find(asked) if asked else None, flags=flags)
 
 
 def ask(question: "questions.Question", source: Source) -> "document.Account":
-    """The answer. NotFound if there is no such object, InvalidInput for a source that cannot be used."""
+    """The answer. servers.NotFound if there is no such object, InvalidInput for a source that cannot be used."""
     from windlass.explain import questions
 
-    if source.address:
-        return _ask_server(question, source.address)
+    if source.server is not None:
+        return _ask_server(question, source.server)
     answer = questions.answer(question, take_look(source))
     if isinstance(answer, questions.Unknown):
-        raise NotFound(str(answer))
+        raise servers.NotFound(str(answer))
     return answer
 
 
@@ -97,7 +89,7 @@ def read_time(text: str, recording: Path) -> float:
         raise errors.InvalidInput(f"--at: found {text!r}, expected {accepted}") from None
 
 
-def _ask_server(question: "questions.Question", address: str) -> "document.Account":
+def _ask_server(question: "questions.Question", asked: servers.Server) -> "document.Account":
     from windlass.autoscaler import explaining
     from windlass.explain import cluster, document, groups, nodes, pods
     from windlass.explain.questions import About
@@ -108,36 +100,11 @@ def _ask_server(question: "questions.Question", address: str) -> "document.Accou
         About.GROUP: groups.GroupAccount,
         About.CLUSTER: cluster.ClusterAccount,
     }
-    said = fetch(address, explaining.path_of(question))
+    said = servers.fetch(asked, explaining.path_of(question))
     try:
         return document.read(kinds[question.about], said)
     except ValueError as error:
-        raise errors.InvalidInput(f"{address}: no autoscaler answers there: {error}") from None
-
-
-def find_server(address: str) -> str:
-    """The URL of an address, which may lack its host."""
-    return f"http://{f'127.0.0.1{address}' if address.startswith(':') else address}"
-
-
-def fetch(address: str, path: str) -> bytes:
-    """What an autoscaler says there. NotFound, Unready, or InvalidInput if none answers."""
-    import urllib.error
-    import urllib.parse
-    import urllib.request
-
-    try:
-        with urllib.request.urlopen(f"{find_server(address)}{urllib.parse.quote(path)}", timeout=_WITHIN_S) as answer:
-            said: bytes = answer.read()
-            return said
-    except urllib.error.HTTPError as error:
-        text = error.read().decode(errors="replace").strip()
-        error.close()
-        kind = {404: NotFound, 503: Unready}.get(error.code, errors.InvalidInput)
-        raise kind(f"{address}: {text}") from None
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise errors.InvalidInput(f"{address}: no autoscaler answers there: {reason}") from None
+        raise errors.InvalidInput(f"{asked.address}: no autoscaler answers there: {error}") from None
 
 
 def print_answer(account: "document.Account", output: str) -> None:

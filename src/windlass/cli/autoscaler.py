@@ -35,7 +35,9 @@ def autoscaler(*flags: Annotated[str, Parameter(allow_leading_hyphen=True, show=
     if words.wants_help:
         print(flag_help.text(shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH))
         return 0
-    return _run(command_line.read(words))
+    command = command_line.read(words)
+    _check_dashboard(command)
+    return _run(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -46,6 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"windlass autoscaler: {error}", file=sys.stderr)
         code = UNUSABLE
     sys.exit(code)
+
+
+def _check_dashboard(command: "command_line.Command") -> None:
+    """Before a cluster is looked for: a page that is open to everybody is refused whether there is one or not."""
+    from windlass.web import serving
+
+    serving.check(command.wiring.dashboard)
 
 
 def _run(command: "command_line.Command") -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from windlass.cli import asking
+from windlass.cli import asking, servers
 
 if TYPE_CHECKING:
     from windlass.explain import questions
@@ -68,7 +68,7 @@ def answer(question: "questions.Question", source: asking.Source, output: str) -
     """Ask and print."""
     try:
         account = asking.ask(question, source)
-    except asking.NotFound as error:
+    except servers.NotFound as error:
         print(f"windlass: {error}", file=sys.stderr)
         return UNKNOWN
     asking.print_answer(account, output)

@@ -1,21 +1,31 @@
 """`windlass top`: the cluster in a terminal, as it changes."""
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windlass import errors
-from windlass.cli import asking
+from windlass.cli import asking, servers
 
 if TYPE_CHECKING:
     from windlass.tui.app import Explain, Follow
     from windlass.tui.feed import Hear
 
+ADDRESS = "127.0.0.1:8085"
 MISSING = "top: found no textual here, accepted is pip install 'windlass[tui]'"
 
 
-def top(*, address: str | None = None, recording: Path | None = None, at: str | None = None) -> int:
+def top(
+    *,
+    address: str | None = None,
+    token: str | None = None,
+    token_file: Path | None = None,
+    certificate_authority: Path | None = None,
+    recording: Path | None = None,
+    at: str | None = None,
+) -> int:
     """Watch nodes, pending pods, cost and decisions in the terminal.
 
     Asks a running autoscaler (--address, or WINDLASS_ADDRESS; 127.0.0.1:8085 unless told), a story that `windlass
@@ -27,7 +37,13 @@ def top(*, address: str | None = None, recording: Path | None = None, at: str | 
     Parameters
     ----------
     address
-        Where an autoscaler, or a simulation, serves: HOST:PORT.
+        Where an autoscaler, or a simulation, serves: HOST:PORT, https://HOST:PORT, or the address of its dashboard.
+    token
+        What it asks for away from loopback. Others on this machine can read it here; rather use a file.
+    token_file
+        A file with the token, as --dashboard-token-file names one.
+    certificate_authority
+        A file with the certificate of whoever signed the server's, if the system does not know them.
     recording
         A file that `windlass autoscaler --record` or `windlass simulate --record` wrote.
     at
@@ -42,8 +58,11 @@ def top(*, address: str | None = None, recording: Path | None = None, at: str | 
     from windlass.tui.app import Top
 
     source = asking.find_source(address, recording, at, ())
-    if source.recording is None and not source.address:
-        source = asking.Source("127.0.0.1:8085")
+    if source.recording is None:
+        asked = address or os.environ.get(asking.ADDRESS) or ADDRESS
+        source = asking.Source(servers.find(asked, token, token_file, certificate_authority))
+    elif token or token_file or certificate_authority:
+        raise errors.InvalidInput("--recording: nobody is asked; expected no --token and no --certificate-authority")
     Top(_follow(source), _explain(source)).run()
     return 0
 
@@ -63,10 +82,11 @@ def _follow(source: asking.Source) -> "Follow":
             hear(feed.Heard(status, status.cluster.at_s))
 
         return show
-    with contextlib.suppress(asking.Unready):  # it will
-        asking.fetch(source.address, routes.STATUS_PATH)
-    server = asking.find_server(source.address)
-    return lambda hear: feed.follow(server, hear)
+    assert source.server is not None
+    asked, tls = source.server, source.server.tls
+    with contextlib.suppress(servers.Unready):  # it will
+        servers.fetch(asked, routes.STATUS_PATH)
+    return lambda hear: feed.follow(asked.url, hear, asked.headers, tls)
 
 
 def _explain(source: asking.Source) -> "Explain":

@@ -1,8 +1,10 @@
 """Following a live autoscaler, or a simulation that is served: each status as it comes, and what is wrong meanwhile."""
 
 import asyncio
-from collections.abc import Callable
+import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import aiohttp
 import msgspec
@@ -34,16 +36,22 @@ class _Beat(msgspec.Struct):
 Hear = Callable[[Heard], None]
 
 
-async def follow(server: str, hear: Hear) -> None:
-    """Until cancelled. A connection that is lost is made again, and goes on where it was."""
+async def follow(
+    server: str, hear: Hear, headers: Mapping[str, str] = MappingProxyType({}), tls: ssl.SSLContext | None = None
+) -> None:
+    """Until cancelled. A connection that is lost is made again, and goes on where it was.
+
+    `headers`: what lets the reader in. `tls`: whom it trusts, if not whom the system does.
+    """
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
     heard, last_id = Heard(), ""
     async with aiohttp.ClientSession(timeout=timeout) as session:
         while True:
             trouble = "the connection ended"
             try:
-                headers = {"Last-Event-ID": last_id} if last_id else {}
-                async with session.get(f"{server}{routes.STREAM_PATH}", headers=headers) as answer:
+                asked = {**headers, "Last-Event-ID": last_id} if last_id else headers
+                url = f"{server}{routes.STREAM_PATH}"
+                async with session.get(url, headers=asked, ssl=True if tls is None else tls) as answer:
                     if answer.status != 200:
                         trouble = f"{answer.status}: {(await answer.text()).strip()}"
                     reader = events.Reader()

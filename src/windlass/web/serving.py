@@ -16,6 +16,13 @@ from windlass.web import access, dashboard
 _log = logging.getLogger(__name__)
 
 
+def check(chosen: Dashboard) -> None:
+    """InvalidInput for flags with which no dashboard can be served, whatever the cluster."""
+    if chosen.dashboard_address:
+        choose_tls(chosen)
+        choose_access(chosen)
+
+
 def choose_access(chosen: Dashboard) -> access.Access:
     """InvalidInput for an address that others can reach, without a token to ask them for."""
     if chosen.dashboard_token_file:
@@ -73,8 +80,7 @@ async def beside(chosen: Dashboard, published: Publisher, asked: explaining.Answ
     if not chosen.dashboard_address:
         yield
         return
-    choose_tls(chosen)  # wrong flags end the process; an address that is taken does not
-    choose_access(chosen)
+    check(chosen)  # wrong flags end the process; an address that is taken does not
     async with contextlib.AsyncExitStack() as stack:
         try:
             place = await stack.enter_async_context(serve(chosen, published, asked))

@@ -1,0 +1,54 @@
+"""Addresses that can be asked: as people write them, and as a dashboard prints its own."""
+
+from pathlib import Path
+
+import pytest
+
+from windlass import errors
+from windlass.cli import servers
+
+
+@pytest.mark.parametrize(
+    ("address", "url", "token"),
+    [
+        ("10.0.0.7:8085", "http://10.0.0.7:8085", ""),
+        (":8085", "http://127.0.0.1:8085", ""),
+        ("http://localhost:8086/", "http://localhost:8086", ""),
+        ("https://[::1]:8086/#token=a-b_c", "https://[::1]:8086", "a-b_c"),
+    ],
+)
+def test_an_address_is_found_in_what_people_paste(address: str, url: str, token: str) -> None:
+    found = servers.find(address)
+    assert (found.url, found.token) == (url, token)
+    assert found.headers == ({"Authorization": f"Bearer {token}"} if token else {})
+
+
+def test_a_certificate_authority_means_tls(tmp_path: Path) -> None:
+    assert servers.find("there:1", certificate_authority=tmp_path).url == "https://there:1"
+    with pytest.raises(
+        errors.InvalidInput, match="--certificate-authority: found 'http://there:1', expected an address"
+    ):
+        servers.find("http://there:1", certificate_authority=tmp_path)
+    (tmp_path / "ca.crt").write_text("nonsense")
+    with pytest.raises(errors.InvalidInput, match=r"--certificate-authority .*: cannot be used"):
+        assert servers.find("there:1", certificate_authority=tmp_path / "ca.crt").tls
+
+
+def test_the_token_of_a_file_is_read_without_its_newline(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("secret\n")
+    assert servers.find("there:1", token_file=tmp_path / "token").token == "secret"
+    assert servers.find("http://there:1/#token=other", token="secret").token == "secret"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"address": "ftp://there"}, "--address: found 'ftp://there', accepted are HOST:PORT"),
+        ({"address": "there:1", "token": "a\nb"}, "--token: found characters that no token has"),
+        ({"address": "there:1", "token_file": Path("/no/such/file")}, "--token-file /no/such/file: cannot be read"),
+        ({"address": "there:1", "token": "a", "token_file": Path("b")}, "--token: found --token-file as well"),
+    ],
+)
+def test_what_lets_nobody_in_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(errors.InvalidInput, match=said):
+        servers.find(**given)  # type: ignore[arg-type]
