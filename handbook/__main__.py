@@ -1,11 +1,11 @@
-"""`python -m handbook` writes the pages of docs/reference and the files of deploy/rbac anew.
+"""`python -m handbook` writes the pages of docs/reference, the files of deploy/rbac and the copies of the latter anew.
 
 With `promtool` it builds what tries alerts.
 """
 
 import sys
 
-from handbook import pages, rights, source
+from handbook import copies, pages, rights, source
 from testbed import building, components
 
 
@@ -20,7 +20,7 @@ def main() -> int:
     if sys.argv[1:]:
         print("Usage: python -m handbook [promtool]", file=sys.stderr)
         return 2
-    for path in (*pages.write(), *rights.write()):
+    for path in (*pages.write(), *rights.write(), *copies.write()):
         print(f"written: {path.relative_to(source.ROOT)}")
     return 0
 

@@ -3,16 +3,14 @@
 Machine API is there as kinds only; whoever needs its controllers plays them.
 """
 
-import functools
 import json
-import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from testbed import api, clusterapi
+from testbed import api, clusterapi, modules
+from testbed.modules import Missing as Missing
 
 MODULE = "github.com/openshift/api@v0.0.0-20251015095338-264e80a2b6e7"
 _AT = "machine/v1beta1/zz_generated.crd-manifests/0000_10_machine-api_01_{}-CustomNoUpgrade.crd.yaml"
@@ -23,11 +21,6 @@ _CONFIG = (
     "0000_00_cluster-version-operator_01_clusteroperators",
 )
 NAMESPACES = ("openshift-machine-api", "openshift-cluster-api")
-_WITHIN_S = 300
-
-
-class Missing(RuntimeError):
-    """The definitions cannot be had here."""
 
 
 def definitions() -> list[api.Object]:
@@ -41,19 +34,8 @@ def config_definitions() -> list[api.Object]:
 
 
 def _read(path: str) -> api.Object:
-    found: api.Object = yaml.safe_load((_download() / path).read_text())
+    found: api.Object = yaml.safe_load((modules.download(MODULE) / path).read_text())
     return found
-
-
-@functools.cache
-def _download() -> Path:
-    with tempfile.TemporaryDirectory() as directory:
-        try:
-            command = ["go", "mod", "download", "-json", MODULE]
-            done = subprocess.run(command, cwd=directory, capture_output=True, timeout=_WITHIN_S, check=True)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise Missing(f"{MODULE}: {error}") from error
-    return Path(json.loads(done.stdout)["Dir"])
 
 
 def install(server: api.Api) -> None:

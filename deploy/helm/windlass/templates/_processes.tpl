@@ -1,0 +1,128 @@
+{{/*
+Every process that is run, as a list: where, as whom, with which words, and which files of rights it takes. All that a
+process has in common is made from this list.
+*/}}
+{{- define "windlass.processes" -}}
+{{- $full := include "windlass.fullname" . -}}
+{{- $values := .Values -}}
+{{- if $values.autoscaler.enabled }}
+{{ include "windlass.autoscaler" . }}
+{{- end }}
+{{- $general := list }}{{- $openshift := list }}
+{{- range $values.operator.controllers }}
+{{- if has . (list "machine_pool" "eks_anywhere" "lattice") }}{{ $general = append $general . }}{{ end }}
+{{- if has . (list "cluster_autoscaler" "machine_autoscaler") }}{{ $openshift = append $openshift . }}{{ end }}
+{{- end }}
+{{- if $general }}
+- component: operator
+  name: {{ $full }}-operator
+  namespace: {{ .Release.Namespace }}
+  account: {{ $values.operator.serviceAccount.name | default (printf "%s-operator" $full) }}
+  lease: windlass-operator
+  controllers: {{ toJson $general }}
+  rights: [operator
+    {{- if has "machine_pool" $general }}, machine-pool{{ end }}
+    {{- if has "eks_anywhere" $general }}, eks-anywhere{{ end }}
+    {{- if has "lattice" $general }}, lattice{{ if $values.lattice.deployAutoscaler }}, lattice-deploy-autoscaler{{ end }}{{ end }}]
+  flags:
+    {{- if has "eks_anywhere" $general }}
+    - --eks-anywhere-namespace={{ $values.eksAnywhere.namespace }}
+    {{- end }}
+    {{- if has "lattice" $general }}
+    - --{{ if not $values.lattice.deployAutoscaler }}no-{{ end }}lattice-deploy-autoscaler
+    - --lattice-autoscaler-image={{ include "windlass.image" . }}
+    - --lattice-autoscaler-discovery={{ $values.lattice.discovery }}
+    {{- end }}
+{{- end }}
+{{- if $openshift }}
+{{- $own := has "cluster_autoscaler" $openshift | ternary "cluster-autoscaler-operator" "machine-autoscaler" }}
+- component: {{ $own }}
+  name: {{ $own }}
+  namespace: openshift-machine-api
+  account: {{ $own }}
+  lease: {{ $own }}
+  controllers: {{ toJson $openshift }}
+  webhooks: {{ $values.openshift.webhooks }}
+  rights: [
+    {{- if has "cluster_autoscaler" $openshift }}cluster-autoscaler-operator{{ end }}
+    {{- if eq (len $openshift) 2 }}, {{ end }}
+    {{- if has "machine_autoscaler" $openshift }}machine-autoscaler{{ end }}]
+  flags:
+    {{- if has "cluster_autoscaler" $openshift }}
+    - --openshift-autoscaler-image={{ include "windlass.image" . }}
+    {{- end }}
+    {{- with $values.openshift.releaseVersion }}
+    - --openshift-release-version={{ . }}
+    {{- end }}
+    {{- if $values.openshift.webhooks }}
+    - --webhook-address=:8443
+    - --webhook-cert-dir=/etc/windlass/webhooks
+    {{- end }}
+{{- end }}
+{{- if has "machineset_sync" $values.operator.controllers }}
+- component: machineset-sync
+  name: machineset-sync
+  namespace: openshift-cluster-api
+  account: capi-controllers
+  lease: windlass-operator
+  controllers: [machineset_sync]
+  rights: [machineset-sync]
+  flags: []
+{{- end }}
+{{- end }}
+
+{{- define "windlass.autoscaler" -}}
+{{- $full := include "windlass.fullname" . -}}
+{{- $autoscaler := .Values.autoscaler -}}
+{{- $acts := eq $autoscaler.mode "act" -}}
+- component: autoscaler
+  name: {{ $full }}-autoscaler
+  namespace: {{ .Release.Namespace }}
+  account: {{ $autoscaler.serviceAccount.name | default (printf "%s-autoscaler" $full) }}
+  rights: [
+    {{- if not $acts }}{{ if not $autoscaler.kubeconfigs.workload.secret }}shadow{{ end }}
+    {{- else }}
+    {{- $rights := list }}
+    {{- if not $autoscaler.kubeconfigs.workload.secret }}
+    {{- $rights = append $rights "autoscaler" }}
+    {{- if $autoscaler.provisioningRequests }}{{ $rights = append $rights "autoscaler-provisioning-requests" }}{{ end }}
+    {{- if $autoscaler.capacityBuffers }}{{ $rights = append $rights "autoscaler-capacity-buffers" }}{{ end }}
+    {{- if $autoscaler.capacityQuotas }}{{ $rights = append $rights "autoscaler-capacity-quotas" }}{{ end }}
+    {{- if $autoscaler.priorities }}{{ $rights = append $rights "autoscaler-priority-expander" }}{{ end }}
+    {{- end }}
+    {{- if not $autoscaler.kubeconfigs.management.secret }}{{ $rights = append $rights "autoscaler-clusterapi" }}{{ end }}
+    {{- join ", " $rights }}
+    {{- end }}]
+  flags:
+    - --cloud-provider=clusterapi
+    - --namespace={{ .Release.Namespace }}
+    - --address=:8085
+    {{- if not $acts }}
+    - --{{ $autoscaler.mode }}
+    - --memory-config-map=
+    {{- end }}
+    {{- with $autoscaler.kubeconfigs.workload.secret }}
+    - --kubeconfig=/etc/windlass/workload/{{ $autoscaler.kubeconfigs.workload.key }}
+    {{- end }}
+    {{- if $autoscaler.kubeconfigs.management.secret }}
+    - --cloud-config=/etc/windlass/management/{{ $autoscaler.kubeconfigs.management.key }}
+    {{- else if $autoscaler.kubeconfigs.workload.secret }}
+    - --clusterapi-cloud-config-authoritative=true
+    {{- end }}
+    {{- range $autoscaler.discovery }}
+    - --node-group-auto-discovery={{ . }}
+    {{- end }}
+    {{- if $autoscaler.provisioningRequests }}
+    - --enable-provisioning-requests=true
+    {{- end }}
+    {{- if $autoscaler.capacityBuffers }}
+    - --capacity-buffer-controller-enabled=true
+    - --capacity-buffer-pod-injection-enabled=true
+    {{- end }}
+    {{- if $autoscaler.capacityQuotas }}
+    - --capacity-quotas-enabled=true
+    {{- end }}
+    {{- if and $autoscaler.priorities (not (hasKey $autoscaler.flags "expander")) }}
+    - --expander=priority
+    {{- end }}
+{{- end }}

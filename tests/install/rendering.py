@@ -1,0 +1,144 @@
+"""Rendering: what Helm makes of the chart, and kustomize of an overlay, and how what they run is read."""
+
+import functools
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from testbed import cache, components
+from tests.install.containerfile import ROOT
+from windlass import cli
+from windlass.autoscaler import command_line
+
+Object = dict[str, Any]
+
+CHART = ROOT / "deploy" / "helm" / "windlass"
+KUSTOMIZE = ROOT / "deploy" / "kustomize"
+OVERLAYS = ("cluster-api", "eks-anywhere", "lattice", "openshift")
+NAMESPACE = "windlass-system"
+OPENSHIFT = ("openshift-machine-api", "openshift-cluster-api")
+
+VALUES: dict[str, tuple[str, ...]] = {
+    "the defaults": (),
+    "shadow": ("autoscaler.mode=shadow", "podDisruptionBudget.enabled=false"),
+    "dry run": ("autoscaler.mode=dry-run",),
+    "everything for the autoscaler": (
+        "autoscaler.provisioningRequests=true",
+        "autoscaler.capacityBuffers=true",
+        "autoscaler.capacityQuotas=true",
+        "autoscaler.priorities.50={.*-spot-.*}",
+        "autoscaler.replicas=2",
+        "autoscaler.flags.max-nodes-total=1000000",
+        "autoscaler.flags.balancing-ignore-label={zone,disk}",
+        "autoscaler.discovery={clusterapi:namespace=default}",
+        "autoscaler.kubeconfigs.management.secret=management",
+        "networkPolicy.egress.enabled=true",
+        "monitoring.serviceMonitor.enabled=true",
+        "monitoring.prometheusRule.enabled=true",
+        "monitoring.dashboards.enabled=true",
+        "image.digest=sha256:" + 64 * "a",
+        "imagePullSecrets={mine}",
+    ),
+    "pods elsewhere": ("autoscaler.kubeconfigs.workload.secret=work-kubeconfig",),
+    "MachinePools": ("operator.controllers={machine_pool}",),
+    "EKS Anywhere": ("operator.controllers={eks_anywhere}", "autoscaler.discovery={clusterapi:namespace=eksa-system}"),
+    "Lattice": ("operator.controllers={lattice}", "autoscaler.enabled=false"),
+    "Lattice without an autoscaler": ("operator.controllers={lattice}", "lattice.deployAutoscaler=false"),
+    "OpenShift": (
+        "operator.controllers={cluster_autoscaler,machine_autoscaler,machineset_sync}",
+        "autoscaler.enabled=false",
+        "openshift.releaseVersion=4.21.0",
+        "networkPolicy.egress.enabled=true",
+    ),
+    "MachineAutoscalers alone": ("operator.controllers={machine_autoscaler}", "autoscaler.enabled=false"),
+    "nothing": ("autoscaler.enabled=false",),
+}
+"""Choices that someone might make, as `helm --set` takes them."""
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    if cache.missing([components.HELM]):
+        pytest.skip("NOT RENDERED: Helm is not built; `make testbed` builds it (needs Go)")
+    command = [cache.binary(components.HELM), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+@functools.cache
+def render(values: tuple[str, ...], release: str = "windlass", namespace: str = NAMESPACE) -> str:
+    chosen = [word for value in values for word in ("--set", value)]
+    made = helm("template", release, str(CHART), "--namespace", namespace, *chosen)
+    assert made.returncode == 0, made.stderr
+    return made.stdout
+
+
+def chart(values: tuple[str, ...], release: str = "windlass") -> list[Object]:
+    """The objects of a release."""
+    return read(render(values, release))
+
+
+@functools.cache
+def overlay(name: str) -> str:
+    if cache.missing([components.KUBECTL]):
+        pytest.skip("NOT RENDERED: kubectl is not built; `make testbed` builds it (needs Go)")
+    command = [cache.binary(components.KUBECTL), "kustomize", str(KUSTOMIZE / name)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The one in C, where there is one: definitions are long."""
+
+
+def read(text: str) -> list[Object]:
+    return [body for body in yaml.load_all(text, _LOADER) if body]
+
+
+def of_kind(objects: list[Object], kind: str) -> list[Object]:
+    return [body for body in objects if body["kind"] == kind]
+
+
+def containers(objects: list[Object]) -> Iterator[Object]:
+    for deployment in of_kind(objects, "Deployment"):
+        yield from deployment["spec"]["template"]["spec"]["containers"]
+
+
+def accept(container: Object) -> None:
+    """The program that is run has to understand every word."""
+    program, command = container["command"]
+    assert program == "windlass"
+    if command == "autoscaler":
+        read_words = command_line.read(command_line.split(container["args"]))
+        assert read_words.warnings == ()
+    else:
+        cli.app.parse_args([command, *container["args"]], exit_on_error=False, print_error=False)
+
+
+def rules(objects: list[Object]) -> dict[tuple[str, str], set[str]]:
+    """Who may do what: rules as JSON, by account and namespace of the binding; without one, in the whole cluster."""
+    roles = {
+        (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]): body["rules"]
+        for body in objects
+        if body["kind"] in {"Role", "ClusterRole"}
+    }
+    found: dict[tuple[str, str], set[str]] = {}
+    for body in objects:
+        if body["kind"] in {"RoleBinding", "ClusterRoleBinding"}:
+            where = body["metadata"].get("namespace", "")
+            reference, (subject,) = body["roleRef"], body["subjects"]
+            granted = roles[reference["kind"], where, reference["name"]]
+            spelled = {json.dumps(rule, sort_keys=True) for rule in granted}
+            found.setdefault((f"{subject['namespace']}/{subject['name']}", where), set()).update(spelled)
+    return found
+
+
+def shipped(*names: str) -> list[Object]:
+    """The objects of files of deploy/rbac."""
+    return [body for name in names for body in read((ROOT / "deploy" / "rbac" / f"{name}.yaml").read_text())]
+
+
+def path_of(name: str) -> Path:
+    return ROOT / "deploy" / name
