@@ -7,36 +7,37 @@ Machine API's controllers are played (`machine_api`).
 
 import contextlib
 import functools
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from testbed import clusterapi, fixtures, objects, openshift, parts, sharing
+from testbed import clusterapi, fixtures, objects, sharing
 from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
-from tests.controllers.machine_pool.world import definition
+from tests.e2e import openshift_site
 from tests.e2e.gateway import Gateway
 from tests.e2e.live import Live
 from tests.e2e.machine_api import MachineApi
+from tests.e2e.openshift_site import CLUSTER, DEPLOY, RELEASE
+from tests.e2e.operating import entitled, operating
 from tests.e2e.waiting import wait_for
 from windlass.controllers.openshift import apis, names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import names as sync_names
 from windlass.kube import conditions
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
-CLUSTER = "work"
 SIZE = {"cpu": "4", "memory": "16Gi", "pods": "110"}
-GATES = ("ClusterAPIMachineManagementAWS", "ProvisioningRequestAvailable")
-RELEASE = "4.21.0"
-CONFIG = "/apis/config.openshift.io/v1"
+ROLES = (
+    "machineset-sync",
+    "machine-autoscaler",
+    "cluster-autoscaler-operator",
+    "cluster-autoscaler",
+    "cluster-autoscaler-machine-api",
+    "cluster-autoscaler-provisioning-requests",
+)
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{MACHINE_API.namespace}/deployments/cluster-autoscaler-default"
 MASTER = "node-role.kubernetes.io/master"
 
@@ -47,6 +48,7 @@ CLUSTER_AUTOSCALER: Object = {
 }
 """Without these times, which are minutes if nobody says, no test below that waits for a smaller set would end."""
 OPERATOR_FLAGS = (
+    "--no-leader-elect",
     f"--openshift-release-version={RELEASE}",
     "--openshift-autoscaler-extra-args=--scan-interval=2s",  # no field of a ClusterAutoscaler says so
 )
@@ -58,32 +60,11 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     if reason := fixtures.why_not():
         pytest.skip(reason)
     with sharing.shared(tmp_path_factory.mktemp("openshift"), Choice(scheduler=True, kwok=True, capi=True)) as found:
-        try:
-            openshift.install(found.api)
-            for body in openshift.config_definitions():
-                openshift.define(found.api, body)
-        except openshift.Missing as missing:
-            pytest.skip(f"NOT JUDGED: OpenShift's definitions cannot be had: {missing}")
-        for kind in ("ServiceMonitor", "PrometheusRule"):
-            openshift.define(found.api, definition("monitoring.coreos.com", kind, "v1"))
-        kinds = ("autoscaling.openshift.io_*.yaml", "autoscaling.x-k8s.io_provisioningrequests.yaml")
-        for path in (each for kind in kinds for each in sorted((DEPLOY / "crds").glob(kind))):
-            openshift.define(found.api, yaml.safe_load(path.read_text()))
-        clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
-        for name in (
-            "machineset-sync",
-            "machine-autoscaler",
-            "cluster-autoscaler-operator",
-            "cluster-autoscaler",
-            "cluster-autoscaler-machine-api",
-            "cluster-autoscaler-provisioning-requests",
-        ):
-            openshift.add_all(found.api, DEPLOY / "rbac" / f"{name}.yaml")
-        _bind_both(found)
-        for path in sorted((DEPLOY / "policies").glob("*.yaml")):
-            openshift.add_all(found.api, path)
-        _configure(found)
+        openshift_site.install(found, ROLES, "autoscaling.x-k8s.io_provisioningrequests.yaml")
         turn(found, on=True)
+        clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
+        openshift_site.enforce(found)
+        _bind_both(found)
         _add_master(found)
         yield found
 
@@ -106,52 +87,9 @@ def _add_master(bed: Bed) -> None:
     bed.api.add({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status})
 
 
-def _configure(bed: Bed) -> None:
-    head = {"apiVersion": "config.openshift.io/v1", "metadata": {"name": "cluster"}}
-    bed.api.add({**head, "kind": "Infrastructure", "spec": {"platformSpec": {"type": "AWS"}}})
-    platform = {"platform": "AWS", "platformStatus": {"type": "AWS"}, "infrastructureName": CLUSTER}
-    topology = {"controlPlaneTopology": "HighlyAvailable", "infrastructureTopology": "HighlyAvailable"}
-    addresses = {"apiServerURL": "", "apiServerInternalURI": "", "etcdDiscoveryDomain": ""}
-    bed.api.merge(f"{CONFIG}/infrastructures/cluster/status", {"status": {**platform, **topology, **addresses}})
-    bed.api.add({**head, "kind": "FeatureGate", "spec": {}})
-
-
 def turn(bed: Bed, *, on: bool) -> None:
     """The gate of Cluster API; that of ProvisioningRequests is on."""
-    enabled = [{"name": name} for name in GATES if on or name != GATES[0]]
-    listed = [{"version": RELEASE, "enabled": enabled, "disabled": []}]
-    bed.api.merge(f"{CONFIG}/featuregates/cluster/status", {"status": {"featureGates": listed}})
-
-
-@contextlib.contextmanager
-def entitled(bed: Bed, directory: Path, namespace: str, account: str) -> Iterator[tuple[Path, Gateway]]:
-    """The kubeconfig of a ServiceAccount, and what it asks for. It has to have the right to all of it."""
-    with Gateway(bed.site.server, str(bed.site.files.ca)) as gateway:
-        token, url = openshift.token(bed.api, namespace, account), f"http://127.0.0.1:{gateway.port}"
-        yield openshift.write_kubeconfig(directory / f"{account}.kubeconfig", bed.kubeconfig, token, url), gateway
-    assert gateway.calls != []
-    assert [call for call in gateway.calls if call.status in (401, 403)] == [], f"{account} lacks a right"
-
-
-@contextlib.contextmanager
-def operating(
-    bed: Bed, directory: Path, controllers: str, namespace: str, account: str, *flags: str
-) -> Iterator[Gateway]:
-    """Controllers as a process, as a ServiceAccount; and what they ask for."""
-    command = [sys.executable, "-m", "windlass.cli", "operator", "--controllers", controllers, "--metrics-address", ""]
-    log = directory / f"{account}.log"
-    with entitled(bed, directory, namespace, account) as (kubeconfig, gateway):
-        command += ["--kubeconfig", str(kubeconfig), "--no-leader-elect", *flags]
-        with log.open("w") as lines:
-            process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
-        try:
-            yield gateway
-        finally:
-            process.send_signal(signal.SIGTERM)
-            code = process.wait(30)
-            print(log.read_text()[-6000:])
-    assert code == 0
-    assert "Traceback" not in log.read_text()
+    openshift_site.turn(bed, on=on, others=["ProvisioningRequestAvailable"])
 
 
 @contextlib.contextmanager
@@ -221,7 +159,8 @@ def gated(bed: Bed, operator: Gateway) -> Iterator[contextlib.ExitStack]:
 
 def work_with_cluster_api(bed: Bed, directory: Path, gated: contextlib.ExitStack) -> None:
     gated.close()
-    gated.enter_context(operating(bed, directory, "machineset_sync", CLUSTER_API.namespace, "capi-controllers"))
+    sync = ("machineset_sync", CLUSTER_API.namespace, "capi-controllers")
+    gated.enter_context(operating(bed, directory, *sync, "--no-leader-elect"))
     gated.enter_context(autoscaling(bed, directory, wait_container(bed, CLUSTER_API.group)))
 
 

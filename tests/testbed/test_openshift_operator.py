@@ -3,34 +3,27 @@ others, under OpenShift's own definitions and the admission policies.
 """
 
 import base64
-import contextlib
 import copy
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import trustme
 import yaml
 
-from testbed import api, fixtures, openshift, parts, ports, sharing
+from testbed import api, fixtures, ports, sharing
 from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
-from tests.controllers.machine_pool.world import definition
+from tests.e2e import openshift_site
 from tests.e2e.gateway import Call, Gateway
-from windlass.controllers.openshift import names
+from tests.e2e.openshift_site import CONFIG, DEPLOY, turn
+from tests.e2e.operating import operating
+from windlass.controllers.openshift import capacity, names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API, Api
 from windlass.kube import conditions, managed_fields
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
 NS = MACHINE_API.namespace
-GATE = "ClusterAPIMachineManagementAWS"
-CONFIG = "/apis/config.openshift.io/v1"
 AUTOSCALERS = f"/apis/autoscaling.openshift.io/v1beta1/namespaces/{NS}/machineautoscalers"
 CLUSTER_AUTOSCALER = "/apis/autoscaling.openshift.io/v1/clusterautoscalers/default"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NS}/deployments/cluster-autoscaler-default"
@@ -44,34 +37,13 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     if reason := fixtures.why_not():
         pytest.skip(reason)
     with sharing.shared(tmp_path_factory.mktemp("openshift-operator"), Choice(capi=True)) as found:
-        try:
-            openshift.install(found.api)
-            for body in openshift.config_definitions():
-                openshift.define(found.api, body)
-        except openshift.Missing as missing:
-            pytest.skip(f"NOT JUDGED: OpenShift's definitions cannot be had: {missing}")
-        for kind in ("ServiceMonitor", "PrometheusRule"):
-            openshift.define(found.api, definition("monitoring.coreos.com", kind, "v1"))
-        for path in sorted((DEPLOY / "crds").glob("autoscaling.openshift.io_*.yaml")):
-            openshift.define(found.api, yaml.safe_load(path.read_text()))
-        for name in ("machine-autoscaler", "cluster-autoscaler-operator", "cluster-autoscaler"):
-            openshift.add_all(found.api, DEPLOY / "rbac" / f"{name}.yaml")
-        for path in sorted((DEPLOY / "policies").glob("*.yaml")):
-            openshift.add_all(found.api, path)
-        _configure(found)
+        openshift_site.install(found, ("machine-autoscaler", "cluster-autoscaler-operator", "cluster-autoscaler"))
+        openshift_site.enforce(found)
+        _say_machine_api_is_well(found)
         yield found
 
 
-def _configure(bed: Bed) -> None:
-    infrastructure = {"apiVersion": "config.openshift.io/v1", "kind": "Infrastructure", "metadata": {"name": "cluster"}}
-    bed.api.add({**infrastructure, "spec": {"platformSpec": {"type": "AWS"}}})
-    platform = {"platform": "AWS", "platformStatus": {"type": "AWS"}, "infrastructureName": "work"}
-    topology = {"controlPlaneTopology": "HighlyAvailable", "infrastructureTopology": "HighlyAvailable"}
-    addresses = {"apiServerURL": "", "apiServerInternalURI": "", "etcdDiscoveryDomain": ""}
-    bed.api.merge(f"{CONFIG}/infrastructures/cluster/status", {"status": {**platform, **topology, **addresses}})
-    gates = {"apiVersion": "config.openshift.io/v1", "kind": "FeatureGate", "metadata": {"name": "cluster"}, "spec": {}}
-    bed.api.add(gates)
-    turn(bed, on=True)
+def _say_machine_api_is_well(bed: Bed) -> None:
     machine_api = {
         "apiVersion": "config.openshift.io/v1",
         "kind": "ClusterOperator",
@@ -83,40 +55,16 @@ def _configure(bed: Bed) -> None:
     bed.api.merge(f"{CONFIG}/clusteroperators/machine-api/status", {"status": {"conditions": said}})
 
 
-def turn(bed: Bed, *, on: bool) -> None:
-    enabled = [{"name": GATE}] if on else []
-    listed = [{"version": "4.21.0", "enabled": enabled, "disabled": []}]
-    bed.api.merge(f"{CONFIG}/featuregates/cluster/status", {"status": {"featureGates": listed}})
-
-
-@contextlib.contextmanager
-def operating(bed: Bed, directory: Path, name: str, account: str, *flags: str) -> Iterator[Gateway]:
-    """A controller as a process, as its ServiceAccount; and what it asks for."""
-    with Gateway(bed.site.server, str(bed.site.files.ca)) as gateway:
-        token = openshift.token(bed.api, NS, account)
-        url = f"http://127.0.0.1:{gateway.port}"
-        kubeconfig = openshift.write_kubeconfig(directory / "kubeconfig", bed.kubeconfig, token, url)
-        command = [sys.executable, "-m", "windlass.cli", "operator", "--controllers", name, "--metrics-address", ""]
-        command += ["--kubeconfig", str(kubeconfig), "--leader-elect-namespace", NS, "--leader-elect-name", account]
-        command += flags
-        log = directory / "log"
-        with log.open("w") as lines:
-            process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
-        try:
-            yield gateway
-        finally:
-            process.send_signal(signal.SIGTERM)
-            code = process.wait(30)
-        print(log.read_text()[-4000:])
-        assert code == 0
-        assert "Traceback" not in log.read_text()
-        assert [call for call in gateway.calls if call.status in (401, 403)] == [], "it lacks a right"
+def leading(account: str) -> list[str]:
+    """Of several processes one acts: there is a lease for that, and the right to it."""
+    return ["--leader-elect-namespace", NS, "--leader-elect-name", account]
 
 
 @pytest.fixture(scope="module")
 def autoscalers(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     directory = tmp_path_factory.mktemp("machine-autoscaler")
-    with operating(bed, directory, "machine_autoscaler", "machine-autoscaler") as gateway:
+    account = "machine-autoscaler"
+    with operating(bed, directory, "machine_autoscaler", NS, account, *leading(account)) as gateway:
         yield gateway
 
 
@@ -151,9 +99,11 @@ def add_pair(bed: Bed, name: str, authority: str) -> None:
     add_set(bed, CLUSTER_API, name, **{names.PAUSED_ANNOTATION: ""})
 
 
-def autoscale(bed: Bed, name: str, target: str, api_version: str, most: int = 12) -> None:
-    reference = {"apiVersion": api_version, "kind": "MachineSet", "name": target}
-    spec = {"minReplicas": 1, "maxReplicas": most, "scaleTargetRef": reference}
+def autoscale(
+    bed: Bed, name: str, target: str, api_version: str, most: int = 12, *, least: int = 1, kind: str = "MachineSet"
+) -> None:
+    reference = {"apiVersion": api_version, "kind": kind, "name": target}
+    spec = {"minReplicas": least, "maxReplicas": most, "scaleTargetRef": reference}
     if bed.api.find(f"{AUTOSCALERS}/{name}") is not None:
         bed.api.merge(f"{AUTOSCALERS}/{name}", {"spec": spec})
         return
@@ -238,9 +188,52 @@ def test_gates_turn_cluster_api_targets_on_and_off_and_disturb_no_others(bed: Be
     assert ready(bed, "stays") == READY
 
 
-def test_the_definition_refuses_bounds_that_cannot_be(bed: Bed) -> None:
-    with pytest.raises(api.Refused, match="max replicas must be greater than or equal to min"):
-        autoscale(bed, "bad", "any", "machine.openshift.io/v1beta1", most=0)
+@pytest.mark.parametrize(
+    ("least", "most", "told"),
+    [
+        (5, 2, "max replicas must be greater than or equal to min"),
+        (-1, 2, "spec.minReplicas in body should be greater than or equal to 0"),
+        (0, 0, "spec.maxReplicas in body should be greater than or equal to 1"),
+    ],
+)
+def test_the_definition_refuses_bounds_that_cannot_be(bed: Bed, least: int, most: int, told: str) -> None:
+    with pytest.raises(api.Refused, match=told):
+        autoscale(bed, "bad", "any", "machine.openshift.io/v1beta1", most, least=least)
+
+
+def test_what_cannot_be_is_said_as_a_condition_and_an_event_and_disturbs_no_others(
+    bed: Bed, autoscalers: Gateway
+) -> None:
+    add_set(bed, MACHINE_API, "fine", "MachineAPI")
+    autoscale(bed, "fine", "fine", "machine.openshift.io/v1beta1")
+    wait_ready(bed, "fine", "MachineAutoscalerReady")
+    before = bed.api.get(place(MACHINE_API, "fine"))["metadata"]["resourceVersion"]
+    add_set(bed, MACHINE_API, "gpus", "MachineAPI", **{capacity.GPU: "many"})
+    add_set(bed, CLUSTER_API, "memory", **{capacity.MEMORY_MB: "8Gi"})
+    autoscale(bed, "gpus", "gpus", "machine.openshift.io/v1beta1")
+    autoscale(bed, "memory", "memory", "cluster.x-k8s.io/v1beta2")
+    autoscale(bed, "kind", "fine", "cluster.x-k8s.io/v1beta2", kind="MachineDeployment")
+    for name, event, told in (
+        ("gpus", "FailedUpdateTarget", "found 'many', expected a number of GPUs"),
+        ("memory", "FailedUpdateTarget", "found '8Gi', expected MiB as a whole number"),
+        ("kind", "FailedGetTarget", "found cluster.x-k8s.io/v1beta2 MachineDeployment, expected a MachineSet of"),
+    ):
+        assert told in wait_ready(bed, name, "MachineAutoscalerTargetInvalid")[2]
+        assert told in wait_event(bed, NS, name, event)
+    assert bounds(bed, MACHINE_API, "gpus") == bounds(bed, CLUSTER_API, "memory") == {}
+    assert bed.api.get(place(MACHINE_API, "fine"))["metadata"]["resourceVersion"] == before
+    assert ready(bed, "fine") == READY
+
+
+def wait_event(bed: Bed, namespace: str, name: str, reason: str) -> str:
+    """What is told of an object."""
+    selector = f"involvedObject.name={name},reason={reason}"
+
+    def look() -> list[str]:
+        found = bed.api.items(f"/api/v1/namespaces/{namespace}/events", fieldSelector=selector)
+        return [event["message"] for event in found]
+
+    return api.wait_for(f"{reason} of {name}", look, within_s=WITHIN_S)[-1]
 
 
 @pytest.fixture(scope="module")
@@ -252,9 +245,10 @@ def runner(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gatew
     (directory / "tls.crt").write_bytes(made.cert_chain_pems[0].bytes())
     (directory / "tls.key").write_bytes(made.private_key_pem.bytes())
     port = ports.choose().capi_webhooks
-    flags = ["--webhook-address", f"127.0.0.1:{port}", "--webhook-cert-dir", str(directory)]
+    account = "cluster-autoscaler-operator"
+    flags = [*leading(account), "--webhook-address", f"127.0.0.1:{port}", "--webhook-cert-dir", str(directory)]
     flags += ["--openshift-release-version", "4.21.0", "--openshift-autoscaler-image", "windlass:test"]
-    with operating(bed, directory, "cluster_autoscaler", "cluster-autoscaler-operator", *flags) as gateway:
+    with operating(bed, directory, "cluster_autoscaler", NS, account, *flags) as gateway:
         body = yaml.safe_load((DEPLOY / "webhooks" / "autoscaling.openshift.io.yaml").read_text())
         bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
         for hook in body["webhooks"]:

@@ -8,32 +8,28 @@ import functools
 import itertools
 import json
 import operator as operator_
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbed import api, clusterapi, fixtures, objects, openshift, parts, sharing
+from testbed import api, clusterapi, fixtures, objects, openshift, sharing
 from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
+from tests.e2e import openshift_site
 from tests.e2e.gateway import Gateway
+from tests.e2e.openshift_site import CLUSTER, DEPLOY
+from tests.e2e.operating import operating
 from windlass.controllers.openshift import apis, names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import names as sync_names
 from windlass.controllers.openshift.machineset_sync.decide import rules
 from windlass.kube import conditions, managed_fields
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
-CLUSTER = "work"
 AUTOSCALER = names.AUTOSCALER_ACCOUNT
 ADMIN = "kubernetes-admin"
 SYNC = "system:serviceaccount:openshift-cluster-api:capi-controllers"
@@ -57,8 +53,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
         found.api.add(objects.machine_deployment("workers", 0, namespace=CLUSTER_API.namespace)[0])
         openshift.add_all(found.api, DEPLOY / "rbac" / "machineset-sync.yaml")
-        for path in sorted((DEPLOY / "policies").glob("*.yaml")):
-            openshift.add_all(found.api, path)
+        openshift_site.enforce(found)
         _wait_enforced(found)
         yield found
 
@@ -83,28 +78,13 @@ def _has(text: str, found: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def gateway(bed: Bed) -> Iterator[Gateway]:
-    with Gateway(bed.site.server, str(bed.site.files.ca)) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def operator(bed: Bed, gateway: Gateway, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """The controller, as a process, as the ServiceAccount that its role is bound to; and what it asks for."""
-    directory = tmp_path_factory.mktemp("operator")
-    token = openshift.token(bed.api, CLUSTER_API.namespace, "capi-controllers")
-    url = f"http://127.0.0.1:{gateway.port}"
-    kubeconfig = openshift.write_kubeconfig(directory / "kubeconfig", bed.kubeconfig, token, url)
-    flags = ["--kubeconfig", str(kubeconfig), "--controllers", "machineset_sync", "--metrics-address", ""]
-    flags += ["--leader-elect-namespace", CLUSTER_API.namespace, "--machineset-sync-cluster", CLUSTER]
-    log = directory / "log"
-    with log.open("w") as lines, pausing(bed):
-        command = [sys.executable, "-m", "windlass.cli", "operator", *flags]
-        process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
+    directory, namespace = tmp_path_factory.mktemp("operator"), CLUSTER_API.namespace
+    flags = ["--leader-elect-namespace", namespace, "--machineset-sync-cluster", CLUSTER]
+    running = operating(bed, directory, "machineset_sync", namespace, "capi-controllers", *flags)
+    with pausing(bed), running as gateway:
         yield gateway
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, log.read_text()[-4000:]
-    assert "Traceback" not in log.read_text(), log.read_text()[-4000:]
 
 
 @contextlib.contextmanager
@@ -120,9 +100,11 @@ def pausing(bed: Bed) -> Iterator[None]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    yield
-    ended.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _say_paused(bed: Bed, found: Object) -> None:
