@@ -128,7 +128,8 @@ class _Loop:
         groups = self._resized(repaired.sizes)
         self._group_of = {name: groups[group.id] for name, group in self._group_of.items()}
         snapshot, cutoff = self._seen.snapshot, self._settings.pods.expendable_pods_priority_cutoff
-        with outlook.look_ahead(snapshot, self._nodes, made, repaired.upcoming, cutoff) as upcoming:
+        awaited = outlook.find_awaited(repaired.upcoming, found, made, self._nodes, self._seen, self._settings)
+        with outlook.look_ahead(snapshot, self._nodes, made, awaited, cutoff) as upcoming:
             verdicts = outlook.verdicts_of(found)
             if repaired.uncreated:
                 verdicts = self._judge_groups(found, groups, found.memory.requests)
@@ -137,7 +138,7 @@ class _Loop:
             helped, durable = self._scale_up(candidates, durable)
             groups = _grown(groups, helped.increases)
             self._group_of = {name: groups[group.id] for name, group in self._group_of.items()}
-            shrunk, durable = self._scale_down(repaired.upcoming, helped, durable)
+            shrunk, durable = self._scale_down(awaited, helped, durable)
             proposals = helped.proposals
             if self._settings.scale_up.enforce_node_group_min_size:
                 raised, durable = self._raise_to_minimum(replace(candidates, all=tuple(groups.values())), durable)

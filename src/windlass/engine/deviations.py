@@ -30,6 +30,12 @@ class Deviations:
     count_external_resizes_as_upcoming: bool = True
     """Nodes that are missing because someone else raised a group, or because some got lost, are awaited like those
     asked for here. Off: pending pods trigger a scale-up of their own beside them."""
+    count_leaving_nodes_as_gone: bool = True
+    """A node whose instance is on its way out is none of its group's any more: the target size does not count it. Off:
+    it counts until it is gone, so that a node asked for meanwhile seems to have come, and is asked for again."""
+    recognise_newcomers: bool = True
+    """A node that registered while some are awaited, cannot be used yet and whose group is not known is taken for one
+    of them. Off: it counts beside them, and pods that must be spread over it may get another node."""
     only_ready_nodes_fulfil_requests: bool = True
     """A scale-up whose nodes stay unregistered or never become ready has failed, and its group backs off. Off: such
     nodes count as having come, and the group is scaled up again at once."""
@@ -96,6 +102,8 @@ NONE = Deviations(
     tight_packing=False,
     enforce_min_respects_max_nodes_total=False,
     count_external_resizes_as_upcoming=False,
+    count_leaving_nodes_as_gone=False,
+    recognise_newcomers=False,
     only_ready_nodes_fulfil_requests=False,
     revert_only_missing_nodes=False,
     isolate_size_fixes=False,

@@ -18,7 +18,7 @@ NOT_READY = "notReady"
 UNREGISTERED = facts.InstanceError(OTHER, TIMEOUT, "Instances did not register as nodes in time")
 UNREADY = facts.InstanceError(OTHER, NOT_READY, "Nodes did not become ready in time")
 
-_RESOLUTION_S = 1.0
+RESOLUTION_S = 1.0
 """The API server cuts the moment at which a node was created down to the second: it may seem older than its request."""
 
 
@@ -77,7 +77,8 @@ class Course:
     @property
     def absent(self) -> int:
         """Those of the missing that did not even register."""
-        return self.group.target_size - self.readiness.registered - len(self.readiness.long_unregistered)
+        here = self.readiness.registered - len(self.readiness.leaving)
+        return self.group.target_size - here - len(self.readiness.long_unregistered)
 
 
 def follow(course: Course, request: ScaleUp | None, known: Known, chosen: deviations.Deviations) -> Progress:
@@ -117,7 +118,7 @@ def find_stuck(course: Course, request: ScaleUp) -> Iterator[tuple[str, str]]:
         if course.unregistered_since[provider_id] >= request.began_s:
             yield provider_id, TIMEOUT
     for name in course.readiness.unready:
-        if course.created_s[name] + _RESOLUTION_S > request.began_s:
+        if course.created_s[name] + RESOLUTION_S > request.began_s:
             yield name, NOT_READY
 
 

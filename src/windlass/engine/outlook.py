@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, health, pod_traits, readiness, requests, settings, taints
+from windlass.engine import dtypes, facts, health, newcomers, pod_traits, readiness, requests, settings, taints
 from windlass.engine.devices.model import Slices
 from windlass.engine.devices.readiness import are_pools_ready
 from windlass.engine.observation import Observation
@@ -78,6 +78,21 @@ def _expect(group: facts.NodeGroup, remembered: Mapping[str, templates.GroupTemp
     if group.id in remembered:
         return remembered[group.id].node.slices
     return group.template.slices if group.template is not None else ()
+
+
+def find_awaited(
+    upcoming: Upcoming,
+    found: health.Health,
+    made: Templates,
+    nodes: Sequence[facts.Node],
+    seen: Observation,
+    chosen: settings.Settings,
+) -> Upcoming:
+    """The nodes to come, with those that have registered and are not known as such."""
+    if not upcoming or not chosen.deviations.recognise_newcomers:
+        return upcoming
+    scale_ups, stock = found.memory.requests.scale_ups, seen.snapshot.devices.stock
+    return newcomers.recognise(upcoming, scale_ups, made, nodes, seen.group_of_nodes(), stock)
 
 
 def _find_staying(snapshot: Snapshot, node_row: int) -> list[facts.Pod]:

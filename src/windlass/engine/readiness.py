@@ -53,6 +53,10 @@ class State(enum.StrEnum):
     DELETED = "deleted"
 
 
+_ARRIVED = (State.READY, State.UNREADY, State.SUSPENDED)
+"""Of nodes that are not awaited any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """The nodes of a group, or of the cluster, by state. Instances without a node go by their provider id."""
@@ -66,6 +70,9 @@ class Readiness:
     long_unregistered: tuple[str, ...] = ()
     resource_unready: tuple[str, ...] = ()
     """Those of the unready that lack a device. Reported, never decided on."""
+    leaving: tuple[str, ...] = ()
+    """Those of the ready, unready and suspended whose instance is on its way out, where they do not count as the
+    group's any more: its target size does not."""
 
     @property
     def registered(self) -> int:
@@ -74,7 +81,8 @@ class Readiness:
     @property
     def arrived(self) -> int:
         """How many of the group's nodes are not awaited any more: there, or given up."""
-        return sum(map(len, (self.ready, self.unready, self.suspended, self.long_unregistered)))
+        here = sum(map(len, (self.ready, self.unready, self.suspended, self.long_unregistered)))
+        return here - len(self.leaving)
 
 
 NOBODY = Readiness()
@@ -159,14 +167,15 @@ def survey(
     now_s: float,
 ) -> Survey:
     """Sort nodes and unregistered instances by state. `group_of` is by node name; other nodes are in the total only."""
-    instances = {instance.provider_id for group in groups for instance in group.instances}
+    instances = {instance.provider_id: instance.state for group in groups for instance in group.instances}
+    are_gone = chosen.deviations.count_leaving_nodes_as_gone
     limits = {group.id: settings.for_group(chosen, group.options) for group in groups}
     ungrouped, by_group = _Lists(chosen.groups), {group_id: _Lists(each) for group_id, each in limits.items()}
     for node in nodes:
         group = group_of.get(node.name)
         lists = ungrouped if group is None else by_group[group.id]
         state = classify(node, node.provider_id in instances, lists.max_node_startup_time_s, now_s)
-        lists.add_node(node, state)
+        lists.add_node(node, state, is_leaving=are_gone and instances.get(node.provider_id) == "Deleting")
     for group in groups:
         for provider_id, is_long in _find_unregistered(group, unregistered_since, limits[group.id], now_s):
             by_group[group.id].add_instance(provider_id, is_long)
@@ -192,7 +201,9 @@ def _find_unregistered(
 class _Lists:
     """A Readiness in the making."""
 
-    __slots__ = ("_by_state", "_long_unregistered", "_resource_unready", "_unregistered", "max_node_startup_time_s")
+    __slots__ = (
+        "_by_state", "_leaving", "_long_unregistered", "_resource_unready", "_unregistered", "max_node_startup_time_s",
+    )  # fmt: skip
 
     def __init__(self, limits: settings.GroupDefaults) -> None:
         self.max_node_startup_time_s = limits.max_node_startup_time_s
@@ -200,9 +211,12 @@ class _Lists:
         self._unregistered: list[str] = []
         self._long_unregistered: list[str] = []
         self._resource_unready: list[str] = []
+        self._leaving: list[str] = []
 
-    def add_node(self, node: facts.Node, state: State) -> None:
+    def add_node(self, node: facts.Node, state: State, is_leaving: bool) -> None:
         self._by_state[state].append(node.name)
+        if is_leaving and state in _ARRIVED:
+            self._leaving.append(node.name)
         if state is State.UNREADY and judge(node).reason == RESOURCE_UNREADY:
             self._resource_unready.append(node.name)
 
@@ -219,4 +233,5 @@ class _Lists:
             unregistered=tuple(self._unregistered),
             long_unregistered=tuple(self._long_unregistered),
             resource_unready=tuple(self._resource_unready),
+            leaving=tuple(self._leaving),
         )

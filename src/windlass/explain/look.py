@@ -57,7 +57,8 @@ class Look:
         repaired = self.decision.story.repairs
         groups = tuple(replace(one, target_size=repaired.sizes[one.id].target) for one in self.seen.groups)
         cutoff = chosen.pods.expendable_pods_priority_cutoff
-        with outlook.look_ahead(snapshot, nodes, made, repaired.upcoming, cutoff) as upcoming:
+        awaited = outlook.find_awaited(repaired.upcoming, found, made, nodes, self.seen, chosen)
+        with outlook.look_ahead(snapshot, nodes, made, awaited, cutoff) as upcoming:
             waiting = pending.arrange(
                 snapshot, chosen.pods.bypassed_scheduler_names, chosen.pods.allowed_scheduler_names
             )
