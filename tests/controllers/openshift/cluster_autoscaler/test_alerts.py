@@ -42,8 +42,10 @@ def test_an_alert_fires_after_a_while_and_for_our_autoscaler_alone(
         {"series": f"cluster_autoscaler_{metric}{_spell({**labels, 'service': each})}", "values": values}
         for each in (OURS, ANOTHER)
     ]
-    tried = [{"alertname": alert, "eval_time": silent, "exp_alerts": []}]
-    tried.append({"alertname": alert, "eval_time": fires, "exp_alerts": [_expect(alert, labels)]})
+    tried = [
+        {"alertname": alert, "eval_time": at, "exp_alerts": expected}
+        for at, expected in ((silent, []), (fires, [_expect(alert, labels)]))
+    ]
     asked = {"interval": "1m", "input_series": series, "alert_rule_test": tried}
     _run(tmp_path, {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [asked]})
 
