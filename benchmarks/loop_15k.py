@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks import clusters, loops
+from windlass.autoscaler import process
 from windlass.engine import decide, facts, plan
 from windlass.engine import snapshot as snapshots
 from windlass.engine.observation import Observation
@@ -188,7 +189,10 @@ def _app_spec(number: int) -> facts.PodSpec:
 
 
 def first_decision(nodes: int) -> tuple[Cluster, float, decide.Decision]:
+    gc.unfreeze()
+    gc.collect()  # the cluster before this one
     cluster = Cluster(nodes)
+    process.freeze()  # as the live process does, once it has seen everything
     seconds, decision = loops.decide_once(cluster.seen, settings())
     return cluster, seconds, decision
 

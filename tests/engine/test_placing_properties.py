@@ -55,9 +55,8 @@ def test_placing_on_one_node_equals_placing_where_only_that_node_is_usable(found
     placer = placing.Placer(snapshot, config.DEFAULT)
     for shape in asked:
         for row in range(snapshot.nodes.count):
-            placed = placer.place_on(row, shape, count)
             usable = np.arange(snapshot.nodes.count) == row
-            assert as_counter(placed) == as_counter(placer.place(shape, count, row - 1, usable))
+            assert placer.room_on(row, shape, count) == placer.place(shape, count, row - 1, usable).total
 
 
 @given(strategies.clusters(nodes=6, bound=4, pending=3, roomy=True), st.data())
@@ -75,6 +74,34 @@ def test_a_placer_sees_what_was_placed_since_it_last_looked(found: Objects, data
             assert placed.last == expected[-1]
             snapshot.place_many(shape, placed.rows, placed.counts)
             pointer = placed.last
+
+
+@given(strategies.clusters(nodes=5, bound=6, pending=3, roomy=True), st.data())
+@strategies.examples(60)
+def test_a_placer_sees_nodes_that_are_emptied_or_gone_in_thought(found: Objects, data: st.DataObject) -> None:
+    snapshot, asked = build(found)
+    placer = placing.Placer(snapshot, config.DEFAULT)
+    with snapshot.scratch():
+        for row in data.draw(st.permutations(range(snapshot.nodes.count))):
+            snapshot.fork()
+            snapshot.clear_node(row)
+            snapshot.empty_out(row)
+            assert_rooms_are_as_filters_say(placer, asked)
+            if data.draw(st.booleans()):
+                snapshot.revert()
+            else:
+                snapshot.retire(row)
+                snapshot.commit()
+            assert_rooms_are_as_filters_say(placer, asked)
+    assert_rooms_are_as_filters_say(placer, asked)
+
+
+def assert_rooms_are_as_filters_say(placer: placing.Placer, asked: list[shapes.Shape]) -> None:
+    nodes = placer.snapshot.nodes
+    for shape in asked:
+        feasible = predicates.feasible(placer.snapshot, shape, config.DEFAULT)
+        for row in np.flatnonzero(nodes.alive & ~nodes.deleting).tolist():
+            assert placer.room_on(row, shape, 1) == feasible[row]
 
 
 @given(strategies.clusters(nodes=6, bound=5, pending=2, roomy=True), st.data())

@@ -38,6 +38,11 @@ def one_each(rows: dtypes.Rows) -> Placed:
     return Placed(rows, counts, count, int(rows[-1]))
 
 
+def all_on(row: int, count: int) -> Placed:
+    """So many pods, at least one, to one row."""
+    return Placed(np.array([row]), np.array([count], dtypes.RESOURCE), count, row)
+
+
 def one_by_one(taken: Sequence[int]) -> Placed:
     """Places that were found pod by pod, in order."""
     if not taken:

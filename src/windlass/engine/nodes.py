@@ -73,6 +73,7 @@ class NodeTable:
         """Columns of label keys that something asked for; these two are asked for in any cluster."""
         self._kept: dict[Hashable, Any] = {}
         self._kept_here: dict[Hashable, Any] = {}
+        self._distinct: dict[str, tuple[int, bool]] = {}
         self._base = 0
         self._dead: list[int] = []
 
@@ -126,6 +127,15 @@ class NodeTable:
             column = self._labels[key] = LabelColumn(self._capacity)
             column.set_all([self._label(row, key) for row in range(self.count)])
         return column
+
+    def is_distinct(self, key: str) -> bool:
+        """Do no two rows have the same value of this label, as is usual of hostnames?"""
+        version, answer = self._distinct.get(key, (-1, False))
+        if version != self.version:
+            ids = self.label_ids(key)
+            answer = int(np.bincount(ids[ids != dtypes.ABSENT], minlength=1).max()) <= 1
+            self._distinct[key] = (self.version, answer)
+        return answer
 
     def _label(self, row: int, key: str) -> str | None:
         if key == facts.HOSTNAME and self.names[row] != self.facts[row].name:

@@ -47,6 +47,7 @@ class Placer:
     def __init__(self, snapshot: Snapshot, config: FilterConfig) -> None:
         self.snapshot, self.config = snapshot, config
         self._plain: dict[int, Plain | None] = {}
+        self._gates: dict[int, gates.Gates] = {}
         self._version = snapshot.nodes.version
 
     def find_plain(self, shape: shapes.Shape) -> "Plain | None":
@@ -65,7 +66,7 @@ class Placer:
         if count > 1 and gates.goes_singly(self.snapshot, shape):
             return _place_singly(self.snapshot, shape, count, pointer, usable, self.config)
         if count == 1 and self._has_gates(shape):
-            row = gates.Gates(self.snapshot, shape, self.config).next(pointer, usable, _GATES)
+            row = self._find_gates(shape).next(pointer, usable, _GATES)
             if row is not None:
                 return filling.one_each(np.array([row]))
         run = runs.Run(self.snapshot, shape, usable, self.config)
@@ -74,18 +75,16 @@ class Placer:
             return filling.fill_levels(rows, run.room[rows], count)
         return run.place_round_robin(count, pointer)
 
-    def place_on(self, row: int, shape: shapes.Shape, count: int) -> filling.Placed:
-        """Find room for `count` pods on one node."""
+    def room_on(self, row: int, shape: shapes.Shape, count: int) -> int:
+        """How many of `count` pods find room on one node."""
         plain = self.find_plain(shape)
         if plain is not None:
-            return plain.place_on(row, count)
-        if count == 1 and self._has_gates(shape) and self._find_plain(shape) is None:
-            if gates.Gates(self.snapshot, shape, self.config).lets_pass(row):
-                return filling.one_each(np.array([row]))
-            return filling.NOWHERE
+            return plain.room_on(row, count)
+        if count == 1 and self._has_gates(shape):
+            return int(self._find_gates(shape).lets_pass(row))
         only_there = np.zeros(self.snapshot.nodes.count, bool)
         only_there[row] = True
-        return self.place(shape, count, row - 1, only_there)
+        return self.place(shape, count, row - 1, only_there).total
 
     def scatter(self, shape: shapes.Shape, count: int, rng: np.random.Generator, usable: dtypes.Mask) -> filling.Placed:
         """The same, but every pod starts at a random node and takes the first from there on that it fits on.
@@ -118,9 +117,19 @@ class Placer:
             self._plain[shape.id] = found
         return self._plain[shape.id]
 
+    def _find_gates(self, shape: shapes.Shape) -> gates.Gates:
+        self._forget_if_changed()
+        found = self._gates.get(shape.id)
+        if found is None:
+            found = gates.Gates(self.snapshot, shape, self.config)
+            self._forget_if_changed()  # as above
+            self._gates[shape.id] = found
+        return found
+
     def _forget_if_changed(self) -> None:
         if self._version != self.snapshot.nodes.version:
             self._plain.clear()
+            self._gates.clear()
             self._version = self.snapshot.nodes.version
 
 
@@ -167,13 +176,13 @@ class Plain:
         """Has the node room for one?"""
         return bool(self._allowed[row]) and all(free[row] >= amount for free, amount in self._columns)
 
-    def place_on(self, row: int, count: int) -> filling.Placed:
-        """As many as have room on one node."""
-        room = min((int(free[row]) // amount for free, amount in self._columns), default=count)
-        total = min(room, count)
-        if total < 1 or not self._allowed[row]:
-            return filling.NOWHERE
-        return filling.Placed(np.array([row]), np.array([total], dtypes.RESOURCE), total, row)
+    def room_on(self, row: int, count: int) -> int:
+        """How many of `count` pods the node has room for."""
+        if not self._allowed[row]:
+            return 0
+        for free, amount in self._columns:
+            count = min(count, int(free[row]) // amount)
+        return max(count, 0)
 
     def _probe(self, count: int, pointer: int, usable: dtypes.Mask) -> list[int]:
         """The next nodes that take one pod each, if few need be looked at."""

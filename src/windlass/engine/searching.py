@@ -189,7 +189,10 @@ def in_turns(groups: list[Alike]) -> list[Alike]:
 
 
 def _bind(snapshot: Snapshot, rows: list[int], placed: filling.Placed, hints: Hints) -> None:
-    snapshot.bind_many(rows, placed.rows, placed.counts)
+    if len(rows) == 1:
+        snapshot.bind(rows[0], placed.last)
+    else:
+        snapshot.bind_many(rows, placed.rows, placed.counts)
     hints.note(snapshot, rows, placed)
 
 
@@ -215,10 +218,9 @@ def _follow_hints(
             else:
                 hinted.setdefault(node_row, []).append(row)
         for node_row, together in hinted.items():
-            placed = placer.place_on(node_row, _speaker(snapshot, shape, together), len(together))
-            total = placed.total
+            total = placer.room_on(node_row, _speaker(snapshot, shape, together), len(together))
             if total:
-                _bind(snapshot, together[:total], placed, search.hints)
+                _bind(snapshot, together[:total], filling.all_on(node_row, total), search.hints)
                 found.extend(together[:total])
             without += together[total:]
         if without:

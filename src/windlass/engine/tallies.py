@@ -23,6 +23,8 @@ Value = TypeVar("Value")
 
 NamespaceLabels: TypeAlias = Mapping[str, Mapping[str, str]]
 
+_FEW = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Selected:
@@ -182,8 +184,11 @@ class TallyTable:
         if self._log is not None:
             self._log.append((self.add, shape, row, pods))
         tallies, weights = self.of_shape(shape)
-        if len(tallies):
+        if len(tallies) > _FEW:
             self._counts[tallies, row] += weights * dtypes.COUNT(pods)
+        elif len(tallies):
+            for tally, weight in zip(tallies.tolist(), weights.tolist(), strict=True):
+                self._counts[tally, row] += weight * pods  # arrays pay from a handful on
         if shape.spec.volumes:
             for thing in self._things(shape):
                 self.held.add(thing, row, pods)

@@ -15,7 +15,7 @@ import numpy as np
 from windlass.engine import disruption, dtypes, facts, pod_traits
 from windlass.engine.drain import budget, rules, system
 from windlass.engine.drain.context import Context
-from windlass.engine.drain.outcome import Outcome
+from windlass.engine.drain.outcome import Action, Outcome
 from windlass.engine.pods import PodTable
 
 
@@ -32,10 +32,10 @@ class _Shared:
     visible: tuple[str, ...] | None
     """The labels that budgets look at; None where no budget selects pods of the namespace."""
 
-    @property
-    def is_ordinary(self) -> bool:
-        """Nothing but its budgets can ever have an opinion on such a pod, unless it is terminating."""
-        return self.outcome is None and self.is_settled and not self.is_daemonset
+    is_ordinary: bool
+    """Nothing but its budgets can ever have an opinion on such a pod, unless it is terminating."""
+    ends_with_node: bool
+    """A DaemonSet's, and nothing holds it, unless it is terminating."""
 
 
 class Judge:
@@ -48,32 +48,41 @@ class Judge:
         self._table = table
         self._context = context
         self._without_budgets = replace(context, budgets=disruption.Remaining())
-        self._kind_ids = table.kind_ids.tolist()
+        self._kind_ids = table.kind_ids
         self._terminating = {row for row, (deleted_s, _) in table.times.items() if deleted_s is not None}
         self._kinds: dict[int, _Shared] = {}
         self._budgets: dict[int, disruption.Positions] = {}
-        self._ordinary: dict[int, disruption.Positions | None] = {}
+        self._is_known = np.zeros(len(table.kinds), bool)
+        """Bool (n_kinds): pods of the kind were asked about."""
         self._is_free = np.zeros(len(table.kinds), bool)
         """Bool (n_kinds): nothing at all can have an opinion on pods of the kind, as is known, unless terminating."""
 
     def pods_to_move(self, rows: Sequence[int]) -> rules.Moves[int]:
         """What becomes of the pods in these rows, in their order, up to the first that blocks."""
-        if self.are_free(np.array(rows, np.intp)):
-            return rules.Moves(tuple(rows))
-        exhausted: dict[disruption.Positions, Outcome | None] = {}  # nothing is spent while one node is looked at
-        move: list[int] = []
-        for row in rows:
-            positions = self._ordinary.get(row) if row in self._ordinary else self._learn(row)
-            if positions is None:
-                break  # something else than a budget may have a say: the rules decide, from the first pod on
-            if positions and positions not in exhausted:
-                exhausted[positions] = budget.judge(positions, self._context)
-            if positions and exhausted[positions] is not None:
-                break
-            move.append(row)
-        else:
-            return rules.Moves(tuple(move))
+        return rules.Moves(tuple(rows)) if self.are_free(np.array(rows, np.intp)) else self.sort_out(rows)
+
+    def sort_out(self, rows: Sequence[int]) -> rules.Moves[int]:
+        """The same of pods on which something may have an opinion."""
+        if not self._terminating or self._terminating.isdisjoint(rows):
+            moves = self._sort_out_usual(rows)
+            if moves is not None:
+                return moves
         return rules.sort_out(rows, self.judge, self.is_daemonset)
+
+    def _sort_out_usual(self, rows: Sequence[int]) -> rules.Moves[int] | None:
+        """None where rules must decide: there is more than pods that nothing holds and those of DaemonSets."""
+        move: list[int] = []
+        daemonset_pods: list[int] = []
+        exhausted = self._context.budgets.exhausted
+        for row in rows:
+            shared = self._share(row)
+            if shared.is_ordinary and exhausted(self.budgets(row)) is None:
+                move.append(row)
+            elif shared.ends_with_node:
+                daemonset_pods.append(row)
+            else:
+                return None
+        return rules.Moves(tuple(move), tuple(daemonset_pods))
 
     def are_free(self, rows: dtypes.Rows) -> bool:
         """Can nothing at all have an opinion on these pods? Asked of their kinds."""
@@ -82,15 +91,11 @@ class Judge:
         kind_ids = self._table.kind_ids[rows]
         if self._is_free[kind_ids].all():
             return True
+        if self._is_known[kind_ids].all():
+            return False
         for row in dict(zip(kind_ids.tolist(), rows.tolist(), strict=True)).values():
             self._share(row)
         return bool(self._is_free[kind_ids].all())
-
-    def _learn(self, row: int) -> disruption.Positions | None:
-        """The budgets of an ordinary pod; None for others."""
-        is_ordinary = self._share(row).is_ordinary and row not in self._terminating
-        self._ordinary[row] = self.budgets(row) if is_ordinary else None
-        return self._ordinary[row]
 
     def judge(self, row: int) -> Outcome | None:
         """The first opinion on the pod in a row. None where no rule has one: the pod may go."""
@@ -127,19 +132,24 @@ class Judge:
         return self._context.budgets.matching_seen(shared.namespace, seen)
 
     def _share(self, row: int) -> _Shared:
-        kind = self._kind_ids[row]
+        kind = int(self._kind_ids[row])
         shared = self._kinds.get(kind)
         if shared is None:
             shared = self._kinds[kind] = self._judge_kind(self._table.fact(row, ""))
+            self._is_known[kind] = True
             self._is_free[kind] = shared.is_ordinary and shared.visible is None
         return shared
 
     def _judge_kind(self, pod: facts.Pod) -> _Shared:
         outcome = rules.judge(replace(pod, deleted_s=None), self._without_budgets)
+        is_settled = outcome is None or outcome.rule != system.RULE
+        is_daemonset = pod_traits.is_daemonset(pod)
         return _Shared(
             outcome,
-            outcome is None or outcome.rule != system.RULE,
-            pod_traits.is_daemonset(pod),
+            is_settled,
+            is_daemonset,
             pod.namespace,
             self._context.budgets.visible(pod.namespace),
+            is_ordinary=outcome is None and is_settled and not is_daemonset,
+            ends_with_node=outcome is not None and outcome.action is Action.DRAIN and is_settled and is_daemonset,
         )

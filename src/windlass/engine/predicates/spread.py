@@ -53,24 +53,54 @@ class Spreading:
 
 def spreadings(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> list[Spreading]:
     """The shape's constraints against the pods that are there."""
-    constraints = shape.spec.spread or config.default_constraints
+    constraints = find_constraints(shape, config)
     if not constraints:
         return []
-    has_keys = snapshot.nodes.alive.copy()
+    labelled = find_labelled(snapshot, constraints)
+    return [count(snapshot, shape, constraint, labelled) for constraint in constraints]
+
+
+def find_constraints(shape: shapes.Shape, config: FilterConfig) -> tuple[facts.SpreadConstraint, ...]:
+    """The shape's own; without any, those that the profile has for all."""
+    return shape.spec.spread or config.default_constraints
+
+
+def find_labelled(snapshot: Snapshot, constraints: tuple[facts.SpreadConstraint, ...]) -> dtypes.Mask:
+    """Bool (n_nodes): the node has every constraint's key."""
+    labelled = np.ones(snapshot.nodes.count, bool)
     for constraint in constraints:
-        has_keys &= snapshot.nodes.label_ids(constraint.topology_key) != dtypes.ABSENT
-    return [_count(snapshot, shape, constraint, has_keys) for constraint in constraints]
+        labelled &= snapshot.nodes.label_ids(constraint.topology_key) != dtypes.ABSENT
+    return labelled
 
 
-def _count(
-    snapshot: Snapshot, shape: shapes.Shape, constraint: facts.SpreadConstraint, has_keys: dtypes.Mask
-) -> Spreading:
-    included = has_keys
+def find_possible(
+    snapshot: Snapshot, shape: shapes.Shape, constraint: facts.SpreadConstraint, labelled: dtypes.Mask
+) -> dtypes.Mask:
+    """Bool (n_nodes): pods on the node count, for all that is a fact of the node."""
+    possible = labelled
     if constraint.honor_affinity and (shape.spec.node_selector or shape.spec.node_affinity is not None):
-        included = included & inclusion.selected(snapshot, shape.spec)
+        possible = possible & inclusion.selected(snapshot, shape.spec)
     if constraint.honor_taints:
-        included = included & inclusion.tolerated(snapshot, shape.spec)
+        possible = possible & inclusion.tolerated(snapshot, shape.spec)
+    return possible
+
+
+def find_included(
+    snapshot: Snapshot, shape: shapes.Shape, constraint: facts.SpreadConstraint, possible: dtypes.Mask
+) -> dtypes.Mask:
+    """Bool (n_nodes): those of the possible nodes that are there, and stay if that matters."""
+    included: dtypes.Mask = possible & snapshot.nodes.alive
+    if constraint.honor_taints:
         included &= inclusion.staying(snapshot, shape.spec)
+    return included
+
+
+def count(
+    snapshot: Snapshot, shape: shapes.Shape, constraint: facts.SpreadConstraint, labelled: dtypes.Mask
+) -> Spreading:
+    """One constraint of the shape against the pods that are there. `labelled` as `find_labelled` gives it."""
+    possible = find_possible(snapshot, shape, constraint, labelled)
+    included = find_included(snapshot, shape, constraint, possible)
     column = snapshot.nodes.label_column(constraint.topology_key)
     domains = column.ids[: snapshot.nodes.count]
     size = len(column.values)

@@ -103,7 +103,7 @@ class RemovalSimulator:
         if self._judge.are_free(moved):
             moves = rules.Moves(tuple(there))
         else:
-            moves = self._judge.pods_to_move(there)
+            moves = self._judge.sort_out(there)
             moved = np.array(moves.move, np.intp)
         if moves.blocking is not None:
             return Removal(node_name, Unremovable.BLOCKED_BY_POD, moves)

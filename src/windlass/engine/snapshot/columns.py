@@ -4,6 +4,7 @@ Nodes, pods and shapes are tables. What pods take of a node is one subtraction f
 count of them one addition to tallies; many pods of one shape cost what one costs.
 """
 
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -147,7 +148,8 @@ class Columns:
         if len(rows) > _FEW:
             self._count_many(shape, rows, counts)
             return
-        for node_row, count in zip(rows.tolist(), np.broadcast_to(counts, rows.shape).tolist(), strict=True):
+        each = itertools.repeat(counts) if isinstance(counts, int) else counts.tolist()
+        for node_row, count in zip(rows.tolist(), each, strict=False):
             self._count(shape, node_row, count)  # arrays pay from a handful on
 
     def _count_many(self, shape: shapes.Shape, rows: dtypes.Rows, counts: dtypes.Amounts | int) -> None:
