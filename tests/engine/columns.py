@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.engine import dtypes, facts, holdings, predicates, tallies
+from windlass.engine import dtypes, facts, holdings, predicates, questions
 from windlass.engine.predicates import config
 from windlass.engine.snapshot import Snapshot
 
@@ -14,8 +14,8 @@ class Questions:
     """What can be asked of a snapshot because of these pods: tallies, things held, whether each of them fits."""
 
     pods: tuple[facts.Pod, ...]
-    matching: set[tallies.Matching] = field(default_factory=set)
-    carried: set[tallies.Carried] = field(default_factory=set)
+    matching: set[questions.Matching] = field(default_factory=set)
+    carried: set[questions.Carried] = field(default_factory=set)
     things: set[holdings.Thing] = field(default_factory=set)
 
     @classmethod
@@ -24,13 +24,13 @@ class Questions:
         for pod in found.pods:
             spec = pod.spec
             for constraint in spec.spread:
-                if tally := tallies.spread_tally(pod.namespace, constraint.selector):
+                if tally := questions.spread_tally(pod.namespace, constraint.selector):
                     found.matching.add(tally)
-            found.matching.update(tallies.MatchesAll((term,)) for term in spec.anti_affinity)
+            found.matching.update(questions.MatchesAll((term,)) for term in spec.anti_affinity)
             if spec.affinity:
-                found.matching.add(tallies.MatchesAll(spec.affinity))
-            found.carried.update(tallies.Carries(term) for term in spec.anti_affinity)
-            found.carried.update(tallies.Holds(port) for port in spec.host_ports)
+                found.matching.add(questions.MatchesAll(spec.affinity))
+            found.carried.update(questions.Carries(term) for term in spec.anti_affinity)
+            found.carried.update(questions.Holds(port) for port in spec.host_ports)
             found.things.update(holdings.of_pod(pod.namespace, spec))
         return found
 

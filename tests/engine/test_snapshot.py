@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.builders import feasible, judge, node, pod, selector, spread, term
-from windlass.engine import facts, holdings, tallies
+from windlass.engine import facts, holdings, questions
 from windlass.engine import snapshot as snapshots
 from windlass.selectors import LabelSelector, Operator, Requirement
 
@@ -157,8 +157,10 @@ def test_changing_namespaces_over_and_over_takes_no_more_memory() -> None:
     assert len(highest) == 1
 
 
-def _spread_tallies(pods: list[facts.Pod]) -> list[tallies.Selected]:
-    found = [tallies.spread_tally(one.namespace, constraint.selector) for one in pods for constraint in one.spec.spread]
+def _spread_tallies(pods: list[facts.Pod]) -> list[questions.Selected]:
+    found = [
+        questions.spread_tally(one.namespace, constraint.selector) for one in pods for constraint in one.spec.spread
+    ]
     return [tally for tally in found if tally is not None]
 
 

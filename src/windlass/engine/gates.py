@@ -12,8 +12,8 @@ from windlass.engine.nodes import TO_BE_DELETED
 from windlass.engine.predicates import dynamic_resources, fit, interpod, spread_recount
 from windlass.engine.predicates import taints as taint_filter
 from windlass.engine.predicates.config import FilterConfig
+from windlass.engine.questions import MatchesAll
 from windlass.engine.snapshot import Snapshot
-from windlass.engine.tallies import MatchesAll
 
 Gate = Callable[[int], bool]
 """Is it open on the node of this row?"""

@@ -6,7 +6,7 @@ that current, pod by pod, at the cost of the domains touched.
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, filling, gates, predicates, shapes, tallies
+from windlass.engine import dtypes, facts, filling, gates, predicates, questions, shapes
 from windlass.engine.predicates import dynamic_resources, fit, interpod, ports, spread
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -143,8 +143,8 @@ class Run:
         for key in dict.fromkeys(
             term.topology_key
             for term in self._shape.spec.anti_affinity
-            if tallies.own_term_matches(term, profile, namespaces)
-            or tallies.carried_term_matches(term, profile, namespaces)
+            if questions.own_term_matches(term, profile, namespaces)
+            or questions.carried_term_matches(term, profile, namespaces)
         ):
             domains = snapshot.nodes.label_ids(key)
             present = domains != dtypes.ABSENT
@@ -159,7 +159,7 @@ class Run:
         terms = self._shape.spec.affinity
         if not terms or not interpod.is_its_own_kind(snapshot, self._shape):
             return
-        counts = snapshot.counts(tallies.MatchesAll(terms))
+        counts = snapshot.counts(questions.MatchesAll(terms))
         keys = dict.fromkeys(term.topology_key for term in terms)
         if not any(interpod.occupied_domains(snapshot, key, counts).any() for key in keys):
             self._gathering = [snapshot.nodes.label_ids(key) for key in keys]

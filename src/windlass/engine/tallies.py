@@ -11,102 +11,16 @@ all nodes. What one pod adds is fixed by its shape, so placing n pods of a shape
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, holdings, shapes
-from windlass.selectors import EVERYTHING, LabelSelector
+from windlass.engine import dtypes, facts, holdings, questions, shapes
+from windlass.engine.questions import Carried, Carries, Holds, Matching
 
 Value = TypeVar("Value")
 
-NamespaceLabels: TypeAlias = Mapping[str, Mapping[str, str]]
-
 _FEW = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """Pods of one namespace that a selector matches and that are not terminating: what topology spread counts."""
-
-    namespace: str
-    selector: LabelSelector
-
-    def matches(self, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
-        return (
-            profile.namespace == self.namespace and not profile.terminating and self.selector.matches(profile.label_map)
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class MatchesAll:
-    """Pods that match every one of an incoming pod's own terms; terminating pods count."""
-
-    terms: tuple[facts.PodAffinityTerm, ...]
-
-    def matches(self, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
-        return all(own_term_matches(term, profile, namespaces) for term in self.terms)
-
-
-@dataclass(frozen=True, slots=True)
-class Carries:
-    """Pods that carry this anti-affinity term themselves, and so repel others from their domain."""
-
-    term: facts.PodAffinityTerm
-
-
-@dataclass(frozen=True, slots=True)
-class Holds:
-    """Pods that hold a host port on their node."""
-
-    port: facts.HostPort
-
-
-Matching: TypeAlias = Selected | MatchesAll
-Carried: TypeAlias = Carries | Holds
-
-
-def own_term_matches(term: facts.PodAffinityTerm, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
-    """Does a pod match a term of the incoming pod itself?
-
-    kube-scheduler 1.36 resolves the term's namespaceSelector to names beforehand and then, by a quirk, still asks the
-    selector about a namespace without labels: one that an empty label set satisfies matches pods of every namespace.
-    """
-    return _is_namespace_of(term, profile, namespaces) and _selects(term, profile)
-
-
-def _is_namespace_of(term: facts.PodAffinityTerm, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
-    if profile.namespace in term.namespaces:
-        return True
-    selector = term.namespace_selector
-    if selector is None:
-        return False
-    if selector.matches({}):
-        return True
-    labels = namespaces.get(profile.namespace)
-    return labels is not None and selector.matches(labels)
-
-
-def _selects(term: facts.PodAffinityTerm, profile: shapes.Profile) -> bool:
-    return term.selector is not None and term.selector.matches(profile.label_map)
-
-
-def carried_term_matches(term: facts.PodAffinityTerm, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
-    """Does an incoming pod match a term that a running pod carries?"""
-    if profile.namespace not in term.namespaces:  # asked first, because few pods are of the right one
-        selector = term.namespace_selector
-        if selector is None or not selector.matches(namespaces.get(profile.namespace, {})):
-            return False
-    return _selects(term, profile)
-
-
-def carried_by(shape: shapes.Shape) -> list[Carried]:
-    """The tallies that a pod of this shape adds to by its own spec; one it names twice is listed twice."""
-    spec = shape.spec
-    found: list[Carried] = [Carries(term) for term in spec.anti_affinity]
-    found += [Holds(port) for port in spec.host_ports]
-    return found
 
 
 class TallyTable:
@@ -303,7 +217,7 @@ class TallyTable:
         judged, found = self._repelling.get(shape.profile_id, (0, []))
         if judged < len(self.carriers):
             newer = list(self.carriers.items())[judged:]
-            found += [pair for pair in newer if carried_term_matches(pair[0], shape.profile, self.namespaces)]
+            found += [pair for pair in newer if questions.carried_term_matches(pair[0], shape.profile, self.namespaces)]
             self._repelling[shape.profile_id] = (len(self.carriers), found)
         return found
 
@@ -311,7 +225,7 @@ class TallyTable:
         rows = self._carried.get(shape.id)
         if rows is None:
             rows = []
-            for key in carried_by(shape):
+            for key in questions.carried_by(shape):
                 tally = self._rows.get(key)
                 if tally is None:
                     tally = self._new_row(key)
@@ -367,10 +281,3 @@ class _Survivors:
 def _renumber(values: Mapping[int, Value], numbers: dtypes.Ids) -> dict[int, Value]:
     found = numbers.tolist()
     return {found[old]: value for old, value in values.items() if found[old] != dtypes.ABSENT}
-
-
-def spread_tally(namespace: str, selector: LabelSelector | None) -> Selected | None:
-    """What a spread constraint counts. An empty selector counts no existing pod, though the pod matches itself."""
-    if selector is None or selector == EVERYTHING:
-        return None
-    return Selected(namespace, selector)

@@ -5,7 +5,7 @@ Which taint? Which label? Which pod is in the way? One function for each filter 
 
 from collections.abc import Callable
 
-from windlass.engine import dtypes, facts, shapes, snapshot, tallies, verdict
+from windlass.engine import dtypes, facts, questions, shapes, snapshot, verdict
 from windlass.engine.predicates import config, interpod, node_affinity, ports, spread, taints
 from windlass.explain import amounts
 
@@ -60,7 +60,7 @@ def count_skew(found: snapshot.Snapshot, shape: shapes.Shape, row: int) -> str:
 def name_rival(found: snapshot.Snapshot, shape: shapes.Shape, row: int) -> str:
     """A pod that must not be near: one that the pod avoids, or one that avoids the pod."""
     for term in shape.spec.anti_affinity:
-        counts = found.counts(tallies.MatchesAll((term,)))
+        counts = found.counts(questions.MatchesAll((term,)))
         near = _nearest(found, term.topology_key, counts, row)
         if near is not None:
             return _name_pod(found, near, lambda other, term=term: _matches(found, other, term))  # type: ignore[misc]
@@ -98,7 +98,7 @@ def _name_pod(found: snapshot.Snapshot, row: int, is_rival: Callable[[shapes.Sha
 
 
 def _matches(found: snapshot.Snapshot, other: shapes.Shape, term: facts.PodAffinityTerm) -> bool:
-    return tallies.own_term_matches(term, other.profile, found.tallies.namespaces)
+    return questions.own_term_matches(term, other.profile, found.tallies.namespaces)
 
 
 def _last(key: str) -> str:

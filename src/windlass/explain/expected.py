@@ -6,7 +6,7 @@ it is true as long as they come to where they are expected, and they are named.
 
 from collections.abc import Iterator
 
-from windlass.engine import dtypes, shapes, tallies
+from windlass.engine import dtypes, questions, shapes
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 from windlass.explain import look
@@ -31,14 +31,14 @@ def find_minded(
 def _is_minded(snapshot: Snapshot, shape: shapes.Shape, other: shapes.Shape, config: FilterConfig) -> bool:
     namespaces = snapshot.tallies.namespaces
     return any(tally.matches(other.profile, namespaces) for tally in _counted(shape, config)) or any(
-        tallies.carried_term_matches(term, shape.profile, namespaces) for term in other.spec.anti_affinity
+        questions.carried_term_matches(term, shape.profile, namespaces) for term in other.spec.anti_affinity
     )
 
 
-def _counted(shape: shapes.Shape, config: FilterConfig) -> Iterator[tallies.Matching]:
+def _counted(shape: shapes.Shape, config: FilterConfig) -> Iterator[questions.Matching]:
     """What the pod's own affinity, anti-affinity and spread constraints count."""
-    yield from (tallies.MatchesAll((term,)) for term in (*shape.spec.affinity, *shape.spec.anti_affinity))
+    yield from (questions.MatchesAll((term,)) for term in (*shape.spec.affinity, *shape.spec.anti_affinity))
     for constraint in shape.spec.spread or config.default_constraints:
-        tally = tallies.spread_tally(shape.namespace, constraint.selector)
+        tally = questions.spread_tally(shape.namespace, constraint.selector)
         if tally is not None:
             yield tally

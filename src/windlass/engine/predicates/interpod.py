@@ -7,7 +7,7 @@ Symmetry: is it free of pods whose own anti-affinity matches this one?
 
 import numpy as np
 
-from windlass.engine import dtypes, shapes, tallies
+from windlass.engine import dtypes, questions, shapes
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 from windlass.engine.verdict import Code, Reason, Refusal
@@ -33,7 +33,7 @@ def affinity(snapshot: Snapshot, shape: shapes.Shape) -> dtypes.Mask | None:
     terms = shape.spec.affinity
     if not terms:
         return None
-    counts = snapshot.counts(tallies.MatchesAll(terms))
+    counts = snapshot.counts(questions.MatchesAll(terms))
     has_keys = np.ones(snapshot.nodes.count, bool)
     near = np.ones(snapshot.nodes.count, bool)
     anywhere = False
@@ -51,7 +51,7 @@ def affinity(snapshot: Snapshot, shape: shapes.Shape) -> dtypes.Mask | None:
 def is_its_own_kind(snapshot: Snapshot, shape: shapes.Shape) -> bool:
     """Does the pod match every one of its own affinity terms?"""
     namespaces = snapshot.tallies.namespaces
-    return all(tallies.own_term_matches(term, shape.profile, namespaces) for term in shape.spec.affinity)
+    return all(questions.own_term_matches(term, shape.profile, namespaces) for term in shape.spec.affinity)
 
 
 def anti_affinity(snapshot: Snapshot, shape: shapes.Shape) -> dtypes.Mask | None:
@@ -60,7 +60,7 @@ def anti_affinity(snapshot: Snapshot, shape: shapes.Shape) -> dtypes.Mask | None
         return None
     allowed = np.ones(snapshot.nodes.count, bool)
     for term in shape.spec.anti_affinity:
-        counts = snapshot.counts(tallies.MatchesAll((term,)))
+        counts = snapshot.counts(questions.MatchesAll((term,)))
         allowed &= ~_in_occupied(snapshot, term.topology_key, counts)
     return allowed
 

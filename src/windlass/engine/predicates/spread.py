@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, shapes, tallies
+from windlass.engine import dtypes, facts, questions, shapes
 from windlass.engine.predicates import inclusion
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -104,7 +104,7 @@ def count(
     column = snapshot.nodes.label_column(constraint.topology_key)
     domains = column.ids[: snapshot.nodes.count]
     size = len(column.values)
-    tally = tallies.spread_tally(shape.namespace, constraint.selector)
+    tally = questions.spread_tally(shape.namespace, constraint.selector)
     where = domains[included]
     exists = np.zeros(size, bool)
     exists[where] = True

@@ -6,7 +6,7 @@ that differ are counted.
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, shapes, tallies
+from windlass.engine import dtypes, facts, questions, shapes
 from windlass.engine.predicates import spread
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -25,7 +25,7 @@ class Recount:
         self._possible = spread.find_possible(snapshot, shape, constraint, labelled)
         self._members = np.bincount(found.domains[found.included], minlength=len(found.exists))
         """Int (n_domains,): how many nodes of the domain are included."""
-        self._tally = tallies.spread_tally(shape.namespace, constraint.selector)
+        self._tally = questions.spread_tally(shape.namespace, constraint.selector)
         self._counts = self._look().copy()
         self._open = found.open_domains()
 

@@ -9,7 +9,7 @@ from collections import Counter
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, nodes, pods, shapes, storage, tallies
+from windlass.engine import dtypes, facts, nodes, pods, questions, shapes, storage, tallies
 from windlass.engine.devices import table
 from windlass.engine.snapshot import footprints
 
@@ -49,13 +49,13 @@ class Columns:
         """How large pods of the shape are: their share of all cpu plus their share of all memory."""
         return self._footprints.size_of(shape)
 
-    def counts(self, key: tallies.Matching) -> dtypes.Counts:
+    def counts(self, key: questions.Matching) -> dtypes.Counts:
         """Int32 (n_nodes): how many pods on each node a matching tally counts."""
         if not self.tallies.is_known(key):
             self._open_tally(key)
         return self.tallies.counts(self.tallies.row(key), self.nodes.count)
 
-    def _open_tally(self, key: tallies.Matching) -> None:
+    def _open_tally(self, key: questions.Matching) -> None:
         matching = self.tallies.matching_profiles(key)
         shape_matches = np.fromiter(
             (matching[self.shapes[number].profile_id] for number in range(len(self.shapes))), bool, len(self.shapes)
