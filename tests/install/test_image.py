@@ -14,6 +14,8 @@ import pytest
 from tests.install import built, containerfile
 from tests.install.containerfile import ROOT, Instruction
 
+pytestmark = pytest.mark.xdist_group("what is built")  # once, and not in every process
+
 FILE = containerfile.read((ROOT / "Containerfile").read_text())
 BUILD, IMAGE = containerfile.stages(FILE)
 

@@ -10,6 +10,8 @@ import pytest
 from tests.install import built
 from tests.install.containerfile import ROOT
 
+pytestmark = pytest.mark.xdist_group("what is built")  # once, and not in every process
+
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 

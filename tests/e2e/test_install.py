@@ -1,0 +1,138 @@
+"""Installing end to end: a real API server accepts what the chart and the overlays say, and what they run scales.
+
+No kubelet runs containers here, so one is played (`kubelet`): it runs exactly what the pod of the chart's Deployment
+says.
+"""
+
+import functools
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from testbed import cache, clusterapi, components, fixtures, modules, objects, openshift, sharing
+from testbed.api import Object
+from testbed.bed import Bed
+from testbed.site import Choice
+from tests.e2e import kubelet
+from tests.e2e.waiting import wait_for
+from tests.install import rendering
+from tests.install.rendering import NAMESPACE, OPENSHIFT, OVERLAYS, VALUES
+
+PROMETHEUS_OPERATOR = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+DEFINITIONS = "example/prometheus-operator-crd"
+SIZE = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+GROUP = f"/apis/{objects.CLUSTER_API}/namespaces/default/machinedeployments/workers"
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """A cluster that nobody has installed anything in, and that knows the Prometheus operator's kinds."""
+    if reason := fixtures.why_not():
+        pytest.skip(reason)
+    with sharing.shared(tmp_path_factory.mktemp("install"), Choice(scheduler=True, kwok=True, capi=True)) as found:
+        try:
+            for kind in ("servicemonitors", "prometheusrules"):
+                path = modules.download(PROMETHEUS_OPERATOR) / DEFINITIONS / f"monitoring.coreos.com_{kind}.yaml"
+                openshift.define(found.api, yaml.safe_load(path.read_text()))
+        except modules.Missing as missing:
+            pytest.skip(f"NOT JUDGED: the Prometheus operator's definitions cannot be had: {missing}")
+        restricted = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn")}
+        for name in (NAMESPACE, "eksa-system", "lattice-system", *OPENSHIFT):
+            metadata = {"name": name, "labels": restricted}
+            found.api.add({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        clusterapi.add_cluster(found.api, found.kubeconfig)
+        yield found
+
+
+def apply(bed: Bed, text: str, *options: str) -> str:
+    """What kubectl says; a field that nobody knows fails it, and so does a warning."""
+    command = [cache.binary(components.KUBECTL), "--kubeconfig", str(bed.kubeconfig), "apply", "--server-side"]
+    words = [*command, "--validate=strict", "--warnings-as-errors", "--filename=-", *options]
+    done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+CHOSEN = ("everything for the autoscaler", "EKS Anywhere", "Lattice", "OpenShift")
+
+
+@pytest.mark.parametrize("choice", CHOSEN)
+def test_the_server_accepts_what_the_chart_says(bed: Bed, choice: str) -> None:
+    accepted = apply(bed, rendering.render(VALUES[choice]), "--dry-run=server")
+    assert "deployment.apps/" in accepted
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_the_server_accepts_what_an_overlay_says(bed: Bed, name: str) -> None:
+    accepted = apply(bed, rendering.overlay(f"overlays/{name}"), "--dry-run=server", "--force-conflicts")
+    assert "deployment.apps/" in accepted
+
+
+FLAGS = {
+    "address": "127.0.0.1:0",
+    "dashboard-address": "",
+    "scan-interval": "2s",
+    "scale-down-unneeded-time": "4s",
+    "scale-down-delay-after-add": "0s",
+    "node-delete-delay-after-taint": "1s",
+    "v": "4",
+}
+"""Without these times, which are minutes if nobody says, the test would wait for long; ports are the machine's here."""
+BOUNDS = {
+    f"cluster.x-k8s.io/cluster-api-autoscaler-node-group-{end}-size": size for end, size in (("min", "1"), ("max", "5"))
+}
+
+
+@pytest.fixture
+def pod(bed: Bed) -> Object:
+    """`helm template | kubectl apply`, and the pod that comes of it."""
+    apply(bed, rendering.render(tuple(f"autoscaler.flags.{name}={value}" for name, value in FLAGS.items())))
+    pods = functools.partial(bed.api.items, f"/api/v1/namespaces/{NAMESPACE}/pods")
+    found = wait_for("its pod runs", pods, lambda now: [each["status"]["phase"] for each in now] == ["Running"])
+    return found[0]
+
+
+@pytest.fixture
+def group(bed: Bed) -> str:
+    """A group of one node, which may have five."""
+    for body in objects.machine_deployment("workers", 1, node={"capacity": SIZE}, annotations=BOUNDS):
+        bed.api.add(body)
+    return "workers"
+
+
+@pytest.fixture
+def web(bed: Bed, group: str) -> str:
+    """A Deployment each of whose replicas takes most of a node."""
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    bed.api.add(objects.made("apps/v1", "Deployment", "web", "default", spec))
+    return "/apis/apps/v1/namespaces/default/deployments/web"
+
+
+def test_what_the_chart_runs_scales_a_deployment_up_and_down(bed: Bed, pod: Object, web: str, tmp_path: Path) -> None:
+    def available() -> int:
+        return int(bed.api.get(web).get("status", {}).get("availableReplicas", 0))
+
+    def size() -> int:
+        return int(bed.api.get(GROUP)["spec"]["replicas"])
+
+    def nodes() -> int:
+        return len(bed.api.items("/api/v1/nodes", labelSelector="node.cluster.x-k8s.io/group=workers"))
+
+    with kubelet.running(bed, pod, tmp_path) as log:
+        wait_for("three replicas, each on a node of its own", available, lambda now: now == 3, 150.0)
+        assert (size(), nodes()) == (3, 3)
+        bed.api.merge(web, {"spec": {"replicas": 1}})
+        wait_for("one node is left", nodes, lambda now: now == 1, 150.0)
+        assert size() == 1
+        wait_for("the replica that is left runs", available, lambda now: now == 1)
+        lease = bed.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/cluster-autoscaler")
+        assert lease["spec"]["holderIdentity"]
+        status = f"/api/v1/namespaces/{NAMESPACE}/configmaps/cluster-autoscaler-status"
+        wait_for("it says how it is", lambda: bed.api.find(status), lambda now: "Healthy" in str(now))
+    assert "forbidden" not in log.read_text()
+    assert "Traceback" not in log.read_text()
