@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run stories sweeps test testbed check format bench conformance fuzz races chaos reference docs alerts requirements clean
+.PHONY: help run stories sweeps test testbed check format bench conformance fuzz races chaos inputs soak reference docs alerts requirements clean
 
 help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,8 +64,14 @@ fuzz: $(READY) ## fresh random clusters against the real kube-scheduler filters 
 races: $(READY) ## a thousand histories of OpenShift's MachineSets with everyone writing at once (RACES=1000)
 	@WINDLASS_RACES=$(or $(RACES),1000) $(BIN)/python -m pytest tests/controllers/openshift/machineset_sync/test_races.py
 
-chaos: $(READY) ## a thousand days on which everything goes wrong, in virtual time (DAYS=1000; FIRST=0)
-	@$(BIN)/python -m tests.chaos --days $(or $(DAYS),1000) --first $(or $(FIRST),0)
+chaos: $(READY) ## a thousand days on which everything goes wrong, in virtual time (DAYS=1000; FIRST=0; JOBS=one per core)
+	@$(BIN)/python -m tests.chaos --days $(or $(DAYS),1000) --first $(or $(FIRST),0) $(if $(JOBS),--jobs $(JOBS))
+
+inputs: $(READY) ## what comes from outside, bent in every way: other examples each time, many more than in `make test` (EXPLORE=20)
+	@WINDLASS_EXPLORE=$(or $(EXPLORE),20) $(BIN)/python -m pytest tests/fuzzing
+
+soak: $(READY) ## a week of three hundred nodes in one process: memory, tasks and watches stay as they are (DAYS=7)
+	@$(BIN)/python -m tests.chaos.soak --days $(or $(DAYS),7)
 
 reference: $(READY) ## write docs/reference and deploy/rbac anew from the code
 	@$(BIN)/python -m handbook

@@ -1,14 +1,18 @@
 import asyncio
 import contextlib
+import socket
+import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import aiohttp
 import prometheus_client
 import pytest
+import trustme
 
-from windlass import clock
-from windlass.autoscaler import endpoints
-from windlass.runtime import health, loop, serving
+from windlass import clock, errors
+from windlass.autoscaler import endpoints, wiring
+from windlass.runtime import health, loop, serving, tls
 
 
 class Turns:
@@ -185,3 +189,70 @@ async def test_a_profile_under_way_does_not_hold_up_the_end() -> None:
         asking = asyncio.create_task(get(f"{at}/debug/pprof/profile?seconds=600"))
         await asyncio.sleep(0.1)
     assert (await asking)[0] == 200
+
+
+def _find_address() -> str:
+    """One of this machine's that is not its loopback; empty if it has none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            return ""
+        found: str = probe.getsockname()[0]
+    return "" if found.startswith("127.") else found
+
+
+def test_from_elsewhere_health_and_metrics_are_seen_and_nothing_that_names_pods_or_nodes() -> None:
+    address = _find_address()
+    if not address:
+        pytest.skip("this machine has no address but its loopback")
+
+    async def play() -> dict[str, int]:
+        registry = prometheus_client.CollectorRegistry()
+        app = endpoints.make_app(health.Health(), registry, Turns().activity, profiling=True)
+        async with serving.serve("0.0.0.0:0", app) as port:
+            here, there = f"http://127.0.0.1:{port}", f"http://{address}:{port}"
+            assert (await get(f"{here}/debug/pprof/cmdline"))[0] == 200
+            paths = (
+                "/metrics",
+                "/health-check",
+                "/healthz",
+                "/readyz",
+                "/debug/pprof/cmdline",
+                "/snapshotz",
+                "/statusz",
+            )
+            return {path: (await get(there + path))[0] for path in paths}
+
+    found = asyncio.run(play())
+    opened = {path for path, status in found.items() if status == 200}
+    assert opened == {"/metrics", "/health-check", "/healthz", "/readyz"}
+    assert {status for path, status in found.items() if path not in opened} == {403}
+
+
+def test_the_address_is_served_over_tls_where_there_is_a_certificate(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    made = authority.issue_cert("localhost")
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    certificate.write_bytes(made.cert_chain_pems[0].bytes())
+    key.write_bytes(made.private_key_pem.bytes())
+    files = endpoints.find_certificate(wiring.Reporting(tls_cert_file=str(certificate), tls_private_key_file=str(key)))
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+
+    async def play() -> int:
+        app = endpoints.make_app(health.Health(), prometheus_client.CollectorRegistry(), Turns().activity)
+        async with (
+            tls.current(files, clock.Real()) as context,
+            serving.serve("localhost:0", app, context) as port,
+            aiohttp.ClientSession() as session,
+            session.get(f"https://localhost:{port}/healthz", ssl=trusting) as answer,
+        ):
+            return answer.status
+
+    assert asyncio.run(play()) == 200
+
+
+def test_half_a_certificate_is_refused() -> None:
+    with pytest.raises(errors.InvalidInput, match="--tls-cert-file: found one of it"):
+        endpoints.find_certificate(wiring.Reporting(tls_cert_file="tls.crt"))

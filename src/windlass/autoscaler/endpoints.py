@@ -6,25 +6,31 @@
 /explain/…       why, for a pod, a node or a group; /statusz for the cluster (see `explaining`)
 /published       how everything stands, as JSON, and as a stream at /published/stream (see `published.routes`)
 /debug/pprof/    profiles, with --profiling
+
+Health and metrics are for everybody, as with the peer. The rest tells of pods and nodes by name, and is for whoever is
+on this machine, as `kubectl port-forward` is; the dashboard's address has it for those who know a token.
 """
 
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import prometheus_client
 from aiohttp import web
 
-from windlass.autoscaler import explaining, profiles
+from windlass import errors
+from windlass.autoscaler import explaining, profiles, wiring
 from windlass.autoscaler.published import publisher
 from windlass.autoscaler.published import routes as published_routes
 from windlass.kube import durations
-from windlass.runtime import health, serving
+from windlass.runtime import health, serving, tls
 
 HEALTH_CHECK_PATH = "/health-check"
 SNAPSHOT_PATH = "/snapshotz"
 PROFILE_PATH = "/debug/pprof/"
 
+_FOR_EVERYBODY = {*serving.LIVE_PATHS, serving.READY_PATH, serving.METRICS_PATH, HEALTH_CHECK_PATH}
 _DEFAULT_PROFILE_S = 30.0
 _LONGEST_PROFILE_S = 600.0
 
@@ -79,6 +85,7 @@ def make_app(
 ) -> web.Application:
     """Everything that is to be served. `snapshots`: None where nobody may ask for them; `answering` alike."""
     app = serving.make_app(state, registry, write)
+    app.middlewares.append(_keep_near)
 
     async def answer_health(_: web.Request) -> web.Response:
         complaint = complain(activity)
@@ -95,6 +102,24 @@ def make_app(
         if published is not None:
             published_routes.add_routes(app, published, answering)
     return app
+
+
+@web.middleware
+async def _keep_near(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.path in _FOR_EVERYBODY or serving.is_near(request):
+        return await handler(request)
+    how = "use `kubectl port-forward`, or --dashboard-address with --dashboard-token-file"
+    return web.Response(status=403, text=f"{request.path} is served on this machine alone: {how}\n")
+
+
+def find_certificate(chosen: wiring.Reporting) -> tls.Files | None:
+    """InvalidInput for half of one."""
+    certificate, key = chosen.tls_cert_file, chosen.tls_private_key_file
+    if not certificate and not key:
+        return None
+    if not certificate or not key:
+        raise errors.InvalidInput("--tls-cert-file: found one of it and --tls-private-key-file, expected both")
+    return tls.Files(Path(certificate), Path(key), "--tls-cert-file")
 
 
 def complain(activity: health.Activity) -> str:

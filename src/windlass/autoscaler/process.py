@@ -35,7 +35,7 @@ from windlass.engine.settings import Settings
 from windlass.kube import access, client, prepare, transport
 from windlass.providers import clusterapi
 from windlass.providers.clusterapi import config as clusterapi_config
-from windlass.runtime import fencing, health, leader_election, serving
+from windlass.runtime import fencing, health, leader_election, serving, tls
 
 _SIMULATED_WATCH_S = 86400.0
 """No watch on a server in the same process breaks off unheard; renewing it often would be most of a quiet day."""
@@ -288,7 +288,10 @@ class Process:
             published=self.published,
             write=metrics.write,
         )
-        async with serving.serve(self._wiring.reporting.address, app) as port:
+        async with (
+            tls.current(endpoints.find_certificate(self._wiring.reporting), self._clock) as context,
+            serving.serve(self._wiring.reporting.address, app, context) as port,
+        ):
             _log.info("serving health and metrics on port %d", port)
             yield
 

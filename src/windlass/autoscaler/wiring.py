@@ -123,7 +123,11 @@ class Reporting:
     """What is shown to the outside, and where."""
 
     address: str = ":8085"
-    """Where /metrics, /health-check and the rest are served."""
+    """Where /metrics, /health-check and the rest are served. Whoever is not on this machine sees these two alone."""
+    tls_cert_file: str = ""
+    """A certificate, to serve --address over TLS. It may be replaced at any time."""
+    tls_private_key_file: str = ""
+    """The certificate's private key."""
     profiling: bool = False
     """Serve /debug/pprof: where the time goes, what the threads do, what fills the memory."""
     debugging_snapshot_enabled: bool = False

@@ -24,6 +24,7 @@ def operator(
     namespace: str = "",
     concurrency: int = 10,
     metrics_address: str = ":8080",
+    metrics_cert_dir: str = "",
     leader_elect: bool = True,
     leader_elect_namespace: str = "",
     leader_elect_name: str = "windlass-operator",
@@ -69,6 +70,9 @@ def operator(
         Objects that each controller looks after at the same time.
     metrics_address
         Where /metrics, /healthz and /readyz are served, as host:port; empty serves none.
+    metrics_cert_dir
+        A directory with a certificate, tls.crt, and its key, tls.key, to serve these over TLS; either may be replaced
+        at any time.
     leader_elect
         Of several processes let one lead, and run only while leading.
     leader_elect_namespace
@@ -156,6 +160,7 @@ def operator(
         namespace,
         concurrency,
         metrics_address,
+        metrics_cert_dir,
         (leader_elect_namespace, leader_elect_name) if leader_elect else None,
         (webhook_address, webhook_cert_dir) if webhook_address else None,
     )
@@ -178,6 +183,8 @@ class Asked:
     namespace: str
     concurrency: int
     address: str
+    certificate: str
+    """The directory of its certificate; empty: none is served over TLS."""
     lease: tuple[str, str] | None
     """(namespace, name); None: nobody is elected."""
     webhooks: tuple[str, str] | None
@@ -203,8 +210,11 @@ async def _run(asked: Asked, kubeconfig: str, context: str, rate: "client.Settin
         api = client.Client(carrier, real, rate)
         site = controller.Site(api, measures, asked.namespace, asked.concurrency)
         made = registry.make(asked.controllers, site, asked.settings)
+        certificate = Path(asked.certificate) if asked.certificate else None
         webhooks = None
         if asked.webhooks is not None:
             found_hooks = registry.hooks(asked.controllers, asked.settings)
             webhooks = operator.Webhooks(asked.webhooks[0], Path(asked.webhooks[1]), found_hooks)
-        await operator.run(made, site, election=election, address=asked.address, webhooks=webhooks)
+        await operator.run(
+            made, site, election=election, address=asked.address, certificate=certificate, webhooks=webhooks
+        )

@@ -9,7 +9,7 @@ from pathlib import Path
 from windlass.controllers import controller
 from windlass.controllers.webhooks import reviewing
 from windlass.controllers.webhooks import serving as hooks
-from windlass.runtime import health, leader_election, serving
+from windlass.runtime import health, leader_election, serving, tls
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +39,22 @@ async def run(
     *,
     election: Election | None = None,
     address: str = "",
+    certificate: Path | None = None,
     webhooks: Webhooks | None = None,
 ) -> None:
     """Run controllers until cancelled. Without an election they run at once; without an address nothing is served.
 
-    Webhooks are served whether or not this process leads.
+    Webhooks are served whether or not this process leads. `certificate`: the directory with that of the address.
     """
     state = health.Health()
     for each in controllers:
         state.ready[each.name] = each.complain
     async with contextlib.AsyncExitStack() as served:
         if address:
-            await served.enter_async_context(serving.serve(address, serving.make_app(state, site.measures.registry)))
+            files = None if certificate is None else hooks.find_files(certificate, "--metrics-cert-dir")
+            context = await served.enter_async_context(tls.current(files, site.api.clock))
+            app = serving.make_app(state, site.measures.registry)
+            await served.enter_async_context(serving.serve(address, app, context))
         if webhooks is not None:
             await served.enter_async_context(
                 hooks.serve(webhooks.address, webhooks.directory, webhooks.hooks, site.api.clock)

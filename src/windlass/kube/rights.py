@@ -88,6 +88,12 @@ def own(group: str, owners: str) -> Rule:
     return Rule(group, (f"{owners}/finalizers",), ("update",), why, is_for_admission=True)
 
 
+def belong(group: str, owned: str) -> Rule:
+    """What it takes to give objects that are there an owner: the right to delete them. Asked for in the same place."""
+    why = "giving them an owner (OwnerReferencesPermissionEnforcement)"
+    return Rule(group, (owned,), ("delete",), why, is_for_admission=True)
+
+
 def spell(rights: Rights) -> list[Json]:
     """The objects that give them, in an order in which nothing waits for what comes after it."""
     made: list[Json] = []

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 
@@ -65,6 +66,18 @@ async def _listen(runner: web.AppRunner, host: str | None, port: int, address: s
         await web.TCPSite(runner, host, port, ssl_context=tls).start()
     except OSError as error:
         raise errors.InvalidInput(f"address {address}: {error.strerror}") from error
+
+
+def is_near(request: web.Request) -> bool:
+    """Does it come from this machine? From a pod's own loopback comes what `kubectl port-forward` carries."""
+    if not request.remote:
+        return True  # a socket in the file system
+    try:
+        found = ipaddress.ip_address(request.remote)
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None)
+    return found.is_loopback if mapped is None else bool(mapped.is_loopback)
 
 
 def _answer(complaints: dict[str, str]) -> web.Response:

@@ -21,7 +21,8 @@ EVERY = (
             ),
             Grant(
                 (
-                    worker_pools.POOLS,
+                    worker_pools.KEEPING,
+                    worker_pools.DELETING,
                     Rule("cluster.x-k8s.io", ("clusters",), READ, "the Cluster that pools belong to"),
                     Rule("controlplane.cluster.x-k8s.io", ("kubeadmcontrolplanes",), READ, "whether it is ready"),
                     Rule("etcdcluster.cluster.x-k8s.io", ("etcdadmclusters",), READ, "whether its etcd is"),

@@ -33,7 +33,7 @@ CONTROLLER = Rights(
             (
                 Rule(_GROUP, ("latticeclusters",), READ, "LatticeClusters and their pools"),
                 Rule(_GROUP, ("latticeclusters/status",), ("patch",), "how they fare"),
-                worker_pools.POOLS,
+                worker_pools.KEEPING,
                 Rule("", ("events",), ("create", "patch"), "what is wrong with a pool"),
             )
         ),
@@ -45,8 +45,7 @@ CONTROLLER = Rights(
 def deploying(handed: Handed) -> Rights:
     """What running an autoscaler takes besides."""
     whole = (
-        Rule("", ("namespaces",), ("create",), "the namespace of the autoscaler"),
-        Rule("", ("namespaces",), _KEPT, "what it made before", (names.SYSTEM_NAMESPACE,)),
+        Rule("", ("namespaces",), ("get",), "the namespace of the autoscaler is there", (names.SYSTEM_NAMESPACE,)),
         Rule(rights.GROUP, ("clusterroles", "clusterrolebindings"), ("create",), "its rights in the cluster"),
         Rule(rights.GROUP, ("clusterroles", "clusterrolebindings"), _KEPT, "what it made before", _OWN),
     )

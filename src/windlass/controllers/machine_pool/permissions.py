@@ -11,6 +11,7 @@ MANAGEMENT = (
     Rule(_GROUP, ("machinepools",), (*READ, "patch"), "the pools; finalizers, owners and what is copied into them"),
     Rule(_GROUP, ("machinepools/status",), ("patch",), "how they fare"),
     rights.own(_GROUP, "machinepools"),
+    rights.belong(_GROUP, "machinepools"),
     Rule(_GROUP, ("clusters",), READ, "whether a pool's Cluster is paused, and has a control plane"),
     Rule(_GROUP, ("machines",), (*READ, "create", "patch"), "a Machine for each machine of an infrastructure pool"),
     Rule(_GROUP, ("machines/status",), ("patch",), "what is said of those"),
