@@ -50,6 +50,24 @@ def test_programs_get_the_same(played: Outcome, folder: Path) -> None:
     assert len((folder / "whole" / "table.csv").read_text().splitlines()) == 4
 
 
+def test_a_recorded_workload_is_swept_as_a_scenario_is(tmp_path: Path) -> None:
+    (tmp_path / "pods.csv").write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_spec,creation_time,deletion_time,scheduled_time\n"
+        "one,2000,4096,0,,0,600,0\ntwo,4000,4096,0,,1200,1800,1200\n"
+    )
+    (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,8000,16384,0,\nn2,8000,16384,0,\n")
+    tried = ("--try", "--scale-down-unneeded-time=1m", "--seeds", "2", "--processes", "1", "--out", tmp_path / "swept")
+    outcome = windlass("sweep", "--trace", tmp_path, *tried)
+    assert outcome.code == 0, outcome.err
+    assert "4 runs to play" in outcome.err
+    current, quicker = json.loads((tmp_path / "swept" / "table.json").read_text())["settings"]
+    assert (current["flags"], quicker["flags"]) == (
+        {"scale-down-unneeded-time": "10m"},
+        {"scale-down-unneeded-time": "1m"},
+    )
+    assert quicker["differences"]["node_hours"]["mean"] < 0, "the node of the first pod goes before the second comes"
+
+
 def test_the_page_needs_nothing_else(played: Outcome, folder: Path) -> None:
     page = (folder / "whole" / "report.html").read_text()
     assert "http://" not in page

@@ -37,6 +37,14 @@ class _Bar:
             self._told_share = share
             print(f"{self._title}: {share:4.0%}  {self._facts()}", file=self._stream, flush=True)
 
+    def _begin(self, said: str) -> None:
+        """The first word."""
+        if self._is_bar:
+            self._stream.write(f"\r{self._title} {self._style.faint('━' * _WIDTH)} {said}\033[K")
+            self._stream.flush()
+        else:
+            print(f"{self._title}: {said}", file=self._stream, flush=True)
+
     def _conclude(self, said: str) -> None:
         """The last word."""
         if self._is_bar:
@@ -87,6 +95,7 @@ class Count(_Bar):
     def __init__(self, stream: TextIO, title: str, wanted: int) -> None:
         super().__init__(stream, title)
         self._wanted, self._done = wanted, 0
+        self._begin(f"{wanted} runs to play")  # the first may take minutes
 
     def add(self) -> None:
         """One more is over."""
@@ -94,8 +103,14 @@ class Count(_Bar):
         self._show(self._done / self._wanted)
 
     def end(self) -> None:
-        rate = f", {self._done / self._took_s:.1f} a second" if self._done else ""
-        self._conclude(f"{self._done} of {self._wanted} runs in {self._took_s:.1f} s{rate}")
+        self._conclude(f"{self._done} of {self._wanted} runs in {self._took_s:.1f} s{self._rate}")
+
+    @property
+    def _rate(self) -> str:
+        if not self._done:
+            return ""
+        each_s = self._took_s / self._done
+        return f", {1 / each_s:.1f} a second" if each_s < 1 else f", one every {each_s:.1f} s"
 
     def _facts(self) -> str:
         left_s = self._took_s / self._done * (self._wanted - self._done)
