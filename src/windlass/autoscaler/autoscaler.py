@@ -167,7 +167,7 @@ class Autoscaler:
 
     def _observe(self, failed: dict[plan.Instruction, str] | None = None) -> Seen:
         if self._world.stale:
-            raise errors.WindlassError(f"nothing is decided on what may be over by now: {self._world.stale}")
+            raise kube_errors.NotCurrent(f"nothing is decided on what may be over by now: {self._world.stale}")
         seen = self._world.observe(failed)
         for complaint in seen.set_aside:
             if complaint not in self._set_aside:

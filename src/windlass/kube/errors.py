@@ -7,6 +7,7 @@
         │   └── CallTimedOut         the answer was not in within the call's time
         ├── InvalidAnswer            an answer that is not what the API promises: no JSON, no object
         ├── CredentialsFailed        the credentials could not be had: a plugin failed, a token file is gone
+        ├── NotCurrent               what was seen may be over by now: watches are cut off
         └── ApiError                 the server said no; carries its Status object
             ├── BadRequest           400
             ├── Unauthorized         401   the credentials are not (or no longer) good
@@ -84,6 +85,10 @@ class CredentialsFailed(KubeError):
 
     def __str__(self) -> str:
         return f"credentials from {self.source}: {self.why}"
+
+
+class NotCurrent(KubeError):
+    """What was seen may be over by now: its watches are cut off."""
 
 
 @dataclass(eq=False)

@@ -226,9 +226,10 @@ def test_errors_are_counted_by_type() -> None:
     async def script(stage: Stage) -> None:
         stage.reporter.begin_loop()
         stage.reporter.loop_failed(errors.ConnectFailed("GET /", "down"))
+        stage.reporter.loop_failed(errors.NotCurrent("Pod: watch cut off"))
         stage.reporter.loop_failed(RuntimeError("bug"))
         text = stage.reporter.metrics.render().decode()
-        assert 'cluster_autoscaler_errors_total{type="apiCallError"} 1\n' in text
+        assert 'cluster_autoscaler_errors_total{type="apiCallError"} 2\n' in text
         assert 'cluster_autoscaler_errors_total{type="internalError"} 1\n' in text
         assert 'last_activity{activity="mainSuccessful"}' not in text
 
