@@ -136,8 +136,9 @@ class _Loop:
             unsafe = outlook.find_unsafe(found, verdicts)
             candidates = proposing.Groups(tuple(groups.values()), made, unsafe, upcoming)
             helped, durable = self._scale_up(candidates, durable)
-            groups = _grown(groups, helped.increases)
-            self._group_of = {name: groups[group.id] for name, group in self._group_of.items()}
+            if helped.increases:
+                groups = _grown(groups, helped.increases)
+                self._group_of = {name: groups[group.id] for name, group in self._group_of.items()}
             shrunk, durable = self._scale_down(awaited, helped, durable)
             proposals = helped.proposals
             if self._settings.scale_up.enforce_node_group_min_size:

@@ -176,7 +176,7 @@ def survey(
         lists = ungrouped if group is None else by_group[group.id]
         state = classify(node, node.provider_id in instances, lists.max_node_startup_time_s, now_s)
         lists.add_node(node, state, is_leaving=are_gone and instances.get(node.provider_id) == "Deleting")
-    for group in groups:
+    for group in groups if unregistered_since else ():
         for provider_id, is_long in _find_unregistered(group, unregistered_since, limits[group.id], now_s):
             by_group[group.id].add_instance(provider_id, is_long)
     found = {group_id: lists.freeze() for group_id, lists in by_group.items()}

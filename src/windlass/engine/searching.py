@@ -119,9 +119,10 @@ def find_plain(placer: placing.Placer, pod_rows: dtypes.Rows, search: Search) ->
     if not len(pod_rows) or search.scatter is not None or snapshot.devices.stock.claims:
         return None
     shape_ids = snapshot.pods.shape_ids[pod_rows]
-    shape = snapshot.shapes[shape_ids[0]]
-    plain = placer.find_plain(shape)
-    if plain is None or (shape_ids != shape.id).any():
+    if (shape_ids != shape_ids[0]).any():
+        return None
+    plain = placer.find_plain(snapshot.shapes[shape_ids[0]])
+    if plain is None:
         return None
     if hints.old and not hints.old.keys().isdisjoint(map(snapshot.pods.uids.__getitem__, pod_rows.tolist())):
         return None

@@ -24,6 +24,9 @@ from windlass.engine.scale_down.removal import Unremovable
 from windlass.engine.settings import Settings, for_group
 from windlass.engine.snapshot import Snapshot
 
+_TIMED = frozenset({Unremovable.RECENTLY_UNREMOVABLE, Unremovable.CURRENTLY_BEING_DELETED})
+"""Reasons that end by themselves."""
+
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
 Rechecks = Mapping[str, float]
@@ -149,6 +152,8 @@ def _tell_times(
 ) -> tuple[utilization.Floats, utilization.Floats, float]:
     """Where time decided, how long (n,) of how long (n,); and when the first of these times is over."""
     found, limits, changes_at_s = np.zeros(len(names)), np.zeros(len(names)), float("inf")
+    if _TIMED.isdisjoint(reasons):
+        return found, limits, changes_at_s
     for i, reason in enumerate(reasons):
         if reason is Unremovable.RECENTLY_UNREMOVABLE:
             over_s = rechecks[names[i]]

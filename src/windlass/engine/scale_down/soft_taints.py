@@ -32,10 +32,16 @@ def change_marks(
     """Which of the nodes that belong to groups lose the mark, and which get it. None, where marks are switched off."""
     if settings.max_bulk_soft_taint_count == 0:
         return Marks()
-    looked_at = [n for n in nodes if n.name in group_of and not taints.has(n, taints.TO_BE_DELETED)]
-    marked = {node.name for node in looked_at if taints.has(node, taints.DELETION_CANDIDATE)}
-    lose = [node.name for node in looked_at if node.name in marked and node.name not in unneeded]
-    get = [node.name for node in looked_at if node.name not in marked and node.name in unneeded]
+    lose: list[str] = []
+    get: list[str] = []
+    for node in nodes:
+        is_unneeded = node.name in unneeded
+        if not (node.taints or is_unneeded):
+            continue  # most nodes
+        if node.name not in group_of or taints.has(node, taints.TO_BE_DELETED):
+            continue
+        if taints.has(node, taints.DELETION_CANDIDATE) != is_unneeded:
+            (get if is_unneeded else lose).append(node.name)
     allowed = max(settings.max_bulk_soft_taint_count, 0)
     now = lose[:allowed], get[: max(allowed - len(lose), 0)]
     changes: tuple[Change, ...] = (*(_unmark(name) for name in now[0]), *(_mark(name, now_s) for name in now[1]))
