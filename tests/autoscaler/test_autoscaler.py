@@ -169,6 +169,23 @@ def test_without_a_memory_to_be_read_nothing_is_begun() -> None:
     play(scenario)
 
 
+def test_a_role_that_does_not_know_of_memory_is_enough() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 0)
+        cluster.add_pod("p", "2")
+        for method in ("GET", "PUT"):
+            cluster.carrier.forbid(method, "configmaps/windlass-memory")
+        async with cluster.autoscaling():
+            await cluster.clock.sleep(20.0)
+            assert cluster.provider.groups["a"].size == 0, "an API server that has just started refuses for a moment"
+            await cluster.clock.sleep(20.0)
+            assert cluster.provider.groups["a"].size == 1
+        written = [call for call in cluster.carrier.calls if call.startswith("PUT") and "windlass-memory" in call]
+        assert written == [], "what may not be read is not written"
+
+    play(scenario)
+
+
 def test_memory_that_cannot_be_saved_keeps_no_node_from_coming() -> None:
     async def scenario(cluster: Cluster) -> None:
         cluster.add_group("a", 0)

@@ -17,6 +17,8 @@ from windlass.kube.resources import CONFIG_MAPS
 KEY = "memory"
 _WITHIN_S = 5.0
 """Nobody waits longer than this for memory to be written: pods wait for nodes."""
+_REFUSED_FOR_S = 30.0
+"""A right that is missing for so long is not on its way: an API server that has just started refuses for a moment."""
 _MAPS = CONFIG_MAPS.untyped()
 _log = logging.getLogger(__name__)
 
@@ -28,6 +30,7 @@ class Keeper:
         self._api, self._namespace, self._name = api, namespace, name
         self._written = memory.Durable()
         self._writing = asyncio.Lock()
+        self._refused_at_s: float | None = None
         self.size_bytes = 0
 
     async def read(self) -> memory.Memory:
@@ -39,10 +42,22 @@ class Keeper:
             self._written = memory_text.read((found.get("data") or {}).get(KEY, ""))
         except kube_errors.NotFound:
             return memory.Memory()
+        except kube_errors.Forbidden as refused:
+            if not self._is_refused_for_good():
+                raise
+            _log.warning("memory is not kept, and a restart will forget timers and backoffs: %s", refused)
+            self._name = ""
+            return memory.Memory()
         except errors.InvalidInput as error:
             _log.warning("ConfigMap %s/%s, data[%s]: beginning anew: %s", self._namespace, self._name, KEY, error)
             return memory.Memory()
         return memory.Memory(self._written)
+
+    def _is_refused_for_good(self) -> bool:
+        """As by a role that names its ConfigMaps and was written for cluster-autoscaler, which has no memory."""
+        now_s = self._api.clock.monotonic_s()
+        self._refused_at_s = now_s if self._refused_at_s is None else self._refused_at_s
+        return now_s - self._refused_at_s >= _REFUSED_FOR_S
 
     async def write(self, durable: memory.Durable) -> bool:
         """Write the memory if it has changed in anything but the number of loops. Whether it is safe now."""
