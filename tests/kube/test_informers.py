@@ -555,3 +555,16 @@ def test_whatever_happens_in_the_end_the_store_is_as_the_server(
 
     settings = reflector.Settings(page_size=2)
     play(scenario, streaming=streaming, chunk_bytes=chunk_bytes, settings=settings)
+
+
+def test_a_watch_that_was_taken_up_again_is_current_though_nothing_happens() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        await scene.clock.sleep(20.0)
+        await scene.server.cut_watches()
+        await scene.clock.sleep(0.1)
+        assert scene.informer.trouble is not None
+        await scene.clock.sleep(5.0)
+        assert scene.informer.trouble is None
+
+    play(scenario)

@@ -67,7 +67,10 @@ def read(words: Words) -> Command:
     chosen = flags.read_flags(words.given)
     wired = flags.read_wiring(words.given)
     if wired.objects.scheduler_config_file:
-        profile = scheduler_config.load(Path(wired.objects.scheduler_config_file))
+        try:
+            profile = scheduler_config.load(Path(wired.objects.scheduler_config_file))
+        except InvalidInput as error:
+            raise InvalidInput(f"--scheduler-config-file: {error}") from error
         chosen = replace(chosen, filters=profile.filters)
     return Command(chosen, wired, (*flags.find_warnings(words.given), *_tell_stray(words)))
 

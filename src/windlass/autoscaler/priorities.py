@@ -15,6 +15,7 @@ import yaml
 
 from windlass.engine.expanders import priority
 from windlass.errors import InvalidInput, InvalidObject
+from windlass.kube import nesting
 from windlass.selectors import parse_int64
 
 NAME = "cluster-autoscaler-priority-expander"
@@ -39,13 +40,13 @@ def read(text: str) -> tuple[priority.Rule, ...]:
     if not text:
         raise InvalidInput(f"it is empty, expected {_FORMAT}")
     try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
+        document = nesting.load(text)
+    except yaml.YAMLError as error:
         raise InvalidInput(f"it is not YAML: {error}") from error
     if document is None:
         return ()
     if not isinstance(document, dict):
-        raise InvalidInput(f"found {document!r}, expected {_FORMAT}")
+        raise InvalidInput(f"found {document!r:.100}, expected {_FORMAT}")
     return priority.compile_rules({_read_priority(key): _read_list(key, value) for key, value in document.items()})
 
 
@@ -60,7 +61,7 @@ def _read_list(key: object, value: object) -> list[str]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise InvalidInput(f"priority {key}: found {value!r}, expected a list of regular expressions")
+        raise InvalidInput(f"priority {key}: found {value!r:.100}, expected a list of regular expressions")
     return [_read_expression(key, item) for item in value]
 
 

@@ -104,11 +104,18 @@ def _read_scalar(wanted: type[Any], plain: Any, path: str) -> Any:
         if plain not in [each.value for each in wanted]:
             raise _wrong(path, plain, f"one of {', '.join(str(each.value) for each in wanted)}")
         return wanted(plain)
-    if wanted is float and isinstance(plain, int | float) and not isinstance(plain, bool) and math.isfinite(plain):
+    if wanted is float and isinstance(plain, int | float) and not isinstance(plain, bool) and _is_finite(plain):
         return float(plain)
     if wanted is float:
         raise _wrong(path, plain, "a finite number")
     return _expect(wanted, plain, path)
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number that no float can hold
+        return False
 
 
 _WORDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", bool: "true or false"}

@@ -215,6 +215,8 @@ class Client:
     async def stream(self, request: transport.Request) -> AsyncGenerator[bytes, None]:
         """The chunks of an answer that goes on, as a watch does; `errors.CallTimedOut` if it falls silent.
 
+        The first one is empty: the server has agreed, and may say nothing for a while.
+
         Tried once and not throttled, like `exchange`: for callers that go at a pace of their own.
         """
         async with in_time(request):
@@ -223,6 +225,7 @@ class Client:
                 body = await _drain(response)
                 raise errors.from_answer(request.call, response.status, response.headers, body)
         async with contextlib.aclosing(response.stream):
+            yield b""
             chunks = aiter(response.stream)
             while True:
                 try:

@@ -20,6 +20,9 @@ from windlass.kube.resources import Resource
 
 T = TypeVar("T")
 
+_CAUGHT_UP_S = 2.0
+"""A server that takes a watch up tells what was missed at once. Where nothing happens it says nothing for a minute."""
+
 
 class Informer(Generic[T]):
     """Follows one resource of one server."""
@@ -37,6 +40,8 @@ class Informer(Generic[T]):
         chosen = settings or reflector.Settings(watch_s=api.settings.watch_s, silence_s=api.settings.silence_s)
         self._reflector = reflector.Reflector(resource, sink, api.rng, selection, chosen)
         self._synced = asyncio.Event()
+        self._opened_s: float | None = None
+        """Since when there is a stream, monotonic."""
 
     @property
     def synced(self) -> bool:
@@ -55,7 +60,12 @@ class Informer(Generic[T]):
     @property
     def trouble(self) -> kube_errors.KubeError | None:
         """What keeps the sink from being current, such as a right that we lack; None while all is well."""
-        return self._reflector.trouble
+        has_caught_up = (
+            self._opened_s is not None
+            and self._reflector.goes_on
+            and self._client.clock.monotonic_s() - self._opened_s >= _CAUGHT_UP_S
+        )
+        return None if has_caught_up else self._reflector.trouble
 
     @property
     def resource_version(self) -> str:
@@ -79,11 +89,15 @@ class Informer(Generic[T]):
                     self._reflector.receive_page(step.request, await self._client.exchange(step.request))
             except kube_errors.KubeError as error:
                 self._reflector.fail(error, self._client.clock.monotonic_s() - since_s)
+            finally:
+                self._opened_s = None
             self._note()
 
     async def _stream(self, request: transport.Request, since_s: float) -> None:
         async with contextlib.aclosing(self._client.stream(request)) as chunks:
             async for chunk in chunks:
+                if self._opened_s is None:
+                    self._opened_s = self._client.clock.monotonic_s()
                 if not self._reflector.receive(chunk):
                     return
                 self._note()

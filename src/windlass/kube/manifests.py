@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from windlass import errors
-from windlass.kube import fields
+from windlass.kube import fields, nesting
 
 Model = TypeVar("Model", bound=msgspec.Struct)
 
@@ -48,6 +48,10 @@ class _Documents(_Loader):  # type: ignore[misc]
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
     bool_values = {**_Loader.bool_values, "y": True, "n": False}  # noqa: RUF012
 
+    def construct_document(self, node: yaml.Node) -> Any:
+        nesting.check(node)
+        return super().construct_document(node)
+
 
 for _type, _first, _spelling in _PLAIN:
     _Documents.add_implicit_resolver(_TAG + _type, re.compile(rf"(?:{_spelling})\Z"), [c.strip("\0") for c in _first])
@@ -75,6 +79,8 @@ def read(text: bytes | str, source: str, *, strict: bool = False) -> Iterator[An
                 yield document
     except yaml.YAMLError as error:
         raise errors.InvalidInput(f"{source}: {_complain(error)}") from error
+    except (RecursionError, ValueError) as error:  # nested deeper than can be read, a number with too many digits
+        raise errors.InvalidInput(f"{source}: {error}") from error
     finally:
         loader.dispose()
 

@@ -127,6 +127,11 @@ class Reflector(Generic[T]):
         self._wait_s = 0.0
         self._decoder: watch.Decoder[T] | None = None
 
+    @property
+    def goes_on(self) -> bool:
+        """All was listed, and what changes is asked for."""
+        return self._mode is _Mode.WATCH
+
     # What to do
 
     def next_step(self) -> Step:
@@ -258,6 +263,8 @@ class Reflector(Generic[T]):
 
     def _put(self, metadata: meta.ObjectMeta, found: T) -> None:
         try:
+            if not metadata.name:  # nothing could be done with it: it has no address
+                raise errors.InvalidObject(self._resource.kind, "", "metadata.name", metadata.name, "a name")
             self._sink.put(metadata, found)
         except errors.InvalidObject as error:
             self._set_aside(metadata, error)

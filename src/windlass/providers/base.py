@@ -35,6 +35,10 @@ class Provider(Protocol):
     by then is undone as far as possible, and shows in the next observation.
     """
 
+    @property
+    def away(self) -> str:
+        """Why no group can be changed now: whoever looks after them cannot be reached. Empty while they can."""
+
     def observe(self, nodes: Sequence[facts.Node]) -> Groups:
         """The groups, given the nodes that exist."""
 

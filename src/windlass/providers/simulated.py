@@ -101,6 +101,10 @@ class Provider:
 
     # As a provider
 
+    @property
+    def away(self) -> str:
+        return ""
+
     def observe(self, nodes: Sequence[facts.Node]) -> base.Groups:
         now_s = self._clock.now_s()
         return base.Groups(tuple(_describe(self.groups[id], now_s) for id in sorted(self.groups)))

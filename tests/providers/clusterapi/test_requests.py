@@ -165,3 +165,23 @@ def _name_right(request: transport.Request) -> tuple[str, str]:
         return "follow", parts[0]
     _, _, resource, _, *subresource = parts
     return request.method, "/".join([resource, *subresource])
+
+
+def test_a_management_cluster_that_does_not_answer_is_away_and_comes_back() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.group("g", 1)
+
+    async def scenario(bed: Bed) -> None:
+        assert bed.provider.away == ""
+        bed.carrier.forbid("GET", "/machinepools", 503, "ServiceUnavailable")
+        await bed.clock.sleep(900.0)  # every watch has ended and was asked for anew
+        assert bed.provider.trouble.keys() == {"MachinePool"}
+        assert bed.provider.away == "", "others can be read"
+        bed.carrier.forbid("GET", "/apis/cluster.x-k8s.io/", 503, "ServiceUnavailable")
+        await bed.clock.sleep(900.0)
+        assert "503" in bed.provider.away
+        bed.carrier.allow()
+        await bed.clock.sleep(60.0)
+        assert bed.provider.away == ""
+
+    play(scenario, arrange)

@@ -113,8 +113,13 @@ class World:
 
     @property
     def stale(self) -> str:
-        """Why nothing should be done now: what decides over nodes is not current. Empty while it is."""
-        return "; ".join(f"{kind}: {why}" for kind, why in self.trouble.items() if kind in _DECISIVE)
+        """Why nothing should be done now: what decides over nodes is not current, or no group can be changed, so that
+        a node would be emptied for nothing. Empty while all is well.
+        """
+        found = [f"{kind}: {why}" for kind, why in self.trouble.items() if kind in _DECISIVE]
+        if self._provider.away:
+            found.append(f"node groups: {self._provider.away}")
+        return "; ".join(found)
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:

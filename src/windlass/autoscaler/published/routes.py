@@ -65,6 +65,8 @@ def _streaming(published: Publisher, asked: Answering, is_ending: asyncio.Event)
         response = web.StreamResponse(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         response.content_type = "text/event-stream"
         await response.prepare(request)
+        if request.method == "HEAD":
+            return response  # whatever follows would be taken for the next answer
         with (
             contextlib.suppress(ConnectionResetError),  # it went away
             published.watch(request.headers.get("Last-Event-ID", "")) as watcher,

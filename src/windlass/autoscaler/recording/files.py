@@ -24,6 +24,10 @@ VERSION = 1
 _MAGIC = b"windlass recording "
 _PREFIX = struct.Struct(">II")
 _CHUNK_BYTES = 2**18
+_PIECE_BYTES = 2**22
+"""How much is expanded at a time: a file may expand to a thousand times its size."""
+_MOST_FRAME_BYTES = 2**30
+"""A frame that says that it is larger was not written here. That of the largest clusters is some 100 MB."""
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
 
@@ -99,19 +103,21 @@ def _expand(file: BinaryIO) -> Iterator[bytes]:
     """What was compressed, up to where that cannot be undone."""
     expanding = zlib.decompressobj()
     while chunk := file.read(_CHUNK_BYTES):
-        before = expanding.copy()
-        try:
-            yield expanding.decompress(chunk)
-        except zlib.error:
-            yield from _expand_slowly(before, chunk)
-            return
+        while chunk:
+            before = expanding.copy()
+            try:
+                yield expanding.decompress(chunk, _PIECE_BYTES)
+            except zlib.error:
+                yield from _expand_slowly(before, chunk)
+                return
+            chunk = expanding.unconsumed_tail
 
 
 def _expand_slowly(expanding: "zlib._Decompress", chunk: bytes) -> Iterator[bytes]:
     """Byte by byte, to get all that comes before the first wrong one."""
     for place in range(len(chunk)):
         try:
-            yield expanding.decompress(chunk[place : place + 1])
+            yield expanding.decompress(chunk[place : place + 1], _PIECE_BYTES)
         except zlib.error:
             return
 
@@ -123,11 +129,16 @@ def _unpack_all(chunks: Iterator[bytes]) -> Iterator[Plain]:
         start = 0
         while (end := start + _PREFIX.size) <= len(kept):
             length, checksum = _PREFIX.unpack_from(kept, start)
+            if length > _MOST_FRAME_BYTES:
+                return
             if end + length > len(kept):
                 break
             frame = bytes(kept[end : end + length])
             if zlib.crc32(frame) != checksum:
                 return
-            yield _unpack(frame)
+            try:
+                yield _unpack(frame)
+            except (msgspec.DecodeError, RecursionError):
+                return
             start = end + length
         del kept[:start]

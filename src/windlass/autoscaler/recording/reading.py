@@ -60,16 +60,15 @@ class Recording:
         """InvalidInput if it is none."""
         self._path = path
         self._frames = files.read(path)
-        try:
-            head = next(self._frames)
-        except StopIteration:
-            raise errors.InvalidInput(f"{path}: found no whole observation, expected at least one") from None
+        head = next(self._frames, None)
+        if head is None:
+            raise errors.InvalidInput(f"{path}: found no whole observation, expected at least one")
         try:
             self.windlass: str = head["windlass"]
             self.settings = values.read(Settings, head["settings"])
             self.memory = Memory(values.read_durable(head["durable"]), values.read_volatile(head["volatile"]))
             snapshot, specs, kinds = layout.build(head["layout"])
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except Exception as error:  # whoever wrote it could put anything in there
             raise self._unreadable(0, error) from error
         self._maker = changes.Maker(snapshot, specs, kinds)
         self._seen = Observation(snapshot)
@@ -80,7 +79,7 @@ class Recording:
         for number, frame in enumerate(self._frames, 1):
             try:
                 step = self._read(number, frame)
-            except (KeyError, TypeError, ValueError, IndexError) as error:
+            except Exception as error:
                 raise self._unreadable(number, error) from error
             yield step
 

@@ -20,7 +20,7 @@ from windlass.autoscaler.report.status import (
     truncate,
 )
 from windlass.engine.readiness import NOBODY, Readiness
-from windlass.kube import durations, times
+from windlass.kube import durations, nesting, times
 
 KEY = "status"
 LAST_UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
@@ -154,8 +154,8 @@ def _time(at_s: float | None) -> _Time | None:
 def read_since(text: str) -> Since:
     """Since when parts have had their status, as far as a text tells. Whatever it does not tell is left out."""
     try:
-        found = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
+        found = nesting.load(text)
+    except yaml.YAMLError:
         return {}
     if not isinstance(found, dict):
         return {}

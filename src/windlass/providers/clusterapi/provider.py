@@ -33,6 +33,7 @@ from windlass.providers.clusterapi.scaling import Scaling
 from windlass.providers.clusterapi.sizes import Sizes
 
 _LOOK_AGAIN_S = 5.0
+_UNREACHABLE = (kube_errors.ConnectionLost, kube_errors.ServerError, kube_errors.TooManyRequests)
 _log = logging.getLogger(__name__)
 
 
@@ -97,6 +98,15 @@ class Provider:
             return {self._config.group: self._undiscovered}
         found = {one.resource.kind: str(one.trouble) for one in self._kinds.all if one.trouble is not None}
         return found | self._infrastructure.trouble
+
+    @property
+    def away(self) -> str:
+        """The management cluster does not answer: nothing at all can be read from it. A kind that cannot be read while
+        others can is no reason to leave these alone.
+        """
+        found = [one.trouble for one in self._kinds.all] if self._kinds is not None else []
+        is_away = bool(found) and all(isinstance(trouble, _UNREACHABLE) for trouble in found)
+        return str(found[0]) if is_away else ""
 
     async def _discover(self) -> dict[str, Resource[Any]]:
         while True:

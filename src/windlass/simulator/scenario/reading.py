@@ -9,6 +9,7 @@ import msgspec
 import yaml
 
 from windlass import errors
+from windlass.kube import nesting
 from windlass.simulator.scenario import accepting, checking, model
 
 Path = tuple[str | int, ...]
@@ -28,14 +29,16 @@ def load(path: pathlib.Path) -> model.Scenario:
         text = path.read_text()
     except OSError as error:
         raise BadScenario(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise BadScenario(f"{path}: not text: {error}") from None
     return read(text, str(path))
 
 
 def read(text: str, name: str) -> model.Scenario:
     """A scenario from the text of a file."""
     try:
+        plain = nesting.load(text)
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
-        plain = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else 1

@@ -1,0 +1,180 @@
+"""Objects and annotations of every kind, bent on their way from the API server into the autoscaler.
+
+A small cluster lives for a few minutes. What the autoscaler reads of it is bent, each object with some chance, and its
+groups carry annotations that nobody can make sense of. It goes on deciding, and nothing fails that it did not foresee.
+"""
+
+import logging
+import random
+from collections.abc import AsyncGenerator
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from tests import strategies
+from tests.fuzzing import bending
+from windlass.autoscaler.process import Process
+from windlass.autoscaler.published.publisher import Publisher
+from windlass.engine.decide import Decision
+from windlass.kube import transport
+from windlass.simulator import autoscaling
+from windlass.simulator.scenario import model
+from windlass.simulator.simulation import Simulation
+
+LASTS_S = 900.0
+ANNOTATIONS = (
+    "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size",
+    "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size",
+    "capacity.cluster-autoscaler.kubernetes.io/cpu",
+    "capacity.cluster-autoscaler.kubernetes.io/memory",
+    "capacity.cluster-autoscaler.kubernetes.io/gpu-count",
+    "capacity.cluster-autoscaler.kubernetes.io/gpu-type",
+    "capacity.cluster-autoscaler.kubernetes.io/maxPods",
+    "capacity.cluster-autoscaler.kubernetes.io/labels",
+    "capacity.cluster-autoscaler.kubernetes.io/taints",
+    "capacity.cluster-autoscaler.kubernetes.io/csi-driver",
+    "capacity.cluster-autoscaler.kubernetes.io/dra-driver",
+    "cluster.x-k8s.io/autoscaling-options-scaledownunneededtime",
+    "cluster.x-k8s.io/autoscaling-options-maxnodeprovisiontime",
+    "cluster.x-k8s.io/delete-machine",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "cluster-autoscaler.kubernetes.io/scale-down-disabled",
+)
+_TOP = ("apiVersion", "kind")
+
+
+class Bending:
+    """Carries answers with what is in them bent: lines of watches, items of lists."""
+
+    def __init__(self, inner: transport.Transport, chance: random.Random, share: float) -> None:
+        self._inner, self._chance, self._share = inner, chance, share
+        self.bent = 0
+
+    async def send(self, request: transport.Request) -> transport.Response:
+        answer = await self._inner.send(request)
+        if request.method != "GET" or not any(name == "watch" for name, _ in request.query):
+            return answer
+        return transport.Response(answer.status, answer.headers, self._bend(answer.stream))
+
+    async def _bend(self, stream: transport.Stream) -> AsyncGenerator[bytes, None]:
+        try:
+            async for chunk in stream:
+                yield b"".join(map(self._bend_line, chunk.splitlines(keepends=True)))
+        finally:
+            await stream.aclose()
+
+    def _bend_line(self, line: bytes) -> bytes:
+        event = msgspec.json.decode(line)
+        if event["type"] in ("BOOKMARK", "ERROR") or self._chance.random() >= self._share:
+            return line
+        self.bent += 1
+        found = event["object"]
+        if self._chance.random() < 0.3:
+            told = found["metadata"].setdefault("annotations", {})
+            for key in self._chance.sample(ANNOTATIONS, 3):
+                told[key] = self._chance.choice(bending.ODD_TEXTS)
+        else:
+            # Versions are the server's own, and it is trusted to count.
+            version = found["metadata"].get("resourceVersion")
+            for _ in range(2):
+                key = self._chance.choice([key for key in found if key not in _TOP])
+                found[key] = bending.bend(found[key], self._chance)
+            if isinstance(found.get("metadata"), dict):
+                found["metadata"]["resourceVersion"] = version
+        return msgspec.json.encode({**event, "object": found}) + b"\n"
+
+
+class Hearing:
+    """Who plays, and what it decided."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.published = Publisher(simulation.clock.now_s)
+        self.decisions = 0
+        self.process: Process | None = None
+
+    def meet(self, process: Process) -> None:
+        self.process = process
+
+    def hear(self, decision: Decision) -> None:
+        self.decisions += 1
+
+
+def make_scenario(seed: int) -> model.Scenario:
+    """Two groups, some work that comes and goes, a Job, a budget."""
+    return model.Scenario(
+        name="bent",
+        seed=seed,
+        duration=model.Seconds(LASTS_S),
+        sample=model.Seconds(LASTS_S),
+        flags={"scale-down-unneeded-time": "1m", "scale-down-delay-after-add": "0s"},
+        groups=tuple(
+            model.Group(
+                name=name,
+                capacity={"cpu": 4, "memory": "16Gi", "pods": 20},
+                max=4,
+                initial=2,
+                boot=model.Timing(30.0),
+            )
+            for name in ("one", "two")
+        ),
+        workloads=(
+            model.Workload(name="agent", kind="DaemonSet", requests={"cpu": "100m"}),
+            model.Workload(name="web", replicas=6, requests={"cpu": "1"}, budget=model.Budget(max_unavailable=1)),
+            model.Workload(name="db", kind="StatefulSet", replicas=2, requests={"cpu": "500m"}, apart="node"),
+        ),
+        timeline=(
+            model.Scale(at=model.Seconds(120.0), workload="web", to=16),
+            model.Scale(at=model.Seconds(420.0), workload="web", to=2),
+        ),
+    )
+
+
+@given(bending.seeds)
+@strategies.examples(14)
+def test_whatever_objects_look_like_the_others_are_decided_on(chance: random.Random) -> None:
+    simulation = Simulation(make_scenario(chance.randrange(1000)))
+    carrier = Bending(simulation.transport, chance, share=chance.choice((0.05, 0.3, 0.7)))
+    hearing = Hearing(simulation)
+
+    async def play(simulation: Simulation) -> None:
+        await autoscaling.live(simulation.scenario, carrier, simulation.clock, random.Random(1), hearing.hear, hearing)
+
+    with Unforeseen() as unforeseen:
+        simulation.play(play)
+    assert not unforeseen.found
+    assert carrier.bent
+    assert hearing.decisions
+    assert hearing.process is not None
+    assert hearing.process.autoscaler.loop.failures == 0
+
+
+class Unforeseen(logging.Handler):
+    """Failures that are logged with a stack of calls: nobody foresaw them."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.found.append(self.format(record))
+
+    def __enter__(self) -> "Unforeseen":
+        logging.getLogger().addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)
+
+
+def test_a_failure_that_nobody_foresaw_would_be_heard() -> None:
+    with Unforeseen() as unforeseen:
+        try:
+            raise KeyError("spec")
+        except KeyError:
+            logging.getLogger("windlass.x").exception("oh")
+    assert "KeyError" in unforeseen.found[0]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
