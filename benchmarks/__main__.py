@@ -25,6 +25,7 @@ NAMES = (
     "reaction",
     "simulate",
     "dashboard",
+    "dashboard-15k",
 )
 """One module each (with underscores for dashes), with `run() -> dict`."""
 

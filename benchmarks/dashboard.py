@@ -22,7 +22,7 @@ import msgspec
 
 from benchmarks import loop_15k, loops
 from tests.web import chromium
-from tests.web.stage import Stage
+from tests.web.stage import play
 from windlass.autoscaler.published import changes
 from windlass.autoscaler.published.publisher import Publisher
 from windlass.engine.decide import decide
@@ -34,7 +34,7 @@ PICTURES = ROOT / "docs" / "pictures"
 SPEED, HOUR_S, LOOKS = 60.0, 3600.0, 6
 ROUNDS = 10
 
-_TIMING = """(() => {
+TIMING = """(() => {
   window.timings = [];
   new PerformanceObserver((list) => {
     for (const entry of list.getEntries())
@@ -85,29 +85,41 @@ def _time(act: Any) -> float:
 
 
 async def measure_page(binary: str) -> dict[str, Any]:
-    with Stage(TOWN, SPEED) as stage:
+    with play(TOWN, SPEED) as stage:
         async with chromium.browse(binary) as page:
             await page.resize(1440, 900)
             await page.open(stage.url)
             await page.wait("document.querySelectorAll('.card').length >= 6", 120)
-            await page.ask(_TIMING)
+            await page.ask(TIMING)
             heaps, began_s = [await page.heap_bytes()], await _now_s(page)
             for look in range(1, LOOKS + 1):
                 while not await _is_over(page) and await _now_s(page) - began_s < look * HOUR_S / LOOKS - 60:
                     await interact(page)
                 heaps.append(await page.heap_bytes())
-            timings = await page.ask("window.timings") or [0.0]  # the browser tells none below 16 ms
+            timings = await tell_timings(page)
             status = await page.ask("fetch('published').then((answer) => answer.json())")
             leaks = [url for url in page.requests if not url.startswith(stage.url)]
     return {
-        "interactions": len(timings),
-        "interaction_ms": {"median": statistics.median(timings), "worst": max(timings)},
-        "interactions_over_100_ms": sum(1 for one in timings if one > 100),
-        "heap_mib": [round(one / 2**20, 1) for one in heaps],
+        **timings,
+        **mib(heaps),
         "simulated_seconds": round(float(status["cluster"]["at_s"]) - began_s),
         "nodes": status["cluster"]["nodes"],
         "requests_elsewhere": len(leaks),
     }
+
+
+async def tell_timings(page: chromium.Page) -> dict[str, Any]:
+    """How long people waited for what they did. The browser tells of none below 16 ms."""
+    timings = await page.ask("window.timings") or [0.0]
+    return {
+        "interactions": len(timings),
+        "interaction_ms": {"median": statistics.median(timings), "worst": max(timings)},
+        "interactions_over_100_ms": sum(1 for one in timings if one > 100),
+    }
+
+
+def mib(heaps: list[int]) -> dict[str, Any]:
+    return {"heap_mib": [round(one / 2**20, 1) for one in heaps]}
 
 
 async def _now_s(page: chromium.Page) -> float:
@@ -139,7 +151,7 @@ async def interact(page: chromium.Page) -> None:
 async def take_pictures(binary: str) -> None:
     """As the documents show them: light and dark, a node and a pod explained, a phone."""
     PICTURES.mkdir(exist_ok=True)
-    with Stage(TOWN, SPEED) as stage:
+    with play(TOWN, SPEED) as stage:
         async with chromium.browse(binary) as page:
             await page.resize(1440, 900)
             await page.prefer("light")
@@ -147,24 +159,24 @@ async def take_pictures(binary: str) -> None:
             await page.wait("document.querySelector('.states') !== null", 120)
             # Until enough happened: nodes are unneeded, some leave, some were asked for and never came.
             await page.wait(_EVENTFUL, 300)
-            await _take(page, "dashboard-light")
+            await take(page, "dashboard-light")
             await page.prefer("dark")
-            await _take(page, "dashboard-dark")
+            await take(page, "dashboard-dark")
             for key in ("n", "ArrowRight", "ArrowRight", "ArrowDown", "Enter"):
                 await page.press(key)
             await page.wait("document.querySelector('#panel-answer pre') !== null")
-            await _take(page, "dashboard-node")
+            await take(page, "dashboard-node")
             for key in ("Escape", "p", "Enter"):
                 await page.press(key)
             await page.wait("document.querySelector('#panel-answer pre') !== null")
             await page.prefer("light")
-            await _take(page, "dashboard-pod")
+            await take(page, "dashboard-pod")
             await page.press("Escape")
             await page.resize(390, 844, scale=1.5, is_phone=True)
-            await _take(page, "dashboard-phone")
+            await take(page, "dashboard-phone")
 
 
-async def _take(page: chromium.Page, name: str) -> None:
+async def take(page: chromium.Page, name: str) -> None:
     await asyncio.sleep(0.5)
     (PICTURES / f"{name}.png").write_bytes(await page.picture())
 

@@ -1,4 +1,4 @@
-"""A stage: `windlass simulate --serve` as a process of its own, as a user would run it."""
+"""A stage: what serves a dashboard, as a process of its own."""
 
 import os
 import signal
@@ -9,21 +9,26 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
+ROOT = Path(__file__).parents[2]
+
 
 class Stage:
-    """A story that is played and shown, until the end of the block."""
+    """Serves until the end of the block. The first that it says on standard error is `dashboard: URL`."""
 
-    def __init__(self, story: Path, speed: float) -> None:
+    def __init__(self, *words: str) -> None:
         self._home = tempfile.TemporaryDirectory()
-        self._words = [
-            sys.executable, "-m", "windlass.cli", "simulate", str(story), "--serve", "--serve-address", "127.0.0.1:0",
-            "--speed", f"{speed:g}", "--report", "",
-        ]  # fmt: skip
+        self._words = [sys.executable, *words]
+        self._environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT)))}
         self.url = ""
 
     def __enter__(self) -> "Stage":
         self._process = subprocess.Popen(
-            self._words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self._home.name
+            self._words,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self._home.name,
+            env=self._environment,
         )
         assert self._process.stderr is not None
         first = self._process.stderr.readline()
@@ -47,3 +52,9 @@ class Stage:
         assert self._process.stderr is not None
         self._process.stderr.close()
         self._home.cleanup()
+
+
+def play(story: Path, speed: float) -> Stage:
+    """`windlass simulate --serve`, as a user would run it."""
+    words = ("--serve", "--serve-address", "127.0.0.1:0", "--speed", f"{speed:g}", "--report", "")
+    return Stage("-m", "windlass.cli", "simulate", str(story), *words)

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from tests.web import chromium
 from tests.web.served import TOKEN, Cluster, serve
-from tests.web.stage import Stage
+from tests.web.stage import Stage, play
 from windlass.web import access
 
 TOWN = Path(__file__).with_name("town.yaml")
@@ -43,7 +43,7 @@ CLOCK = "document.getElementById('clock').textContent"
 
 @pytest.fixture(scope="module")
 def town() -> Iterator[Stage]:
-    with Stage(TOWN, speed=20.0) as stage:
+    with play(TOWN, speed=20.0) as stage:
         yield stage
 
 

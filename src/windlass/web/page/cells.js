@@ -48,7 +48,7 @@ export function draw(context, ink, number, size) {
   const isFaint = number & 1, isCordoned = number & 2, rest = number >> 2;
   const state = ORDER[Math.floor(rest / PERCENTS)], percent = rest % PERCENTS;
   const x = 0, y = 0, fill = percent === NONE ? ink.surface : ink.ramp[percent];
-  const inner = Math.max(size - 1, 2);
+  const inner = Math.max(size - 1, 2), line = size < 8 ? fill : ink.line; // of a small cell the line would be most
   context.globalAlpha = isFaint ? 0.15 : 1;
   context.lineWidth = 1;
   switch (state) {
@@ -68,11 +68,11 @@ export function draw(context, ink, number, size) {
       wedge(context, x, y, inner, ink.leaving);
       break;
     case "unneeded":
-      box(context, x, y, inner, fill, ink.line);
+      box(context, x, y, inner, fill, line);
       corner(context, x, y, inner, ink.surface, ink.text);
       break;
     default:
-      box(context, x, y, inner, fill, ink.line);
+      box(context, x, y, inner, fill, line);
   }
   if (isCordoned && state !== "draining") {
     context.fillStyle = ink.text;

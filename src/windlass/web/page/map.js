@@ -32,6 +32,7 @@ export class Map_ {
   recolour() {
     this.ink = cells.readInk();
     this.stamps = null;
+    this.#choose();
     this.#drawLegend();
     this.#redraw();
   }

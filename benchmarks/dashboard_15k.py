@@ -1,0 +1,116 @@
+"""The page with 15,000 nodes and 450,000 pods, in a real browser, while the autoscaler beside it decides.
+
+A process of its own has `loop-15k`'s cluster: every two seconds 450 of its pods are replaced by others elsewhere, a
+loop is decided and published, and questions are answered in between. `whole_ms` is the time from opening the page until
+every node is drawn; the rest is as in `dashboard`.
+
+`python -m benchmarks.dashboard_15k serve` is that process; `… picture` writes docs/pictures/dashboard-15k.png.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from benchmarks import dashboard, loop_15k, loops
+from tests.web import chromium
+from tests.web.stage import Stage
+from windlass.autoscaler.published.publisher import Publisher
+from windlass.autoscaler.wiring import Dashboard
+from windlass.engine.decide import decide
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.settings import Settings
+from windlass.explain import choices
+from windlass.web import serving
+
+T = TypeVar("T")
+EVERY_S, WATCHED_S = 2.0, 60.0
+REPLACED = 0.001
+"""Of all pods, in every loop."""
+_DRAWN = """[...document.querySelectorAll(".size")].reduce((sum, one) => sum + (+one.textContent || 0), 0) >= 15000
+  && [...document.querySelectorAll(".cells:not([hidden])")].every((canvas) => canvas.height > 1)"""
+
+
+class Autoscaler:
+    """Decides, publishes, and can be asked in between."""
+
+    past: Mapping[str, choices.Past] = {}
+
+    def __init__(self) -> None:
+        self._cluster = loop_15k.Cluster(loop_15k.NODES)
+        self._memory, self._settings, self._now_s = Memory(), loop_15k.settings(), loops.NOW_S
+        self._turn = asyncio.Lock()
+        self.published = Publisher(lambda: self._now_s)
+
+    async def run(self) -> None:
+        while True:
+            async with self._turn:
+                await asyncio.to_thread(self._go_round)
+            await asyncio.sleep(EVERY_S)
+
+    def _go_round(self) -> None:
+        self._now_s += loop_15k.INTERVAL_S
+        self._cluster.replace_pods(REPLACED)
+        seen = self._cluster.seen
+        decision = decide(seen, self._memory, self._settings, self._now_s)
+        self._memory = decision.memory
+        self.published.decided(seen, decision, self._now_s)
+        self._cluster.carry_out(decision.plan)
+
+    async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
+        async with self._turn:
+            return await asyncio.to_thread(question, self._cluster.seen, self._memory, self._settings, self._now_s)
+
+
+async def serve() -> None:
+    autoscaler = Autoscaler()
+    async with serving.serve(Dashboard("127.0.0.1:0"), autoscaler.published, autoscaler) as url:
+        print(f"dashboard: {url}", file=sys.stderr, flush=True)
+        await autoscaler.run()
+
+
+def stage() -> Stage:
+    return Stage("-m", "benchmarks.dashboard_15k", "serve")
+
+
+def run() -> dict[str, Any]:
+    binary = chromium.find()
+    if binary is None:
+        return {"page": "not measured: there is no chromium here"}
+    return asyncio.run(measure(binary))
+
+
+async def measure(binary: str) -> dict[str, Any]:
+    with stage() as served:
+        async with chromium.browse(binary) as page:
+            await page.resize(1440, 900)
+            began_s = time.monotonic()
+            await page.open(served.url)
+            await page.wait(_DRAWN, 120)
+            whole_s = time.monotonic() - began_s
+            await page.ask(dashboard.TIMING)
+            heaps, ends_s = [await page.heap_bytes()], time.monotonic() + WATCHED_S
+            while time.monotonic() < ends_s:
+                await dashboard.interact(page)
+            heaps.append(await page.heap_bytes())
+            return {"whole_ms": round(whole_s * 1000), **await dashboard.tell_timings(page), **dashboard.mib(heaps)}
+
+
+async def take_picture(binary: str) -> None:
+    with stage() as served:
+        async with chromium.browse(binary) as page:
+            await page.resize(1440, 900)
+            await page.prefer("dark")
+            await page.open(served.url)
+            await page.wait(_DRAWN, 120)
+            await asyncio.sleep(3 * EVERY_S)
+            await dashboard.take(page, "dashboard-15k")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["serve"]:
+        asyncio.run(serve())
+    elif sys.argv[1:] == ["picture"] and (found := chromium.find()):
+        asyncio.run(take_picture(found))
