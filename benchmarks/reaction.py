@@ -25,12 +25,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import testbed
 from benchmarks.reaction_scenes import SCENARIOS, Scenario
 from benchmarks.reaction_watching import Watcher, busy_s, spent_s, watching
-from testbed import bed, clusterapi, processes
+from testbed import bed, clusterapi, processes, sharing, site
 
 USUAL = ("burst", "zones", "kinds", "groups")
+_BED = site.Choice(scheduler=True, kwok=True, capi=True, capi_v1beta1=False)
+"""Nobody here speaks v1beta1, neither we nor the peer."""
 _PATIENCE_S = 180.0
 _DOWN_S = 600.0
 """How long a scale-down is watched, at most, and what its nodes are counted over."""
@@ -123,7 +124,7 @@ def _tell(watcher: Watcher, began_s: float, pids: Mapping[str, int], before: Map
 
 
 def measure(scenario: Scenario) -> dict[str, float]:
-    with testbed.running(scheduler=True, kwok=True, capi=True) as found:
+    with sharing.alone(_BED) as found:
         clusterapi.add_cluster(found.api, found.kubeconfig)
         for group in scenario.groups:
             for body in group.make():

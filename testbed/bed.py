@@ -57,14 +57,10 @@ class Bed:
         self._wait(second)
         for part in others:
             if part.name == "capi-manager":
-                self._install_cluster_api()
+                clusterapi.install(self.api, self.site)
             self._launch(part)
         for part in others:
             self._wait(part)
-
-    def _install_cluster_api(self) -> None:
-        machine_pools = self.site.choice.capi_machine_pools
-        clusterapi.install(self.api, self.site.webhooks, self.site.files.ca_bundle, machine_pools=machine_pools)
 
     def _part(self, name: str) -> parts.Part:
         return next(part for part in parts.of(self.site) if part.name == name)

@@ -3,17 +3,18 @@
 from concurrent import futures
 from pathlib import Path
 
-from testbed import api, manifests, objects
+from testbed import api, manifests, objects, site
 from testbed.infrastructure import definitions
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def install(server: api.Api, webhooks_url: str, ca_bundle: str, *, machine_pools: bool = True) -> None:
+def install(server: api.Api, where: site.Site) -> None:
     """Create the definitions and webhook configurations, and wait until the resources are served."""
-    crds = manifests.definitions(webhooks_url, ca_bundle) + definitions.every()
+    at, choice = (where.webhooks, where.files.ca_bundle), where.choice
+    crds = manifests.definitions(*at, v1beta1=choice.capi_v1beta1) + definitions.every()
     with futures.ThreadPoolExecutor(4) as several:
-        list(several.map(server.add, crds + manifests.webhooks(webhooks_url, ca_bundle, machine_pools=machine_pools)))
+        list(several.map(server.add, crds + manifests.webhooks(*at, machine_pools=choice.capi_machine_pools)))
     api.wait_for(
         "CRDs established",
         lambda: server.items(_DEFINITIONS),

@@ -61,8 +61,8 @@ def write_stages(path: Path) -> None:
 _REFUSING = "validation.machinepool.cluster.x-k8s.io"
 
 
-def definitions(url: str, ca_bundle: str) -> list[Object]:
-    """Cluster API's CRDs, converting through the manager at `url`: v1beta1 and v1beta2 are both served."""
+def definitions(url: str, ca_bundle: str, *, v1beta1: bool = True) -> list[Object]:
+    """Cluster API's CRDs, converting through the manager at `url`: v1beta2 is served, v1beta1 only if wanted."""
     found: list[Object] = json.loads((cache.place(components.CLUSTER_API) / _DEFINITIONS).read_text())
     client = {"url": f"{url}/convert", "caBundle": ca_bundle}
     for definition in found:
@@ -71,6 +71,8 @@ def definitions(url: str, ca_bundle: str) -> list[Object]:
             "strategy": "Webhook",
             "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client},
         }
+        for version in definition["spec"]["versions"]:
+            version["served"] = version["storage"] or (version["served"] and v1beta1)
     return found
 
 

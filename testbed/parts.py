@@ -160,6 +160,7 @@ def cluster_api(site: Site) -> Part:
         *_CLIENT_RATE,
         "--clustercache-client-qps=500",
         "--clustercache-client-burst=1000",
+        "--machine-concurrency=4",  # on two cores ten would mostly overtake what they have written themselves
         "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",  # every CRD is new
         f"--feature-gates=ReconcilerRateLimiting={str(site.choice.capi_rate_limiting).lower()}"
         f",MachinePool={str(site.choice.capi_machine_pools).lower()}",

@@ -8,6 +8,10 @@ GROUP = "infrastructure.cluster.x-k8s.io"
 VERSION = "v1beta1"
 _ANYTHING: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
+_WHOLE = frozenset({"FakeMachine"})
+"""Kinds whose spec and status are written together: an instance gets its providerID when it is provisioned, and Cluster
+API looks at a Machine after every write to its infrastructure."""
+
 _SPECS: dict[str, Object] = {
     "FakeCluster": {"controlPlaneEndpoint": _ANYTHING},
     "FakeMachine": {"providerID": {"type": "string"}},
@@ -31,7 +35,7 @@ def _definition(kind: str, fields: Object) -> Object:
         "name": VERSION,
         "served": True,
         "storage": True,
-        "subresources": {"status": {}},
+        "subresources": {} if kind in _WHOLE else {"status": {}},
         "schema": {"openAPIV3Schema": schema},
         "additionalPrinterColumns": [
             {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},

@@ -18,6 +18,11 @@ POOL = "fake.infrastructure/pool"
 """Label of an instance that belongs to a MachinePool: the name of that."""
 _DEPLOYMENT = "cluster.x-k8s.io/deployment-name"
 _SETTLING_S = 0.3
+_NAMING_S = 2.0
+"""An instance that takes its time to boot is named on the way, no later than this: no cloud answers at once, and
+Cluster API, which looks at a Machine after every write to its infrastructure, is still asking for the others."""
+_TELLING_S = 30.0
+"""What Cluster API need not know is written later."""
 _HEARD, _SILENT = "heard", "silent"
 """What can be wanted of a Node."""
 
@@ -33,21 +38,24 @@ async def look_after(world: World, machine: Object) -> float:
         return 0.0
     if stage and told.lose == knobs.GONE:
         return await _lose(world, machine)
+    if stage == "Booting" and world.is_registered(machine):
+        stage = "Registered"
     step = {"": _provision, "Booting": _boot, "Registered": _keep}[stage]
     return await step(world, machine, told)
 
 
 async def _provision(world: World, machine: Object, told: knobs.Knobs) -> float:
-    left_s = 0.0 if told.fail else world.left_s(machine, "provision", told.provision_s)
-    given = {} if told.fail or left_s else {"spec": {"providerID": provider_id(machine)}}
-    if change := {**_missing_finalizer(machine), **given}:  # at once: Cluster API looks at a Machine after every write
-        machine = await world.patch("fakemachines", machine, change)
+    """Give an instance. Whatever is said of it at once is said in one write."""
+    ours = _missing_finalizer(machine)
     if told.fail:
         failure = {"failureReason": "CreateError", "failureMessage": told.fail}
-        await _report(world, machine, failure, _ready("False", "ProvisioningFailed", told.fail))
+        await _report(world, machine, failure, _ready("False", "ProvisioningFailed", told.fail), ours)
         return 0.0
-    if left_s:
-        await _report(world, machine, {}, _ready("False", "Provisioning", ""))
+    if left_s := world.left_s(machine, "provision", told.provision_s):
+        await _report(world, machine, {}, _ready("False", "Provisioning", ""), ours)
+        return left_s
+    world.left_s(machine, "boot", told.boot_s)  # it boots from now on
+    if left_s := world.left_s(machine, "naming", _naming_s(told)):
         return left_s
     name = machine["metadata"]["name"]
     status = {
@@ -57,8 +65,13 @@ async def _provision(world: World, machine: Object, told: knobs.Knobs) -> float:
         "failureReason": None,
         "failureMessage": None,
     }
-    machine = await _report(world, machine, status, _ready("True", "Provisioned", ""))
+    given = {**ours, "spec": {"providerID": provider_id(machine)}}
+    machine = await _report(world, machine, status, _ready("True", "Provisioned", ""), given)
     return await _boot(world, machine, told)
+
+
+def _naming_s(told: knobs.Knobs) -> float:
+    return 0.0 if told.provision_s else min(told.boot_s / 2, _NAMING_S)
 
 
 async def _boot(world: World, machine: Object, told: knobs.Knobs) -> float:
@@ -71,12 +84,28 @@ async def _boot(world: World, machine: Object, told: knobs.Knobs) -> float:
         return _SETTLING_S
     if heard:
         world.note_done(machine, _HEARD)
-    machine = await _report(world, machine, {"instance": "Registered"}, _ready("True", "Provisioned", ""))
+    world.note_registered(machine)
     return await _keep(world, machine, told)
 
 
 async def _keep(world: World, machine: Object, told: knobs.Knobs) -> float:
-    """Let the Node be heard of, or not. One that someone deleted does not come back: its kubelet knows no better."""
+    """Say that there is a Node, and let it be heard of, or not."""
+    waits = (await _tell_registered(world, machine), await _keep_heard(world, machine, told))
+    return min((wait_s for wait_s in waits if wait_s), default=0.0)
+
+
+async def _tell_registered(world: World, machine: Object) -> float:
+    if machine["status"]["instance"] == "Registered":
+        return 0.0
+    is_pooled = any(owners(machine, "FakeMachinePool"))  # its Machine is made after it, and waits for a sign of life
+    if not is_pooled and (left_s := world.left_s(machine, "telling", _TELLING_S)):
+        return left_s
+    await _report(world, machine, {"instance": "Registered"}, _ready("True", "Provisioned", ""))
+    return 0.0
+
+
+async def _keep_heard(world: World, machine: Object, told: knobs.Knobs) -> float:
+    """One that someone deleted does not come back: its kubelet knows no better."""
     left_s = world.left_s(machine, "ready", told.ready_s)
     wanted = _SILENT if told.lose == knobs.UNREACHABLE else _HEARD
     if world.is_done(machine, wanted) or (wanted == _HEARD and left_s):
@@ -149,15 +178,17 @@ def _ready(status: str, reason: str, message: str) -> Object:
     return {"type": "Ready", "status": status, "reason": reason, "message": message}
 
 
-async def _report(world: World, machine: Object, status: Object, condition: Object) -> Object:
-    """Write a status and its one condition, unless that is what it says already."""
+async def _report(
+    world: World, machine: Object, status: Object, condition: Object, more: Object | None = None
+) -> Object:
+    """Write a status and its one condition, unless that is what it says already, and `more` in the same write."""
     known: dict[str, Any] = machine.get("status", {})
     said = known.get("conditions", [{}])[0]
-    if condition.items() <= said.items() and status.items() <= known.items():
+    if not more and condition.items() <= said.items() and status.items() <= known.items():
         return machine
     if said.get("status") == condition["status"]:
         since = said["lastTransitionTime"]
     else:
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     change = {**status, "conditions": [{**condition, "lastTransitionTime": since}]}
-    return await world.patch("fakemachines", machine, {"status": change}, "status")
+    return await world.patch("fakemachines", machine, {**(more or {}), "status": change})

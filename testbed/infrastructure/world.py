@@ -33,6 +33,7 @@ class World:
         self._known: dict[str, dict[tuple[str, str], Object]] = {resource: {} for resource in RESOURCES}
         self._since_s: dict[tuple[str, str], float] = {}
         self._done: dict[str, str] = {}
+        self._registered: set[str] = set()
 
     def find(self, resource: str, namespace: str, name: str) -> Object | None:
         return self._known[resource].get((namespace, name))
@@ -66,6 +67,13 @@ class World:
         """How much longer an object stays in a stage that lasts so long; it entered it when this was first asked."""
         since_s = self._since_s.setdefault((body["metadata"]["uid"], stage), time.monotonic())
         return max(0.0, since_s + lasts_s - time.monotonic())
+
+    def note_registered(self, body: Object) -> None:
+        """There is a Node of this machine, though its status does not say so yet."""
+        self._registered.add(body["metadata"]["uid"])
+
+    def is_registered(self, body: Object) -> bool:
+        return body["metadata"]["uid"] in self._registered
 
     def note_done(self, body: Object, what: str) -> None:
         """What was wanted last of an object has been done: it need not be looked into again."""

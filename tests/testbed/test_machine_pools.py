@@ -74,12 +74,16 @@ class Pool:
         ]
 
 
+def _is_observed(found: dict[str, Any]) -> bool:
+    return bool(found["status"]["observedGeneration"] == found["metadata"]["generation"])
+
+
 def test_a_pool_lives_from_its_creation_over_scaling_to_its_deletion(bed: Bed, operator: Path) -> None:
     pool = Pool(bed.api, "mp-life", 2)
     found = pool.wait("Running", 2)
     assert found["metadata"]["finalizers"] == ["machinepool.cluster.x-k8s.io"]
     assert [owner["kind"] for owner in found["metadata"]["ownerReferences"]] == ["Cluster"]
-    assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+    api.wait_for("all is observed", lambda: bed.api.get(pool.path), _is_observed)
     node = bed.api.get(f"/api/v1/nodes/{pool.nodes()[0]}")
     assert node["metadata"]["annotations"]["cluster.x-k8s.io/owner-name"] == "mp-life"
 
