@@ -90,6 +90,8 @@ def up(directory: Path, choice: site.Choice) -> Bed:
     pki.make(bed.site.files, directory / "kubeconfig", bed.site.server)
     bed.site.stages.parent.mkdir()
     manifests.write_stages(bed.site.stages)
+    if choice.audited:
+        manifests.write_audit_policy(bed.site.audit_policy)
     try:
         bed.bring_up()
     except BaseException:

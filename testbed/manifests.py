@@ -29,6 +29,23 @@ _AT_ONCE: Object = {
 """Kubelets do not wait for each other; KWOK's four workers would."""
 
 
+_AUDIT: Object = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+        {"level": "None"},
+    ],
+}
+"""Who is tested runs as a ServiceAccount; so do Kubernetes' own controllers, in kube-system."""
+
+
+def write_audit_policy(path: Path) -> None:
+    path.write_text(json.dumps(_AUDIT))
+
+
 def save_stages(source: Path, place: Path) -> None:
     """What a KWOK node and its pods go through: everything becomes ready, and completes, at once."""
     kept = ("node/fast/node-*.yaml", "node/heartbeat-with-lease/node-*.yaml", "pod/fast/pod-*.yaml")

@@ -27,6 +27,9 @@ class Choice:
     """The older version of Cluster API's kinds. The API server keeps, and has converted, every object once for each."""
     node_lifecycle: bool = True
     """Nodes are marked by controllers, as unready if they say nothing. Without it they stay as they are made."""
+    audited: bool = False
+    """What ServiceAccounts ask for is written down (`Site.audit_log`). Owner references are judged as OpenShift does:
+    who may not finalize an owner may not make it wait for what it owns. Lists are lists, not streams."""
 
     @property
     def has_nodes(self) -> bool:
@@ -61,6 +64,15 @@ class Site:
     def stages(self) -> Path:
         """What KWOK's nodes and pods go through."""
         return self.directory / "kwok" / "stages.yaml"
+
+    @property
+    def audit_policy(self) -> Path:
+        return self.directory / "audit.yaml"
+
+    @property
+    def audit_log(self) -> Path:
+        """A line of JSON for each answer."""
+        return self.directory / "log" / "audit"
 
     def kubeconfig(self, user: str) -> Path:
         return self.directory / "kubeconfig" / user
