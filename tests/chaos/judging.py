@@ -1,8 +1,8 @@
 """What must hold on any day: the simulator's rules at every step, and a cluster in order after a calm night."""
 
 import contextlib
-import logging
 import signal
+import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from tests.chaos import drawing, living, weather
+from tests.unforeseen import Unforeseen
 from windlass.simulator.checks import reading
 from windlass.simulator.scenario import checking
 from windlass.simulator.simulation import Simulation
@@ -55,7 +56,8 @@ def judge(seed: int) -> Verdict:
     lives = living.Lives(day, skies)
     began_s = time.process_time()
     totals: dict[str, float] = {}
-    with _unforeseen() as complaints:
+    complaints: list[str] = []
+    with Unforeseen() as unforeseen:
         try:
             with _at_most(_MOST_CPU_S):
                 result = simulation.play(lives)
@@ -66,30 +68,16 @@ def judge(seed: int) -> Verdict:
             complaints += [*map(str, result.violations), *lives.complaints, *marks.complaints]
             complaints += _in_the_morning(day, simulation, marks)
     took_s = time.process_time() - began_s
+    complaints += unforeseen.found
     return Verdict(seed, tuple(complaints), lives.deaths, skies.counts, totals, lives.successions, took_s)
 
 
 @contextlib.contextmanager
-def _unforeseen() -> Iterator[list[str]]:
-    """What is logged with a stack of calls meanwhile: failures that nobody foresaw."""
-    found: list[str] = []
-
-    class Listening(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.exc_info:
-                found.append(self.format(record))
-
-    listening = Listening(logging.ERROR)
-    logging.getLogger().addHandler(listening)
-    try:
-        yield found
-    finally:
-        logging.getLogger().removeHandler(listening)
-
-
-@contextlib.contextmanager
 def _at_most(cpu_s: float) -> Iterator[None]:
-    """Endless, if it takes more."""
+    """Endless, if it takes more. Only the main thread can be interrupted so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise Endless(f"not over after {cpu_s:g} s of CPU")

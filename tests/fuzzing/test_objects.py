@@ -14,6 +14,7 @@ from hypothesis import given
 
 from tests import strategies
 from tests.fuzzing import bending
+from tests.unforeseen import Unforeseen
 from windlass.autoscaler.process import Process
 from windlass.autoscaler.published.publisher import Publisher
 from windlass.engine.decide import Decision
@@ -147,25 +148,6 @@ def test_whatever_objects_look_like_the_others_are_decided_on(chance: random.Ran
     assert hearing.decisions
     assert hearing.process is not None
     assert hearing.process.autoscaler.loop.failures == 0
-
-
-class Unforeseen(logging.Handler):
-    """Failures that are logged with a stack of calls: nobody foresaw them."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.found: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info:
-            self.found.append(self.format(record))
-
-    def __enter__(self) -> "Unforeseen":
-        logging.getLogger().addHandler(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        logging.getLogger().removeHandler(self)
 
 
 def test_a_failure_that_nobody_foresaw_would_be_heard() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from tests import strategies
 from tests.fuzzing import bending
-from tests.fuzzing.test_objects import Unforeseen
+from tests.unforeseen import Unforeseen
 from tests.web import served
 
 PATHS = (
