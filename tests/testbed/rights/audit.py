@@ -1,0 +1,121 @@
+"""The API server's audit log: what somebody asked for, and whether their rights fit that."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from testbed.bed import Bed
+from windlass.kube.rights import Permission, Rights, permissions
+
+AGENT = "windlass"
+"""By which our own requests name their sender, whoever they are made as."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that was answered."""
+
+    user: str
+    agent: str
+    verb: str
+    group: str
+    resource: str
+    """With its subresource."""
+    namespace: str
+    name: str
+    code: int
+    said: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.resource}.{self.group or 'core'}{f'/{self.name}' if self.name else ''}"
+        return f"{self.code} {self.verb} {what} in {self.namespace or 'the whole cluster'}: {self.said}"
+
+    @property
+    def is_refused(self) -> bool:
+        return self.code in (401, 403)
+
+    def uses(self, right: Permission) -> bool:
+        """Did it need that right, and was it enough?"""
+        return (
+            not self.is_refused
+            and self._needs(right.verb)
+            and self.group == right.group
+            and right.resource in ("*", self.resource)
+            and right.namespace in ("", self.namespace)
+            and right.name in ("", self.name)
+        )
+
+    def _needs(self, verb: str) -> bool:
+        """An apply that makes an object takes the right to create it as well."""
+        return self.verb == verb or (verb == "create" and self.verb == "patch" and self.code == 201)
+
+
+def read(log: Path, after: int = 0) -> list[Asked]:
+    """All that was asked for, behind so many bytes; the last line may be half written."""
+    with log.open("rb") as lines:
+        lines.seek(after)
+        whole, _, _ = lines.read().rpartition(b"\n")
+    return list(_read(whole.splitlines()))
+
+
+def _read(lines: Iterable[bytes]) -> Iterator[Asked]:
+    for line in lines:
+        found: dict[str, Any] = json.loads(line)
+        about = found.get("objectRef")
+        if about is None or "resource" not in about:
+            continue  # discovery, which everybody may look at
+        parts = (about["resource"], about.get("subresource", ""))
+        status = found.get("responseStatus", {})
+        yield Asked(
+            found["user"]["username"],
+            found.get("userAgent", ""),
+            found["verb"],
+            about.get("apiGroup", ""),
+            "/".join(part for part in parts if part),
+            about.get("namespace", ""),
+            about.get("name", ""),
+            status.get("code", 0),
+            status.get("message", ""),
+        )
+
+
+def find_refused(asked: Iterable[Asked]) -> list[str]:
+    return sorted({str(one) for one in asked if one.is_refused})
+
+
+def find_unused(asked: Iterable[Asked], rights: Iterable[Rights]) -> list[str]:
+    """Rights that nothing took."""
+    asked = list(asked)
+    every = [right for one in rights for right in permissions(one)]
+    return [str(right) for right in every if not any(one.uses(right) for one in asked)]
+
+
+def find_too_wide(asked: Iterable[Asked], rights: Iterable[Rights]) -> list[str]:
+    """Rights to read the whole cluster of those who only read single namespaces of it."""
+    asked = [one for one in asked if one.verb in ("list", "watch")]
+    every = [right for one in rights for right in permissions(one) if not right.namespace]
+    taken = ((right, {one.namespace for one in asked if one.uses(right)}) for right in every)
+    return [str(right) for right, within in taken if within and "" not in within]
+
+
+def judge(bed: Bed, *given: Rights, later: Collection[str] = ()) -> None:
+    """Who has these rights was refused nothing, and used all of them by now but those that time has to come for."""
+    users = {one.account.user for one in given if one.account is not None}
+    asked = [one for one in read(bed.site.audit_log) if one.user in users]
+    assert asked != []
+    refused, unused, wide = find_refused(asked), find_unused(asked, given), find_too_wide(asked, given)
+    assert refused == [], refused
+    assert sorted(unused) == sorted(later), f"{unused}, of which may be: {later}"
+    assert wide == [], wide
+
+
+def expect_whole_module(request: pytest.FixtureRequest) -> None:
+    """What is used is used by all the tests of a module together: one that is run alone can judge nothing."""
+    module = request.node.path
+    ran = {item.name.partition("[")[0] for item in request.session.items if item.path == module}
+    missing = {name for name in vars(request.module) if name.startswith("test_")} - ran
+    assert not missing, f"run the whole of {module.name}: {sorted(missing)} were left out"

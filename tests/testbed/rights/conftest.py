@@ -1,0 +1,91 @@
+"""One control plane that writes down what is asked of it, and the stories of all processes, told at the same time."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from handbook import rights as shipped
+from testbed import clusterapi, fixtures, sharing
+from testbed.bed import Bed
+from testbed.site import Choice
+from tests.testbed.rights import audit, holding, options, pools, scaling
+from windlass.controllers import permissions as operator
+from windlass.kube.rights import Account, Rights
+
+_CHOICE = Choice(scheduler=True, kwok=True, capi=True, capi_machine_pools=False, audited=True)
+
+CONTROLLERS = {
+    "machine_pool": ("machine-pool",),
+    "eks_anywhere": ("eks-anywhere",),
+    "lattice": ("lattice", "lattice-deploy-autoscaler"),
+}
+"""The operator's, and the lists that each takes."""
+WORKLOAD = Account("workload", "second")
+
+
+def account(controller: str) -> Account:
+    """Each has a process and an account of its own here: what one may do is nothing to another."""
+    return Account("windlass-operator", f"{controller.replace('_', '-')}-alone")
+
+
+def lists(controller: str) -> list[Rights]:
+    """What it is given."""
+    every = {one.name: one for one in shipped.EVERY}
+    given = [operator.OPERATOR, *(every[name] for name in CONTROLLERS[controller])]
+    return [holding.move(one, account(controller)) for one in given]
+
+
+@pytest.fixture(scope="package")
+def bed() -> Iterator[Bed]:
+    """With a Cluster `work` in `default`; MachinePools are for whoever is tested."""
+    if reason := fixtures.why_not():
+        pytest.skip(reason)
+    with sharing.alone(_CHOICE) as found:
+        clusterapi.add_cluster(found.api, found.kubeconfig)
+        yield found
+
+
+@pytest.fixture(scope="package")
+def asked(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> list[audit.Asked]:
+    """What every process asked for in the course of its story."""
+    directory = tmp_path_factory.mktemp("rights")
+    pools.define(bed)
+    workload = holding.move(_named("machine-pool-workload"), WORKLOAD)
+    holding.give(bed, workload, *(one for each in CONTROLLERS for one in lists(each)))
+    scaling.prepare(bed)
+    with contextlib.ExitStack() as running:
+        for each in CONTROLLERS:
+            running.enter_context(holding.operating(bed, directory, each, account(each)))
+        running.enter_context(scaling.running(bed, directory))
+        _tell(bed, directory)
+    return audit.read(bed.site.audit_log)
+
+
+@pytest.fixture(scope="package")
+def asked_with_options(
+    bed: Bed, asked: list[audit.Asked], tmp_path_factory: pytest.TempPathFactory
+) -> list[audit.Asked]:
+    """What the autoscaler asked for with all its options on."""
+    before = bed.site.audit_log.stat().st_size
+    options.tell(bed, tmp_path_factory.mktemp("options"))
+    return audit.read(bed.site.audit_log, before)
+
+
+def _tell(bed: Bed, directory: Path) -> None:
+    """All begin at once; what takes longest is waited for first."""
+    scaling.begin(bed)
+    pools.add_outside(bed, holding.enter(bed, directory, WORKLOAD))
+    pools.add_eks(bed)
+    pools.add_lattice(bed)
+    scaling.grow(bed)
+    with scaling.asking(bed, directory):
+        pools.end_outside(bed)
+        pools.end_eks(bed)
+        pools.end_lattice(bed)
+        scaling.shrink(bed)
+
+
+def _named(name: str) -> Rights:
+    return next(one for one in shipped.EVERY if one.name == name)

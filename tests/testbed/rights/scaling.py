@@ -1,0 +1,91 @@
+"""The story of the autoscaler: groups of each kind grow from nothing, a node is drained, and all of them shrink."""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from testbed import api
+from testbed.bed import Bed
+from tests.e2e.live import FLAGS, Live
+from tests.testbed.rights import groups, holding
+from windlass.autoscaler import permissions
+from windlass.kube.rights import Account, Rights
+
+NS = permissions.SYSTEM_NAMESPACE
+CORE = (permissions.AUTOSCALER, permissions.CLUSTER_API)
+VIEWER = Account("someone", NS)
+_LEADING = (f"--namespace={NS}", "--leader-elect=true", "--record-duplicated-events")
+"""Events are told again at once, not after five minutes."""
+_WITHIN_S = 300.0
+"""Five processes start at the same time, on two cores that others use as well."""
+
+
+def prepare(bed: Bed) -> None:
+    holding.give(bed, *CORE, permissions.SHADOW, holding.move(permissions.VIEWER, VIEWER, NS))
+    groups.add_groups(bed)
+
+
+@contextlib.contextmanager
+def running(bed: Bed, directory: Path) -> Iterator[None]:
+    """The autoscaler, and beside it a second one that only looks on."""
+    with leading(bed, directory), _running(bed, directory, permissions.SHADOW, "--shadow", f"--namespace={NS}"):
+        yield
+
+
+def leading(bed: Bed, directory: Path, *flags: str) -> contextlib.AbstractContextManager[None]:
+    """The autoscaler."""
+    return _running(bed, directory, permissions.AUTOSCALER, *_LEADING, *flags)
+
+
+@contextlib.contextmanager
+def _running(bed: Bed, directory: Path, one: Rights, *flags: str) -> Iterator[None]:
+    assert one.account is not None
+    live = Live(holding.enter(bed, directory, one.account), directory / f"{one.name}.log", FLAGS)
+    live.start(*flags)
+    try:
+        yield
+    finally:
+        code = live.stop()
+        print(live.log.read_text()[-6000:])
+    assert code == 0
+
+
+def begin(bed: Bed) -> None:
+    groups.add_pods(bed, "never", 1, "deployment", "100")
+    for name in groups.KINDS.values():
+        groups.add_pods(bed, f"on-{name}", 2, name, "3")
+
+
+def grow(bed: Bed) -> None:
+    """Every group gets two nodes; those of one of them also have pods that are small."""
+    for name in groups.KINDS.values():
+        _wait(bed, f"on-{name}")
+    groups.add_pods(bed, "few", 2, "deployment", "500m")
+    _wait(bed, "few")
+    for name in groups.KINDS.values():
+        groups.take_pods(bed, f"on-{name}")
+
+
+def shrink(bed: Bed) -> None:
+    """Small pods are evicted from one of two nodes; all other nodes are empty."""
+    wanted = {"deployment": 1, "set": 0, "pool": 0}
+    api.wait_for("groups shrink", lambda: groups.replicas(bed), lambda now: now == wanted, _WITHIN_S)
+    api.wait_for(
+        "pods are together", lambda: groups.running(bed, "few"), lambda now: len(now) == 2 and len(set(now)) == 1
+    )
+
+
+@contextlib.contextmanager
+def asking(bed: Bed, directory: Path) -> Iterator[None]:
+    """Meanwhile someone asks what the next loop would do."""
+    kubeconfig = holding.enter(bed, directory, VIEWER)
+    command = [sys.executable, "-m", "windlass.cli", "plan", f"--kubeconfig={kubeconfig}", f"--namespace={NS}"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as asked:
+        yield
+        assert asked.wait(60) == 0
+
+
+def _wait(bed: Bed, name: str) -> None:
+    api.wait_for(f"{name} runs", lambda: groups.running(bed, name), lambda now: len(now) == 2, _WITHIN_S)

@@ -1,0 +1,122 @@
+"""Every process on a real API server, with exactly the rights that it declares, through all that it does.
+
+What it asked for is read from the server's audit log: nothing may be refused, and no right may be left unused.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from handbook import rights as shipped
+from testbed import api
+from testbed.bed import Bed
+from tests.testbed.rights import audit, conftest, holding, options, scaling
+from windlass.autoscaler import permissions
+from windlass.controllers.lattice import names
+from windlass.controllers.machine_pool import permissions as machine_pool
+from windlass.kube import rights
+from windlass.kube.rights import Account, Grant, Rights, Rule
+
+
+def by(user: Account | None, asked: list[audit.Asked]) -> list[audit.Asked]:
+    assert user is not None
+    found = [one for one in asked if one.user == user.user]
+    assert found != []
+    return found
+
+
+def test_the_autoscaler_is_refused_nothing_and_uses_all_that_it_may(asked: list[audit.Asked]) -> None:
+    found = by(permissions.AUTOSCALER.account, asked)
+    assert audit.find_refused(found) == []
+    assert audit.find_unused(found, scaling.CORE) == []
+    assert audit.find_too_wide(found, scaling.CORE) == []
+    assert [one for one in found if one.resource.startswith("secrets")] == []
+
+
+def test_shadow_mode_is_refused_nothing_uses_all_that_it_may_and_writes_nothing(asked: list[audit.Asked]) -> None:
+    found = by(permissions.SHADOW.account, asked)
+    assert audit.find_refused(found) == []
+    assert audit.find_unused(found, [permissions.SHADOW]) == []
+    assert {one.verb for one in found} == {"list", "watch"}
+
+
+def test_plan_is_refused_nothing_and_uses_all_that_it_may(asked: list[audit.Asked]) -> None:
+    found = by(scaling.VIEWER, asked)
+    assert audit.find_refused(found) == []
+    assert audit.find_unused(found, [permissions.VIEWER]) == []
+    assert {one.verb for one in found} == {"get", "list", "watch"}
+
+
+def test_options_are_refused_nothing_and_use_all_that_they_may(asked_with_options: list[audit.Asked]) -> None:
+    found = by(permissions.AUTOSCALER.account, asked_with_options)
+    assert audit.find_refused(found) == []
+    assert audit.find_unused(found, options.LISTS) == []
+    assert audit.find_too_wide(found, options.LISTS) == []
+    assert [one for one in found if one.resource.startswith("secrets")] == []
+
+
+LATER = {"lattice": ["patch events.core in the whole cluster"]}
+"""What is done after five minutes only, where no test waits: an event that happens again is counted then. That it is
+written so is in tests/kube/test_events.py."""
+
+
+@pytest.mark.parametrize("controller", conftest.CONTROLLERS)
+def test_a_controller_is_refused_nothing_and_uses_all_that_it_may(controller: str, asked: list[audit.Asked]) -> None:
+    found, given = by(conftest.account(controller), asked), conftest.lists(controller)
+    assert audit.find_refused(found) == []
+    assert set(audit.find_unused(found, given)) - handed(controller) == set(LATER.get(controller, ()))
+    assert audit.find_too_wide(found, given) == []
+
+
+def handed(controller: str) -> set[str]:
+    """What the lattice controller holds to hand it on: the autoscaler uses all of it, which the test above shows."""
+    if controller != "lattice":
+        return set()
+    cluster, own = (Grant(shipped.HANDED.cluster), Grant(shipped.HANDED.own, names.SYSTEM_NAMESPACE))
+    given = Rights("handed", "", None, (cluster, own))
+    return {str(each) for each in rights.permissions(given)} - set(LATER[controller])
+
+
+def test_the_lattice_controller_hands_on_what_it_holds_and_no_more(bed: Bed, asked: list[audit.Asked]) -> None:
+    assert asked != []
+    root = f"/apis/{rights.VERSION}"
+    role = bed.api.get(f"{root}/clusterroles/{names.AUTOSCALER}")
+    own = bed.api.get(f"{root}/namespaces/{names.SYSTEM_NAMESPACE}/roles/{names.AUTOSCALER}")
+    assert role["rules"] == rights.spell_rules(shipped.HANDED.cluster)
+    assert own["rules"] == rights.spell_rules(shipped.HANDED.own)
+
+
+def test_who_may_not_finalize_an_owner_cannot_make_it_wait(bed: Bed, tmp_path: Path) -> None:
+    """What the rule for admission is needed for; requests do not show it."""
+    rule = next(one for one in machine_pool.MANAGEMENT if one.is_for_admission and "finalizers" in one.resources[0])
+    pool = bed.api.get("/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machinepools/pool")
+    named = {"apiVersion": pool["apiVersion"], "kind": pool["kind"], "name": "pool", "uid": pool["metadata"]["uid"]}
+    metadata = {"name": "owned", "namespace": "default", "ownerReferences": [{**named, "blockOwnerDeletion": True}]}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    making = Rule("", ("configmaps",), ("create",), "owned")
+    for name, rules in (("without", (making,)), ("with", (making, rule))):
+        account = Account(name, "admission")
+        holding.give(bed, Rights(f"admission-{name}", "", account, (Grant(rules),)))
+        server = api.Api(holding.enter(bed, tmp_path, account))
+        api.wait_for("they may create", lambda server=server: _may_create(server))  # type: ignore[misc]
+        refused = _try(server, body)
+        assert ("cannot set blockOwnerDeletion" in refused) == (name == "without"), refused
+
+
+def _may_create(server: api.Api) -> bool:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "free", "namespace": "default"}}
+    return _try(server, body) == ""
+
+
+def _try(server: api.Api, body: api.Object) -> str:
+    try:
+        server.call("POST", f"{api.path_of(body)}?dryRun=All", body)
+    except api.Refused as refused:
+        return str(refused)
+    return ""
+
+
+def test_in_workload_clusters_no_more_is_asked_for_than_is_declared(asked: list[audit.Asked]) -> None:
+    found = [one for one in by(conftest.WORKLOAD, asked) if one.agent.startswith(audit.AGENT)]
+    assert audit.find_refused(found) == []
+    assert audit.find_unused(found, [machine_pool.EVERY[1]]) == []
