@@ -7,13 +7,12 @@ Same input, same answer: the time is an argument, ties are drawn from a generato
 The snapshot is forked and left as it was found.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from windlass.engine import (
-    backoff,
     disruption,
     facts,
     health,
@@ -36,8 +35,8 @@ from windlass.engine.provisioning import atomic, booking, picking, turns
 from windlass.engine.provisioning.docket import Docket, imagine
 from windlass.engine.scale_down import cooldown, deletion_budgets, planning, soft_taints, unneeded
 from windlass.engine.scale_down import scene as scenes
-from windlass.engine.scale_up import balancing, helping, pending, proposing, quotas
-from windlass.engine.settings import Settings, for_group
+from windlass.engine.scale_up import balancing, helping, pending, proposing, quotas, raising
+from windlass.engine.settings import Settings
 from windlass.engine.story import ScaleDownResult, ScaleDownStory, Story
 
 UNTIMED = time_limits.Untimed()
@@ -307,63 +306,10 @@ class _Loop:
         (raised,), durable = self._carry_out((raised,), durable)
         return raised, durable
 
-    def _carry_out(
-        self, proposals: tuple[proposing.Proposal, ...], durable: Durable
-    ) -> tuple[tuple[proposing.Proposal, ...], Durable]:
-        """Plan what is proposed. A refusal that is known ends it, and the group that refused backs off.
-
-        Groups are raised one after another up to the first that refuses; with --parallel-scale-up all of a round are
-        tried. Where one loop serves pods that need different groups, a refusal concerns none but the group itself.
-        """
-        refused, joint = self._seen.refused, self._settings.deviations.joint_scale_up
-        for number, proposal in enumerate(proposals):
-            ids = [increase.group.id for increase in proposal.increases]
-            first = next((place for place, group in enumerate(ids) if group in refused), None)
-            if first is None:
-                durable = self._grow(proposal.increases, durable)
-                continue
-            parallel = joint or self._settings.scale_up.parallel_scale_up
-            failed = {group for group in ids if group in refused} if parallel else set(ids[first:])
-            if self._docket.ordering and self._settings.deviations.atomic_across_groups:
-                self._take_back(one for one in proposal.increases if one.group.id not in failed)
-                failed = set(ids)
-            came_out = proposing.fail(proposal, failed)
-            before = durable.activity
-            durable = replace(self._grow(came_out.increases, durable), activity=before)
-            backoffs = durable.health.backoffs
-            for group in ids if parallel else ids[first : first + 1]:
-                if group in refused:
-                    backoffs = backoff.fail(backoffs, group, refused[group], self._now_s, self._settings.health)
-            durable = replace(durable, health=replace(durable.health, backoffs=backoffs))
-            if not joint:
-                return (*proposals[:number], came_out), durable
-            proposals = (*proposals[:number], came_out, *proposals[number + 1 :])
-        return proposals, durable
-
-    def _take_back(self, raised: Iterable[balancing.Increase]) -> None:
-        """All or nothing: what was raised before another group refused is lowered again."""
-        why = "another group of an atomic scale-up could not be raised"
-        self._plan += [plan.TakeBack(one.group.id, one.added, why, one.new_size) for one in raised]
-
-    def _grow(self, increases: Sequence[balancing.Increase], durable: Durable) -> Durable:
-        """Plan these increases, and remember that they were asked for."""
-        if not increases:
-            return durable
-        asked = durable.health.requests
-        activities = dict(durable.activities)
-        for increase in increases:
-            group = increase.group
-            self._plan.append(plan.Resize(group.id, group.size, increase.new_size, group.max_size))
-            options = next(one.options for one in self._seen.groups if one.id == group.id)
-            wait_s = for_group(self._settings, options).max_node_provision_time_s
-            asked = requests.grow(asked, group.id, increase.added, self._now_s, wait_s)
-            activities[group.id] = replace(activities.get(group.id, cooldown.Activity()), added_s=self._now_s)
-        return replace(
-            durable,
-            health=replace(durable.health, requests=asked),
-            activity=replace(durable.activity, added_s=self._now_s),
-            activities=activities,
-        )
+    def _carry_out(self, proposals: raising.Proposals, durable: Durable) -> tuple[raising.Proposals, Durable]:
+        is_atomic = bool(self._docket.ordering) and self._settings.deviations.atomic_across_groups
+        raised = raising.Raising(self._seen, self._settings, self._now_s, self._plan)
+        return raised.carry_out(proposals, durable, is_atomic)
 
     def _find_upcoming(
         self, found: health.Health, durable: Durable, groups: Mapping[str, facts.NodeGroup]
