@@ -70,6 +70,13 @@ class Live:
         """As a kubelet does. What it returns."""
         return self._end(signal.SIGTERM)
 
+    def stand_still(self) -> None:
+        """As SIGSTOP does: it finds out later that time has passed."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
     def wait_looped(self, more: int = 1) -> None:
         """So many more loops have ended."""
         began = self.loops()
@@ -98,6 +105,10 @@ class Live:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
             found: bytes = answer.read()
         return found.decode()
+
+    def _signal(self, which: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(which)
 
     def _end(self, how: signal.Signals) -> int:
         assert self._process is not None

@@ -1,0 +1,184 @@
+"""Servers that go and come back, and a leader that stands still: nothing is ordered twice, nothing is lost.
+
+These tests break the control plane, so they have one of their own. The autoscaler reaches it by two ways, as it would
+reach a management and a workload cluster, and either can be shut. After an outage the control plane's own controllers
+take half a minute to find their server again, so these are not among the tests of `make test`: `make outages`.
+"""
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from testbed import clusterapi, fixtures, sharing
+from testbed.bed import Bed
+from testbed.site import Choice
+from tests.e2e import rights
+from tests.e2e.breakable import Breakable
+from tests.e2e.gateway import Call
+from tests.e2e.groups import TO_BE_DELETED, Group, taints
+from tests.e2e.live import Live, write_kubeconfig
+from tests.e2e.scene import Scene
+from tests.e2e.test_leading import FLAGS, LEASE
+
+pytestmark = pytest.mark.skipif("WINDLASS_OUTAGES" not in os.environ, reason="takes minutes: run `make outages`")
+
+API_SERVER = "kube-apiserver"
+PATIENCE_S = 240.0
+"""Where controllers of others have to find their server again, which they try less and less often."""
+_NUMBERS = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A control plane, and two ways to it."""
+
+    bed: Bed
+    workload: Breakable
+    management: Breakable
+    directory: Path
+
+    def live(self, name: str, workload: Breakable | None = None, management: Breakable | None = None) -> Live:
+        """An autoscaler, not started yet."""
+        user = self.bed.site.kubeconfig(rights.USER)
+        ways = {"workload": workload or self.workload, "management": management or self.management}
+        paths = [write_kubeconfig(self.directory / f"{name}-{way}", user, ways[way].port) for way in ways]
+        found = Live(paths[0], self.directory / f"{name}.log")
+        found.flags = (*found.flags, f"--cloud-config={paths[1]}")
+        return found
+
+    def scene(self, name: str, live: Live) -> Scene:
+        return Scene(self.bed, live, self.workload, name)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    if reason := fixtures.why_not():
+        pytest.skip(reason)
+    with sharing.alone(Choice(scheduler=True, kwok=True, capi=True)) as bed:
+        clusterapi.add_cluster(bed.api, bed.kubeconfig)
+        rights.grant(bed.api)
+        server, ca = bed.site.server, str(bed.site.files.ca)
+        with Breakable(server, ca) as workload, Breakable(server, ca) as management:
+            yield Stage(bed, workload, management, tmp_path_factory.mktemp("outages"))
+
+
+@pytest.fixture
+def scene(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """The stage with one autoscaler on it."""
+    name = f"outage-{next(_NUMBERS)}"
+    live = stage.live(name)
+    live.start()
+    found = stage.scene(name, live)
+    found.begin()
+    yield found
+    found.end()
+    if live.is_alive:
+        live.kill()
+    request.node.add_report_section("teardown", "autoscaler", live.log.read_text(errors="replace")[-12000:])
+
+
+def writes(calls: list[Call]) -> list[Call]:
+    """What changes the cluster: neither the Lease, nor what is told of it."""
+    besides = ("/leases", "/events")
+    return [call for call in calls if call.method != "GET" and not any(part in call.path for part in besides)]
+
+
+def marked(group: Group) -> list[str]:
+    """Its nodes that the autoscaler has marked. Cluster API cordons others: machines that it made twice."""
+    return [node["metadata"]["name"] for node in group.nodes() if TO_BE_DELETED in taints(node)]
+
+
+def test_the_api_server_killed_while_one_group_grows_and_another_drains_loses_nothing(
+    scene: Scene, stage: Stage
+) -> None:
+    """It is gone before it has answered. What happened before is forgotten when it is back: no watch goes on."""
+    shrinking, growing = scene.group("shrinks", 2), scene.group("grows", 1)
+    shrinking.wait_nodes(2)
+    scene.pods("held", 2, [shrinking], hold=True, spread=True)
+    scene.wait_running(2, "held")
+    shrinking.annotate(unneeded="1s")
+    (going,) = scene.wait("a pod is being evicted", scene.leaving)
+    killed = stage.management.trap("PATCH", f"/{growing.name}/scale$", lambda: stage.bed.kill(API_SERVER))
+    scene.pods("web", 4, [growing], cpu="3")
+    scene.wait("the server is killed", killed.is_set, within_s=PATIENCE_S)
+    stage.bed.compact()
+    back_s = time.monotonic()
+    stage.bed.start(API_SERVER)
+    scene.wait_running(4, "web", PATIENCE_S)
+    assert growing.replicas == 4
+    listed = [call for call in stage.workload.since(back_s) if "sendInitialEvents=true" in call.query]
+    assert {"/api/v1/nodes", "/api/v1/pods"} <= {call.path for call in listed}, "watches went on from what is forgotten"
+    resized = [call for call in stage.management.since(0.0) if call.path.endswith(f"/{growing.name}/scale")]
+    assert len([call for call in resized if call.method == "PATCH" and call.status == 200]) == 1, "ordered once"
+    assert marked(shrinking) == [going]
+    scene.release()
+    assert shrinking.wait_nodes(1, PATIENCE_S) != [going]
+    scene.wait_running(2, "held", PATIENCE_S)
+    assert (shrinking.replicas, marked(shrinking), scene.live.is_alive) == (1, [], True)
+
+
+def test_while_one_cluster_is_away_nothing_is_done_on_what_may_be_over(scene: Scene, stage: Stage) -> None:
+    group = scene.group("a", 1)
+    group.wait_nodes(1)
+    for way, pods in ((stage.management, "first"), (stage.workload, "second")):
+        _be_away(scene, stage, way, group, pods)
+
+
+def _be_away(scene: Scene, stage: Stage, way: Breakable, group: Group, pods: str) -> None:
+    before, known = group.replicas, _count_given_up(scene)
+    way.shut()
+    scene.wait("it knows", lambda: _count_given_up(scene), lambda now: now > known, PATIENCE_S)
+    shut_s = time.monotonic()
+    scene.pods(pods, 2, [group], cpu="3")
+    scene.wait("pods wait", lambda: scene.find_pods(pods), lambda found: len(found) == 2)
+    turns = _count_given_up(scene)
+    scene.wait("it looks again", lambda: _count_given_up(scene), lambda now: now >= turns + 2, PATIENCE_S)
+    assert writes(stage.management.since(shut_s)) == []
+    assert group.replicas == before
+    way.reopen()
+    scene.wait_running(2, pods, PATIENCE_S)
+    assert group.replicas > before
+
+
+def _count_given_up(scene: Scene) -> int:
+    return scene.live.log.read_text(errors="replace").count("nothing is decided on what may be over")
+
+
+def test_a_leader_that_stood_still_past_its_lease_changes_nothing_any_more(stage: Stage) -> None:
+    server, ca = stage.bed.site.server, str(stage.bed.site.files.ca)
+    with Breakable(server, ca) as first_way, Breakable(server, ca) as second_way:
+        first, second = stage.live("first", first_way, first_way), stage.live("second", second_way, second_way)
+        scene = stage.scene("still", first)
+        try:
+            _stand_still(scene, first, second, first_way, second_way)
+        finally:
+            scene.clear()
+            for live in (first, second):
+                live.go_on()
+                live.kill()
+
+
+def _stand_still(scene: Scene, first: Live, second: Live, first_way: Breakable, second_way: Breakable) -> None:
+    group = scene.group("a", 1)
+    group.wait_nodes(1)
+    first.start(*FLAGS)
+    leader = scene.wait("someone leads", lambda: scene.api.find(LEASE))
+    assert leader is not None
+    second.start(*FLAGS)
+    stopped = first_way.trap("PATCH", f"/{group.name}/scale$", first.stand_still, before=True)
+    scene.pods("web", 3, [group], cpu="3")
+    scene.wait("the leader stands still, about to resize", stopped.is_set)
+    holder = leader["spec"]["holderIdentity"]
+    scene.wait("another leads", lambda: scene.api.get(LEASE)["spec"]["holderIdentity"], lambda now: now != holder)
+    taken_s = time.monotonic()
+    scene.wait_running(3, within_s=PATIENCE_S)
+    first.go_on()
+    scene.wait("the first finds out, and ends", lambda: not first.is_alive, within_s=PATIENCE_S)
+    assert writes(first_way.since(taken_s)) == []
+    assert len([call for call in writes(second_way.since(0.0)) if call.path.endswith(f"/{group.name}/scale")]) == 1
+    assert group.replicas == 3
