@@ -153,8 +153,8 @@ def page() -> str:
     lines = tables.begin(
         "Permissions",
         "What each process, controller and option may do on the API server, and why: no more than this, by the files of"
-        " the same names in `deploy/rbac`. Tests run each with exactly these rights, and fail where one is refused or"
-        " never used. [Security](../security.md) says what to make of it.",
+        " the same names in `deploy/rbac`. Tests run each with exactly these rights, and fail where one is refused or,"
+        " but on OpenShift, never used. [Security](../security.md) says what to make of it.",
     )
     for one in EVERY:
         lines += [f"## {one.name}", "", one.told, ""]

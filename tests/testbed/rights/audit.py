@@ -1,14 +1,11 @@
 """The API server's audit log: what somebody asked for, and whether their rights fit that."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from testbed.bed import Bed
 from windlass.kube.rights import Permission, Rights, permissions
 
 AGENT = "windlass"
@@ -100,22 +97,3 @@ def find_too_wide(asked: Iterable[Asked], rights: Iterable[Rights]) -> list[str]
     every = [right for one in rights for right in permissions(one) if not right.namespace]
     taken = ((right, {one.namespace for one in asked if one.uses(right)}) for right in every)
     return [str(right) for right, within in taken if within and "" not in within]
-
-
-def judge(bed: Bed, *given: Rights, later: Collection[str] = ()) -> None:
-    """Who has these rights was refused nothing, and used all of them by now but those that time has to come for."""
-    users = {one.account.user for one in given if one.account is not None}
-    asked = [one for one in read(bed.site.audit_log) if one.user in users]
-    assert asked != []
-    refused, unused, wide = find_refused(asked), find_unused(asked, given), find_too_wide(asked, given)
-    assert refused == [], refused
-    assert sorted(unused) == sorted(later), f"{unused}, of which may be: {later}"
-    assert wide == [], wide
-
-
-def expect_whole_module(request: pytest.FixtureRequest) -> None:
-    """What is used is used by all the tests of a module together: one that is run alone can judge nothing."""
-    module = request.node.path
-    ran = {item.name.partition("[")[0] for item in request.session.items if item.path == module}
-    missing = {name for name in vars(request.module) if name.startswith("test_")} - ran
-    assert not missing, f"run the whole of {module.name}: {sorted(missing)} were left out"
