@@ -1,7 +1,4 @@
-"""The Node of a machine: it registers as Ready, as kubelets do, and KWOK keeps it so.
-
-One that is annotated as silent registers as not Ready, and stays so until the annotation, which keeps KWOK away, goes.
-"""
+"""The Node of a machine. KWOK makes it Ready and keeps it so, unless it is annotated as silent: then nobody does."""
 
 import time
 
@@ -9,12 +6,6 @@ from testbed.infrastructure import api
 from testbed.infrastructure.world import Object, World
 
 SYSTEM = {"architecture": "amd64", "operatingSystem": "linux"}
-_SYSTEM_LABELS = {
-    f"{prefix}kubernetes.io/{name}": value
-    for prefix in ("", "beta.")
-    for name, value in (("os", "linux"), ("arch", "amd64"))
-}
-"""Kubelets set the old ones too; a controller would add them otherwise."""
 _SMALL = {"cpu": "4", "memory": "16Gi", "pods": "110"}
 _KWOK = {"kwok.x-k8s.io/node": "fake"}
 _SILENT = "fake.infrastructure/silent"
@@ -33,13 +24,6 @@ def capacity(spec: Object) -> Object:
     return found
 
 
-_WELL = {
-    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
-    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    "NetworkUnavailable": ("False", "RouteCreated", "RouteController created a route"),
-}
 _STARTING = {
     "type": "Ready",
     "status": "False",
@@ -47,22 +31,6 @@ _STARTING = {
     "message": "container runtime network not ready",
 }
 """Kubelets say so when they register. The scheduler takes a node that says nothing for one that is ready."""
-
-
-def _be_ready() -> Object:
-    """The status that KWOK would give it."""
-    now = _spell_now()
-    times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
-    conditions = [
-        {"type": kind, "status": status, "reason": reason, "message": message, **times}
-        for kind, (status, reason, message) in _WELL.items()
-    ]
-    addresses = [{"type": "InternalIP", "address": "127.0.0.1"}]
-    return {"conditions": conditions, "addresses": addresses, "phase": "Running"}
-
-
-def _spell_now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 async def find(world: World, name: str) -> Object | None:
@@ -77,7 +45,7 @@ async def find(world: World, name: str) -> Object | None:
 async def register(world: World, machine: Object, provider_id: str, *, is_heard: bool) -> bool:
     """Create the Node that a machine's kubelet would. False if there is one of that name that is another machine's."""
     name, spec = machine["metadata"]["name"], machine.get("spec", {})
-    labels = {"kubernetes.io/hostname": name, **_SYSTEM_LABELS}
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     size = capacity(spec)
     node = {
         "apiVersion": "v1",
@@ -92,7 +60,7 @@ async def register(world: World, machine: Object, provider_id: str, *, is_heard:
             "capacity": size,
             "allocatable": spec.get("allocatable") or size,
             "nodeInfo": {**SYSTEM, "kubeletVersion": _VERSION},
-            **(_be_ready() if is_heard else {"conditions": [_STARTING]}),
+            "conditions": [] if is_heard else [_STARTING],
         },
     }
     try:
@@ -134,7 +102,7 @@ async def fall_silent(node: Object, world: World) -> None:
     await _annotate(world, node, {_SILENT: "yes"})
     if not is_ready(node):
         return
-    now = _spell_now()
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     change = {"status": {"conditions": [{**_UNKNOWN, "lastHeartbeatTime": now, "lastTransitionTime": now}]}}
     await world.api.call("PATCH", f"/api/v1/nodes/{node['metadata']['name']}/status", change, api.STRATEGIC)
 
