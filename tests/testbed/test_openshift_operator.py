@@ -225,6 +225,15 @@ def test_what_cannot_be_is_said_as_a_condition_and_an_event_and_disturbs_no_othe
     assert ready(bed, "fine") == READY
 
 
+def test_gpus_that_are_not_counted_are_told_of_the_set_in_the_api_that_holds_it(bed: Bed, autoscalers: Gateway) -> None:
+    add_set(bed, CLUSTER_API, "uncounted", **{capacity.GPU: "1"})
+    for most in (10, 11):  # told with each write, and counted: one event is created, and patched
+        autoscale(bed, "uncounted", "uncounted", "cluster.x-k8s.io/v1beta2", most=most)
+        wait_bounds(bed, CLUSTER_API, "uncounted", wanted(CLUSTER_API, "uncounted", most))
+    told = wait_event(bed, CLUSTER_API.namespace, "uncounted", "InvalidOrMissingGPUAcceleratorLabel")
+    assert told.startswith("GPU accelerator label not found on MachineSet uncounted.")
+
+
 def wait_event(bed: Bed, namespace: str, name: str, reason: str) -> str:
     """What is told of an object."""
     selector = f"involvedObject.name={name},reason={reason}"

@@ -28,7 +28,8 @@ EVERY = (
                 names.MACHINE_API_NAMESPACE,
             ),
             Grant(
-                (Rule("cluster.x-k8s.io", ("machinesets",), (*READ, "patch"), _BOUNDS),), names.CLUSTER_API_NAMESPACE
+                (Rule("cluster.x-k8s.io", ("machinesets",), (*READ, "patch"), _BOUNDS), EVENTS),
+                names.CLUSTER_API_NAMESPACE,
             ),
         ),
     ),
