@@ -92,6 +92,10 @@ class Gateway:
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._serve())
         self._loop.run_until_complete(asyncio.sleep(_CLOSING_S))
+        left = asyncio.all_tasks(self._loop)  # watches that their callers did not close
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
         self._loop.close()
 
     async def _serve(self) -> None:
