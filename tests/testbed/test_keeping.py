@@ -17,7 +17,8 @@ _ROOT = Path(processes.__file__).parent.parent
 _SLEEP = ("sleep", "300")
 
 _USER = """
-import pathlib, sys, time
+import pathlib, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whom a shell puts into the background does not hear it
 from testbed import keeper, parts, processes, sharing
 directory = pathlib.Path(sys.argv[1])
 with keeper.using(directory):
