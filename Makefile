@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run stories sweeps test testbed check format bench conformance fuzz races chaos outages inputs soak reference docs alerts requirements clean
+.PHONY: help run stories sweeps test testbed check format bench conformance fuzz races chaos outages rights inputs soak reference docs alerts requirements clean
 
 help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ races: $(READY) ## a thousand histories of OpenShift's MachineSets with everyone
 
 chaos: $(READY) ## a thousand days on which everything goes wrong, in virtual time (DAYS=1000; FIRST=0; JOBS=one per core)
 	@$(BIN)/python -m tests.chaos --days $(or $(DAYS),1000) --first $(or $(FIRST),0) $(if $(JOBS),--jobs $(JOBS))
+
+rights: $(READY) ## every process with exactly its rights, judged by the real server's audit log (some minutes)
+	@$(BIN)/python -m testbed build --if-possible
+	@WINDLASS_RIGHTS=1 $(BIN)/python -m pytest tests/testbed/rights
 
 outages: $(READY) ## servers that go and come back, and a leader that stands still, on the real control plane (some minutes)
 	@$(BIN)/python -m testbed build --if-possible
