@@ -17,9 +17,9 @@ from windlass.kube import client, prepare, resources
 from windlass.runtime import workqueue
 
 
-def make_site(time: clock.Clock, served: server.Server) -> controller.Site:
-    api = client.Client(inprocess.InProcess(served, time), time, client.Settings(qps=0))
-    return controller.Site(api, Metrics(prometheus_client.CollectorRegistry()))
+def make_site(time: clock.Clock, served: server.Server, lease: controller.Lease | None = None) -> controller.Site:
+    carrier, measures = inprocess.InProcess(served, time), Metrics(prometheus_client.CollectorRegistry())
+    return controller.open_site(carrier, time, client.Settings(qps=0), measures, lease)
 
 
 def config_map(name: str, **data: str) -> dict[str, object]:
@@ -118,21 +118,20 @@ def test_of_two_operators_one_works_and_the_other_takes_over() -> None:
 
     async def play() -> None:
         served = server.Server(time)
-        sites = [make_site(time, served) for _ in range(2)]
+        sites = [make_site(time, served, controller.Lease("default")) for _ in range(2)]
         copiers = [Copier(site) for site in sites]
-        election = operator.Election("default")
         running = [
-            asyncio.ensure_future(operator.run([copier], site, election=election))
-            for copier, site in zip(copiers, sites, strict=True)
+            asyncio.ensure_future(operator.run([copier], site)) for copier, site in zip(copiers, sites, strict=True)
         ]
-        await sites[0].api.create(resources.CONFIG_MAPS, labelled("a"))
+        people = make_site(time, served).api
+        await people.create(resources.CONFIG_MAPS, labelled("a"))
         await time.sleep(30.0)
         worked = [bool(copier.handled) for copier in copiers]
         assert sorted(worked) == [False, True]
         leader = worked.index(True)
         running[leader].cancel()
         await asyncio.gather(running[leader], return_exceptions=True)
-        await sites[0].api.create(resources.CONFIG_MAPS, labelled("b"))
+        await people.create(resources.CONFIG_MAPS, labelled("b"))
         await time.sleep(30.0)
         assert "default/b" in copiers[1 - leader].handled
         running[1 - leader].cancel()

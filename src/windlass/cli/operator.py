@@ -198,23 +198,22 @@ async def _run(asked: Asked, kubeconfig: str, context: str, rate: "client.Settin
 
     from windlass import clock
     from windlass.controllers import controller, metrics, operator, registry
-    from windlass.kube import access, client
+    from windlass.kube import access
 
     real = clock.Real()
     found = access.find(real, kubeconfig, context)
     measures = metrics.Metrics(prometheus_client.CollectorRegistry())
-    election = None
+    lease = None
     if asked.lease is not None:
-        election = operator.Election(asked.lease[0] or found.namespace, asked.lease[1])
+        lease = controller.Lease(asked.lease[0] or found.namespace, asked.lease[1])
     async with found.connect() as carrier:
-        api = client.Client(carrier, real, rate)
-        site = controller.Site(api, measures, asked.namespace, asked.concurrency)
+        site = controller.open_site(
+            carrier, real, rate, measures, lease, namespace=asked.namespace, workers=asked.concurrency
+        )
         made = registry.make(asked.controllers, site, asked.settings)
         certificate = Path(asked.certificate) if asked.certificate else None
         webhooks = None
         if asked.webhooks is not None:
             found_hooks = registry.hooks(asked.controllers, asked.settings)
             webhooks = operator.Webhooks(asked.webhooks[0], Path(asked.webhooks[1]), found_hooks)
-        await operator.run(
-            made, site, election=election, address=asked.address, certificate=certificate, webhooks=webhooks
-        )
+        await operator.run(made, site, address=asked.address, certificate=certificate, webhooks=webhooks)

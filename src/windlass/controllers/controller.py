@@ -1,11 +1,21 @@
 """What a controller is to the operator that runs it, and what it gets to run with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from windlass import errors
+from windlass import clock, errors
 from windlass.controllers import metrics
-from windlass.kube import client
+from windlass.kube import client, transport
+from windlass.runtime import fencing, leader_election
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Where the lease is, and how long it lasts."""
+
+    namespace: str = "windlass-system"
+    name: str = "windlass-operator"
+    settings: leader_election.Settings = field(default_factory=leader_election.Settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +28,34 @@ class Site:
     """The one namespace they look at; empty is all of them."""
     workers: int = 1
     """Objects of one controller that are reconciled at the same time."""
+    election: leader_election.Election | None = None
+    """Decides which of several processes works here; None: there is but one."""
+
+    def fence(self, server: transport.Transport) -> transport.Transport:
+        """A server to which nothing is written by a process that does not lead. `api` writes to one like that."""
+        return fencing.fence(server, self.election)
+
+
+def open_site(
+    server: transport.Transport,
+    time: clock.Clock,
+    settings: client.Settings,
+    measures: metrics.Metrics,
+    lease: Lease | None = None,
+    *,
+    namespace: str = "",
+    workers: int = 1,
+) -> Site:
+    """A site on a server. With a lease nothing is written to it but by the lease's holder.
+
+    The lease has a client of its own: its renewal never waits for others to write.
+    """
+    election = None
+    if lease is not None:
+        candidate, identity = client.Client(server, time, settings), leader_election.make_identity()
+        election = leader_election.Election(candidate, lease.namespace, lease.name, identity, lease.settings)
+    api = client.Client(fencing.fence(server, election), time, settings)
+    return Site(api, measures, namespace, workers, election)
 
 
 class Controller(Protocol):

@@ -3,22 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from windlass.controllers import controller
 from windlass.controllers.webhooks import reviewing
 from windlass.controllers.webhooks import serving as hooks
-from windlass.runtime import health, leader_election, serving, tls
-
-
-@dataclass(frozen=True, slots=True)
-class Election:
-    """Where the lease is, and how long it lasts."""
-
-    namespace: str = "windlass-system"
-    name: str = "windlass-operator"
-    settings: leader_election.Settings = field(default_factory=leader_election.Settings)
+from windlass.runtime import health, serving, tls
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +28,13 @@ async def run(
     controllers: Sequence[controller.Controller],
     site: controller.Site,
     *,
-    election: Election | None = None,
     address: str = "",
     certificate: Path | None = None,
     webhooks: Webhooks | None = None,
 ) -> None:
-    """Run controllers until cancelled. Without an election they run at once; without an address nothing is served.
+    """Run controllers until cancelled: at once, or if the site has an election while it is won.
+
+    Without an address nothing is served.
 
     Webhooks are served whether or not this process leads. `certificate`: the directory with that of the address.
     """
@@ -59,16 +51,10 @@ async def run(
             await served.enter_async_context(
                 hooks.serve(webhooks.address, webhooks.directory, webhooks.hooks, site.api.clock)
             )
-        await _lead(controllers, site, election)
-
-
-async def _lead(controllers: Sequence[controller.Controller], site: controller.Site, election: Election | None) -> None:
-    if election is None:
-        await _run_all(controllers)
-        return
-    identity = leader_election.make_identity()
-    standing = leader_election.Election(site.api, election.namespace, election.name, identity, election.settings)
-    await standing.run(lambda: _run_all(controllers))
+        if site.election is None:
+            await _run_all(controllers)
+        else:
+            await site.election.run(lambda: _run_all(controllers))
 
 
 async def _run_all(controllers: Sequence[controller.Controller]) -> None:

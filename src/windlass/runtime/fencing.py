@@ -8,6 +8,7 @@ be called back: `leader_election` leaves it the time between the leader's deadli
 from collections.abc import Callable
 
 from windlass.kube import errors, transport
+from windlass.runtime import leader_election
 
 _READS = ("GET", "HEAD")
 
@@ -26,3 +27,8 @@ class Fenced:
         if request.method not in _READS and not self._may_act():
             raise Withheld(f"{request.call}: not sent: this process does not lead any more")
         return await self._inner.send(request)
+
+
+def fence(server: transport.Transport, election: leader_election.Election | None) -> transport.Transport:
+    """A server to which one who stands for election writes only while leading; None: nobody else could write."""
+    return server if election is None else Fenced(server, lambda: election.is_leader)

@@ -8,6 +8,7 @@ from typing import Any
 from tests.controllers.machine_pool import world
 from tests.controllers.machine_pool.world import Stage, World, conditions
 from windlass import clock
+from windlass.controllers import controller
 from windlass.controllers.machine_pool.settings import Settings
 from windlass.kube import resources, times
 
@@ -83,6 +84,21 @@ async def test_a_new_leader_carries_on_where_the_last_one_left(scene: World, sta
     async with scene.controlled():
         assert await scene.get("Node", "p-1") is None
         assert (await scene.pool("p"))["status"]["phase"] == "ScalingUp"
+
+
+@in_virtual_time
+async def test_whoever_does_not_lead_changes_neither_the_management_nor_the_workload_cluster(
+    scene: World, stage: Stage
+) -> None:
+    async with running_pool(scene, stage):
+        pass
+    await stage.add_infrastructure("p", ["test:///p-0"])
+    before = scene.management.version  # the workload cluster's as well
+    async with scene.controlled(lease=controller.Lease("default")):
+        await scene.settle(600.0)
+        assert scene.errors() > 0
+        assert scene.management.version == before
+    assert await scene.get("Node", "p-1") is not None
 
 
 @in_virtual_time

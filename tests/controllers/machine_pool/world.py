@@ -186,13 +186,17 @@ class World(Objects):
         self,
         settings: machine_pool_settings.Settings | None = None,
         between: Callable[[transport.Transport], transport.Transport] = lambda carrier: carrier,
+        lease: controller.Lease | None = None,
     ) -> AsyncIterator[None]:
-        """With the controller running; `between` stands between it and the management cluster."""
+        """With the controller running; `between` stands between it and the management cluster.
+
+        With a lease, it is that of another: nobody stands for election here.
+        """
         self.registry = prometheus_client.CollectorRegistry()
         self.written = Counting(inprocess.InProcess(self.management, self.clock))
         settings_ = client.Settings(qps=0, writer=prepare.Writer("windlass"))
-        api = client.Client(between(self.written), self.clock, settings_)
-        site = controller.Site(api, Metrics(self.registry), workers=2)
+        measures = Metrics(self.registry)
+        site = controller.open_site(between(self.written), self.clock, settings_, measures, lease, workers=2)
         made = machine_pool.make(site, settings or machine_pool_settings.Settings(), self.dial)
         running = asyncio.ensure_future(made.run())
         try:

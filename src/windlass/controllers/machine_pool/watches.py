@@ -41,7 +41,9 @@ class Watches:
         secrets = prepare.Selection(site.namespace, labels=names.CLUSTER_NAME_LABEL)
         follow(site.api, models.SECRET_HEADERS, self._poke, secrets, required=False)
         self._externals = externals.Externals(site.api, desk.following, self._definitions, selection, self)
-        self._workloads = workloads.Workloads(site.api, reach, self, desk.following.spawn, settings.grace_s)
+        self._workloads = workloads.Workloads(
+            site.api, workloads.fenced(reach, site.fence), self, desk.following.spawn, settings.grace_s
+        )
 
     # What is the case with a pool
 

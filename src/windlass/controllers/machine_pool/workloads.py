@@ -10,7 +10,7 @@ first needed, when the Secret changes, and from time to time while it does not s
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -38,6 +38,17 @@ class Dial(Protocol):
 def dial(found: access.Access) -> AbstractAsyncContextManager[transport.Transport]:
     """Over the network."""
     return found.connect()
+
+
+def fenced(reach: Dial, fence: Callable[[transport.Transport], transport.Transport]) -> Dial:
+    """Reach clusters as before, with a fence around each."""
+
+    @contextlib.asynccontextmanager
+    async def reach_fenced(found: access.Access) -> AsyncIterator[transport.Transport]:
+        async with reach(found) as carrier:
+            yield fence(carrier)
+
+    return reach_fenced
 
 
 @dataclass(frozen=True, slots=True)
