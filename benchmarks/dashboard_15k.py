@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from benchmarks import dashboard, loop_15k, loops
+from benchmarks import dashboard_waits as waits
 from tests.web import chromium
 from tests.web.stage import Stage
 from windlass.autoscaler.published.publisher import Publisher
@@ -90,12 +91,13 @@ async def measure(binary: str) -> dict[str, Any]:
             await page.open(served.url)
             await page.wait(_DRAWN, 120)
             whole_s = time.monotonic() - began_s
-            await page.ask(dashboard.TIMING)
+            await waits.begin(page)
             heaps, ends_s = [await page.heap_bytes()], time.monotonic() + WATCHED_S
-            while time.monotonic() < ends_s:
-                await dashboard.interact(page)
+            with waits.watch() as machine:
+                while time.monotonic() < ends_s:
+                    await dashboard.interact(page)
             heaps.append(await page.heap_bytes())
-            return {"whole_ms": round(whole_s * 1000), **await dashboard.tell_timings(page), **dashboard.mib(heaps)}
+            return {"whole_ms": round(whole_s * 1000), **await waits.tell(page, machine), **dashboard.mib(heaps)}
 
 
 async def take_picture(binary: str) -> None:

@@ -1,11 +1,16 @@
-"""`windlass simulate --serve`: what is refused before anything is played."""
+"""`windlass simulate --serve`: what is refused before anything is played, and who comes first while it is."""
 
+import os
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.cli.run import windlass
 from tests.cli.test_simulate import STORY
+from windlass.cli import serving
+from windlass.simulator.watched import Watched
 
 
 @pytest.mark.parametrize(
@@ -22,3 +27,24 @@ def test_what_cannot_be_shown_is_refused(words: tuple[str, ...], said: str, tmp_
     outcome = windlass("simulate", story, "--serve", *words)
     assert outcome.code == 2
     assert said in outcome.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a niceness of their own on Linux alone")
+def test_the_story_lets_the_server_and_the_browser_run_first() -> None:
+    found: dict[str, int] = {}
+
+    def play() -> None:  # in a thread, because niceness cannot be taken back
+        with serving.serve(Watched("small", 60.0), "127.0.0.1:0"):
+            found.update({one.name: _niceness(one) for one in threading.enumerate() if one.name not in before})
+
+    before, own = {one.name for one in threading.enumerate()}, _niceness(threading.current_thread())
+    story = threading.Thread(target=play, name="story")
+    story.start()
+    story.join()
+    assert found.pop("story") == max(own, serving.STORY_NICENESS)
+    assert set(found.values()) == {own}, "the server's"
+
+
+def _niceness(thread: threading.Thread) -> int:
+    assert thread.native_id is not None
+    return os.getpriority(os.PRIO_PROCESS, thread.native_id)
