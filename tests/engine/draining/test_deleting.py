@@ -155,6 +155,40 @@ def test_a_deletion_that_has_no_effect_gives_the_node_back_after_five_minutes() 
     assert world.now_s - START_S == 5 + 300
 
 
+def test_a_machine_that_stays_because_another_went_in_its_place_is_given_back_at_once() -> None:
+    world = World([node(name) for name in "abc"], [pod("p", "b")])
+    world.machine_takes_s = float("inf")
+    run = Run(world).begin("a", is_empty=True)
+
+    def take_another() -> None:
+        world.lose("b")
+        del world.states["a"]
+
+    world.later(10.0, take_another)
+    run.go_on()
+    assert run.why("a") == "MachineStayed"
+    assert not run.is_marked("a")
+    assert run.deletions() == [(5.0, "a")]  # and nothing was asked for twice
+    assert world.now_s - START_S < 60
+
+
+def test_late_news_of_a_machine_that_goes_after_all_do_no_harm() -> None:
+    world = World([node("a"), node("b")])
+    run = Run(world).begin("a", is_empty=True)
+    world.later(8.0, lambda: world.states.pop("a"))
+    world.later(20.0, lambda: world.states.update(a="Deleting"))
+    run.go_on()
+    assert (run.phases("a")[-1], run.why("a")) == ("gone", "")
+
+
+def test_a_machine_whose_group_is_out_of_sight_is_waited_for() -> None:
+    world = World([node("a"), node("b")])
+    run = Run(world).begin("a", is_empty=True)
+    world.later(8.0, world.groups.clear)
+    run.go_on()
+    assert (run.phases("a")[-1], run.why("a")) == ("gone", "")
+
+
 def test_a_machine_that_is_slow_to_go_is_waited_for() -> None:
     world = World([node("a"), node("b")])
     world.machine_takes_s = 2000.0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.providers.clusterapi.bed import Bed, node, play
+from tests.providers.clusterapi.bed import Bed, node, play, refusal
 from windlass.engine import plan
 from windlass.engine.facts import Instance
 from windlass.kube import errors as kube_errors
@@ -46,6 +46,41 @@ def test_machines_of_a_batch_are_marked_and_the_size_is_lowered_once(version: st
         assert [one.method for one in written] == ["PUT", "PUT", "PATCH"]
 
     play(scenario, three, version=version)
+
+
+def test_a_size_is_lowered_only_when_marks_have_got_about() -> None:
+    """Cluster API hears of both by different watches, and takes any Machine where the size is first."""
+
+    async def scenario(bed: Bed) -> None:
+        sent_s = await shrink(bed)
+        assert sent_s["PATCH"] > sent_s["PUT"] + 0.1
+
+    play(scenario, three)
+
+
+def test_a_watch_that_tells_nothing_does_not_hold_a_size_up() -> None:
+    async def scenario(bed: Bed) -> None:
+        bed.carrier.refuse = lambda one: refusal(503, "ServiceUnavailable") if ("watch", "true") in one.query else None
+        await bed.clock.sleep(700.0)  # the longest that a watch lasts
+        sent_s = await shrink(bed)
+        assert sent_s["PUT"] + 1 < sent_s["PATCH"] < sent_s["PUT"] + 5
+        assert await bed.replicas(G) == 2
+
+    play(scenario, three)
+
+
+async def shrink(bed: Bed) -> dict[str, float]:
+    """Delete one, and say when what was sent last."""
+    sent_s: dict[str, float] = {}
+    before = bed.carrier.refuse
+
+    def note(request: transport.Request) -> transport.Response | None:
+        sent_s[request.method] = bed.clock.monotonic_s()
+        return before(request)
+
+    bed.carrier.refuse = note
+    await bed.provider.delete_nodes(G, nodes(1))
+    return sent_s
 
 
 def test_what_was_told_to_go_is_deleting_before_cluster_api_acts() -> None:

@@ -115,6 +115,8 @@ def _explain(node: str, group: str, failure: Failure) -> str:
             return f"picked node that doesn't belong to a node group: {node}"
         case Why.DELETION_TIMED_OUT:
             return f"group {group} agreed to delete the node, and it is still there"
+        case Why.MACHINE_STAYED:
+            return f"group {group} was deleting the node and is not any more: another machine went, or it grew again"
         case Why.MARK_REMOVED:
             return "someone else removed the taint"
         case _:

@@ -3,6 +3,9 @@
 A node that the provider agreed to delete is waited for. If it is still there after five minutes, and the provider does
 not say that it is busy with it, nothing will come of it. Whether it agreed is not known where whoever asked is gone:
 then it is asked again.
+
+A provider that was busy with it and is not any more has deleted another machine instead, or was told meanwhile that it
+needs as many as before. The node is empty and well: it is given back, at once but for the time that news may take.
 """
 
 from collections.abc import Sequence
@@ -11,6 +14,9 @@ from windlass.engine import facts, plan, requests
 from windlass.engine.draining.case import Case, Situation, find_open
 from windlass.engine.draining.progress import Why
 from windlass.engine.draining.story import Phase
+
+_NEWS_TAKE_S = 15.0
+"""How late one may hear that a machine is being deleted after all."""
 
 
 def find_ends(cases: Sequence[Case], situation: Situation) -> None:
@@ -35,19 +41,33 @@ def _is_another(case: Case, node: facts.Node) -> bool:
 
 def _await_deletion(case: Case, node: facts.Node, deleting_s: float, situation: Situation) -> None:
     until_s = deleting_s + requests.MAX_NODE_DELETION_S
+    group = situation.groups.get(case.begun.group)
     said = situation.refused_deletions.get(case.name)
     if said is not None:
         case.fail(Why.DELETION_REFUSED, said)
-    elif is_being_deleted(node, situation.groups.get(case.begun.group)):
+    elif is_being_deleted(node, group):
+        case.note(leaving_s=case.progress.leaving_s or situation.now_s, staying_s=None)
         case.wait(Phase.DELETING, until_s if situation.now_s < until_s else float("inf"))
     elif case.progress.may_be_unheard:
         case.instructions.append(plan.DeleteNode(case.name, case.begun.group))
-        case.note(may_be_unheard=False, deleting_s=situation.now_s)
+        case.note(may_be_unheard=False, deleting_s=situation.now_s, leaving_s=None, staying_s=None)
         case.wait(Phase.DELETING, situation.now_s + requests.MAX_NODE_DELETION_S)
+    elif case.progress.leaving_s is not None and group is not None:
+        _await_news(case, situation)
     elif situation.now_s < until_s:
         case.wait(Phase.DELETING, until_s)
     else:
         case.fail(Why.DELETION_TIMED_OUT)
+
+
+def _await_news(case: Case, situation: Situation) -> None:
+    """Its machine was going, and does not seem to go any more."""
+    staying_s = situation.now_s if case.progress.staying_s is None else case.progress.staying_s
+    case.note(staying_s=staying_s)
+    if situation.now_s < staying_s + _NEWS_TAKE_S:
+        case.wait(Phase.DELETING, staying_s + _NEWS_TAKE_S)
+    else:
+        case.fail(Why.MACHINE_STAYED)
 
 
 def is_being_deleted(node: facts.Node, group: facts.NodeGroup | None) -> bool:

@@ -1,6 +1,7 @@
 """Progress: what must be remembered of a node on its way out, beside what the cluster shows of it.
 
-Every field is a time at which something was first true, or was last asked for. They only ever move forward.
+Every field is a time at which something was first true, or was last asked for. They only ever move forward, but for
+what turned out not to be so.
 """
 
 import enum
@@ -44,6 +45,8 @@ class Why(enum.StrEnum):
     """The provider refused to delete it."""
     DELETION_TIMED_OUT = "DeletionTimedOut"
     """The provider agreed and did nothing."""
+    MACHINE_STAYED = "MachineStayed"
+    """The provider was deleting its machine and does not any more: another one went instead, or it is needed again."""
     ABANDONED = "Abandoned"
     """It was found marked, and nobody remembers why."""
 
@@ -95,6 +98,10 @@ class Progress:
     """When nothing was first in the way of its deletion but others of its group."""
     deleting_s: float | None = None
     """When its deletion was asked for."""
+    leaving_s: float | None = None
+    """When the provider was first seen to delete it."""
+    staying_s: float | None = None
+    """When the provider was first seen not to do so any more."""
     may_be_unheard: bool = False
     """Whoever asked for it is gone, and nobody knows whether the provider heard of it."""
     failure: Failure | None = None

@@ -21,6 +21,10 @@ MANAGER = "cluster-autoscaler"
 """Owner of what is written here: the name that users' policies and dashboards know."""
 _TRIES = 5
 _AT_ONCE = 8
+_LOOK_S = 0.02
+_SEEN_WITHIN_S = 2.0
+_OTHERS_HEAR_S = 0.2
+"""How much later than here a mark may show where Cluster API looks: it reads what its own watches told it."""
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +80,21 @@ class Marks:
             await self.take_off(marked)
             raise failures[0]
         return marked
+
+    async def wait_seen(self, marked: Sequence[Machine], find: Callable[[Machine], Machine | None]) -> None:
+        """Until these marks have got about: `find` tells how a Machine is known here.
+
+        Cluster API learns of marks and of sizes by different watches. A size that overtakes a mark takes any Machine,
+        and pods with it. Where our own watch is too late to tell, the size is not held up for long.
+        """
+        clock = self._api.clock
+        until_s = clock.monotonic_s() + _SEEN_WITHIN_S
+        while clock.monotonic_s() < until_s and not all(self._is_seen(find(machine)) for machine in marked):
+            await clock.sleep(_LOOK_S)
+        await clock.sleep(_OTHERS_HEAR_S)
+
+    def _is_seen(self, known: Machine | None) -> bool:
+        return known is None or self._mark in (known.meta.annotations or {})
 
     async def take_off(self, machines: Iterable[Machine]) -> list[kube_errors.KubeError]:
         """Take the marks off; what could not be done is told, logged, and left for the next time."""

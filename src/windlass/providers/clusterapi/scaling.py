@@ -1,7 +1,8 @@
 """Scaling: groups grow and shrink, one change of a group at a time.
 
-A group that shrinks by particular Machines has all of them marked, then its size lowered once. What is marked already
-and about to go is done; what is marked for nothing loses its mark first. If the size is refused, marks come off again.
+A group that shrinks by particular Machines has all of them marked and, when the marks have got about, its size lowered
+once. What is marked already and about to go is done; what is marked for nothing loses its mark first. If the size is
+refused, marks come off again.
 """
 
 import asyncio
@@ -123,6 +124,8 @@ class Scaling:
             marked = await self._marks.put(machines)
         except kube_errors.KubeError as error:
             raise refusals.from_call(error) from error
+        if marked:
+            await self._marks.wait_seen(marked, self._look_up)
         by = len(marked) + len(without)
 
         def choose(replicas: int) -> int:
@@ -174,6 +177,9 @@ class Scaling:
         if provider_ids.is_made(provider_id):
             return kinds.find_machine("", "", provider_ids.find_key(provider_id))
         return kinds.find_machine(provider_id, "", "")
+
+    def _look_up(self, machine: Machine) -> Machine | None:
+        return self._context().kinds.machines.get(machine.meta.namespace or "", machine.meta.name or "")
 
     def _find_of_node(self, node: facts.Node) -> Machine | None:
         context = self._context()
