@@ -65,13 +65,28 @@ class Group:
     def wait_nodes(self, count: int, within_s: float = WITHIN_S) -> list[str]:
         """The names of its nodes, once there are so many, and all are ready."""
 
-        def look() -> list[tuple[str, bool]]:
-            return [(node["metadata"]["name"], is_ready(node)) for node in self.nodes()]
+        def look() -> list[tuple[str, str]]:
+            nodes = [(node["metadata"]["name"], node) for node in self.nodes()]
+            return [(name, "" if is_ready(node) else self._explain(node)) for name, node in nodes]
 
         found = wait_for(
-            f"{self.id} has {count} nodes", look, lambda now: len(now) == count and all(up for _, up in now), within_s
+            f"{self.id} has {count} nodes",
+            look,
+            lambda now: len(now) == count and not any(why for _, why in now),
+            within_s,
         )
         return [name for name, _ in found]
+
+    def _explain(self, node: Object) -> str:
+        """Why a node is not ready: its taints, and what Cluster API says of deleting its Machine."""
+        name = node["metadata"]["annotations"].get(f"{CAPI}machine", node["metadata"]["name"])
+        machine = self.server.find("/".join(self.path.split("/")[:-2]) + f"/machines/{name}") or {}
+        said = [
+            f"{one['reason']}: {one.get('message', '')}"
+            for one in machine.get("status", {}).get("conditions", ())
+            if one["type"] == "Deleting" and one["status"] == "True"
+        ]
+        return f"{', '.join(taints(node)) or 'not Ready'}; {' '.join(said) or 'its machine stays'}"
 
 
 _BOUNDS = {"min_size", "max_size"}
