@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run stories sweeps test testbed check format bench conformance fuzz races chaos outages rights inputs soak reference docs alerts requirements clean
+.PHONY: help run stories sweeps test testbed check format bench conformance fuzz races chaos outages inputs soak reference docs alerts licences sbom audit coverage mutants requirements clean
 
 help: ## what can be done here
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,10 +67,6 @@ races: $(READY) ## a thousand histories of OpenShift's MachineSets with everyone
 chaos: $(READY) ## a thousand days on which everything goes wrong, in virtual time (DAYS=1000; FIRST=0; JOBS=one per core)
 	@$(BIN)/python -m tests.chaos --days $(or $(DAYS),1000) --first $(or $(FIRST),0) $(if $(JOBS),--jobs $(JOBS))
 
-rights: $(READY) ## every process with exactly its rights, judged by the real server's audit log (some minutes)
-	@$(BIN)/python -m testbed build --if-possible
-	@WINDLASS_RIGHTS=1 $(BIN)/python -m pytest tests/testbed/rights
-
 outages: $(READY) ## servers that go and come back, and a leader that stands still, on the real control plane (some minutes)
 	@$(BIN)/python -m testbed build --if-possible
 	@WINDLASS_OUTAGES=1 $(BIN)/python -m pytest tests/e2e/test_outages.py
@@ -93,11 +89,33 @@ alerts: $(READY) ## try the alerts on series of their own, with Prometheus' prom
 	@$(BIN)/python -m handbook promtool
 	@$(BIN)/python -m pytest tests/docs/test_alerts.py
 
+licences: $(READY) ## the licence of every dependency; one that will not do fails it
+	@$(BIN)/python -m handbook licences
+
+sbom: $(READY) ## the bill of materials, CycloneDX 1.6, in dist/; held to its schema
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.txt
+	@$(BIN)/python -m handbook sbom dist/windlass.cdx.json
+	@$(BIN)/python -m tests.supply dist/windlass.cdx.json
+
+audit: $(READY) ## is anything known against a dependency? 1: yes; 3: the service could not be asked
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.txt
+	@$(BIN)/python -m handbook audit
+
+coverage: $(READY) ## lines and branches that tests reach, by package (COVERED=tests/engine)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.txt
+	@mkdir -p build
+	@$(BIN)/python -m coverage run --branch --source=src/windlass --data-file=build/.coverage -m pytest -n 0 -x $(or $(COVERED),tests/engine)
+	@$(BIN)/python -m coverage json -q --data-file=build/.coverage -o build/coverage.json && $(BIN)/python -m handbook coverage build/coverage.json
+
+mutants: $(READY) ## change drain rules and predicates, one place at a time: does a test notice? (ROOM=drain; PIECE=1/4)
+	@$(BIN)/python -m tests.mutation $(if $(ROOM),--room $(ROOM)) $(if $(PIECE),--piece $(PIECE))
+
 requirements: $(READY) ## compile the pinned requirements anew
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml -o requirements/runtime.txt
 	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml --extra dev -o requirements/dev.txt
 	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml --extra docs -c requirements/dev.txt -o requirements/docs.txt
+	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml --extra audit -c requirements/dev.txt -o requirements/audit.txt
 
 clean: ## remove what make created
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

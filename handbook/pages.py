@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from handbook import commands, definitions, events, keys, metrics, rights, scenario, source, verdicts
+from handbook import commands, definitions, events, keys, licences, metrics, rights, scenario, source, verdicts
 
 FOLDER = source.ROOT / "docs" / "reference"
 
@@ -13,6 +13,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "conditions.md": events.page_of_conditions,
     "custom-resources.md": definitions.page,
     "events.md": events.page_of_events,
+    "licences.md": licences.page,
     "metrics.md": metrics.page,
     "permissions.md": rights.page,
     "scenario.md": scenario.page,

@@ -1,0 +1,43 @@
+import importlib.metadata
+
+import pytest
+
+from handbook import dependencies, licences
+
+
+def test_every_dependency_has_a_licence_that_will_do() -> None:
+    found = {one.name: licences.find(one.name) for one in dependencies.find()}
+    assert [f"{name}: {terms or 'none known'}" for name, terms in found.items() if not licences.is_allowed(terms)] == []
+
+
+def test_licences_are_read_from_the_versions_that_are_pinned() -> None:
+    installed = {one.name: importlib.metadata.version(one.name) for one in dependencies.find()}
+    assert installed == {one.name: one.version for one in dependencies.find()}
+
+
+def test_whatever_the_project_asks_for_is_found_with_all_that_it_needs() -> None:
+    found = {one.name: one for one in dependencies.find()}
+    for part, names in {
+        "": ["aiohttp", "yarl"],
+        "dask": ["distributed", "markupsafe"],
+        "grpc": ["h2", "hpack"],
+    }.items():
+        assert {*dependencies.asked(part)} <= found.keys()
+        assert all(found[name].parts == (part or dependencies.RUNTIME,) for name in names)
+    assert "pytest" not in found
+
+
+@pytest.mark.parametrize(
+    ("terms", "will_do"),
+    [
+        ("MIT", True),
+        ("", False),
+        ("GPL-3.0-only", False),
+        ("GPL-3.0-only OR MIT", True),
+        ("MIT AND GPL-3.0-only", False),
+        ("(Apache-2.0 OR GPL-2.0-only) AND BSD-3-Clause", True),
+        ("Apache-2.0 WITH LLVM-exception", False),
+    ],
+)
+def test_all_terms_must_do_and_of_alternatives_one(terms: str, will_do: bool) -> None:
+    assert licences.is_allowed(terms) is will_do
