@@ -1,17 +1,20 @@
 """The live loop, on the embedded API server and the simulated provider, in virtual time."""
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.autoscaler.little_cluster import NOW_S, Cluster, play
+from windlass import clock
 from windlass.autoscaler.dry_run import DryRun
-from windlass.engine import facts, taints
+from windlass.engine import facts, plan, taints
 from windlass.engine.settings import Settings
 from windlass.kube import prepare, resources
+from windlass.providers import base, simulated
 from windlass.providers.simulated import Fate
 
 WASTEFUL = (("cpu", 16_000), ("memory", 2**36), ("pods", 110))
@@ -153,6 +156,38 @@ def test_a_new_process_goes_on_where_the_old_one_was_killed() -> None:
             assert cluster.provider.groups["a"].size == 3
 
     play(scenario, quick())
+
+
+class Belated(simulated.Provider):
+    """Does what is asked, and shows for ever how it was before."""
+
+    def __init__(self, time: clock.Clock) -> None:
+        super().__init__(time)
+        self.asked_s: list[float] = []
+        self._shown: base.Groups | None = None
+
+    def observe(self, nodes: Sequence[facts.Node]) -> base.Groups:
+        self._shown = self._shown or super().observe(nodes)
+        return self._shown
+
+    async def resize(self, order: plan.Resize) -> None:
+        self.asked_s.append(self._clock.monotonic_s())
+        assert len(self.asked_s) < 100, "without end"
+        await super().resize(order)
+
+
+def test_what_was_done_and_does_not_show_is_done_again_in_the_next_loop_and_not_at_once() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.provider = provider = Belated(cluster.clock)
+        cluster.add_group("a", 0)
+        cluster.add_pod("p", "3")
+        async with cluster.autoscaling():
+            await cluster.clock.sleep(60.0)
+        rests_s = [later - sooner for sooner, later in itertools.pairwise(provider.asked_s)]
+        assert len(rests_s) >= 4
+        assert all(rest_s > 9.0 for rest_s in rests_s[1:]), rests_s  # the second is the look at what the first did
+
+    play(scenario)
 
 
 def test_without_a_memory_to_be_read_nothing_is_begun() -> None:

@@ -111,6 +111,8 @@ class Autoscaler:
         self._rhythm = rhythm.Rhythm(time, settings.deviations, world.untried.awaited_until_s)
         self._turns, self._questions = asyncio.Lock(), asyncio.Lock()
         self._failed: dict[plan.Instruction, str] = {}
+        self._done: plan.Plan = ()
+        """What the last loop did about groups."""
         self._drains_changed = asyncio.Event()
         self._set_aside: tuple[errors.InvalidObject, ...] = ()
 
@@ -288,8 +290,11 @@ class Autoscaler:
         if not self._frequent:
             return
         of_groups = (plan.Resize, plan.DeleteInstances, plan.ReduceTarget, plan.SetConditions)
-        if outcome.refused or any(isinstance(one, of_groups) for one in outcome.done):
+        done = tuple(one for one in outcome.done if isinstance(one, of_groups))
+        # The same once more means that doing it did not show: to look again at once would go on without end.
+        if outcome.refused or (done and done != self._done):
             self.loop.wake()
+        self._done = done
         rest_s = decision.quiet_until_s - self._clock.now_s()
         if 0.0 < rest_s < self._settings.scale_down.scan_interval_s:
             asyncio.get_running_loop().call_later(rest_s + _JUST_AFTER_S, self.loop.wake)
