@@ -83,6 +83,34 @@ async def shrink(bed: Bed) -> dict[str, float]:
     return sent_s
 
 
+def test_a_size_is_raised_again_only_when_what_was_told_to_go_goes() -> None:
+    """Cluster API may never see the lower size in between: then nothing would go, and nothing come."""
+
+    async def scenario(bed: Bed) -> None:
+        await bed.provider.delete_nodes(G, nodes(1))
+        since_s = bed.clock.monotonic_s()
+        raising = asyncio.create_task(bed.provider.resize(plan.Resize(G, 2, 3, 10)))
+        await bed.clock.sleep(1.0)
+        assert await bed.replicas(G) == 2
+        await bed.begin_deleting("g-1")
+        await raising
+        assert await bed.replicas(G) == 3
+        assert bed.clock.monotonic_s() < since_s + 3
+
+    play(scenario, lambda bed: three(bed, finalize=True))
+
+
+def test_where_nobody_acts_on_sizes_one_is_raised_all_the_same() -> None:
+    async def scenario(bed: Bed) -> None:
+        await bed.provider.delete_nodes(G, nodes(1))
+        since_s = bed.clock.monotonic_s()
+        await bed.provider.resize(plan.Resize(G, 2, 3, 10))
+        assert await bed.replicas(G) == 3
+        assert bed.clock.monotonic_s() < since_s + 10
+
+    play(scenario, three)
+
+
 def test_what_was_told_to_go_is_deleting_before_cluster_api_acts() -> None:
     async def scenario(bed: Bed) -> None:
         await bed.provider.delete_nodes(G, nodes(1))

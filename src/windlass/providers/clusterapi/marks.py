@@ -23,6 +23,7 @@ _TRIES = 5
 _AT_ONCE = 8
 _LOOK_S = 0.02
 _SEEN_WITHIN_S = 2.0
+_TAKEN_WITHIN_S = 5.0
 _OTHERS_HEAR_S = 0.2
 """How much later than here a mark may show where Cluster API looks: it reads what its own watches told it."""
 
@@ -87,11 +88,22 @@ class Marks:
         Cluster API learns of marks and of sizes by different watches. A size that overtakes a mark takes any Machine,
         and pods with it. Where our own watch is too late to tell, the size is not held up for long.
         """
+        await self._wait(_SEEN_WITHIN_S, lambda: all(self._is_seen(find(machine)) for machine in marked))
+        await self._api.clock.sleep(_OTHERS_HEAR_S)
+
+    async def wait_taken(self, is_taken: Callable[[], bool]) -> None:
+        """Until Cluster API deletes all that was told to go: whoever raises the size sooner keeps it instead.
+
+        Cluster API sees the last size that was written, and not that there was a lower one in between. Where nobody
+        acts on sizes at all, it is not held up for long.
+        """
+        await self._wait(_TAKEN_WITHIN_S, is_taken)
+
+    async def _wait(self, at_most_s: float, is_so: Callable[[], bool]) -> None:
         clock = self._api.clock
-        until_s = clock.monotonic_s() + _SEEN_WITHIN_S
-        while clock.monotonic_s() < until_s and not all(self._is_seen(find(machine)) for machine in marked):
+        until_s = clock.monotonic_s() + at_most_s
+        while clock.monotonic_s() < until_s and not is_so():
             await clock.sleep(_LOOK_S)
-        await clock.sleep(_OTHERS_HEAR_S)
 
     def _is_seen(self, known: Machine | None) -> bool:
         return known is None or self._mark in (known.meta.annotations or {})

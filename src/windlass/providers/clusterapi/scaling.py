@@ -39,6 +39,8 @@ class Scaling:
 
     async def resize(self, order: plan.Resize) -> None:
         async with self._lock(order.group):
+            if self._sizes.read(self._find(order.group)) < order.to_size:
+                await self._marks.wait_taken(lambda: self._is_taken(order.group))
             group = self._find(order.group)
             largest = self._bound(group).max
 
@@ -48,6 +50,11 @@ class Scaling:
                 return max(replicas, order.to_size)
 
             await self._replicas.write(group, choose, self._sizes.read_version(group))
+
+    def _is_taken(self, id: str) -> bool:
+        """Does Cluster API delete all Machines of a group that were told to go?"""
+        group, context = self._find(id), self._context()
+        return not groups.find_members(group, self._sizes.read(group), context).marked.leaving
 
     async def reduce_target(self, order: plan.ReduceTarget) -> None:
         async with self._lock(order.group):
