@@ -14,7 +14,7 @@ DAY_S = 24 * 3600.0
 EVENING_S = 18 * 3600.0
 """From here on nothing goes wrong any more, and there is work for a third of the machines at most."""
 MOST_NODES = 30
-_MOST_JOBS_AN_HOUR = 6.0
+_MOST_JOBS_AN_HOUR = 3.0
 _SHAPES = ((2, 8), (4, 16), (8, 32))
 _ANNOTATIONS = ("min-size", "max-size")
 _NONSENSE = ("", "-1", "three", "1e9", "9" * 30, "0x10", " 2", "2.5", "null", "½", "7", "1000")
@@ -24,6 +24,7 @@ _CLUSTERS = ("", MANAGEMENT, NOT + MANAGEMENT)
 _WATCHED = ("", "", "/nodes", "/machines", "/pods")
 _WRITTEN = ("", "", "/scale", "/eviction", "/nodes", "/machines", "/pods", "/configmaps", "/events")
 _FLAGS: tuple[tuple[str, tuple[str | int | bool, ...]], ...] = (
+    ("scan-interval", ("30s", "1m", "2m")),
     ("expander", ("least-waste", "random", "most-pods", "least-nodes", "price,random", "priority")),
     ("scale-down-unneeded-time", ("1m", "5m", "10m")),
     ("scale-down-delay-after-add", ("0s", "2m", "10m")),

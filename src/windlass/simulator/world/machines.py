@@ -1,5 +1,7 @@
 """Machines: asked of the cloud, joined with their node, and on deletion drained before the cloud takes them back."""
 
+import functools
+import math
 from typing import Any
 
 from windlass.simulator.world import cloud, edit, groups, kinds
@@ -15,7 +17,7 @@ DRAIN_RETRY_S = 20.0
 class Machines:
     """The Machine controller, and a health check where a group has one."""
 
-    hears = (kinds.MACHINES, kinds.NODES, kinds.PODS)
+    hears = (kinds.MACHINES, kinds.NODES, kinds.PODS, kinds.BUDGETS)
 
     def __init__(self, pulse: Pulse, cloud_: cloud.Cloud) -> None:
         self._pulse, self._api, self._cloud = pulse, pulse.api, cloud_
@@ -24,6 +26,8 @@ class Machines:
         self._pods: dict[str, dict[str, None]] = {}
         self._draining: dict[str, str] = {}
         """Machines by the node that is being emptied for them."""
+        self._held: dict[str, float] = {}
+        """Since when budgets hold pods on a node that is being emptied."""
         self.evictions = 0
         """Pods that were left for Cluster API to evict."""
         cloud_.tell(self)
@@ -74,9 +78,11 @@ class Machines:
                     self._due[f"{groups.NAMESPACE}/{annotations['cluster.x-k8s.io/machine']}"] = None
             case kinds.PODS:
                 self._hear_pod(change)
+            case kinds.BUDGETS:
+                self._hear_budget()
 
     def _forget(self, key: str, machine: Json) -> None:
-        self._draining.pop(machine["metadata"]["name"], None)
+        self._let_go(machine["metadata"]["name"])
         self._cloud.terminate(key)
 
     def _hear_pod(self, change: Change) -> None:
@@ -89,6 +95,14 @@ class Machines:
             self._pods.setdefault(node, {})[change.key] = None
         if node in self._draining:
             self._due[self._draining[node]] = None
+
+    def _hear_budget(self) -> None:
+        """Only now may the answer to another try be another; all tries until now would have been in vain."""
+        held, self._held = self._held, {}
+        for node, since_s in held.items():
+            tries = max(math.ceil((self._pulse.now_s() - since_s) / DRAIN_RETRY_S), 1)
+            again_s = since_s + tries * DRAIN_RETRY_S
+            self._pulse.later(again_s - self._pulse.now_s(), functools.partial(self._retry, node))
 
     def act(self) -> bool:
         due, self._due = self._due, {}
@@ -136,7 +150,7 @@ class Machines:
         name = machine["metadata"]["name"]
         node = self._api.find(kinds.NODES, name)
         if node is None or not self._drain(key, node):
-            self._draining.pop(name, None)
+            self._let_go(name)
             self._cloud.terminate(key)
             if key not in self._cloud.instances:
                 # Vanished, or never asked for.
@@ -171,12 +185,16 @@ class Machines:
             self.evictions += 1
         except Refused:
             if is_new:
-                self._pulse.later(DRAIN_RETRY_S, lambda: self._retry(node))
+                self._held[node] = self._pulse.now_s()
 
     def _retry(self, node: str) -> None:
         key = self._draining.pop(node, None)
         if key is not None:
             self._due[key] = None
+
+    def _let_go(self, node: str) -> None:
+        self._draining.pop(node, None)
+        self._held.pop(node, None)
 
 
 def _must_leave(pod: Json) -> bool:
