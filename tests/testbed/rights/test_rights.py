@@ -3,7 +3,6 @@
 What it asked for is read from the server's audit log: nothing may be refused, and no right may be left unused.
 """
 
-import os
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,6 @@ from windlass.controllers.lattice import names
 from windlass.controllers.machine_pool import permissions as machine_pool
 from windlass.kube import rights
 from windlass.kube.rights import Account, Grant, Rights, Rule
-
-pytestmark = pytest.mark.skipif("WINDLASS_RIGHTS" not in os.environ, reason="takes minutes: run `make rights`")
 
 
 def by(user: Account | None, asked: list[audit.Asked]) -> list[audit.Asked]:
