@@ -106,7 +106,16 @@ class Page:
         await self.call("Input.dispatchKeyEvent", type="keyUp", **given)
 
     async def click(self, x: float, y: float) -> None:
-        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+        await self.point(x, y)
+        await self.click_there(x, y)
+
+    async def point(self, x: float, y: float) -> None:
+        """Go there with the mouse."""
+        await self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="none")
+
+    async def click_there(self, x: float, y: float) -> None:
+        """Where the mouse is already, without moving it."""
+        for kind in ("mousePressed", "mouseReleased"):
             await self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     async def resize(self, width: int, height: int, *, scale: float = 1.0, is_phone: bool = False) -> None:

@@ -123,6 +123,7 @@ export class Card {
     if (at < 0) { tip.hidden = true; return; }
     if (this.pointed !== this.shown[at] || tip.hidden) tip.replaceChildren(...describe(this.shown[at], this.map.store.cluster.at_s));
     this.pointed = this.shown[at];
+    this.aim = [event.clientX, event.clientY];
     tip.hidden = false;
     // On the side where there is room, so that nobody has to measure it.
     const left = event.clientX < innerWidth / 2, above = event.clientY > innerHeight * 0.75;
@@ -130,15 +131,19 @@ export class Card {
       + ` translate(${left ? 0 : -100}%, ${above ? -100 : 0}%)`;
   }
 
-  #leave() { $("tip").hidden = true; this.canvas.classList.remove("on"); }
+  #leave() { $("tip").hidden = true; this.canvas.classList.remove("on"); this.aim = null; }
+
+  /** Has the pointer stayed where the tip named a node? Another may have taken that place since. */
+  #isAimed({ clientX, clientY }) { // of clicks browsers tell whole pixels
+    return Boolean(this.aim) && Math.abs(this.aim[0] - clientX) < 1 && Math.abs(this.aim[1] - clientY) < 1 && !$("tip").hidden;
+  }
 
   #click(event) {
-    const at = this.#find(event);
-    if (at < 0) return;
-    this.at = at;
-    this.name = this.shown[at].name;
-    this.#mark();
-    this.map.explain("node", this.name);
+    const name = this.#isAimed(event) ? this.pointed.name : this.shown[this.#find(event)]?.name;
+    if (!name) return;
+    this.name = name;
+    this.#follow();
+    this.map.explain("node", name);
   }
 
   #press(event) {
@@ -150,7 +155,7 @@ export class Card {
     } else if (event.key === "Home") this.#go(0);
     else if (event.key === "End") this.#go(last);
     else if (event.key === "Enter" || event.key === " ") {
-      if (this.at >= 0 && this.at <= last) this.map.explain("node", this.shown[this.at].name);
+      if (this.name) this.map.explain("node", this.name); // which was said, though it may be gone
     } else return;
     event.preventDefault();
   }

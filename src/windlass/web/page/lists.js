@@ -2,6 +2,7 @@
 
 import { $, el, reconcile, setText } from "./dom.js";
 import * as format from "./format.js";
+import { Holding } from "./holding.js";
 import { later } from "./turns.js";
 
 const SHOWN = 120;
@@ -25,16 +26,39 @@ export class Lists {
       else later(this.renderAges);
       if (what.decisions.length || what.isWhole) later(this.renderDecisions);
     });
-    for (const id of ["pending", "timeline"]) $(id).addEventListener("keydown", move);
+    this.held = {};
+    for (const [id, render] of [["pending", this.renderPending], ["timeline", this.renderDecisions]]) {
+      $(id).addEventListener("keydown", move);
+      this.held[id] = new Holding($(id), $(`${id}-held`), () => later(render));
+    }
   }
 
   renderPending = () => {
-    const { pending, cluster } = this.store;
-    setText($("pending-count"), cluster.pending ? format.whole(cluster.pending) : "");
-    reconcile($("pending"), pending, (one) => `${one.pod} ${one.help}`, () => el("li", {}, this.#makePending()), (item, one) => this.#showPending(item, one));
-    if (!pending.length) $("pending").replaceChildren(el("li.none", { "data-key": "none" }, "No pod waits."));
+    this.#fill("pending", this.store.pending, {
+      keyOf: (one) => one.pod,
+      make: () => el("li", {}, this.#makePending()),
+      update: (item, one) => this.#showPending(item, one),
+      none: "No pod waits.",
+    });
     this.renderAges();
   };
+
+  /** Make the rows those of `items`. While the list is held they stay, and those that went are crossed out. */
+  #fill(id, items, { keyOf, make, update, none }) {
+    const list = $(id), held = this.held[id], rows = [...list.children];
+    if (held.isHeld) {
+      const shown = new Set(rows.map((item) => item.dataset.key)), kept = new Set(items.map(keyOf));
+      for (const item of rows) item.classList.toggle("gone", !kept.has(item.dataset.key));
+      held.tell(kept.difference(shown).size, shown.difference(kept).size);
+      return;
+    }
+    held.free();
+    for (const item of rows) item.classList.remove("gone");
+    keepFocus(list, () => {
+      reconcile(list, items, keyOf, make, update);
+      if (!items.length) list.replaceChildren(el("li.none", { "data-key": "none" }, none));
+    });
+  }
 
   #makePending() {
     const button = el("button.row", { type: "button", onclick: () => this.explain("pod", button.pending.pod) },
@@ -64,8 +88,12 @@ export class Lists {
   renderDecisions = () => {
     const told = this.store.decisions.slice(-SHOWN).reverse();
     setText($("timeline-count"), told.length ? format.whole(this.store.decisions.at(-1).number + 1) : "");
-    reconcile($("timeline"), told, (one) => `${one.number}`, (one) => el("li", {}, this.#makeDecision(one)), () => {});
-    if (!told.length) $("timeline").replaceChildren(el("li.none", { "data-key": "none" }, "Nothing was decided yet."));
+    this.#fill("timeline", told, {
+      keyOf: (one) => `${one.number}`,
+      make: (one) => el("li", {}, this.#makeDecision(one)),
+      update: () => {},
+      none: "Nothing was decided yet.",
+    });
   };
 
   #makeDecision(one) {
@@ -84,6 +112,15 @@ function reasons(one) {
   for (const { texts } of one.reasons) for (const text of texts) counted.set(text, (counted.get(text) ?? 0) + 1);
   const told = [...counted].sort((a, b) => b[1] - a[1]).map(([text, times]) => times > 1 ? `${text} (${times} groups)` : text);
   return told.length ? `: ${told.join(", ")}` : "";
+}
+
+/** Whoever was at a row that goes is at the one that takes its place. */
+function keepFocus(list, change) {
+  const at = [...list.children].findIndex((item) => item.contains(document.activeElement));
+  change();
+  if (at < 0 || list.contains(document.activeElement)) return;
+  const next = list.children[Math.min(at, list.children.length - 1)];
+  (next.querySelector("button") ?? list.closest("section").querySelector("h2")).focus({ preventScroll: true });
 }
 
 /** Up and down go from row to row, as in any list. */
