@@ -98,7 +98,7 @@ def _draw_flags(chance: random.Random) -> dict[str, str | int | float | bool]:
         name: chance.choice(values) for name, values in _FLAGS if chance.random() < 0.6
     }
     if flags.get("behavior") == "cluster-autoscaler":
-        flags["scan-interval"] = "2m"  # it decides anew in every loop: every ten seconds would be 8,640 times a day
+        flags["scan-interval"] = "5m"  # it decides anew in every loop: every ten seconds would be 8,640 times a day
     return flags
 
 
