@@ -83,5 +83,8 @@ def judge(
 
 
 def feasible(snapshot: Snapshot, pod: facts.Pod, profile: config.FilterConfig = config.DEFAULT) -> set[str]:
-    """Names of the nodes on which a waiting pod may run."""
-    return {name for name, refusal in judge(snapshot, pod, profile).items() if refusal is None}
+    """Names of the nodes on which a waiting pod may run, asked in both ways: with and without the reasons."""
+    names = {name for name, refusal in judge(snapshot, pod, profile).items() if refusal is None}
+    mask = predicates.feasible(snapshot, snapshot.shape_of(pod), profile)
+    assert {snapshot.nodes.names[row] for row in mask.nonzero()[0].tolist()} == names
+    return names

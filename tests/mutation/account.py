@@ -46,7 +46,11 @@ class Account:
     def outdated(self) -> list[str]:
         """Argued to change nothing, but a test noticed, or there is no such change."""
         there = {*self.argued}
-        return [name for name in self.equivalent if name.startswith(f"{self.room}.") and name not in there]
+        return [
+            name
+            for name in self.equivalent
+            if name.startswith((f"{self.room}.", f"{self.room}:")) and name not in there
+        ]
 
     def is_well(self, least_percent: float, is_whole: bool) -> bool:
         return self.score_percent > least_percent and not (is_whole and self.outdated())

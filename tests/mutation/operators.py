@@ -79,7 +79,7 @@ def _statements(node: ast.stmt) -> Iterator[ast.stmt]:
             if type(op) in _ARITHMETIC:
                 yield ast.AugAssign(target, _ARITHMETIC[type(op)](), value)
             yield ast.Pass()
-        case ast.Return(value=value) if value is not None and not _is_none(value):
+        case ast.Return(value=value) if value is not None and not _is_flag(value):
             yield ast.Return(ast.Constant(None))
         case ast.Expr(value=ast.Call()) | ast.Raise() | ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
             yield ast.Pass()
@@ -98,5 +98,6 @@ def _is_condition(node: ast.AST, parent: ast.AST) -> bool:
     return isinstance(parent, _CONDITIONAL) and parent.test is node
 
 
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _is_flag(node: ast.expr) -> bool:
+    """Nothing, or a truth, whose opposite is tried as it is."""
+    return isinstance(node, ast.Constant) and node.value in (None, True, False)

@@ -75,7 +75,7 @@ def changes(path: Path) -> list[Change]:
     """All changes of a module, in the order of its lines."""
     tree = ast.parse(path.read_text("utf-8"))
     seen: Counter[str] = Counter()
-    short = ".".join(module_name(path).split(".")[-2:])
+    short = module_name(path).split(".", 2)[-1]
     found = []
     for scope, parent, field, index, node in _walk(tree, _Scope()):
         statement = scope.statement

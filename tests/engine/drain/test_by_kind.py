@@ -1,11 +1,13 @@
 from dataclasses import replace
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.drain import builders
 from tests.engine.drain.strategies import contexts, pods
-from windlass.engine import facts
+from windlass.engine import facts, pod_traits
 from windlass.engine.drain import by_kind, rules
 from windlass.engine.drain.context import Context
 from windlass.engine.pods import PodTable
@@ -55,3 +57,82 @@ def test_what_is_spent_of_a_budget_counts_at_once() -> None:
     assert found.blocks
     context.budgets.undo(mark)
     assert judge.judge(0) is None
+
+
+DAEMON = builders.owned("apps/v1", "DaemonSet")
+LEAVING = builders.pod(name="leaving", deleted_s=builders.NOW_S)
+
+
+def are_free(node: list[facts.Pod], *rows: int, budgets: tuple[facts.PodDisruptionBudget, ...] = ()) -> list[bool]:
+    """Asked twice: of kinds that are known by then, the answer is at hand."""
+    judge = by_kind.Judge(in_rows(node), builders.context(listed=False, budgets=budgets))
+    return [judge.are_free(np.array(rows, np.intp)) for _ in range(2)]
+
+
+def test_only_pods_that_nothing_can_mind_are_free() -> None:
+    node = [builders.pod(), builders.pod(name="p1"), DAEMON, builders.pod(name="alone", owner=None)]
+    assert are_free(node, 0, 1) == [True, True]
+    assert are_free(node, 0, 2) == [False, False]
+    assert are_free(node, 3) == [False, False]
+    assert are_free(node, 0, budgets=(builders.budget(5, app="other"),)) == [False, False]
+
+
+def test_a_pod_that_leaves_is_not_free_but_those_beside_it_are() -> None:
+    node = [builders.pod(), LEAVING]
+    assert are_free(node, 0, 1) == [False, False]
+    assert are_free(node, 1) == [False, False]
+    assert are_free(node, 0) == [True, True]
+
+
+def test_kinds_that_were_asked_about_are_remembered_each_for_itself() -> None:
+    judge = by_kind.Judge(in_rows([builders.pod(), DAEMON]), builders.context(listed=False))
+    assert [judge.are_free(np.array([row], np.intp)) for row in (0, 1, 0)] == [True, False, True]
+
+
+def check_moves(node: list[facts.Pod], context: Context) -> None:
+    found = by_kind.Judge(in_rows(node), context).pods_to_move(range(len(node)))
+    expected = rules.pods_to_move(node, context)
+    assert [[node[row].name for row in rows] for rows in (found.move, found.daemonset, found.on_completion)] == [
+        [pod.name for pod in pods] for pods in (expected.move, expected.daemonset, expected.on_completion)
+    ]
+    assert (found.blocking is None) == (expected.blocking is None)
+
+
+@pytest.mark.parametrize("allowed", [0, 1])
+@pytest.mark.parametrize(
+    "names", ["web", "web other", "web agent", "agent", "web old", "old", "leaving web", "waits web"]
+)
+def test_nodes_of_usual_pods_are_sorted_out_as_the_rules_do(names: str, allowed: int) -> None:
+    pods = {
+        "web": builders.pod(name="web"),
+        "other": builders.pod(name="other", labels={}),
+        "agent": replace(DAEMON, name="agent"),
+        "old": builders.pod(name="old", namespace="kube-system", created_s=1.0),
+        "leaving": LEAVING,
+        "waits": builders.pod(name="waits", annotations={pod_traits.SAFE_TO_EVICT: "on-completion"}),
+    }
+    budgets = (builders.budget(allowed, app="web"),)
+    check_moves([pods[name] for name in names.split()], builders.context(listed=False, budgets=budgets))
+
+
+def test_claims_are_those_of_pods_that_a_budget_covers() -> None:
+    node = [
+        builders.pod(),
+        builders.pod(name="p1", labels={}),
+        builders.pod(name="p2", labels={"tier": "a", "app": "web"}),
+    ]
+    budgets = (builders.budget(3, app="web"), builders.budget(3, tier="a"))
+    judge = by_kind.Judge(in_rows(node), builders.context(listed=False, budgets=budgets))
+    assert [set(positions) for positions in judge.claims(range(3))] == [{0}, {0, 1}]
+    assert by_kind.Judge(in_rows(node), builders.context(listed=False)).claims(range(3)) == []
+
+
+def test_of_system_pods_of_one_kind_each_is_as_old_as_it_is() -> None:
+    node = [
+        builders.pod(name=f"p{n}", namespace="kube-system", created_s=born_s) for n, born_s in enumerate((1.0, 1e6))
+    ]
+    judge = by_kind.Judge(in_rows(node), builders.context(listed=False))
+    old, young = judge.judge(0), judge.judge(1)
+    assert old is not None
+    assert young is not None
+    assert (old.blocks, young.blocks) == (False, True)

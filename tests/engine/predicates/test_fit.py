@@ -67,3 +67,28 @@ def test_bytes_beyond_32_bits_are_counted_exactly() -> None:
     snapshot = snapshots.build([node("a", memory=(1 << 53) + 1)], [pod("q", on="a", memory=1 << 53)])
     assert feasible(snapshot, pod("p", memory=1)) == {"a"}
     assert feasible(snapshot, pod("p", memory=2)) == set()
+
+
+def test_what_fits_exactly_is_not_named_among_what_is_short() -> None:
+    snapshot = snapshots.build([node("a", cpu=1000, memory=100)], [])
+    refusal = judge(snapshot, pod("p", cpu=1000, memory=101))["a"]
+    assert refusal is not None
+    assert refusal.texts == ["Insufficient memory"]
+
+
+def test_a_node_that_is_large_enough_but_full_may_be_emptied_for_the_pod() -> None:
+    snapshot = snapshots.build([node("a", cpu=1000)], [pod("q", on="a", cpu=1)])
+    refusal = judge(snapshot, pod("p", cpu=1000))["a"]
+    assert refusal is not None
+    assert refusal.code is Code.UNSCHEDULABLE
+
+
+def test_a_profile_without_the_filter_has_it_check_nothing() -> None:
+    snapshot = snapshots.build([node("a")], [])
+    shape = snapshot.shape_of(pod("p", cpu=1))
+    silent = config.FilterConfig(disabled=frozenset({fit.NAME}))
+    assert fit.checked(snapshot, shape, silent) == fit.backed(snapshot, shape, silent) == []
+    named = [
+        (snapshot.nodes.resources[column], amount) for column, amount in fit.checked(snapshot, shape, config.DEFAULT)
+    ]
+    assert sorted(named) == [("cpu", 1), ("pods", 1)]

@@ -4,7 +4,7 @@ from tests.builders import feasible, judge, node, pod, selector, term
 from windlass.engine import facts
 from windlass.engine import snapshot as snapshots
 from windlass.engine.facts import HOSTNAME, ZONE, PodAffinityTerm
-from windlass.engine.predicates import interpod
+from windlass.engine.predicates import config, interpod
 from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
 
 NODES = [node("a1", zone="x"), node("a2", zone="x"), node("b1", zone="y"), node("nowhere")]
@@ -95,3 +95,26 @@ def test_an_unknown_namespace_has_no_labels() -> None:
     wanted = pod("q", on="a1", namespace="lab", labels={"app": "a"})
     own = snapshots.build(NODES[:1], [wanted])
     assert feasible(own, away(in_namespaces(Operator.EXISTS))) == {"a1"}
+
+
+def test_each_of_several_pods_keeps_others_away_from_its_own_domain() -> None:
+    hermits = [away(term(ZONE, app="a"), name="hermit", on="a1"), away(term(HOSTNAME, app="a"), name="other", on="b1")]
+    snapshot = snapshots.build([*NODES, node("c1", zone="z")], hermits)
+    assert feasible(snapshot, pod("p", labels={"app": "a"})) == {"nowhere", "c1"}
+
+
+def test_one_node_is_explained_as_many_are() -> None:
+    snapshot = snapshots.build(NODES, [pod("q", on="a1", labels={"app": "a"})])
+    shape = snapshot.shape_of(near(term(HOSTNAME, app="a")))
+    rows = list(range(1, len(NODES)))
+    together = interpod.explain_rows(snapshot, shape, rows, config.DEFAULT)
+    assert [interpod.explain(snapshot, shape, row, config.DEFAULT) for row in rows] == together
+    assert together == [interpod.AFFINITY] * 3
+
+
+def test_every_key_that_terms_name_must_be_there_and_occupied() -> None:
+    wanted = near(term(ZONE, app="a"), term(HOSTNAME, app="a"))
+    assert feasible(snapshots.build(NODES, [pod("q", on="a1", labels={"app": "a"})]), wanted) == {"a1"}
+    first = near(term(ZONE, app="a"), term("rack", app="a"), app="a")
+    racked = [*NODES[:1], node("r1", zone="x", labels={"rack": "r"}), node("r2", labels={"rack": "r"})]
+    assert feasible(snapshots.build(racked, []), first) == {"r1"}

@@ -170,3 +170,39 @@ def test_a_row_taken_over_by_another_node_starts_from_nothing() -> None:
     seen.remove_node("n0")
     seen.add_node(node("n2"))
     assert refused(seen, rule, waits) == {}
+
+
+UNKNOWN = facts.Volume("x", "awsElasticBlockStore", identity=("vol-1",), driver="ebs.csi.aws.com")
+
+
+def test_of_what_a_pod_wants_only_the_volumes_that_are_there_already_add_nothing() -> None:
+    two = facts.CSINode("n0", ((DRIVER, 2),))
+    used, other = holder(uses("a")), holder(uses("b"), name="other")
+    seen = cluster(node("n0"), two, *claims("a", "b", "c"), used, other)
+    assert refused(seen, rule, pod(uses("a"), uses("c"))) == {"n0": TOO_MANY}
+    assert refused(seen, rule, pod(uses("a"), uses("b"))) == {}
+
+
+def test_a_disk_that_nobody_can_tell_stops_only_where_volumes_are_counted() -> None:
+    csi_nodes = facts.CSINode("n0", ((DRIVER, None),)), facts.CSINode("n1", ((DRIVER, 9),))
+    pods = holder(UNKNOWN), holder(UNKNOWN, on="n1", name="other"), holder(UNKNOWN, on="n2", name="third")
+    seen = cluster(*NODES, node("n2"), *csi_nodes, *claims("a"), *pods)
+    found = refused(seen, rule, pod(uses("a")))
+    assert [*found] == ["n1"]
+    assert found["n1"].startswith('running "NodeVolumeLimits" filter plugin: converting volume from inline to csi')
+
+
+def test_a_pod_whose_own_disk_nobody_can_tell_runs_only_where_nobody_asks() -> None:
+    seen = cluster(*NODES, facts.CSINode("n0", ()))
+    found = refused(seen, rule, pod(UNKNOWN))
+    assert [*found] == ["n0"]
+    shape = seen.shape_of(pod(UNKNOWN))
+    assert rule.explain(seen, shape, 0, config.DEFAULT).code is Code.ERROR
+    assert rule.explain(seen, shape, 0, config.DEFAULT).rule == "NodeVolumeLimits"
+
+
+def test_volumes_are_counted_anew_when_storage_changes() -> None:
+    seen = cluster(*NODES, *ONE_EACH, *claims("a"), holder(uses("a")))
+    assert refused(seen, rule, pod(uses("a"))) == {}
+    seen.storage.put_all(claims("b"))
+    assert refused(seen, rule, pod(uses("b"))) == {"n0": TOO_MANY}

@@ -1,0 +1,95 @@
+"""What is told of a pod, by every rule: its name, what becomes of the pod, the reason and the sentence."""
+
+import pytest
+
+from tests.engine.drain import builders
+from tests.engine.drain.strategies import SCRATCH, SYSTEM
+from windlass.engine import facts, pod_traits
+from windlass.engine.drain import rules
+from windlass.engine.drain.context import Context, Options
+from windlass.engine.drain.outcome import Action, Outcome, Reason
+
+
+def marked(value: str) -> facts.Pod:
+    return builders.pod(annotations={pod_traits.SAFE_TO_EVICT: value})
+
+
+BARE = builders.context(listed=False)
+COVERED = builders.context(listed=False, budgets=(builders.budget(0, app="web"),))
+FEW = builders.context(facts.Controller("ReplicaSet", "default", "web", replicas=1), min_replicas=2)
+LATE = {"deleted_s": builders.NOW_S - 1000}
+
+SENTENCES = [
+    (builders.pod(annotations={pod_traits.MIRROR: "m"}), BARE, "Mirror", "skip", None,
+     "mirrors a static pod of the kubelet and goes with its node"),
+    (builders.pod(**LATE), BARE, "LongTerminating", "skip", None,
+     "has been terminating for longer than its grace period and counts as gone"),
+    (builders.pod(), builders.context(), "ReplicaCount", "block", "ControllerNotFound",
+     "is owned by ReplicaSet web, which does not exist: nothing would start the pod again"),
+    (builders.pod(), FEW, "ReplicaCount", "block", "MinReplicasReached",
+     "is one of 1 replicas that ReplicaSet web asks for, and pods of fewer than 2 are not moved"),
+    (builders.owned("apps/v1", "DaemonSet"), BARE, "DaemonSet", "drain", None,
+     "belongs to a DaemonSet and ends with its node"),
+    (marked("true"), BARE, "SafeToEvict", "drain", None,
+     "is annotated cluster-autoscaler.kubernetes.io/safe-to-evict=true"),
+    (builders.pod(phase="Failed"), BARE, "Terminal", "drain", None, "has ended and will not be started again"),
+    (marked("on-completion"), BARE, "OnCompletion", "wait_for_completion", None,
+     "is annotated cluster-autoscaler.kubernetes.io/safe-to-evict=on-completion and is left to finish"),
+    (builders.pod(owner=None), BARE, "Replicated", "block", "NotReplicated",
+     "has no controller: nothing would start it again on another node"),
+    (builders.owned("argoproj.io/v1", "Rollout"), BARE, "Replicated", "block", "NotReplicated",
+     "is owned by Rollout web, which is not a controller of Kubernetes' own"),
+    (builders.pod(namespace=SYSTEM), BARE, "System", "block", "UnmovableKubeSystemPod",
+     "is a pod of kube-system that no disruption budget covers, not yet older than 3600 s"),
+    (builders.pod(namespace=SYSTEM, created_s=builders.NOW_S - 3601), BARE, "System", "drain", None,
+     "is a pod of kube-system without a disruption budget, older than 3600 s"),
+    (marked("false"), BARE, "NotSafeToEvict", "block", "NotSafeToEvictAnnotation",
+     "is annotated cluster-autoscaler.kubernetes.io/safe-to-evict=false"),
+    (builders.pod(spec=SCRATCH), BARE, "LocalStorage", "block", "LocalStorageRequested",
+     "keeps data on its node in volume scratch (emptyDir)"),
+    (builders.pod(), COVERED, "PDB", "block", "NotEnoughPdb",
+     "is covered by disruption budget covers, which allows no disruption now"),
+]  # fmt: skip
+
+
+def test_every_rule_has_its_sentence_here() -> None:
+    """In the rules' order, so that one which is taken out or moved is missed."""
+    told = [rule for _, _, rule, _, _, _ in SENTENCES]
+    assert len(dict.fromkeys(told)) == len(rules.RULES)
+    order = [
+        next(rule for pod, context, rule, *_ in SENTENCES if _is_of(decide, pod, context)) for decide in rules.RULES
+    ]
+    assert order == list(dict.fromkeys(told))
+
+
+def _is_of(decide: rules.Rule, pod: facts.Pod, context: Context) -> bool:
+    return decide(pod, context) == rules.judge(pod, context) is not None
+
+
+@pytest.mark.parametrize(("pod", "context", "rule", "action", "reason", "saying"), SENTENCES)
+def test_what_is_told_of_a_pod(
+    pod: facts.Pod, context: Context, rule: str, action: str, reason: str | None, saying: str
+) -> None:
+    found = rules.judge(pod, context)
+    assert found is not None
+    assert (found.rule, found.action, found.reason) == (rule, action, reason)
+    assert found.text(pod) == f"{pod.key} {saying}"
+
+
+def test_reasons_are_spelled_as_those_who_count_by_them_expect() -> None:
+    assert {*Reason} == {reason for *_, reason, _ in SENTENCES if reason is not None} | {"UnexpectedError"}
+    assert {*Action} == {action for _, _, _, action, _, _ in SENTENCES}
+
+
+def test_by_default_no_number_of_replicas_is_too_few() -> None:
+    assert Options().min_replicas == 0
+
+
+def test_outcomes_hold_what_decided() -> None:
+    assert rules.judge(builders.pod(spec=SCRATCH), BARE) == Outcome(
+        "LocalStorage",
+        Action.BLOCK,
+        "keeps data on its node in volume {} ({})",
+        ("scratch", "emptyDir"),
+        Reason.LOCAL_STORAGE_REQUESTED,
+    )
