@@ -4,11 +4,12 @@ import asyncio
 import random
 from collections.abc import Coroutine
 
-from tests.chaos import rivalry
+from tests.chaos import pacing, rivalry
 from tests.chaos.drawing import Day
 from tests.chaos.faults import Edit, Kill
 from tests.chaos.lifeline import Lifeline, Own, Standstill
 from tests.chaos.weather import Outdoors, Skies
+from windlass.kube import transport
 from windlass.runtime.leader_election import LeadershipLost
 from windlass.simulator import autoscaling
 from windlass.simulator.simulation import Simulation
@@ -48,7 +49,8 @@ class Lives:
     ) -> None:
         """One life after the other, each ended by a kill; until the day is over."""
         seed, time = simulation.scenario.seed, Own(simulation.clock, self._day.jumps, standstill)
-        inner = simulation.transport if rival is None else rival.through(simulation.transport)
+        inner: transport.Transport = pacing.Paced(simulation.transport, simulation.clock, self.complaints)
+        inner = inner if rival is None else rival.through(inner)
         left = list(kills)
         number = 0
         while True:
