@@ -15,7 +15,7 @@ from tests.unforeseen import Unforeseen
 from windlass.simulator.checks import reading
 from windlass.simulator.scenario import checking
 from windlass.simulator.simulation import Simulation
-from windlass.simulator.world import groups, kinds
+from windlass.simulator.world import edit, groups, kinds
 from windlass.simulator.world.api import Change
 
 Json = dict[str, Any]
@@ -142,13 +142,22 @@ def _idle(day: drawing.Day, simulation: Simulation, busy: set[str]) -> Iterator[
         machines = [
             one
             for one in api.all(kinds.MACHINES).values()
-            if one["metadata"]["labels"].get("cluster.x-k8s.io/deployment-name") == name
+            if one["metadata"]["labels"].get("cluster.x-k8s.io/deployment-name") == name and not _is_held(one, busy)
         ]
         if len(machines) != wanted:
             yield f"group {name} wants {wanted} machines and has {len(machines)}"
-        nodes = {(one.get("status") or {}).get("nodeRef", {}).get("name", "") for one in machines}
+        nodes = {_node_of(one) for one in machines}
         if wanted > smallest and (unused := sorted(nodes - busy)):
             yield f"group {name}: {wanted} machines, at least {smallest}, but nobody uses {', '.join(unused)}"
+
+
+def _is_held(machine: Json, busy: set[str]) -> bool:
+    """A machine that its group gave up, and that stays because a budget never lets the pods on it go."""
+    return edit.is_deleting(machine) and _node_of(machine) in busy
+
+
+def _node_of(machine: Json) -> str:
+    return str((machine.get("status") or {}).get("nodeRef", {}).get("name", ""))
 
 
 def _taints(node: Json) -> set[str]:
