@@ -15,12 +15,20 @@ class Faulty:
         """How likely a request, and each chunk of a stream, is to come to harm."""
         self.down = False
         self.harmed = 0
+        self.cuts = 0
+        """Streams that were broken on purpose while they were open."""
         self._inner = inner
         self._rng = rng
         self._streams: set[_Stream] = set()
 
+    @property
+    def has_streams(self) -> bool:
+        """Is there one to be cut?"""
+        return any(not stream.is_cut for stream in self._streams)
+
     def cut(self) -> None:
         """Break all streams that are open."""
+        self.cuts += sum(not stream.is_cut for stream in self._streams)
         for stream in self._streams:
             stream.is_cut = True
 
