@@ -18,3 +18,5 @@ def test_a_node_must_declare_every_feature_that_a_pod_needs() -> None:
     nodes = [node("none"), node("one", features=frozenset({"x"})), node("all", features=frozenset({"x", "y", "z"}))]
     found = judge(snapshots.build(nodes, []), pod("p", spec=facts.PodSpec(required_features=frozenset({"x", "y"}))))
     assert found == {"none": declared_features.REFUSAL, "one": declared_features.REFUSAL, "all": None}
+    found = judge(snapshots.build(nodes, []), pod("p", spec=facts.PodSpec(required_features=frozenset({"x"}))))
+    assert found == {"none": declared_features.REFUSAL, "one": None, "all": None}

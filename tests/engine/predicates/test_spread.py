@@ -6,6 +6,7 @@ from windlass.engine import snapshot as snapshots
 from windlass.engine.facts import HOSTNAME, ZONE, SpreadConstraint, Taint
 from windlass.engine.predicates import config
 from windlass.engine.predicates import spread as spreading
+from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 APP = selector(app="a")
 NODES = [node("a1", zone="x"), node("a2", zone="x"), node("b1", zone="y")]
@@ -73,6 +74,14 @@ def test_nodes_that_the_pod_may_not_use_are_no_domains_unless_the_policy_ignores
     assert judge(snapshot, wanting(ignoring, pool="p"))["a1"] == spreading.TOO_SKEWED
 
 
+def test_nodes_that_the_pods_affinity_leaves_out_are_no_domains_either() -> None:
+    labelled = [node("a1", zone="x", labels={"pool": "p"}), node("b1", zone="y")]
+    pools = NodeSelector((NodeSelectorTerm((Requirement("pool", Operator.IN, ("p",)),)),))
+    spec = facts.PodSpec(spread=(SpreadConstraint(ZONE, 1, APP),), node_affinity=pools)
+    snapshot = snapshots.build(labelled, [running("q", "a1")])
+    assert feasible(snapshot, pod("p", labels={"app": "a"}, spec=spec)) == {"a1"}
+
+
 def test_tainted_nodes_are_domains_unless_the_policy_honours_taints() -> None:
     tainted = [node("a1", zone="x"), node("b1", zone="y", taints=(Taint("k", "", "NoSchedule"),))]
     snapshot = snapshots.build(tainted, [running("q", "a1")])
@@ -92,3 +101,13 @@ def test_a_profile_can_set_constraints_for_pods_that_have_none() -> None:
     snapshot.show_labels({"app"})
     assert feasible(snapshot, pod("p", labels={"app": "a"}), profile) == {"b1"}
     assert feasible(snapshot, wanting(spread(ZONE, 9, APP)), profile) == {"a1", "a2", "b1"}
+
+
+def test_a_node_that_is_being_emptied_is_no_domain_where_taints_are_honoured() -> None:
+    snapshot = snapshots.build([node("a1", zone="x"), node("b1", zone="y")], [running("q", "a1")])
+    ignoring, honouring = (wanting(SpreadConstraint(ZONE, 1, APP, honor_taints=honours)) for honours in (False, True))
+    assert feasible(snapshot, ignoring) == feasible(snapshot, honouring) == {"b1"}
+    snapshot.fork()
+    snapshot.empty_out(snapshot.nodes.rows["b1"])
+    assert feasible(snapshot, ignoring) == set()
+    assert feasible(snapshot, honouring) == {"a1"}

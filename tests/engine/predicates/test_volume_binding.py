@@ -324,3 +324,25 @@ def test_a_claim_that_gets_bound_is_judged_by_its_volume_from_then_on() -> None:
     seen.storage.put(local("w", "n1", phase="Bound", claim_namespace="default", claim_name="data"))
     seen.storage.put(bound("data", "w", storage_class="local"))
     assert refused(seen, rule, pod(uses("data"))) == {"n0": UNREACHABLE}
+
+
+def test_a_volume_that_its_driver_would_not_know_is_taken_as_it_is_elsewhere() -> None:
+    unknown = disk("v", **{**IN_TREE, "handle": "", "node_affinity": where(facts.HOSTNAME, "n2")})
+    nodes = (*NODES, node("n2"))
+    seen = cluster(*nodes, facts.CSINode("n0", migrated_plugins=MIGRATED), bound("data", "v"), unknown)
+    found = refused(seen, rule, pod(uses("data")))
+    assert {*found} == {"n0", "n1"}
+    assert found["n1"] == UNREACHABLE
+
+
+def test_everything_that_a_volumes_affinity_names_must_hold() -> None:
+    wanted = ((facts.HOSTNAME, ("n0", "n1")), ("disk", ("ssd",)))
+    term = NodeSelectorTerm(tuple(Requirement(key, Operator.IN, values) for key, values in wanted))
+    nodes = node("n0", disk="hdd"), node("n1", disk="ssd"), node("n2", disk="ssd")
+    seen = cluster(*nodes, LOCAL, waiting("data", "local"), local("v", "n0", node_affinity=NodeSelector((term,))))
+    assert refused(seen, rule, pod(uses("data"))) == {"n0": UNBINDABLE, "n2": UNBINDABLE}
+
+
+def test_a_class_without_a_provisioner_provisions_nothing() -> None:
+    seen = cluster(node("n0"), replace(DISKS, provisioner=""), waiting("data"))
+    assert refused(seen, rule, pod(uses("data"))) == {"n0": UNBINDABLE}

@@ -199,10 +199,3 @@ def test_a_pod_whose_own_disk_nobody_can_tell_runs_only_where_nobody_asks() -> N
     shape = seen.shape_of(pod(UNKNOWN))
     assert rule.explain(seen, shape, 0, config.DEFAULT).code is Code.ERROR
     assert rule.explain(seen, shape, 0, config.DEFAULT).rule == "NodeVolumeLimits"
-
-
-def test_volumes_are_counted_anew_when_storage_changes() -> None:
-    seen = cluster(*NODES, *ONE_EACH, *claims("a"), holder(uses("a")))
-    assert refused(seen, rule, pod(uses("a"))) == {}
-    seen.storage.put_all(claims("b"))
-    assert refused(seen, rule, pod(uses("b"))) == {"n0": TOO_MANY}

@@ -1,0 +1,96 @@
+"""Changes are those that someone might have made by mistake, and one at a time."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutation import account, living, operators, places, rooms
+from windlass.engine.drain import replica_count
+
+
+def spell(code: str) -> list[str]:
+    """What may stand in the place of an expression."""
+    (statement,) = ast.parse(code).body
+    assert isinstance(statement, ast.Expr)
+    return [ast.unparse(ast.fix_missing_locations(each)) for each in operators.replacements(statement.value, statement)]
+
+
+@pytest.mark.parametrize(
+    ("code", "changed"),
+    [
+        ("a < b", ["a <= b", "a >= b"]),
+        ("a == b", ["a != b"]),
+        ("a is not b", ["a is b"]),
+        ("a and b", ["a or b"]),
+        ("not a", ["a"]),
+        ("~a", ["a"]),
+        ("a & b", ["a | b"]),
+        ("a + b", ["a - b"]),
+        ("7", ["8"]),
+        ("True", ["False"]),
+        ("'x'", ["'xXX'"]),
+        ("None", []),
+        ("a", []),
+    ],
+)
+def test_an_expression_is_changed_into_what_might_have_been_meant(code: str, changed: list[str]) -> None:
+    assert spell(code) == changed
+
+
+BUDGET = places.ROOT / "src/windlass/engine/drain/budget.py"
+
+
+def test_a_module_is_changed_in_one_place_at_a_time_and_is_itself_again_behind_it() -> None:
+    found = places.changes(BUDGET)
+    before = ast.unparse(found[0].tree)
+    assert len({change.name for change in found}) == len(found) == 5
+    compiled = {change.name: change.compile() for change in found}
+    assert ast.unparse(found[0].tree) == before
+    assert len(compiled) == len(found)
+    assert "drain.budget.judge: exhausted is None → exhausted is not None" in compiled
+
+
+def test_docstrings_decorators_and_annotations_are_left_alone() -> None:
+    names = [change.name for change in places.changes(BUDGET.parent / "outcome.py")]
+    assert not any("frozen" in name or "Opinion" in name or "It is evicted" in name for name in names)
+    assert any("'drain' → 'drainXX'" in name for name in names)
+
+
+def test_whoever_holds_a_function_runs_the_change_that_was_put_in() -> None:
+    changes = places.changes(Path(replica_count.__file__))
+    (change,) = [
+        each
+        for each in changes
+        if each.name == "drain.replica_count._group: return group if slash else '' → return None"
+    ]
+    held, code = replica_count._group, replica_count._group.__code__
+    owner = replica_count.facts.Owner("apps/v1", "ReplicaSet", "web", "")
+    try:
+        living.put_in(change)
+        assert held(owner) is None
+    finally:
+        held.__code__ = code
+    assert held(owner) == "apps"
+
+
+def test_every_room_has_rules_and_every_argument_is_about_one_of_them() -> None:
+    every = {change.name for room in rooms.ROOMS for path in room.paths() for change in places.changes(path)}
+    assert len(every) > 1000
+    assert sorted(set(account.read_equivalent()) - every) == []
+
+
+def test_the_score_is_of_changes_that_could_be_noticed_and_arguments_go_out_of_date(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    noticed, argued, survivor, *_ = places.changes(BUDGET)
+    told = account.Account("drain", {argued.name: "same", "drain.gone: x": "why"})
+    for change, is_noticed in ((noticed, True), (argued, False), (survivor, False)):
+        told.note(change, is_noticed)
+    assert (told.noticed, told.argued, told.survivors) == ([noticed.name], [argued.name], [survivor.name])
+    assert told.score_percent == 50.0
+    assert told.outdated() == ["drain.gone: x"]
+    assert survivor.name in capsys.readouterr().out
+    assert told.is_well(49.0, is_whole=False)
+    assert not told.is_well(50.0, is_whole=False)
+    assert not told.is_well(49.0, is_whole=True)
