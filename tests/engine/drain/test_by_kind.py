@@ -100,7 +100,7 @@ def check_moves(node: list[facts.Pod], context: Context) -> None:
 
 @pytest.mark.parametrize("allowed", [0, 1])
 @pytest.mark.parametrize(
-    "names", ["web", "web other", "web agent", "agent", "web old", "old", "leaving web", "waits web"]
+    "names", ["web", "web other", "web agent", "agent", "web old", "old", "leaving web", "late web", "waits web"]
 )
 def test_nodes_of_usual_pods_are_sorted_out_as_the_rules_do(names: str, allowed: int) -> None:
     pods = {
@@ -109,6 +109,7 @@ def test_nodes_of_usual_pods_are_sorted_out_as_the_rules_do(names: str, allowed:
         "agent": replace(DAEMON, name="agent"),
         "old": builders.pod(name="old", namespace="kube-system", created_s=1.0),
         "leaving": LEAVING,
+        "late": builders.pod(name="late", deleted_s=builders.NOW_S - 1000),
         "waits": builders.pod(name="waits", annotations={pod_traits.SAFE_TO_EVICT: "on-completion"}),
     }
     budgets = (builders.budget(allowed, app="web"),)

@@ -346,3 +346,12 @@ def test_everything_that_a_volumes_affinity_names_must_hold() -> None:
 def test_a_class_without_a_provisioner_provisions_nothing() -> None:
     seen = cluster(node("n0"), replace(DISKS, provisioner=""), waiting("data"))
     assert refused(seen, rule, pod(uses("data"))) == {"n0": UNBINDABLE}
+
+
+def test_every_node_that_a_class_does_not_provision_for_is_told_why() -> None:
+    zones = replace(DISKS, allowed_topologies=(((facts.ZONE, ("a",)),), ((facts.ZONE, ("c",)),)))
+    seen = cluster(*NODES, node("n2", zone="c"), node("n3", zone="d"), zones, waiting("data"))
+    assert refused(seen, rule, pod(uses("data"))) == {"n1": UNBINDABLE, "n3": UNBINDABLE}
+    nothing = replace(DISKS, provisioner="kubernetes.io/no-provisioner")
+    seen = cluster(*NODES, nothing, waiting("data"))
+    assert refused(seen, rule, pod(uses("data"))) == {"n0": UNBINDABLE, "n1": UNBINDABLE}

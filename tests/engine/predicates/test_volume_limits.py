@@ -199,3 +199,12 @@ def test_a_pod_whose_own_disk_nobody_can_tell_runs_only_where_nobody_asks() -> N
     shape = seen.shape_of(pod(UNKNOWN))
     assert rule.explain(seen, shape, 0, config.DEFAULT).code is Code.ERROR
     assert rule.explain(seen, shape, 0, config.DEFAULT).rule == "NodeVolumeLimits"
+
+
+def test_a_disk_counts_once_whether_pods_name_it_or_claim_it() -> None:
+    one = facts.CSINode("n0", ((DRIVER, 1),))
+    inline = facts.Volume("x", "awsElasticBlockStore", identity=("v-a",), driver=DRIVER, handle="handle-v-a")
+    seen = cluster(node("n0"), one, *claims("a"), holder(inline))
+    assert refused(seen, rule, pod(uses("a"))) == {}
+    attached = facts.VolumeAttachment("va", DRIVER, "n0", "v-a")
+    assert refused(cluster(node("n0"), one, *claims("a"), attached, holder(inline)), rule, pod(uses("a"))) == {}
