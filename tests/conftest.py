@@ -1,10 +1,13 @@
 """Fixtures for all tests: a real control plane, started when a test asks for it."""
 
+import collections
 import os
+import sys
 from pathlib import Path
 
 import hypothesis
 import pytest
+from _pytest import runner
 
 from tests import strategies
 
@@ -31,6 +34,11 @@ run one after another; the groups have servers of their own, and tests that are 
 _GIVING_WAY = 10
 _GROUP = pytest.StashKey[str | None]()
 
+
+# Where bytecode is not kept, every worker rewrites every test, and every process that a test starts compiles all of
+# windlass: a second each, hundreds of times. It lies beside the sources, where git does not look.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 hypothesis.settings.register_profile("windlass", strategies.examples(100))
 hypothesis.settings.load_profile("windlass")
@@ -60,3 +68,30 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """
     if "PYTEST_XDIST_WORKER" in os.environ and item.stash[_GROUP] is None and os.nice(0) < _GIVING_WAY:
         os.nice(_GIVING_WAY)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """End the servers of a group with its last test: a worker goes on to other tests, and servers that idle cost too.
+
+    pytest ends what is made once per session after the last test of all, which is one that no other follows.
+    """
+    group = item.stash[_GROUP]
+    if "PYTEST_XDIST_WORKER" not in os.environ or group is None or nextitem is None or nextitem.stash[_GROUP] == group:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    runner.runtestprotocol(item, nextitem=None)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """How long each group took: it is on one worker, so that the run lasts as long as the longest of them."""
+    if not config.getoption("numprocesses", None):
+        return
+    lasted_s: dict[str, float] = collections.defaultdict(float)
+    for report in (each for reports in terminalreporter.stats.values() for each in reports):
+        if isinstance(report, pytest.TestReport):
+            lasted_s[report.nodeid.partition("@")[2] or "tests in no group, together"] += report.duration
+    for group, seconds in sorted(lasted_s.items(), key=lambda each: -each[1]):
+        terminalreporter.write_line(f"{seconds:6.0f} s  {group}")

@@ -4,6 +4,7 @@ Names, labels and amounts come from few values, so that things meet: pods match 
 ports collide. Every pod asks for a few of the features that filters look at, rarely for many.
 """
 
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,9 +36,19 @@ def examples(count: int) -> settings:
 
 
 def pick(*values: Any) -> st.SearchStrategy[Any]:
+    """One of these. A strategy is looked through when it is first used: half the time of a test goes into new ones."""
+    try:
+        return _pick(*values)
+    except TypeError:  # values that cannot be keys
+        return st.sampled_from(values)
+
+
+@functools.lru_cache(maxsize=1000, typed=True)
+def _pick(*values: Any) -> st.SearchStrategy[Any]:
     return st.sampled_from(values)
 
 
+@functools.lru_cache(maxsize=1000)
 def some(strategy: st.SearchStrategy[Any], most: int, least: int = 0) -> st.SearchStrategy[list[Any]]:
     return st.lists(strategy, min_size=least, max_size=most)
 
@@ -55,6 +66,7 @@ TAINTS = some(
 )
 
 
+@functools.lru_cache(maxsize=1000)
 @st.composite
 def node(draw: st.DrawFn, name: str, roomy: bool = False) -> Json:
     """A node of this name, with odd labels, taints and sizes; a roomy one takes most pods."""
@@ -182,6 +194,7 @@ MINDING = ("spread", "spread", "affinity", "antiAffinity", "ports", "disks")
 """Features that make pods mind others; spread most, for it has the most to get wrong."""
 
 
+@functools.lru_cache(maxsize=1000)
 @st.composite
 def pod_spec(draw: st.DrawFn, features: tuple[str, ...] = FEATURES, most: int = 3) -> Json:
     """A pod's spec with some of these features; without any it only asks for resources."""
@@ -221,6 +234,7 @@ def pod_spec(draw: st.DrawFn, features: tuple[str, ...] = FEATURES, most: int = 
     return spec
 
 
+@functools.lru_cache(maxsize=1000)
 @st.composite
 def pod(draw: st.DrawFn, name: str, spec: st.SearchStrategy[Json] | None = None, home: str | None = None) -> Json:
     """A pod of this name: bound to `home`, or waiting where that is empty."""

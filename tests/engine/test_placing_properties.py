@@ -31,7 +31,7 @@ def build(found: Objects) -> tuple[Snapshot, list[shapes.Shape]]:
 
 
 @given(strategies.clusters(nodes=6, bound=5, pending=3, roomy=True), st.data())
-@strategies.examples(200)
+@strategies.examples(120)
 def test_placing_at_once_equals_placing_one_by_one(found: Objects, data: st.DataObject) -> None:
     snapshot, asked = build(found)
     questions = columns.Questions.about([objects.pod(pod) for pod in found.pending])

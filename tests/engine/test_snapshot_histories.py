@@ -296,7 +296,7 @@ def steps(*kinds: Step, most: int) -> st.SearchStrategy[list[tuple[Step, int, in
 
 
 @given(pools(), steps(*FACTS, most=25))
-@strategies.examples(120)
+@strategies.examples(80)
 def test_a_snapshot_that_changed_bit_by_bit_equals_one_built_at_once(
     pool: Pool, taken: list[tuple[Step, int, int, bool]]
 ) -> None:
@@ -309,7 +309,7 @@ def test_a_snapshot_that_changed_bit_by_bit_equals_one_built_at_once(
 
 
 @given(pools(), steps(*FACTS, most=12), steps(*WHAT_IFS, *FORKS, most=20), steps(*FACTS, most=4))
-@strategies.examples(200)
+@strategies.examples(120)
 def test_what_ifs_show_what_a_cluster_built_so_would_and_leave_nothing_behind_when_reverted(
     pool: Pool,
     before: list[tuple[Step, int, int, bool]],
