@@ -137,3 +137,10 @@ def test_of_system_pods_of_one_kind_each_is_as_old_as_it_is() -> None:
     assert old is not None
     assert young is not None
     assert (old.blocks, young.blocks) == (False, True)
+
+
+def test_a_daemonset_pod_that_a_rule_holds_is_not_taken_for_one_that_ends_with_its_node() -> None:
+    check_moves([replace(DAEMON, name="agent")], builders.context())
+    check_moves([replace(DAEMON, name="agent", annotations={pod_traits.MIRROR: "m"})], builders.context(listed=False))
+    found = by_kind.Judge(in_rows([DAEMON]), builders.context()).pods_to_move([0])
+    assert found.blocking is not None

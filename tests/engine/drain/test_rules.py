@@ -108,3 +108,10 @@ def test_reasons_come_in_the_order_of_the_rules() -> None:
     assert judge(marked, budgets=exhausted) is Reason.NOT_SAFE_TO_EVICT_ANNOTATION
     assert judge(builders.pod(spec=SCRATCH), budgets=exhausted) is Reason.LOCAL_STORAGE_REQUESTED
     assert judge(builders.pod(), budgets=exhausted) is Reason.NOT_ENOUGH_PDB
+
+
+def test_every_pod_of_a_node_is_sorted_to_what_becomes_of_it() -> None:
+    moving, waits = builders.pod(), builders.pod(annotations={pod_traits.SAFE_TO_EVICT: "on-completion"})
+    agent, mirror = builders.owned("apps/v1", "DaemonSet"), builders.pod(annotations={pod_traits.MIRROR: "m"})
+    moves = rules.pods_to_move([moving, waits, agent, mirror], builders.context(listed=False))
+    assert moves == rules.Moves((moving,), (agent,), (waits,), None)
