@@ -24,6 +24,8 @@ from windlass.simulator.simulation import Simulation
 
 DAY_S = 86400.0
 _TOLERATED = 0.05
+_COMPACTED_EVERY_S = 300.0
+"""As often as an API server has its etcd compacted."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -67,9 +69,15 @@ class Soaking:
         self._process = process
 
     async def __call__(self, simulation: Simulation) -> None:
+        self._compact()
         for day in range(1, self._days + 1):
             simulation.world.pulse.later(day * DAY_S - 60.0, lambda day=day: self._read(day))  # type: ignore[misc]
         await autoscaling.play(simulation, audience=self)
+
+    def _compact(self) -> None:
+        """The server is part of this process, and would keep ten thousand changes of each kind for its watches."""
+        self._simulation.world.api.server.compact()
+        self._simulation.world.pulse.later(_COMPACTED_EVERY_S, self._compact)
 
     def _read(self, day: int) -> None:
         gc.collect()

@@ -18,6 +18,8 @@ _SEEN = (
     "containers", "initContainers", "overhead", "resources", "hostNetwork", "hostUsers", "volumes", "nodeName",
 )  # fmt: skip
 """What filters see of a spec."""
+_REMEMBERED = 2000
+"""Specs. There is one for each pod that was bound, and all of them are kept."""
 
 
 @dataclass(slots=True, eq=False)
@@ -66,6 +68,8 @@ class Shapes:
         if known is None:
             known = (spec, self._intern(pod))
             if not known[1].pinned:
+                if len(self._by_spec) >= _REMEMBERED:
+                    self._by_spec.clear()  # nearly all of these are of pods that are gone
                 self._by_spec[id(spec)] = known
         return known[1]
 
