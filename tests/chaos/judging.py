@@ -13,7 +13,7 @@ from typing import Any
 from tests.chaos import drawing, living, weather
 from tests.unforeseen import Unforeseen
 from windlass.simulator.checks import reading
-from windlass.simulator.scenario import checking
+from windlass.simulator.scenario import checking, model
 from windlass.simulator.simulation import Simulation
 from windlass.simulator.world import edit, groups, kinds
 from windlass.simulator.world.api import Change
@@ -122,8 +122,9 @@ def _in_the_morning(day: drawing.Day, simulation: Simulation, marks: Marks) -> I
         if drawing.DAY_S - since_s > _LONGEST_DRAIN_S:
             yield f"node {name} is marked for deletion since {since_s:g} s and still there"
     working = {key: pod for key, pod in api.all(kinds.PODS).items() if _is_work(pod)}
+    is_full = all(_size_of(simulation, name) >= group.max for name, group in _groups(day))
     for key, pod in working.items():
-        if not pod["spec"].get("nodeName"):
+        if not pod["spec"].get("nodeName") and not is_full:
             yield f"pod {key} waits for a node"
     yield from _idle(day, simulation, {pod["spec"].get("nodeName", "") for pod in working.values()})
 
@@ -136,9 +137,8 @@ def _is_work(pod: Json) -> bool:
 def _idle(day: drawing.Day, simulation: Simulation, busy: set[str]) -> Iterator[str]:
     """Groups above their least with machines that nobody uses."""
     api = simulation.world.api
-    least = {checking.name_in(group, zone): group.min for group in day.scenario.groups for zone in group.zones}
-    for name, smallest in least.items():
-        wanted = api.all(kinds.MACHINE_DEPLOYMENTS)[f"{groups.NAMESPACE}/{name}"]["spec"]["replicas"]
+    for name, group in _groups(day):
+        wanted, smallest = _size_of(simulation, name), group.min
         machines = [
             one
             for one in api.all(kinds.MACHINES).values()
@@ -149,6 +149,18 @@ def _idle(day: drawing.Day, simulation: Simulation, busy: set[str]) -> Iterator[
         nodes = {_node_of(one) for one in machines}
         if wanted > smallest and (unused := sorted(nodes - busy)):
             yield f"group {name}: {wanted} machines, at least {smallest}, but nobody uses {', '.join(unused)}"
+
+
+def _groups(day: drawing.Day) -> Iterator[tuple[str, model.Group]]:
+    """All groups, by the names of their MachineDeployments."""
+    for group in day.scenario.groups:
+        for zone in group.zones:
+            yield checking.name_in(group, zone), group
+
+
+def _size_of(simulation: Simulation, name: str) -> int:
+    found = simulation.world.api.all(kinds.MACHINE_DEPLOYMENTS)[f"{groups.NAMESPACE}/{name}"]
+    return int(found["spec"]["replicas"])
 
 
 def _is_held(machine: Json, busy: set[str]) -> bool:
