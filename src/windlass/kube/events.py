@@ -19,6 +19,8 @@ NORMAL = "Normal"
 WARNING = "Warning"
 
 _REMEMBERED = 8192
+_REMEMBERED_S = 3600.0
+"""As long as API servers keep an event: of one that they let go there is no count to go on with."""
 _QUEUED = 1000
 _log = logging.getLogger(__name__)
 
@@ -64,6 +66,8 @@ class _Record:
     first_s: float
     count: int = 0
     written: bool = False
+    noted_s: float = 0.0
+    """When it happened last, monotonic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +118,9 @@ class Correlator:
 
     def note(self, occurrence: Occurrence, now_s: float, monotonic_s: float, by_message: bool = False) -> Write | None:
         """Count an occurrence. What to write of it, if now is the time to."""
+        self._forget(monotonic_s - _REMEMBERED_S)
         record = self._remember(occurrence, now_s)
-        record.count += 1
+        record.count, record.noted_s = record.count + 1, monotonic_s
         topic = (occurrence.about, occurrence.reason, occurrence.message if by_message else "")
         if monotonic_s < self._quiet_until_s.get(topic, monotonic_s):
             return None
@@ -126,10 +131,18 @@ class Correlator:
 
     def begin_anew(self, write: Write) -> Write:
         """The event is no longer on the server: what to create in its stead."""
-        self._records.pop(write.occurrence, None)
+        before = self._records.pop(write.occurrence, None)
         record = self._remember(write.occurrence, write.last_s)
         record.count, record.written = 1, True
+        record.noted_s = record.noted_s if before is None else before.noted_s
         return Write(write.occurrence, record.name, record.first_s, write.last_s, 1, exists=False)
+
+    def _forget(self, before_s: float) -> None:
+        """What has not happened since: both are in the order of their last use."""
+        while self._records and next(iter(self._records.values())).noted_s < before_s:
+            self._records.popitem(last=False)
+        while self._quiet_until_s and next(iter(self._quiet_until_s.values())) < before_s:
+            self._quiet_until_s.popitem(last=False)
 
     def _remember(self, occurrence: Occurrence, now_s: float) -> _Record:
         record = self._records.get(occurrence)
