@@ -97,7 +97,7 @@ sbom: $(READY) ## the bill of materials, CycloneDX 1.6, in dist/; held to its sc
 	@$(BIN)/python -m handbook sbom dist/windlass.cdx.json
 	@$(BIN)/python -m tests.supply dist/windlass.cdx.json
 
-audit: $(READY) ## is anything known against a dependency? 1: yes; 3: the service could not be asked
+audit: $(READY) ## is anything known against a dependency? Error 1: yes; Error 3: the service could not be asked
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.txt
 	@$(BIN)/python -m handbook audit
 

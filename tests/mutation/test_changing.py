@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutation import account, living, operators, places, rooms
+from windlass.engine import facts
 from windlass.engine.drain import replica_count
 
 
@@ -65,7 +66,7 @@ def test_whoever_holds_a_function_runs_the_change_that_was_put_in() -> None:
         if each.name == "drain.replica_count._group: return group if slash else '' → return None"
     ]
     held, code = replica_count._group, replica_count._group.__code__
-    owner = replica_count.facts.Owner("apps/v1", "ReplicaSet", "web", "")
+    owner = facts.Owner("apps/v1", "ReplicaSet", "web", "")
     try:
         living.put_in(change)
         assert held(owner) is None

@@ -118,3 +118,15 @@ def test_every_key_that_terms_name_must_be_there_and_occupied() -> None:
     first = near(term(ZONE, app="a"), term("rack", app="a"), app="a")
     racked = [*NODES[:1], node("r1", zone="x", labels={"rack": "r"}), node("r2", labels={"rack": "r"})]
     assert feasible(snapshots.build(racked, []), first) == {"r1"}
+
+
+def test_what_a_pod_wants_near_and_what_it_keeps_away_from_both_count() -> None:
+    there = [pod("q", on="a1", labels={"app": "a"}), pod("r", on="a2", labels={"tier": "t"})]
+    spec = facts.PodSpec(affinity=(term(ZONE, app="a"),), anti_affinity=(term(HOSTNAME, tier="t"),))
+    assert feasible(snapshots.build(NODES, there), pod("p", spec=spec)) == {"a1"}
+
+
+def test_the_first_of_its_kind_must_match_all_of_its_own_terms() -> None:
+    wanted = (term(ZONE, app="a"), term(ZONE, tier="t"))
+    assert feasible(snapshots.build(NODES, []), near(*wanted, app="a")) == set()
+    assert feasible(snapshots.build(NODES, []), near(*wanted, app="a", tier="t")) == {"a1", "a2", "b1"}

@@ -327,7 +327,7 @@ def test_a_claim_that_gets_bound_is_judged_by_its_volume_from_then_on() -> None:
 
 
 def test_a_volume_that_its_driver_would_not_know_is_taken_as_it_is_elsewhere() -> None:
-    unknown = disk("v", **{**IN_TREE, "handle": "", "node_affinity": where(facts.HOSTNAME, "n2")})
+    unknown = replace(disk("v", **{**IN_TREE, "handle": ""}), node_affinity=where(facts.HOSTNAME, "n2"))
     nodes = (*NODES, node("n2"))
     seen = cluster(*nodes, facts.CSINode("n0", migrated_plugins=MIGRATED), bound("data", "v"), unknown)
     found = refused(seen, rule, pod(uses("data")))
