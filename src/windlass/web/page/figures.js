@@ -13,8 +13,18 @@ const FIGURES = [
   ["pending", (one) => format.whole(one.pending), (one) => `${format.whole(one.pods)} pods run`, 2],
   ["cpu", (one) => format.share(one.cpu), () => "asked for", 3],
   ["memory", (one) => format.share(one.memory), () => "asked for", 4],
-  ["cost / h", (one) => format.money(one.cost.per_hour), (one) => one.cost.since_s ? `${format.money(one.cost.spent)} in ${format.lasting(one.at_s - one.cost.since_s)}` : "", 5],
+  ["cost / h", (one) => isPriced(one) ? format.money(one.cost.per_hour) : "–", (one) => spent(one), 5],
 ];
+
+const isPriced = ({ cost, nodes }) => cost.unpriced < nodes || !nodes;
+
+/** What it came to, as far as prices are known. */
+function spent(one) {
+  if (!isPriced(one)) return "no prices are known";
+  const { spent, since_s, unpriced } = one.cost;
+  const sum = since_s ? `${format.money(spent)} in ${format.lasting(one.at_s - since_s)}` : "";
+  return unpriced ? `${sum}, without ${format.count(unpriced, "node")}` : sum;
+}
 
 export class Figures {
   constructor(store) {
