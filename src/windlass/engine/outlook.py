@@ -20,6 +20,9 @@ from windlass.engine.snapshot import Snapshot
 Templates = dict[str, templates.GroupTemplate]
 Upcoming = Mapping[str, health.Upcoming]
 
+_MOST_UPCOMING = 10_000
+"""No more nodes of a group are awaited: twice as many as Kubernetes carries. Whoever asked for more has mistyped it."""
+
 
 def find_templates(
     seen: Observation,
@@ -132,7 +135,7 @@ def _add_upcoming(snapshot: Snapshot, made: Templates, upcoming: Upcoming) -> di
             snapshot.retire(snapshot.nodes.rows[name])
         if group not in made:
             continue
-        fresh = [f"{made[group].node.name}-upcoming-{number}" for number in range(one.nodes)]
+        fresh = [f"{made[group].node.name}-upcoming-{number}" for number in range(min(one.nodes, _MOST_UPCOMING))]
         rows = np.array(snapshot.append(made[group].node, fresh))
         for pod in made[group].pods:
             snapshot.place_many(snapshot.shape_of(pod), rows, np.ones(len(rows), dtypes.RESOURCE))
