@@ -65,12 +65,13 @@ class Cluster:
             self.server.handle(prepare.delete(resources.NODES, name))
         self._known = set(found)
 
-    def add_pod(self, name: str, cpu: str = "1", node: str = "", **more: Any) -> None:
+    def add_pod(self, name: str, cpu: str = "1", node: str = "", *, is_tried: bool = True, **more: Any) -> None:
+        """One that runs on a node, or waits; `is_tried`: the scheduler has found no place for it."""
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": self._owner, "controller": True}
         container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
         spec = {"containers": [container], **({"nodeName": node} if node else {}), **more.pop("spec", {})}
-        status = {"phase": "Running"} if node else {"phase": "Pending", "conditions": [condition]}
+        status = {"phase": "Running"} if node else {"phase": "Pending", "conditions": [condition] if is_tried else []}
         metadata = {"name": name, "namespace": "default", "ownerReferences": [owner], **more}
         self.server.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, "test")
         self._tell(resources.PODS, name, status, "default")

@@ -53,6 +53,34 @@ def test_pods_that_wait_get_nodes_half_a_second_after_the_last_of_them() -> None
     play(scenario)
 
 
+def test_what_one_pod_was_told_need_not_be_told_to_all_that_are_like_it() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling():
+            await cluster.clock.sleep(3.0)
+            for number in range(8):
+                cluster.add_pod(f"p{number}", "2", is_tried=number == 0)
+            took_s = await cluster.until(lambda: cluster.provider.groups["a"].size > 1)
+            assert (took_s <= 0.7, cluster.provider.groups["a"].size) == (True, 4)
+
+    play(scenario)
+
+
+def test_without_foresight_each_pod_waits_for_its_own_word() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling():
+            await cluster.clock.sleep(3.0)
+            for number in range(8):
+                cluster.add_pod(f"p{number}", "2", is_tried=number == 0)
+            await cluster.clock.sleep(30.0)
+            assert cluster.provider.groups["a"].size == 1
+
+    play(scenario, quick(foresee_alike_pods=False))
+
+
 def test_a_burst_that_does_not_end_is_answered_all_the_same() -> None:
     async def scenario(cluster: Cluster) -> None:
         cluster.add_group("a", 1)

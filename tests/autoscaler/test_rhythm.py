@@ -5,7 +5,7 @@ from windlass.autoscaler.rhythm import Rhythm
 from windlass.engine.deviations import Deviations
 
 
-def nobody() -> float:
+def nobody(_: float) -> float:
     """Until when pods are awaited, where all are tried at once."""
     return float("-inf")
 
@@ -20,7 +20,7 @@ def settle_after(
     """
     time = clock.Virtual()
 
-    def awaited_until_s() -> float:
+    def awaited_until_s(_: float) -> float:
         return 60.0 if time.monotonic_s() < awaited_s else float("-inf")
 
     rhythm = Rhythm(time, Deviations(quiet_window_s=quiet_s, quiet_window_max_s=at_most_s), awaited_until_s)

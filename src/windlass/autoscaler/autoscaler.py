@@ -113,6 +113,8 @@ class Autoscaler:
         self._failed: dict[plan.Instruction, str] = {}
         self._done: plan.Plan = ()
         """What the last loop did about groups."""
+        self._looked_s = float("-inf")
+        """When the last loop looked at what there is to decide on, monotonic."""
         self._drains_changed = asyncio.Event()
         self._set_aside: tuple[errors.InvalidObject, ...] = ()
 
@@ -121,13 +123,18 @@ class Autoscaler:
     def note(self, kind: str) -> None:
         """Something of this kind changed."""
         self.loop.stir()
-        if kind == UNSCHEDULABLE and self._frequent:
+        if kind == UNSCHEDULABLE and self._frequent and not self._was_decided_on():
             self._rhythm.note_pod(self._world.untried.came_s)
             self.loop.wake()
         if kind == reading.KIND and self._frequent:
             self.loop.wake()
         if kind in DRAINING and self.memory.durable.drains:
             self._drains_changed.set()
+
+    def _was_decided_on(self) -> bool:
+        """Did the last decision count the pod that turns unschedulable now among those that are?"""
+        untried = self._world.untried
+        return self._settings.deviations.foresee_alike_pods and untried.is_foreseen and untried.came_s < self._looked_s
 
     # Being asked
 
@@ -198,6 +205,7 @@ class Autoscaler:
     async def _take_turn(self) -> None:
         if self._frequent:
             await self._rhythm.settle()
+        self._looked_s = self._clock.monotonic_s()
         _log.log(verbosity.level(4), "Starting main loop")
         self._reporter.begin_loop()
         try:

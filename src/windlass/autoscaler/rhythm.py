@@ -1,11 +1,12 @@
 """The rhythm: when a loop begins, besides every --scan-interval.
 
 One burst of pods should be answered by one step of the right size. So a pod that turns unschedulable wakes the loop,
-which then waits until none has come for a moment and the scheduler has tried all that came, but not for ever: where it
-takes the scheduler longer than that moment to get through, its last word ends the wait. What a decision knows to change
-with time wakes the loop at that time.
+which then waits until none has come for a moment and the scheduler has tried all that came, or one that is like them,
+but not for ever: where it takes the scheduler longer than that moment to get through, its last word ends the wait. What
+a decision knows to change with time wakes the loop at that time.
 """
 
+import functools
 from collections.abc import Callable
 
 from windlass import clock
@@ -18,9 +19,12 @@ _LOOK_AGAIN_S = 0.1
 class Rhythm:
     """Keeps account of pods that come, by the monotonic clock."""
 
-    def __init__(self, time: clock.Clock, deviations: Deviations, awaited_until_s: Callable[[], float]) -> None:
-        """`awaited_until_s`: how long pods are waited for that the scheduler has not tried, long ago without any."""
-        self._clock, self._awaited_until_s = time, awaited_until_s
+    def __init__(self, time: clock.Clock, deviations: Deviations, awaited_until_s: Callable[[float], float]) -> None:
+        """`awaited_until_s`: how long pods are waited for that the scheduler has not tried, long ago without any. It is
+        told for how long those are whose like it has tried in vain.
+        """
+        alike_s = deviations.quiet_window_s if deviations.foresee_alike_pods else float("inf")
+        self._clock, self._awaited_until_s = time, functools.partial(awaited_until_s, alike_s)
         self._quiet_s, self._at_most_s = deviations.quiet_window_s, deviations.quiet_window_max_s
         self._first_s: float | None = None
         """When the first pod of a burst turned unschedulable."""

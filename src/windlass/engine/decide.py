@@ -258,9 +258,7 @@ class _Loop:
 
     def _scale_up(self, groups: proposing.Groups, durable: Durable) -> tuple[helping.Helped, Durable]:
         settings, snapshot = self._settings, self._seen.snapshot
-        waiting = pending.arrange(
-            snapshot, settings.pods.bypassed_scheduler_names, settings.pods.allowed_scheduler_names
-        )
+        waiting = pending.arrange(snapshot, settings)
         helping.settle_nominated(snapshot, waiting.nominated, settings.pods.expendable_pods_priority_cutoff)
         waiting = self._make_up_pods(waiting)
         helpless = helping.find_helpless(snapshot, waiting, self._pending, settings, self._now_s)

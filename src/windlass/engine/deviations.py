@@ -19,6 +19,9 @@ class Deviations:
     quiet_window_max_s: float = 10.0
     """Scale up at the latest when the oldest pending pod is so old, because pods may keep coming. Only with a quiet
     window."""
+    foresee_alike_pods: bool = True
+    """Pods that the scheduler has not tried yet count as unschedulable if one that is like them is. Off: each waits for
+    the scheduler's word, which takes seconds where many come at once."""
     group_pods_by_likeness: bool = True
     """Pending pods without a controller are grouped by likeness too, and a controller may have any number of groups.
     Off: pods without a controller are judged one by one, and so are those beyond ten groups of one controller."""
@@ -98,6 +101,7 @@ WINDLASS = Deviations()
 NONE = Deviations(
     joint_scale_up=False,
     quiet_window_s=0.0,
+    foresee_alike_pods=False,
     group_pods_by_likeness=False,
     tight_packing=False,
     enforce_min_respects_max_nodes_total=False,

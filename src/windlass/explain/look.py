@@ -59,9 +59,7 @@ class Look:
         cutoff = chosen.pods.expendable_pods_priority_cutoff
         awaited = outlook.find_awaited(repaired.upcoming, found, made, nodes, self.seen, chosen)
         with outlook.look_ahead(snapshot, nodes, made, awaited, cutoff) as upcoming:
-            waiting = pending.arrange(
-                snapshot, chosen.pods.bypassed_scheduler_names, chosen.pods.allowed_scheduler_names
-            )
+            waiting = pending.arrange(snapshot, chosen)
             rng = np.random.default_rng((chosen.seed, self.memory.durable.loop))
             search = self.memory.volatile.pending.go_on(None if chosen.deviations.tight_packing else rng)
             helping.settle_nominated(snapshot, waiting.nominated, cutoff)

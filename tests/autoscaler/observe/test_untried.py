@@ -7,21 +7,24 @@ from windlass import clock
 from windlass.autoscaler.observe.untried import Untried, is_tried
 from windlass.kube.models import pods
 
-NEVER = float("-inf")
+NEVER, LONG = float("-inf"), float("inf")
 PENDING = {"phase": "Pending"}
 
 Json = dict[str, Any]
 
 
-def pod(status: Json | None = None, spec: str = "{}") -> pods.Pod:
-    text = msgspec.json.encode(
-        {"metadata": {"name": "web", "uid": "1"}, "status": status or {}, "spec": msgspec.Raw(spec.encode())}
-    )
+def pod(status: Json | None = None, spec: str = "{}", controller: str = "") -> pods.Pod:
+    owners = [{"uid": controller, "controller": True}] if controller else []
+    metadata = {"name": "web", "uid": "1", "ownerReferences": owners}
+    text = msgspec.json.encode({"metadata": metadata, "status": status or {}, "spec": msgspec.Raw(spec.encode())})
     return msgspec.json.decode(text, type=pods.Pod)
 
 
 def said(status: str, reason: str) -> Json:
     return {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": status, "reason": reason}]}
+
+
+NO_PLACE = said("False", "Unschedulable")
 
 
 @pytest.mark.parametrize(
@@ -46,13 +49,13 @@ def test_when_a_pod_came_is_known_after_it_was_tried() -> None:
     untried = Untried(time)
 
     async def main() -> None:
-        untried.put("a", pod())
+        untried.put("a", pod(), False)
         await time.sleep(1.0)
-        untried.put("b", pod())
+        untried.put("b", pod(), False)
         await time.sleep(1.0)
-        untried.put("a", pod(said("False", "Unschedulable")))
+        untried.put("a", pod(NO_PLACE), True)
         assert untried.came_s == 0.0
-        untried.put("c", pod(said("False", "Unschedulable")))
+        untried.put("c", pod(NO_PLACE), True)
         assert untried.came_s == 2.0, "it was tried before anyone saw it"
 
     time.run(main())
@@ -63,16 +66,42 @@ def test_the_latest_pod_says_how_long_all_are_awaited() -> None:
     untried = Untried(time)
 
     async def main() -> None:
-        assert untried.awaited_until_s() == NEVER
-        untried.put("a", pod())
+        assert untried.awaited_until_s(LONG) == NEVER
+        untried.put("a", pod(), False)
         await time.sleep(1.0)
-        untried.put("b", pod())
-        untried.put("a", pod(PENDING))  # it says more of itself, and came when it came
-        assert untried.awaited_until_s() == 6.0
-        untried.put("b", pod(said("False", "Unschedulable")))
-        assert untried.awaited_until_s() == 5.0
+        untried.put("b", pod(), False)
+        untried.put("a", pod(PENDING), False)  # it says more of itself, and came when it came
+        assert untried.awaited_until_s(LONG) == 6.0
+        untried.put("b", pod(NO_PLACE), True)
+        assert untried.awaited_until_s(LONG) == 5.0
         untried.remove("a")
-        assert untried.awaited_until_s() == NEVER
+        assert untried.awaited_until_s(LONG) == NEVER
+
+    time.run(main())
+
+
+def test_pods_of_a_controller_whose_pods_find_no_place_are_hardly_waited_for() -> None:
+    time = clock.Virtual()
+    untried = Untried(time)
+
+    async def main() -> None:
+        for name in "abc":
+            untried.put(name, pod(controller="web"), False)
+        untried.put("z", pod(controller="other"), False)
+        await time.sleep(1.0)
+        untried.put("a", pod(NO_PLACE, controller="web"), True)
+        assert not untried.is_foreseen
+        assert untried.awaited_until_s(0.5) == 5.0, "of the other controller nothing is known"
+        untried.remove("z")
+        assert untried.awaited_until_s(0.5) == 0.5
+        assert untried.awaited_until_s(LONG) == 5.0
+        untried.put("b", pod(NO_PLACE, controller="web"), True)
+        assert (untried.is_foreseen, untried.came_s) == (True, 0.0)
+        untried.put("d", pod(NO_PLACE, controller="web"), True)
+        assert not untried.is_foreseen, "nobody had seen it before"
+        await time.sleep(5.0)
+        untried.put("e", pod(controller="web"), False)
+        assert untried.awaited_until_s(0.5) == 11.0, "what was said long ago says nothing"
 
     time.run(main())
 
@@ -82,10 +111,10 @@ def test_a_pod_that_nobody_tries_is_given_up() -> None:
     untried = Untried(time)
 
     async def main() -> None:
-        untried.put("a", pod())
+        untried.put("a", pod(), False)
         await time.sleep(5.0)
-        assert untried.awaited_until_s() == NEVER
-        untried.put("b", pod())
-        assert untried.awaited_until_s() == 10.0
+        assert untried.awaited_until_s(LONG) == NEVER
+        untried.put("b", pod(), False)
+        assert untried.awaited_until_s(LONG) == 10.0
 
     time.run(main())

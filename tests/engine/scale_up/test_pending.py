@@ -7,6 +7,7 @@ import pytest
 from tests.engine.decide.builders import NOW_S, pending, running
 from windlass.engine import facts
 from windlass.engine import snapshot as snapshots
+from windlass.engine.deviations import NONE
 from windlass.engine.scale_up.pending import (
     are_all_new,
     are_still_coming,
@@ -14,13 +15,15 @@ from windlass.engine.scale_up.pending import (
     find_old_enough,
     is_expendable,
 )
+from windlass.engine.settings import Pods, Settings
 
 UNLOOKED: dict[str, Any] = {"unschedulable_since_s": None}
 
 
 def sort_out(pod: facts.Pod, bypassed: tuple[str, ...] = (), allowed: tuple[str, ...] = ()) -> str:
     """Where a pod that is alone in the cluster ends up."""
-    waiting = arrange(snapshots.build([], [pod]), bypassed, allowed)
+    chosen = Settings(pods=Pods(bypassed_scheduler_names=bypassed, allowed_scheduler_names=allowed))
+    waiting = arrange(snapshots.build([], [pod]), chosen)
     found = {"unschedulable": waiting.unschedulable, "unprocessed": waiting.unprocessed, "nominated": waiting.nominated}
     return next((name for name, rows in found.items() if rows), "")
 
@@ -45,6 +48,16 @@ def test_pods_ask_for_help_by_what_the_scheduler_made_of_them(changes: dict[str,
 def test_only_pods_of_allowed_schedulers_count_where_any_are_named() -> None:
     assert sort_out(pending("p", scheduler="mine"), allowed=("mine",)) == "unschedulable"
     assert sort_out(pending("p"), allowed=("mine",)) == ""
+
+
+def test_a_pod_that_is_like_one_without_a_place_is_not_waited_for() -> None:
+    pods = [pending("tried"), pending("same", **UNLOOKED), pending("larger", cpu=7000, **UNLOOKED)]
+    pods += [pending("gated", is_gated=True, **UNLOOKED), running("runs", "n1")]
+    snapshot = snapshots.build([], pods)
+    found = arrange(snapshot, Settings())
+    assert [snapshot.pods.names[row] for row in found.unschedulable] == ["tried"]
+    assert [snapshot.pods.names[row] for row in found.unprocessed] == ["same"]
+    assert arrange(snapshot, Settings(deviations=NONE)).unprocessed == ()
 
 
 def test_pods_that_run_do_not_wait() -> None:

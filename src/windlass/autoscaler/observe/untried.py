@@ -1,14 +1,16 @@
 """Pods that the scheduler has not tried yet: a burst of pods is not over while there are any.
 
 A busy scheduler or API server takes seconds to get through a burst, with pauses in between. What it has not tried may
-be bound in a moment, or turn unschedulable like those before it: a decision now would be one of several steps.
+be bound in a moment, or turn unschedulable like those before it: a decision now would be one of several steps. But
+where it has just found no place for a pod of the same controller, one need not wait to hear that of each.
 """
 
 from windlass import clock
 from windlass.kube.models import pods
 
 _WAITED_FOR_S = 5.0
-"""A pod that nobody has tried for so long is not waited for: its scheduler may not run at all."""
+"""A pod that nobody has tried for so long is not waited for: its scheduler may not run at all. And what the scheduler
+said of another holds no longer than this."""
 
 
 class Untried:
@@ -16,28 +18,67 @@ class Untried:
 
     def __init__(self, time: clock.Clock) -> None:
         self._clock = time
-        self._came_s: dict[str, float] = {}
-        """Latest last."""
+        self._came_s: dict[str, dict[str, float]] = {}
+        """By controller, and pod; latest last."""
+        self._controllers: dict[str, str] = {}
+        """Of the pods in there."""
+        self._refused_s: dict[str, float] = {}
+        """When no place was last found for a pod of a controller, latest last."""
         self.came_s = float("-inf")
         """When the pod that was put last was first seen, as far as it was seen before it was tried."""
+        self.is_foreseen = False
+        """Could one know that the pod that turned unschedulable last would do so?"""
 
-    def put(self, identity: str, pod: pods.Pod) -> None:
+    def put(self, identity: str, pod: pods.Pod, is_unschedulable: bool) -> None:
         now_s = self._clock.monotonic_s()
-        if is_tried(pod):
-            self.came_s = self._came_s.pop(identity, now_s)
-        else:
-            self.came_s = self._came_s.setdefault(identity, now_s)
+        if not is_tried(pod):
+            controller = self._controllers[identity] = _find_controller(pod) or identity
+            self.came_s = self._came_s.setdefault(controller, {}).setdefault(identity, now_s)
+            return
+        came_s = self.remove(identity)
+        self.came_s = now_s if came_s is None else came_s
+        if is_unschedulable:
+            controller = _find_controller(pod) or identity
+            self.is_foreseen = came_s is not None and self._is_refused(controller)
+            self._refused_s.pop(controller, None)
+            self._refused_s[controller] = now_s
 
-    def remove(self, identity: str) -> None:
-        self._came_s.pop(identity, None)
+    def remove(self, identity: str) -> float | None:
+        """When it came, if it had not been tried."""
+        controller = self._controllers.pop(identity, None)
+        if controller is None:
+            return None
+        came_s = self._came_s[controller].pop(identity)
+        if not self._came_s[controller]:
+            del self._came_s[controller]
+        return came_s
 
-    def awaited_until_s(self) -> float:
-        """How long at most those that there are now are waited for; long ago if there are none."""
-        now_s = self._clock.monotonic_s()
-        while self._came_s and (first := next(iter(self._came_s.items())))[1] + _WAITED_FOR_S <= now_s:
-            del self._came_s[first[0]]
-        last_s = next(reversed(self._came_s.values()), float("-inf"))
-        return last_s + _WAITED_FOR_S
+    def awaited_until_s(self, alike_s: float) -> float:
+        """How long at most those that there are now are waited for; long ago if there are none.
+
+        `alike_s`: how long after it came one is waited for that is of a controller whose pods find no place.
+        """
+        self._give_up()
+        alike_s = min(alike_s, _WAITED_FOR_S)
+        return max(
+            (
+                next(reversed(came_s.values())) + (alike_s if self._is_refused(controller) else _WAITED_FOR_S)
+                for controller, came_s in self._came_s.items()
+            ),
+            default=float("-inf"),
+        )
+
+    def _give_up(self) -> None:
+        """Forget whom nobody tries, and what was said too long ago."""
+        old_s = self._clock.monotonic_s() - _WAITED_FOR_S
+        for came_s in list(self._came_s.values()):
+            while came_s and next(iter(came_s.values())) <= old_s:
+                self.remove(next(iter(came_s)))
+        while self._refused_s and (first := next(iter(self._refused_s.items())))[1] <= old_s:
+            del self._refused_s[first[0]]
+
+    def _is_refused(self, controller: str) -> bool:
+        return self._clock.monotonic_s() - self._refused_s.get(controller, float("-inf")) < _WAITED_FOR_S
 
 
 def is_tried(pod: pods.Pod) -> bool:
@@ -48,3 +89,7 @@ def is_tried(pod: pods.Pod) -> bool:
     if status is not None and any(condition.type == "PodScheduled" for condition in status.conditions or ()):
         return True
     return pod.meta.deletion_timestamp is not None or pods.decode_node_name(pod.spec) != ""
+
+
+def _find_controller(pod: pods.Pod) -> str:
+    return next((owner.uid or "" for owner in pod.meta.owner_references or () if owner.controller), "")

@@ -265,8 +265,9 @@ class _HeardPods(_Heard):
     def put(self, metadata: meta.ObjectMeta, found: pod_models.Pod) -> None:
         self._sink.put(metadata, found)
         identity = sinks.identity(metadata)
-        self._untried.put(identity, found)
-        if not pods.is_unschedulable(found):
+        is_unschedulable = pods.is_unschedulable(found)
+        self._untried.put(identity, found, is_unschedulable)
+        if not is_unschedulable:
             self._waiting.discard(identity)
             self._tell("Pod")
         elif identity not in self._waiting:

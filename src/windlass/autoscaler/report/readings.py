@@ -95,8 +95,7 @@ def type_of_taint(key: str, passing: taints.Passing) -> str:
 
 
 def _read_pods(seen: Observation, settings: Settings) -> Readings:
-    chosen = settings.pods
-    waiting = pending.arrange(seen.snapshot, chosen.bypassed_scheduler_names, chosen.allowed_scheduler_names)
+    waiting = pending.arrange(seen.snapshot, settings)
     rows = (*waiting.unschedulable, *waiting.unprocessed)
     overflowing = 0 if settings.deviations.group_pods_by_likeness else _count_overflowing(seen, rows)
     return _prefix(

@@ -63,8 +63,7 @@ def describe_failure(error: str, began_s: float, ended_s: float) -> Json:
 
 def _find_placed(seen: Observation, decision: decide.Decision, settings: Settings) -> list[int]:
     """Pods that wait although there is room for them, now or soon. Where nobody was helped, nobody knows."""
-    chosen = settings.pods
-    waiting = pending.arrange(seen.snapshot, chosen.bypassed_scheduler_names, chosen.allowed_scheduler_names)
+    waiting = pending.arrange(seen.snapshot, settings)
     helpless = {row for proposal in decision.story.scale_ups for row in _rows(proposal)}
     return [row for row in (*waiting.unschedulable, *waiting.unprocessed) if row not in helpless]
 

@@ -86,7 +86,7 @@ def _find_staying(cases: Sequence[Case], situation: Situation) -> dtypes.Mask:
 def _place_others(cases: Sequence[Case], staying: dtypes.Mask, situation: Situation) -> None:
     """Give pending pods their places, then pods of nodes that are being emptied already."""
     snapshot, chosen = situation.seen.snapshot, situation.settings.pods
-    waiting = pending.arrange(snapshot, chosen.bypassed_scheduler_names, chosen.allowed_scheduler_names)
+    waiting = pending.arrange(snapshot, situation.settings)
     helping.settle_nominated(snapshot, waiting.nominated, chosen.expendable_pods_priority_cutoff)
     asking = (*waiting.unschedulable, *waiting.unprocessed)
     cutoff = chosen.expendable_pods_priority_cutoff

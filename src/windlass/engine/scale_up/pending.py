@@ -1,15 +1,17 @@
 """Pending pods: which of them ask for help now.
 
-A pod asks for help if the scheduler said that it fits nowhere (or has not looked at it, where the user lets the
-autoscaler go ahead of it), nobody is being preempted for it, it is worth a node, and it is not too young.
+A pod asks for help if the scheduler said that it fits nowhere (or has not looked at it, where it said so of one that is
+like it, or where the user lets the autoscaler go ahead of it), nobody is being preempted for it, it is worth a node,
+and it is not too young.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from windlass.engine import facts, gpus
+from windlass.engine.settings import Settings
 from windlass.engine.snapshot import Snapshot
 
 YOUNG_S = 2.0
@@ -24,15 +26,17 @@ class Waiting:
 
     unschedulable: tuple[int, ...]
     unprocessed: tuple[int, ...]
-    """Of schedulers that the autoscaler may go ahead of."""
+    """Like pods that are unschedulable, or of schedulers that the autoscaler may go ahead of."""
     nominated: tuple[int, ...]
     """Others are being preempted for them: they count on the node that they are promised."""
 
 
-def arrange(snapshot: Snapshot, bypassed: Collection[str], allowed: Collection[str]) -> Waiting:
+def arrange(snapshot: Snapshot, settings: Settings) -> Waiting:
     """Sort out the pods that wait. Pods of schedulers that are not allowed are nobody's business."""
+    bypassed, allowed = settings.pods.bypassed_scheduler_names, settings.pods.allowed_scheduler_names
     unschedulable: list[int] = []
     unprocessed: list[int] = []
+    untried: list[int] = []
     nominated: list[int] = []
     table = snapshot.pods
     rows = snapshot.waiting()
@@ -45,9 +49,23 @@ def arrange(snapshot: Snapshot, bypassed: Collection[str], allowed: Collection[s
             nominated.append(row)
         elif unschedulable_since_s is not None:
             unschedulable.append(row)
-        elif kind.scheduler in bypassed and not kind.is_gated:
-            unprocessed.append(row)
+        elif not kind.is_gated:
+            (unprocessed if kind.scheduler in bypassed else untried).append(row)
+    if settings.deviations.foresee_alike_pods and untried:
+        unprocessed += _find_alike(snapshot, untried, unschedulable)
     return Waiting(tuple(unschedulable), tuple(unprocessed), tuple(nominated))
+
+
+def _find_alike(snapshot: Snapshot, untried: Sequence[int], unschedulable: Sequence[int]) -> list[int]:
+    """Those of which the scheduler will say what it said of others."""
+    refused = set(_find_likeness(snapshot, unschedulable))
+    return [row for row, like in zip(untried, _find_likeness(snapshot, untried), strict=True) if like in refused]
+
+
+def _find_likeness(snapshot: Snapshot, rows: Sequence[int]) -> list[tuple[int, int]]:
+    """What makes two pods the same to the scheduler."""
+    table, rows = snapshot.pods, list(rows)
+    return list(zip(table.shape_ids[rows].tolist(), table.kind_ids[rows].tolist(), strict=True))
 
 
 def is_expendable(spec: facts.PodSpec, cutoff: int) -> bool:
