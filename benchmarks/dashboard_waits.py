@@ -3,7 +3,7 @@
 An interaction is what the browser takes for one (a key until it is released, a press with its click). It lasts from the
 input to the next picture, which is what Interaction to Next Paint counts: the longest of its events, as Event Timing
 tells them. The browser tells of none below 16 ms, and in steps of 8. An answer lasts from the question in the panel,
-which is in that next picture, to the text of the autoscaler.
+which is in that next picture, to the text of the autoscaler, where it came before the panel was closed again.
 """
 
 import os
@@ -27,7 +27,7 @@ _IDLE, _STEAL, _TICKS = 3, 7, 8
 """Places in the first line of /proc/stat, and how many there are without guests, who are counted as users."""
 
 _RECORD = """(() => {
-  const seen = window.seen = { events: [], tasks: [], answers: [], before: performance.interactionCount };
+  const seen = window.seen = { events: [], tasks: [], asked: 0, answers: [], before: performance.interactionCount };
   const watch = (type, hear, more) =>
     new PerformanceObserver((list) => list.getEntries().forEach(hear)).observe({ type, ...more });
   watch("event", ({ interactionId, name, startTime, processingStart, processingEnd, duration }) => {
@@ -37,7 +37,7 @@ _RECORD = """(() => {
   const answer = document.getElementById("panel-answer");
   let asked = null;
   new MutationObserver(() => {
-    if (answer.getAttribute("aria-busy") === "true") asked = performance.now();
+    if (answer.getAttribute("aria-busy") === "true") { seen.asked++; asked = performance.now(); }
     else if (asked !== null) { seen.answers.push(performance.now() - asked); asked = null; }
   }).observe(answer, { attributes: true, attributeFilter: ["aria-busy"] });
 })()"""
@@ -135,7 +135,9 @@ async def tell(page: chromium.Page, machine: Machine) -> dict[str, Any]:
         "interactions_over_100_ms": len(long),
         "of_these_while_stolen": sum(1 for one in long if one["stolen_percent"] > 100 * STOLEN),
         "over_100_ms": long,
-        "answer_ms": _spread(seen["answers"]),
+        "asked": seen["asked"],
+        "answered": len(seen["answers"]),
+        "answer_ms": _spread(seen["answers"]) if seen["answers"] else None,
         **machine.between(machine.looks[0].at_s, time.time()),
     }
 
