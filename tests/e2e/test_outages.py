@@ -89,8 +89,7 @@ def writes(calls: list[Call]) -> list[Call]:
 
 
 def marked(group: Group) -> list[str]:
-    """Its nodes that the autoscaler has marked. Cluster API cordons nodes as well: those of machines that it takes away
-    because it had made them twice, when the answer to the first request got lost."""
+    """Its nodes that the autoscaler has marked. Cluster API cordons nodes as well, of machines that it takes away."""
     return [node["metadata"]["name"] for node in group.nodes() if TO_BE_DELETED in taints(node)]
 
 
