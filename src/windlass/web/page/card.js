@@ -17,12 +17,16 @@ export class Card {
     this.at = -1;
     /** Nodes as they are drawn: what is published may be ahead by a moment. */
     this.shown = [];
-    this.title = el("button.title", { type: "button", onclick: () => id && map.explain("group", id) });
+    this.called = id ? format.short(id) : "no group";
+    // Named from the beginning: whoever does not see comes to a card before it is drawn.
+    this.title = el("button.title", { type: "button", title: id, onclick: () => id && map.explain("group", id) },
+      id ? this.called : "not autoscaled");
     this.size = el("span.size");
     this.gauge = el("span.gauge", { "aria-hidden": "true" }, el("i.now"), el("i.least"));
     this.facts = el("p.states");
     this.note = el("p.note", { hidden: true });
     this.canvas = el("canvas.cells", { tabindex: 0, role: "application", "aria-roledescription": "map of nodes",
+      "aria-label": `nodes of ${this.called}`,
       onpointermove: (event) => this.#point(event), onpointerleave: () => this.#leave(),
       onclick: (event) => this.#click(event), onkeydown: (event) => this.#press(event), onfocus: () => this.#go(Math.max(this.at, 0)) });
     this.ring = el("i.ring", { "aria-hidden": "true", hidden: true });
@@ -52,8 +56,6 @@ export class Card {
 
   #describe() {
     const group = this.group;
-    setText(this.title, this.id ? format.short(this.id) : "not autoscaled");
-    this.title.title = this.id;
     const counted = {};
     for (const node of this.shown) counted[node.state] = (counted[node.state] ?? 0) + 1;
     const told = Object.keys(cells.STATES).filter((state) => counted[state]).map((state) => `${counted[state]} ${state}`);
@@ -61,7 +63,7 @@ export class Card {
     if (group?.cost_per_hour != null) told.push(`${format.money(group.cost_per_hour)}/h`);
     setText(this.facts, told.join(" · ") || "no nodes");
     this.canvas.setAttribute("aria-label",
-      `${format.count(this.shown.length, "node")} of ${this.id ? format.short(this.id) : "no group"}; arrow keys move, Enter explains`);
+      `${format.count(this.shown.length, "node")} of ${this.called}; arrow keys move, Enter explains`);
     if (!group) return;
     setText(this.size, `${group.target_size}`);
     this.size.title = `target ${group.target_size}, between ${group.min_size} and ${group.max_size}`;
