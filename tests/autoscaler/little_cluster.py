@@ -47,7 +47,7 @@ class Cluster:
         """Groups whose nodes register and never become ready."""
         self._known: set[str] = set()
         self.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
-        self._owner: str = self.server.apply(_REPLICA_SET)["metadata"]["uid"]
+        self._owner = self.want_pods(1)
 
     def add_group(self, id: str, size: int = 0, **more: Any) -> simulated.Group:
         group = simulated.Group(id, 0, 10, template(id), size=size, **more)
@@ -64,6 +64,12 @@ class Cluster:
         for name in sorted(self._known - found.keys()):
             self.server.handle(prepare.delete(resources.NODES, name))
         self._known = set(found)
+
+    def want_pods(self, replicas: int) -> str:
+        """So many are wanted by the ReplicaSet that owns all of them; what it is known by."""
+        wanted = {**_REPLICA_SET, "spec": {**_REPLICA_SPEC, "replicas": replicas}}
+        uid: str = self.server.apply(wanted)["metadata"]["uid"]
+        return uid
 
     def add_pod(self, name: str, cpu: str = "1", node: str = "", *, is_tried: bool = True, **more: Any) -> None:
         """One that runs on a node, or waits; `is_tried`: the scheduler has found no place for it."""
@@ -143,12 +149,8 @@ def play(scenario: Callable[[Cluster], Any], settings: Settings | None = None) -
 
 
 _TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
-_REPLICA_SET = {
-    "apiVersion": "apps/v1",
-    "kind": "ReplicaSet",
-    "metadata": {"name": "rs", "namespace": "default"},
-    "spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE},
-}
+_REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "rs", "namespace": "default"}}
+_REPLICA_SPEC = {"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE}
 
 
 _AMOUNTS = {"cpu": "4", "memory": str(2**34), "pods": "110"}

@@ -67,6 +67,23 @@ def test_what_one_pod_was_told_need_not_be_told_to_all_that_are_like_it() -> Non
     play(scenario)
 
 
+def test_pods_that_their_controller_is_still_creating_belong_to_the_burst() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling():
+            await cluster.clock.sleep(3.0)
+            cluster.want_pods(8)
+            for number in range(8):
+                cluster.add_pod(f"p{number}", "2", is_tried=number == 0)
+                await cluster.clock.sleep(1.2 if number == 3 else 0.0)
+            assert cluster.provider.groups["a"].size == 1, "it waits for those that are to come"
+            await cluster.until(lambda: cluster.provider.groups["a"].size > 1)
+            assert cluster.provider.groups["a"].size == 4
+
+    play(scenario)
+
+
 def test_without_foresight_each_pod_waits_for_its_own_word() -> None:
     async def scenario(cluster: Cluster) -> None:
         cluster.add_group("a", 1)

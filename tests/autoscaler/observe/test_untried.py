@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -11,6 +12,11 @@ NEVER, LONG = float("-inf"), float("inf")
 PENDING = {"phase": "Pending"}
 
 Json = dict[str, Any]
+
+
+def nobody(_: Collection[str]) -> list[str]:
+    """Controllers that lack pods."""
+    return []
 
 
 def pod(status: Json | None = None, spec: str = "{}", controller: str = "") -> pods.Pod:
@@ -46,7 +52,7 @@ def test_a_pod_is_tried_once_a_scheduler_spoke_of_it_or_need_not(found: pods.Pod
 
 def test_when_a_pod_came_is_known_after_it_was_tried() -> None:
     time = clock.Virtual()
-    untried = Untried(time)
+    untried = Untried(time, nobody)
 
     async def main() -> None:
         untried.put("a", pod(), False)
@@ -63,7 +69,7 @@ def test_when_a_pod_came_is_known_after_it_was_tried() -> None:
 
 def test_the_latest_pod_says_how_long_all_are_awaited() -> None:
     time = clock.Virtual()
-    untried = Untried(time)
+    untried = Untried(time, nobody)
 
     async def main() -> None:
         assert untried.awaited_until_s(LONG) == NEVER
@@ -82,7 +88,7 @@ def test_the_latest_pod_says_how_long_all_are_awaited() -> None:
 
 def test_pods_of_a_controller_whose_pods_find_no_place_are_hardly_waited_for() -> None:
     time = clock.Virtual()
-    untried = Untried(time)
+    untried = Untried(time, nobody)
 
     async def main() -> None:
         for name in "abc":
@@ -106,9 +112,27 @@ def test_pods_of_a_controller_whose_pods_find_no_place_are_hardly_waited_for() -
     time.run(main())
 
 
+def test_a_controller_that_still_creates_pods_is_waited_for_but_not_for_ever() -> None:
+    time, lacking = clock.Virtual(), ["web"]
+    untried = Untried(time, lambda refused: [one for one in lacking if one in refused])
+
+    async def main() -> None:
+        untried.put("a", pod(controller="web"), False)
+        await time.sleep(0.1)
+        untried.put("a", pod(NO_PLACE, controller="web"), True)
+        assert untried.awaited_until_s(0.5) == 2.0
+        await time.sleep(0.9)
+        untried.put("b", pod(controller="web"), False)
+        assert untried.awaited_until_s(0.5) == 3.0
+        lacking.clear()
+        assert untried.awaited_until_s(0.5) == 1.5
+
+    time.run(main())
+
+
 def test_a_pod_that_nobody_tries_is_given_up() -> None:
     time = clock.Virtual()
-    untried = Untried(time)
+    untried = Untried(time, nobody)
 
     async def main() -> None:
         untried.put("a", pod(), False)

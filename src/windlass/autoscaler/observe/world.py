@@ -9,7 +9,7 @@ with world.still():
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from windlass.autoscaler.batch import buffer_keeping, following, quota_keeping, 
 from windlass.autoscaler.observe import daemons as daemon_sets
 from windlass.autoscaler.observe import devices, gate, pods, sinks, storage, untried, workloads
 from windlass.engine import facts, plan
+from windlass.engine.buffers import proactive
 from windlass.engine.devices import model
 from windlass.engine.drain.context import ControllerKey
 from windlass.engine.expanders import priority
@@ -74,7 +75,7 @@ class World:
         self.snapshot = Snapshot() if snapshot is None else snapshot
         self._provider, self._on_change, self._clock = provider, on_change, api.clock
         self._gate = gate.Gate()
-        self.untried = untried.Untried(api.clock)
+        self.untried = untried.Untried(api.clock, self._find_lacking)
         self._workloads = _Workloads()
         self._controllers: tuple[tuple[object, ...], dict[ControllerKey, facts.Controller]] = ((), {})
         self._informers = [*self._follow(api), *self._follow_priorities(api, priorities_namespace)]
@@ -172,6 +173,15 @@ class World:
             found = {(one.kind, one.namespace, one.name): one for one in every}
             self._controllers = now, found
         return found
+
+    def _find_lacking(self, uids: Collection[str]) -> list[str]:
+        """Which of these controllers want more pods than they have, and create them all at once."""
+        every = self._index_controllers().values()
+        wanted = {one.uid: one.replicas for one in every if one.uid in uids and one.creates_at_once}
+        if not wanted:
+            return []
+        have = proactive.count_pods(self.snapshot, wanted)
+        return [uid for uid, replicas in wanted.items() if have.get(uid, 0) < replicas]
 
     def _follow(self, api: client.Client) -> Iterator[informers.Informer[Any]]:
         kept, known, behind = self.snapshot, self._workloads, self._gate

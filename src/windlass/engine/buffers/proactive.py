@@ -4,8 +4,10 @@ A controller that wants more pods than there are gets as many copies of its newe
 none: nobody knows what its pods would be like.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from windlass.engine import facts
 from windlass.engine.snapshot import Snapshot
@@ -70,6 +72,18 @@ def keep_within(rows: Sequence[int], first_made_up: int, limit: int) -> list[int
         else:
             kept.append(row)
     return kept
+
+
+def count_pods(snapshot: Snapshot, owners: Collection[str]) -> dict[str, int]:
+    """How many pods there are of each of these owners, by uid: bound or waiting."""
+    table = snapshot.pods
+    rows = np.concatenate((np.flatnonzero(table.node_rows >= 0), np.array(snapshot.waiting(), np.intp)))
+    counts = np.bincount(table.kind_ids[rows], minlength=len(table.kinds)).tolist()
+    found: dict[str, int] = {}
+    for kind, count in zip(table.kinds, counts, strict=True):
+        if kind.owner is not None and kind.owner.uid in owners:
+            found[kind.owner.uid] = found.get(kind.owner.uid, 0) + count
+    return found
 
 
 def imagine(snapshot: Snapshot, controllers: Iterable[facts.Controller], pending: Sequence[int]) -> list[int]:
