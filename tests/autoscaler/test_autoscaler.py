@@ -1,8 +1,9 @@
 """The live loop, on the embedded API server and the simulated provider, in virtual time."""
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,12 +38,19 @@ def quick(**deviations: Any) -> Settings:
     )
 
 
+@contextlib.asynccontextmanager
+async def at_rest(cluster: Cluster) -> AsyncIterator[None]:
+    """A group of one node, and an autoscaler that has nothing to do."""
+    cluster.add_group("a", 1)
+    cluster.register_nodes()
+    async with cluster.autoscaling():
+        await cluster.clock.sleep(3.0)
+        yield
+
+
 def test_pods_that_wait_get_nodes_half_a_second_after_the_last_of_them() -> None:
     async def scenario(cluster: Cluster) -> None:
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        async with cluster.autoscaling():
-            await cluster.clock.sleep(3.0)
+        async with at_rest(cluster):
             for number in range(8):
                 cluster.add_pod(f"p{number}", "2")
                 await cluster.clock.sleep(0.3)
@@ -55,10 +63,7 @@ def test_pods_that_wait_get_nodes_half_a_second_after_the_last_of_them() -> None
 
 def test_what_one_pod_was_told_need_not_be_told_to_all_that_are_like_it() -> None:
     async def scenario(cluster: Cluster) -> None:
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        async with cluster.autoscaling():
-            await cluster.clock.sleep(3.0)
+        async with at_rest(cluster):
             for number in range(8):
                 cluster.add_pod(f"p{number}", "2", is_tried=number == 0)
             took_s = await cluster.until(lambda: cluster.provider.groups["a"].size > 1)
@@ -69,10 +74,7 @@ def test_what_one_pod_was_told_need_not_be_told_to_all_that_are_like_it() -> Non
 
 def test_pods_that_their_controller_is_still_creating_belong_to_the_burst() -> None:
     async def scenario(cluster: Cluster) -> None:
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        async with cluster.autoscaling():
-            await cluster.clock.sleep(3.0)
+        async with at_rest(cluster):
             cluster.want_pods(8)
             for number in range(8):
                 cluster.add_pod(f"p{number}", "2", is_tried=number == 0)
@@ -86,10 +88,7 @@ def test_pods_that_their_controller_is_still_creating_belong_to_the_burst() -> N
 
 def test_without_foresight_each_pod_waits_for_its_own_word() -> None:
     async def scenario(cluster: Cluster) -> None:
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        async with cluster.autoscaling():
-            await cluster.clock.sleep(3.0)
+        async with at_rest(cluster):
             for number in range(8):
                 cluster.add_pod(f"p{number}", "2", is_tried=number == 0)
             await cluster.clock.sleep(30.0)
@@ -100,10 +99,7 @@ def test_without_foresight_each_pod_waits_for_its_own_word() -> None:
 
 def test_a_burst_that_does_not_end_is_answered_all_the_same() -> None:
     async def scenario(cluster: Cluster) -> None:
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        async with cluster.autoscaling():
-            await cluster.clock.sleep(3.0)
+        async with at_rest(cluster):
             since_s, number = cluster.clock.monotonic_s(), 0
             while cluster.provider.groups["a"].size == 1:
                 assert cluster.clock.monotonic_s() < since_s + 12.0

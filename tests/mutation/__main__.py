@@ -15,10 +15,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--room", choices=[room.name for room in rooms.ROOMS], help="this one (default: all)")
     parser.add_argument("--only", default="", metavar="TEXT", help="changes with this text in their names")
-    parser.add_argument("--piece", default="1/1", metavar="K/N", help="the K-th of N equal parts of the changes")
+    parser.add_argument(
+        "--piece", type=_read_piece, default=(1, 1), metavar="K/N", help="the K-th of N equal parts of the changes"
+    )
     parser.add_argument("--least", type=float, default=85.0, metavar="PERCENT", help="the least score of a room")
     arguments = parser.parse_args()
-    number, pieces = map(int, arguments.piece.split("/"))
+    number, pieces = arguments.piece
     is_whole = pieces == 1 and not arguments.only
     all_well = True
     for room in rooms.ROOMS:
@@ -30,6 +32,13 @@ def main() -> int:
                 print(line, flush=True)
             all_well = all_well and told.is_well(arguments.least, is_whole)
     return 0 if all_well else 1
+
+
+def _read_piece(text: str) -> tuple[int, int]:
+    number, _, pieces = text.partition("/")
+    if not (number.isdecimal() and pieces.isdecimal() and 1 <= int(number) <= int(pieces)):
+        raise argparse.ArgumentTypeError(f"found {text!r}, accepted is K/N with K from 1 to N, as in 2/8")
+    return int(number), int(pieces)
 
 
 def _try(room: rooms.Room, changes: list[places.Change]) -> account.Account:

@@ -1,5 +1,8 @@
 """What is clicked is what was aimed at, though the page goes on meanwhile."""
 
+import contextlib
+from collections.abc import AsyncIterator
+
 import pytest
 
 from tests.engine.decide import builders
@@ -16,10 +19,15 @@ CELLS = "document.querySelector('.cells')"
 IS_TOLD = "document.getElementById('clock').dataset.atS && document.querySelector('.figure b').textContent"
 
 
-async def open_page(tab: chromium.Page, url: str) -> None:
-    """With everything where it stays."""
-    await tab.open(url)
-    await tab.wait(f"{FIRST} !== null && {CELLS}?.height > 1 && {IS_TOLD}")
+@contextlib.asynccontextmanager
+async def watched(tab: chromium.Page) -> AsyncIterator[Cluster]:
+    """A cluster whose page is open, with everything where it stays."""
+    cluster = Cluster()
+    cluster.go_round()
+    async with serve(cluster) as url:
+        await tab.open(url)
+        await tab.wait(f"{FIRST} !== null && {CELLS}?.height > 1 && {IS_TOLD}")
+        yield cluster
 
 
 async def point_at(tab: chromium.Page, element: str) -> tuple[float, float]:
@@ -31,10 +39,7 @@ async def point_at(tab: chromium.Page, element: str) -> tuple[float, float]:
 
 
 async def test_a_list_waits_while_somebody_points_at_it(tab: chromium.Page) -> None:
-    cluster = Cluster()
-    cluster.go_round()
-    async with serve(cluster) as url:
-        await open_page(tab, url)
+    async with watched(tab) as cluster:
         at = await point_at(tab, FIRST)
         cluster.pods.append(builders.pending("older", 9001, age_s=600.0))  # who waits longest is first
         cluster.go_round()
@@ -49,10 +54,7 @@ async def test_a_list_waits_while_somebody_points_at_it(tab: chromium.Page) -> N
 
 
 async def test_a_row_that_has_the_focus_stays_until_it_is_left(tab: chromium.Page) -> None:
-    cluster = Cluster()
-    cluster.go_round()
-    async with serve(cluster) as url:
-        await open_page(tab, url)
+    async with watched(tab) as cluster:
         await tab.press("p")
         cluster.pods = [builders.pending("other", 9001)]
         cluster.go_round()
@@ -64,10 +66,7 @@ async def test_a_row_that_has_the_focus_stays_until_it_is_left(tab: chromium.Pag
 
 
 async def test_a_click_explains_the_node_that_the_tip_names(tab: chromium.Page) -> None:
-    cluster = Cluster()
-    cluster.go_round()
-    async with serve(cluster) as url:
-        await open_page(tab, url)
+    async with watched(tab) as cluster:
         at = await point_at(tab, CELLS)
         await tab.wait("document.querySelector('#tip b')?.textContent === 'a-0'")
         cluster.nodes = cluster.nodes[1:]
@@ -79,10 +78,7 @@ async def test_a_click_explains_the_node_that_the_tip_names(tab: chromium.Page) 
 
 
 async def test_enter_explains_the_node_that_was_said(tab: chromium.Page) -> None:
-    cluster = Cluster()
-    cluster.go_round()
-    async with serve(cluster) as url:
-        await open_page(tab, url)
+    async with watched(tab) as cluster:
         await tab.press("n")
         await tab.press("ArrowRight")
         assert (await tab.ask("document.getElementById('say').textContent")).startswith("a-1,")
