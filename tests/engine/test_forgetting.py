@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import node, pod
 from tests.engine import columns
-from windlass.engine import facts
+from windlass.engine import facts, pods
 from windlass.engine import snapshot as snapshots
 from windlass.selectors import LabelSelector, Operator, Requirement
 
@@ -71,6 +71,35 @@ def test_what_is_left_is_judged_as_if_nothing_had_been_forgotten() -> None:
             questions = columns.Questions.about(there[-4:])
             assert columns.describe(forgetful, questions) == columns.describe(faithful, questions)
     assert len(forgetful.shapes) < len(faithful.shapes)
+
+
+def drained(number: int) -> facts.Node:
+    """A node like no other: its own hostname, and a taint that says since when it is being emptied."""
+    taint = facts.Taint(facts.TO_BE_DELETED, f"{number}", "NoSchedule")
+    return node(f"d{number}", labels={facts.HOSTNAME: f"d{number}"}, taints=(taint,))
+
+
+def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
+    snapshot = snapshots.build(NODES, [job(1)])
+    forgotten = 0
+    for number in range(3_000):
+        snapshot.add_node(drained(number))
+        snapshot.add_pod(pod(f"p{number}", on=f"d{number}"))
+        if number >= ALIVE:
+            snapshot.remove_node(f"d{number - ALIVE}")  # first, as if its machine had failed
+            snapshot.remove_pod(pods.identity(pod(f"p{number - ALIVE}")))
+        if snapshot.is_cluttered:
+            snapshot.forget_unused()
+            forgotten += 1
+            # Two for each row: a row keeps what its last node had until another takes it.
+            assert snapshot.nodes.interned <= 2 * (ALIVE + len(NODES) + 1) + 10
+    assert forgotten > 3
+    assert not snapshot.homeless
+    hostnames = snapshot.nodes.label_column(facts.HOSTNAME)
+    for name, row in snapshot.nodes.rows.items():
+        fact = snapshot.nodes.facts[row]
+        assert hostnames.values[hostnames.ids[row]] == fact.labels[facts.HOSTNAME] == name
+        assert snapshot.nodes.taint_sets[snapshot.nodes.taint_ids[row]] == fact.taints
 
 
 def test_nothing_is_forgotten_inside_a_fork() -> None:

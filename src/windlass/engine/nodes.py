@@ -20,6 +20,7 @@ PODS_COLUMN = _FIRST_RESOURCES.index(facts.PODS)
 
 Column = TypeVar("Column", dtypes.Mask, dtypes.Ids, dtypes.Amounts)
 """An array (n_nodes,) of any of these dtypes."""
+Value = TypeVar("Value", bound=Hashable)
 
 TO_BE_DELETED = facts.Taint(facts.TO_BE_DELETED, "", "NoSchedule")
 """What a node carries while it drains. `deleting` rows behave as if they had it."""
@@ -44,6 +45,11 @@ class LabelColumn:
             if value is not None:
                 numbers[value] = self.values.intern(value)
         self.ids[: len(values)] = [numbers[value] for value in values]
+
+    def forget_unused(self, count: int) -> None:
+        """Forget values that none of the first rows has, and number the others anew, in their order."""
+        self.ids[count:] = dtypes.ABSENT
+        self.ids[:count] = _keep_used(self.values, self.ids[:count])
 
 
 class NodeTable:
@@ -206,6 +212,20 @@ class NodeTable:
         self._kept.clear()
         self._kept_here.clear()
 
+    @property
+    def interned(self) -> int:
+        """How many values of labels, and sets of taints and of features, are remembered: what any node ever had."""
+        values = sum(len(column.values) for column in self._labels.values())
+        return values + len(self.taint_sets) + len(self.feature_sets)
+
+    def forget_unused(self) -> None:
+        """Forget values and sets that no row has. Hostnames, and the times that taints carry, are new ones for ever."""
+        for column in self._labels.values():
+            column.forget_unused(self.count)
+        self._taint_ids[: self.count] = _keep_used(self.taint_sets, self.taint_ids)
+        self._feature_ids[: self.count] = _keep_used(self.feature_sets, self.feature_ids)
+        self.forget_masks()
+
     def _write(self, row: int, node: facts.Node, name: str) -> None:
         self.facts[row], self.names[row] = node, name
         self.rows[name] = row
@@ -329,6 +349,14 @@ class NodeTable:
             named = self.name_mask(requirement.values)
             mask &= named if requirement.operator is Operator.IN else ~named
         return mask
+
+
+def _keep_used(values: interning.Index[Value], ids: dtypes.Ids) -> dtypes.Ids:
+    """Forget all values but those that have one of these numbers, -1 aside; the numbers that they have now."""
+    used = np.zeros(len(values), bool)
+    used[ids[ids != dtypes.ABSENT]] = True
+    # The last entry answers for rows that have none: their number, -1, picks it.
+    return np.append(values.keep(used), dtypes.ID(dtypes.ABSENT))[ids]
 
 
 def _any_of(ids: dtypes.Ids, wanted: list[int]) -> dtypes.Mask:

@@ -362,6 +362,25 @@ def test_reading_does_not_depend_on_what_was_read_before() -> None:
             assert reader.read(model, pending=pending) == pods.Reader(remembered=100).read(model, pending=pending)
 
 
+def daemon(number: int) -> pod_models.Pod:
+    named = {"key": "metadata.name", "operator": "In", "values": [f"node-{number}"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [named]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    return pod({**deployed(number), "affinity": affinity}, name=f"agent-{number}")
+
+
+def test_templates_of_nodes_that_are_gone_are_forgotten_and_read_again_alike() -> None:
+    reader = pods.Reader(remembered=1_000_000)
+    first = reader.read(daemon(0))
+    reader.forget_older()
+    assert reader.read(daemon(0)).spec is first.spec, "it was read in the generation before"
+    for _ in range(2):
+        reader.forget_older()
+    again = reader.read(daemon(0))
+    assert again.spec is not first.spec
+    assert again == first
+
+
 # ── Digest ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 SPEC: Json = {

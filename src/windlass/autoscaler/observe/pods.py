@@ -40,7 +40,11 @@ class Template:
 
 
 class Reader:
-    """Reads pods, and remembers so many templates, in two generations, so that those out of use are forgotten."""
+    """Reads pods, and remembers templates in two generations, so that those out of use are forgotten.
+
+    A generation ends when it holds so many, or when whoever reads is told to forget: daemon pods have a template for
+    each node that ever was, and some Jobs one for each pod.
+    """
 
     def __init__(self, remembered: int) -> None:
         self._limit = remembered
@@ -92,10 +96,14 @@ class Reader:
         template = self._recent.get(key)
         if template is None:
             if len(self._recent) >= self._limit:
-                self._older, self._recent, self._shared = self._recent, {}, {}
+                self.forget_older()
             template = self._older.get(key) or self._make_template(pod, spec)
             self._recent[key] = template
         return template
+
+    def forget_older(self) -> None:
+        """Begin a generation: what nobody reads in it is forgotten at the end of it."""
+        self._older, self._recent, self._shared = self._recent, {}, {}
 
     def _make_template(self, pod: pods.Pod, raw: bytes) -> Template:
         model = pods.decode_spec(raw)
@@ -146,7 +154,7 @@ class Reader:
             own["requests"] = resources.read_requests(amounts)
         if not own:
             return template.spec
-        return self._share(dataclasses.replace(template.spec, **own))  # type: ignore[arg-type]
+        return dataclasses.replace(template.spec, **own)  # type: ignore[arg-type]
 
     def _share(self, value: Value) -> Value:
         """The first value equal to this one."""
@@ -229,3 +237,8 @@ _reader = Reader(remembered=50_000)
 def read(pod: pods.Pod, *, pending: bool = False) -> facts.Pod:
     """The pod as the engine sees it, templates shared with all pods read this way. See `Reader.read`."""
     return _reader.read(pod, pending=pending)
+
+
+def forget_older() -> None:
+    """Forget templates of which no pod was read lately. See `Reader.forget_older`."""
+    _reader.forget_older()

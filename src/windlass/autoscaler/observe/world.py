@@ -137,6 +137,7 @@ class World:
         """The cluster as it is now. Nobody else decides meanwhile, so this is when unused shapes can be forgotten."""
         if self.snapshot.is_cluttered:
             self.snapshot.forget_unused()
+            pods.forget_older()
         groups = self._provider.observe(self.nodes())
         known = self._workloads
         rules = known.priorities.all

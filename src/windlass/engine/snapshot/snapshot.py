@@ -14,7 +14,7 @@ FINISHED = ("Succeeded", "Failed")
 
 _BATCH = 10_000
 _SPARE = 1_000
-"""So many shapes and kinds are never worth forgetting."""
+"""So much is never worth forgetting."""
 
 
 class Snapshot(moving.Moving):
@@ -24,7 +24,7 @@ class Snapshot(moving.Moving):
         super().__init__()
         self._homeless: dict[str, list[int]] = {}
         self._remembered = 0
-        """How many shapes and kinds there were when unused ones were last forgotten."""
+        """How much was interned when what is unused was last forgotten."""
 
     @property
     def homeless(self) -> dict[str, list[int]]:
@@ -95,13 +95,19 @@ class Snapshot(moving.Moving):
         if self.pods.node_rows[row] != dtypes.ABSENT:
             self._unsettle(row)
         else:
-            for waiting in self._homeless.values():
-                if row in waiting:
-                    waiting.remove(row)
+            self._forget_homeless(row)
         kind = self.pods.kind(row)
         if kind.spec.claims:
             self.devices.remove_user(kind.namespace, kind.spec, identity)
         self.pods.remove(row)
+
+    def _forget_homeless(self, row: int) -> None:
+        for name, waiting in self._homeless.items():
+            if row in waiting:
+                waiting.remove(row)
+                if not waiting:
+                    del self._homeless[name]
+                return
 
     def set_namespaces(self, found: Iterable[facts.Namespace]) -> None:
         """Replace what is known of namespaces; selectors on their labels are judged anew."""
@@ -110,11 +116,15 @@ class Snapshot(moving.Moving):
 
     @property
     def is_cluttered(self) -> bool:
-        """Are there so many shapes and kinds that forgetting unused ones pays? Twice as many as after the last time."""
-        return len(self.shapes) + len(self.pods.kinds) > 2 * self._remembered + _SPARE
+        """Is so much interned that forgetting what is unused pays? Twice as much as after the last time."""
+        return self._interned > 2 * self._remembered + _SPARE
+
+    @property
+    def _interned(self) -> int:
+        return len(self.shapes) + len(self.pods.kinds) + self.nodes.interned
 
     def forget_unused(self) -> None:
-        """Forget shapes and kinds that no pod has any more.
+        """Forget shapes and kinds that no pod has any more, and labels and taints that no node has.
 
         Those that are left are numbered anew, in their order: to be done between decisions, while nobody holds numbers.
         """
@@ -130,8 +140,8 @@ class Snapshot(moving.Moving):
         self._imagined = [(int(shape_numbers[old]), rows, counts) for old, rows, counts in self._imagined]
         self._footprints.renumber(shape_numbers)
         self.tallies.forget_unused(shape_numbers, profile_numbers)
-        self.nodes.forget_masks()
-        self._remembered = len(self.shapes) + len(self.pods.kinds)
+        self.nodes.forget_unused()
+        self._remembered = self._interned
 
 
 def build(
