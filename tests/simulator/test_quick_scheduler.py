@@ -107,6 +107,25 @@ def test_both_schedulers_agree_pod_by_pod_while_pods_come_and_go(
             counted.go(left)
 
 
+def test_what_is_known_of_nodes_that_were_is_forgotten_and_the_rest_is_judged_as_before() -> None:
+    table, seen = seats.Seats(), shapes.Shapes()
+    counted = tallies.Tallies(table)
+    quick = placing.Placing(table, verdicts.Verdicts(table), counted)
+    metadata = {"name": "p", "namespace": "x"}
+    shape = seen.see({"kind": "Pod", "metadata": metadata, "spec": {"containers": []}, "status": {}}).shape
+    for number in range(4000):
+        name = f"n{number % 5}"
+        spec: Json = {"taints": [{**TAINT, "value": f"since {number}"}]} if number % 2 else {}
+        table.put_node({"kind": "Node", "metadata": {"name": name, "labels": {HOST: name}}, "spec": spec, "status": {}})
+        if number % 7 == 0:
+            free = {f"n{one % 5}" for one in range(max(number - 4, 0), number + 1) if not one % 2}
+            assert {table.names[slot] for slot in np.flatnonzero(quick.verdicts.allows(shape))} == free
+            domains = counted.domains(HOST)[0]
+            assert len(set(domains[table.here].tolist())) == len(table.slots)
+    assert table.era > 2
+    assert len(table.examples) < 1500
+
+
 def test_a_more_important_pod_takes_the_place_of_a_less_important_one() -> None:
     world = worlds.make()
     for name, value in (("high", 1000), ("low", -10)):

@@ -24,7 +24,7 @@ def _regex(said: str, pattern: str, *examples: str) -> str:
     return f"{said} (e.g. {shown}regex used for validation is '{pattern}')"
 
 
-@functools.lru_cache(maxsize=65536)
+@functools.lru_cache(maxsize=4096)
 def check_label(name: str) -> tuple[str, ...]:
     """A lower-case RFC 1123 label: a namespace, a container."""
     complaints = ["must be no more than 63 bytes"] if len(name) > 63 else []
@@ -37,7 +37,7 @@ def check_label(name: str) -> tuple[str, ...]:
     return tuple(complaints)
 
 
-@functools.lru_cache(maxsize=65536)
+@functools.lru_cache(maxsize=4096)
 def check_subdomain(name: str) -> tuple[str, ...]:
     """A lower-case RFC 1123 subdomain: what most objects are called."""
     complaints = ["must be no more than 253 bytes"] if len(name) > 253 else []
@@ -47,7 +47,7 @@ def check_subdomain(name: str) -> tuple[str, ...]:
     return tuple(complaints)
 
 
-@functools.lru_cache(maxsize=65536)
+@functools.lru_cache(maxsize=4096)
 def check_key(key: str) -> tuple[str, ...]:
     """A label's, annotation's or taint's key: a name, with or without a domain in front."""
     prefix, slash, name = key.rpartition("/")
@@ -69,7 +69,7 @@ def check_key(key: str) -> tuple[str, ...]:
     return tuple(complaints)
 
 
-@functools.lru_cache(maxsize=65536)
+@functools.lru_cache(maxsize=4096)
 def check_value(value: str) -> tuple[str, ...]:
     """A label's value."""
     complaints = ["must be no more than 63 bytes"] if len(value) > 63 else []

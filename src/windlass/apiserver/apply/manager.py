@@ -11,7 +11,7 @@ Fields = fieldset.Fields
 Managers = managers.Managers
 
 MOST_UPDATERS = 10
-_MOST_REMEMBERED = 4096
+_MOST_REMEMBERED = 512
 _encode = msgspec.json.Encoder().encode
 BEFORE_FIRST_APPLY = "before-first-apply"
 _ANCIENT = "ancient-changes"

@@ -7,6 +7,7 @@ from windlass.simulator.checks import reading
 from windlass.simulator.checks.violation import Finding
 from windlass.simulator.world import kinds
 from windlass.simulator.world.api import Change
+from windlass.simulator.world.remembering import Remembered
 
 Json = dict[str, Any]
 
@@ -21,7 +22,7 @@ class Capacity:
         self._taken: dict[str, dict[str, int]] = {}
         self._seats: dict[str, tuple[str, dict[str, int]]] = {}
         self._touched: dict[str, None] = {}
-        self._known: dict[int, tuple[Any, dict[str, int]]] = {}
+        self._known: Remembered[dict[str, int]] = Remembered()
 
     def hear(self, change: Change) -> Iterator[Finding]:
         if change.kind == kinds.NODES:
@@ -46,17 +47,16 @@ class Capacity:
             self._add(*self._seats.pop(change.key), -1)
 
     def _asked(self, pod: Json) -> dict[str, int]:
-        # Pods of one owner share their containers, which are kept here, so their id stays their own.
-        containers = pod["spec"]["containers"]
-        known = self._known.get(id(containers))
-        if known is None:
-            known = self._known[id(containers)] = (containers, reading.asked_by(pod["spec"]))
-        return known[1]
+        containers = pod["spec"]["containers"]  # which pods of one owner share
+        asked = self._known.find(containers)
+        return self._known.keep(containers, reading.asked_by(pod["spec"])) if asked is None else asked
 
     def _add(self, node: str, asked: dict[str, int], sign: int) -> None:
         taken = self._taken.setdefault(node, {})
         for name, amount in asked.items():
             taken[name] = taken.get(name, 0) + sign * amount
+        if not any(taken.values()):
+            del self._taken[node]
         self._touched[node] = None
 
     def rest(self) -> Iterator[Finding]:

@@ -38,7 +38,10 @@ class Losses:
     def _hear_pod(self, change: Change) -> None:
         node = change.obj["spec"].get("nodeName") or ""
         if change.now is None:
-            self._pods.get(node, {}).pop(change.key, None)
+            held = self._pods.get(node, {})
+            held.pop(change.key, None)
+            if not held:
+                self._pods.pop(node, None)
         elif node:
             self._pods.setdefault(node, {})[change.key] = change.now
 

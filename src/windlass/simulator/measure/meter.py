@@ -1,5 +1,6 @@
 """The meter: hears of every change, and keeps counts, integrals over time and samples."""
 
+import array
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,6 +8,7 @@ from windlass.simulator.measure.demand import Demand
 from windlass.simulator.scheduler import requests
 from windlass.simulator.world import cloud, edit, kinds
 from windlass.simulator.world.api import Change
+from windlass.simulator.world.remembering import Remembered
 from windlass.simulator.world.world import World
 
 Json = dict[str, Any]
@@ -47,9 +49,9 @@ class Meter:
         self._world, self._api, self._pulse = world, world.api, world.pulse
         self._demand = Demand(list(world.cloud.groups.values()))
         self.series = Series(sample_s, {name: [] for name in world.cloud.groups})
-        self.waits_s: list[float] = []
+        self.waits_s = array.array("d")
         """Of every pod that got its node: how long that took."""
-        self.given_up_s: list[float] = []
+        self.given_up_s = array.array("d")
         """Of every pod that was deleted while it waited: how long it had."""
         self.counts = dict.fromkeys(("evictions", "preemptions", "nodes_added", "nodes_removed", "ups", "downs"), 0)
         self.machines, self.cost, self.bound_cost, self.bound_nodes = _Sum(), _Sum(), _Sum(), _Sum()
@@ -59,7 +61,7 @@ class Meter:
         self._ready: dict[str, tuple[str, requests.Amounts]] = {}
         self._ready_count = dict.fromkeys(world.cloud.groups, 0)
         self._billed: dict[str, float] = {}
-        self._amounts: dict[int, tuple[Any, requests.Amounts]] = {}
+        self._amounts: Remembered[requests.Amounts] = Remembered()
         self._read_s = 0.0
         self._is_begun = False
         world.cloud.tell(self)
@@ -70,8 +72,7 @@ class Meter:
         """From here on it counts."""
         self._is_begun = True
         self.counts = dict.fromkeys(self.counts, 0)
-        self.waits_s.clear()
-        self.given_up_s.clear()
+        del self.waits_s[:], self.given_up_s[:]
         self._read_s = self._pulse.now_s()
         self._sample()
 
@@ -215,9 +216,6 @@ class Meter:
             one.now += (amounts or {}).get(name, 0) - before.get(name, 0)
 
     def _amounts_of(self, pod: Json) -> requests.Amounts:
-        """Pods of one owner share their containers, which are kept here, so their id stays their own."""
-        containers = pod["spec"]["containers"]
-        known = self._amounts.get(id(containers))
-        if known is None:
-            known = self._amounts[id(containers)] = (containers, requests.of_pending(pod))
-        return known[1]
+        containers = pod["spec"]["containers"]  # which pods of one owner share
+        known = self._amounts.find(containers)
+        return self._amounts.keep(containers, requests.of_pending(pod)) if known is None else known

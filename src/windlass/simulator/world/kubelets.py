@@ -10,6 +10,7 @@ from typing import Any
 from windlass.simulator.world import cloud, edit, kinds
 from windlass.simulator.world.api import Change
 from windlass.simulator.world.chance import Delay, Dice
+from windlass.simulator.world.lodgers import Lodgers
 from windlass.simulator.world.pulse import Pulse
 
 Json = dict[str, Any]
@@ -45,8 +46,7 @@ class Kubelets:
         self._chance = dice.for_part("kubelets")
         self._instances: dict[str, cloud.Instance] = {}
         """By node name, as long as the machine is there."""
-        self._pods: dict[str, dict[str, None]] = {}
-        """Keys of pods by node."""
+        self._pods = Lodgers()
         self._frozen: dict[str, list[Callable[[], None]]] = {}
         """What a kubelet will do once its machine is back."""
         self._unsettled: set[str] = set()
@@ -126,15 +126,14 @@ class Kubelets:
             return
         before, now = change.before, change.now
         if now is None:
-            held = self._pods.get(edit.node_of(change.obj), {})
-            held.pop(change.key, None)
+            self._pods.drop(edit.node_of(change.obj), change.key)
             return
         node = edit.node_of(now)
         if not node:
             return
         uid = now["metadata"]["uid"]
         if before is None or not edit.node_of(before):
-            self._pods.setdefault(node, {})[change.key] = None
+            self._pods.put(node, change.key)
             start = delay_of(now, START) or _STARTING
             start_s = 0.0 if self._cloud.is_founding else start.draw(self._chance)
             self._pulse.later(start_s, lambda: self._when_up(node, lambda: self._start(change.key, uid)))
@@ -185,7 +184,7 @@ class Kubelets:
         is_ready = edit.is_ready(now)
         if is_ready == edit.is_ready(before):
             return
-        for key in list(self._pods.get(name, ())):
+        for key in self._pods.on(name):
             pod = self._api.find(kinds.PODS, key)
             if pod is not None and pod["status"].get("phase") == "Running" and edit.is_ready(pod) != is_ready:
                 conditions = _pod_conditions(pod, self._api.now(), is_ready=is_ready)

@@ -6,6 +6,7 @@ from typing import Any
 
 from windlass.simulator.world import cloud, edit, groups, kinds
 from windlass.simulator.world.api import Change, Refused
+from windlass.simulator.world.lodgers import Lodgers
 from windlass.simulator.world.pulse import Pulse
 
 Json = dict[str, Any]
@@ -23,7 +24,7 @@ class Machines:
         self._pulse, self._api, self._cloud = pulse, pulse.api, cloud_
         self._due: dict[str, None] = {}
         self._by_node: dict[str, str] = {}
-        self._pods: dict[str, dict[str, None]] = {}
+        self._pods = Lodgers()
         self._draining: dict[str, str] = {}
         """Machines by the node that is being emptied for them."""
         self._held: dict[str, float] = {}
@@ -90,9 +91,9 @@ class Machines:
         if not node:
             return
         if change.now is None:
-            self._pods.get(node, {}).pop(change.key, None)
+            self._pods.drop(node, change.key)
         else:
-            self._pods.setdefault(node, {})[change.key] = None
+            self._pods.put(node, change.key)
         if node in self._draining:
             self._due[self._draining[node]] = None
 
@@ -174,7 +175,7 @@ class Machines:
         return bool(left)
 
     def _pods_on(self, node: str) -> list[Json]:
-        return [pod for key in self._pods.get(node, ()) if (pod := self._api.find(kinds.PODS, key)) is not None]
+        return [pod for key in self._pods.on(node) if (pod := self._api.find(kinds.PODS, key)) is not None]
 
     def _evict(self, pod: Json, node: str, is_new: bool) -> None:
         metadata = pod["metadata"]

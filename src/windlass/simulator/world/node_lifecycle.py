@@ -9,6 +9,7 @@ from typing import Any
 from windlass.simulator.scheduler import taints
 from windlass.simulator.world import cloud, edit, kinds
 from windlass.simulator.world.api import Change
+from windlass.simulator.world.lodgers import Lodgers
 from windlass.simulator.world.pulse import Pulse
 
 Json = dict[str, Any]
@@ -28,7 +29,7 @@ class NodeLifecycle:
 
     def __init__(self, pulse: Pulse, cloud_: cloud.Cloud) -> None:
         self._pulse, self._api = pulse, pulse.api
-        self._pods: dict[str, dict[str, None]] = {}
+        self._pods = Lodgers()
         self._due: dict[str, None] = {}
         cloud_.tell(self)
 
@@ -63,9 +64,9 @@ class NodeLifecycle:
             return
         node = edit.node_of(change.obj)
         if change.now is None:
-            self._pods.get(node, {}).pop(change.key, None)
+            self._pods.drop(node, change.key)
         elif node and (change.before is None or not edit.node_of(change.before)):
-            self._pods.setdefault(node, {})[change.key] = None
+            self._pods.put(node, change.key)
             if self._api.find(kinds.NODES, node) is None:
                 self._due[node] = None
 
@@ -74,7 +75,7 @@ class NodeLifecycle:
         for name in due:
             node = self._api.find(kinds.NODES, name)
             if node is None:
-                for key in self._pods.pop(name, {}):
+                for key in self._pods.on(name):
                     self._api.remove(kinds.PODS, key)
             else:
                 self._taint(node)
@@ -97,7 +98,7 @@ class NodeLifecycle:
 
     def _send_away(self, name: str, taint: Json) -> None:
         """Each pod stays as long as it tolerates the taint."""
-        for key in list(self._pods.get(name, ())):
+        for key in self._pods.on(name):
             pod = self._api.find(kinds.PODS, key)
             if pod is None:
                 continue

@@ -36,8 +36,8 @@ class Placing:
     tallies: Tallies
     promises: dict[str, Promise] = field(default_factory=dict)
     """By the key of the pod that preempted others."""
-    included: dict[int, list[bool]] = field(default_factory=dict)
-    """By constraint, by sort of node: do such nodes count?"""
+    included: dict[int, tuple[int, list[bool]]] = field(default_factory=dict)
+    """By constraint: the era of the seats, and by sort of node whether such nodes count."""
 
     def find(self, pod: Json, shape: Shape, pinned: str = "") -> int:
         """The slot for a pod, or `NOWHERE`."""
@@ -133,7 +133,10 @@ class Placing:
             nodes = [bool(seats.here[slot]) and constraint.includes(shape.example, node)
                      for slot, node in enumerate(seats.nodes)]  # fmt: skip
             return np.array(nodes + [False] * (len(seats.here) - len(nodes)), bool)
-        known = self.included.setdefault(id(constraint), [])
+        era, known = self.included.get(id(constraint), (seats.era, []))
+        if era != seats.era:
+            known = []
+        self.included[id(constraint)] = seats.era, known
         known += [constraint.includes(shape.example, node) for node in seats.examples[len(known) :]]
         return np.array(known, bool)[seats.sorts] if known else np.zeros(len(seats.here), bool)
 

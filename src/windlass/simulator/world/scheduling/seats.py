@@ -18,6 +18,8 @@ Mask = npt.NDArray[np.bool_]
 PODS = "pods"
 _HOSTNAME = "kubernetes.io/hostname"
 _FIRST_SLOTS = 64
+_SPARE = 1000
+"""So many changes are never worth forgetting."""
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ class Seats:
     """By priority, (slots, resources): what pods of that priority take."""
     changed: list[int] = field(default_factory=list)
     """Slots whose node came, went or changed, in order, for those who keep verdicts."""
+    era: int = 0
+    """How often sorts were numbered anew. What was kept of sorts, and of changes, is void in the next era."""
     _sorts: dict[bytes, int] = field(default_factory=dict)
     _spare: list[int] = field(default_factory=list)
 
@@ -65,6 +69,8 @@ class Seats:
 
     def put_node(self, node: Json) -> bool:
         """A node, new or changed; does that matter to anyone who looks for a place?"""
+        if len(self.changed) > 4 * len(self.slots) + _SPARE:
+            self._begin_era()
         name = node["metadata"]["name"]
         slot = self.slots.get(name)
         is_new = slot is None
@@ -92,6 +98,18 @@ class Seats:
         self.has[slot] = self.free[slot] = 0
         self.changed.append(slot)
         self._spare.append(slot)
+
+    def _begin_era(self) -> None:
+        """Forget sorts that no node is of any more (taints carry times), and what made the slots what they are."""
+        used = np.unique(self.sorts[list(self.slots.values())])
+        numbers = np.zeros(len(self.examples), np.int64)
+        numbers[used] = np.arange(len(used))
+        kept = set(used.tolist())
+        self._sorts = {key: int(numbers[sort]) for key, sort in self._sorts.items() if sort in kept}
+        self.examples = [self.examples[sort] for sort in used.tolist()]
+        self.sorts = numbers[self.sorts]
+        self.changed = list(range(len(self.names)))
+        self.era += 1
 
     def _open(self, name: str) -> int:
         if self._spare:

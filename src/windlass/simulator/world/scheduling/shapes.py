@@ -10,6 +10,7 @@ import numpy.typing as npt
 from windlass.simulator.scheduler import interpod, ports, queue, requests, spread
 from windlass.simulator.scheduler.cluster import priority_of
 from windlass.simulator.world import daemon_sets
+from windlass.simulator.world.remembering import Remembered
 
 Json = dict[str, Any]
 
@@ -18,8 +19,6 @@ _SEEN = (
     "containers", "initContainers", "overhead", "resources", "hostNetwork", "hostUsers", "volumes", "nodeName",
 )  # fmt: skip
 """What filters see of a spec."""
-_REMEMBERED = 2000
-"""Specs. There is one for each pod that was bound, and all of them are kept."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,19 +58,17 @@ class Shapes:
 
     def __init__(self) -> None:
         self._by_key: dict[bytes, Shape] = {}
-        self._by_spec: dict[int, tuple[Json, Seen]] = {}
+        self._by_spec: Remembered[Seen] = Remembered()
 
     def see(self, pod: Json) -> Seen:
         spec = pod["spec"]
-        # Pods of one owner share their spec until they are bound; it is kept here, so its id stays its own.
-        known = self._by_spec.get(id(spec))
-        if known is None:
-            known = (spec, self._intern(pod))
-            if not known[1].pinned:
-                if len(self._by_spec) >= _REMEMBERED:
-                    self._by_spec.clear()  # nearly all of these are of pods that are gone
-                self._by_spec[id(spec)] = known
-        return known[1]
+        # Pods of one owner share their spec until they are bound.
+        seen = self._by_spec.find(spec)
+        if seen is None:
+            seen = self._intern(pod)
+            if not seen.pinned:
+                self._by_spec.keep(spec, seen)
+        return seen
 
     def _intern(self, pod: Json) -> Seen:
         pinned = daemon_sets.pinned_to(pod)

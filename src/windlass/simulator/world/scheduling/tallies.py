@@ -42,6 +42,7 @@ class Tallies:
         self._by_key: dict[bytes, Tally] = {}
         self._holders: dict[bytes, tuple[Term, Tally]] = {}
         self._domains: dict[str, tuple[Ints, dict[str, int], int]] = {}
+        self._era = seats.era
 
     # ── Asking ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -75,6 +76,8 @@ class Tallies:
     def domains(self, key: str) -> tuple[Ints, int]:
         """(slots,): the number of each node's domain, −1 where the node has none; and how many domains there are."""
         seats = self._seats
+        if self._era != seats.era:
+            self._domains, self._era = {}, seats.era
         array, numbers, read = self._domains.get(key, (np.zeros(0, np.int64), {}, 0))
         if len(array) < len(seats.here):
             array = np.concatenate([array, np.full(len(seats.here) - len(array), -1, np.int64)])

@@ -33,10 +33,12 @@ class Verdicts:
         self._seats = seats
         self._known: dict[tuple[int, int], tuple[str, ...]] = {}
         self._masks: dict[int, tuple[Mask, int]] = {}
+        self._era = seats.era
 
     def allows(self, shape: Shape) -> Mask:
         """(slots,): may a pod of this shape run there, as far as these filters go?"""
         seats = self._seats
+        self._keep_up()
         mask, read = self._masks.get(shape.number, (np.zeros(0, bool), 0))
         if len(mask) < len(seats.here):
             mask = np.concatenate([mask, np.zeros(len(seats.here) - len(mask), bool)])
@@ -45,8 +47,13 @@ class Verdicts:
         self._masks[shape.number] = mask, len(seats.changed)
         return mask
 
+    def _keep_up(self) -> None:
+        if self._era != self._seats.era:
+            self._known, self._masks, self._era = {}, {}, self._seats.era
+
     def refuse(self, shape: Shape, slot: int) -> tuple[str, ...]:
         """Why a pod of this shape may not run there; nothing if it may."""
+        self._keep_up()
         if shape.names_nodes:
             return ask(shape, self._seats.nodes[slot])
         key = (shape.number, int(self._seats.sorts[slot]))
