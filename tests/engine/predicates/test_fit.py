@@ -1,6 +1,10 @@
 """NodeResourcesFit: what is left must be enough, of everything that is asked for and of nothing else."""
 
+from dataclasses import replace
+
 from tests.builders import feasible, judge, node, pod
+from tests.engine.devices.making import GPU
+from windlass.engine import facts
 from windlass.engine import snapshot as snapshots
 from windlass.engine.predicates import config, fit
 from windlass.engine.verdict import Code, Insufficient
@@ -92,3 +96,46 @@ def test_a_profile_without_the_filter_has_it_check_nothing() -> None:
         (snapshot.nodes.resources[column], amount) for column, amount in fit.checked(snapshot, shape, config.DEFAULT)
     ]
     assert sorted(named) == [("cpu", 1), ("pods", 1)]
+
+
+# Resources for which a device class stands
+
+ACCEL = "example.com/accel"
+
+
+def accelerated(count: int, cpu: int = 100) -> facts.Pod:
+    asked = (facts.ExtendedRequest("container-0-request-0", ACCEL, count),)
+    return pod("p", spec=facts.PodSpec(requests=(("cpu", cpu), (ACCEL, count)), extended=asked))
+
+
+def offering(*nodes: facts.Node) -> snapshots.Snapshot:
+    """A cluster in which devices may stand for the resource."""
+    return snapshots.build(nodes, [], offered=[replace(GPU, extended_resource_name=ACCEL)])
+
+
+def test_a_node_with_too_little_of_what_devices_may_stand_for_is_told_so() -> None:
+    refusal = judge(offering(node("plugin", more={ACCEL: 40})), accelerated(50))["plugin"]
+    assert refusal is not None
+    assert (refusal.rule, refusal.code) == (fit.NAME, Code.UNRESOLVABLE)
+    assert refusal.reasons == (Insufficient("", resource=ACCEL, requested=50, used=0, capacity=40),)
+
+
+def test_what_devices_may_stand_for_is_not_missed_and_the_rest_is_named_once() -> None:
+    snapshot = offering(node("devices", cpu=1000))
+    assert fit.mask(snapshot, snapshot.shape_of(accelerated(50)), config.DEFAULT).tolist() == [True]
+    refusal = judge(snapshot, accelerated(50, cpu=2000))["devices"]
+    assert refusal is not None
+    assert refusal.reasons == (Insufficient("", resource="cpu", requested=2000, used=0, capacity=1000),)
+
+
+def test_a_profile_ignores_a_resource_though_devices_may_stand_for_it() -> None:
+    snapshot = offering(node("plugin", more={ACCEL: 1}))
+    ignoring = config.FilterConfig(ignored_resources=frozenset({ACCEL}))
+    assert feasible(snapshot, accelerated(2), ignoring) == {"plugin"}
+    assert feasible(snapshot, accelerated(2)) == set()
+
+
+def test_a_profile_without_the_filter_asks_nodes_for_nothing_that_devices_may_stand_for() -> None:
+    snapshot = offering(node("plugin", more={ACCEL: 1}))
+    silent = config.FilterConfig(disabled=frozenset({fit.NAME}))
+    assert fit.backed(snapshot, snapshot.shape_of(accelerated(2)), silent) == []

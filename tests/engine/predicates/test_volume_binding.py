@@ -355,3 +355,53 @@ def test_every_node_that_a_class_does_not_provision_for_is_told_why() -> None:
     nothing = replace(DISKS, provisioner="kubernetes.io/no-provisioner")
     seen = cluster(*NODES, nothing, waiting("data"))
     assert refused(seen, rule, pod(uses("data"))) == {"n0": UNBINDABLE, "n1": UNBINDABLE}
+
+
+def test_the_first_bound_volume_at_fault_speaks_though_a_later_one_is_of_an_in_tree_plugin() -> None:
+    volumes = disk("v", node_affinity=where(facts.ZONE, "b")), disk("w", **{**IN_TREE, "handle": ""})
+    seen = cluster(*NODES, bound("data", "v"), bound("more", "w"), *volumes, bound("logs", "gone"))
+    assert refused(seen, rule, pod(uses("data"), uses("more"), uses("logs"))) == {"n0": UNREACHABLE, "n1": GONE}
+
+
+@pytest.mark.parametrize(
+    ("affinity", "unbindable"),
+    [
+        (None, set()),
+        (Requirement("disk", Operator.EXISTS), {"n0"}),
+        (Requirement(facts.ZONE, Operator.NOT_IN, ("b",)), {"n1"}),
+    ],
+)
+def test_a_claim_finds_a_volume_whatever_its_affinity_is_made_of(
+    affinity: Requirement | None, unbindable: set[str]
+) -> None:
+    selector = None if affinity is None else NodeSelector((NodeSelectorTerm((affinity,)),))
+    nodes = node("n0", zone="a"), node("n1", zone="b", disk="ssd")
+    seen = cluster(*nodes, LOCAL, waiting("data", "local"), local("v", "", node_affinity=selector))
+    waits = pod(uses("data"))
+    assert refused(seen, rule, waits) == dict.fromkeys(unbindable, UNBINDABLE)
+    seen.fork()
+    seen.append(nodes[0], ["like-n0"])
+    seen.append(nodes[1], ["like-n1"])
+    alike = {f"like-{name}" for name in unbindable}
+    assert refused(seen, rule, waits) == dict.fromkeys(unbindable | alike, UNBINDABLE)
+    seen.revert()
+
+
+def test_where_there_is_no_node_no_volume_is_found_and_nothing_breaks() -> None:
+    seen = cluster(LOCAL, waiting("data", "local"), local("v", "n0"))
+    assert refused(seen, rule, pod(uses("data"))) == {}
+
+
+def test_where_no_storage_is_reached_not_even_a_byte_has_space() -> None:
+    tiny = waiting("data", request_bytes=1)
+    seen = cluster(*NODES, DISKS, CAPACITY, tiny, capacity("c", "b", 1))
+    assert refused(seen, rule, pod(uses("data"))) == {"n0": NO_SPACE}
+
+
+def test_space_is_looked_for_from_nodes_that_come_one_after_the_other() -> None:
+    seen = cluster(*NODES, DISKS, CAPACITY, waiting("data"), capacity("c", "a", GIB))
+    waits = pod(uses("data"))
+    seen.fork()
+    for number in range(4):
+        seen.append(NODES[0], [f"new-{number}"])
+        assert refused(seen, rule, waits) == {"n1": NO_SPACE}

@@ -208,3 +208,58 @@ def test_a_disk_counts_once_whether_pods_name_it_or_claim_it() -> None:
     assert refused(seen, rule, pod(uses("a"))) == {}
     attached = facts.VolumeAttachment("va", DRIVER, "n0", "v-a")
     assert refused(cluster(node("n0"), one, *claims("a"), attached, holder(inline)), rule, pod(uses("a"))) == {}
+
+
+def test_a_disk_that_nobody_can_tell_is_named_with_its_plugin() -> None:
+    found = refused(cluster(*NODES, facts.CSINode("n0", ())), rule, pod(UNKNOWN))
+    text = "converting volume from inline to csi: awsElasticBlockStore ('vol-1',)"
+    assert found == {"n0": f'running "NodeVolumeLimits" filter plugin: {text}'}
+
+
+def test_what_no_driver_would_attach_counts_for_nobody() -> None:
+    nameless = disk("v-a", handle="")
+    seen = cluster(*NODES, bound("a", "v-a"), nameless, bound("b", "v-b"), disk("v-b", driver=""), waiting("c", "gone"))
+    assert rule.find_wanted(seen, seen.shape_of(pod(uses("a"), uses("b"), uses("c")))) == set()
+
+
+def test_pods_are_counted_still_when_storage_changed_elsewhere() -> None:
+    seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), holder(uses("a")))
+    waits = pod(uses("b"))
+    assert set(refused(seen, rule, waits)) == {"n0"}
+    seen.storage.put(waiting("unheard-of"))
+    assert set(refused(seen, rule, waits)) == {"n0"}
+
+
+def test_volumes_are_counted_on_as_many_nodes_as_are_imagined() -> None:
+    late = [facts.CSINode(name, ((DRIVER, 1),)) for name in ("late", "later")]
+    holders = holder(uses("a")), holder(uses("a"), on="n1", name="other")
+    seen = cluster(*NODES, *ONE_EACH, *late, *claims("a", "b"), *holders)
+    waits = pod(uses("b"))
+    seen.fork()
+    seen.append(node("t"), [f"new-{number}" for number in range(seen.nodes.row_capacity() - seen.nodes.count)])
+    assert set(refused(seen, rule, waits)) == {"n0", "n1"}
+    seen.append(node("t"), ["late", "later"])
+    seen.place(seen.shape_of(pod(uses("a"))), seen.nodes.count - 1)
+    assert set(refused(seen, rule, waits)) == {"n0", "n1", "later"}
+    seen.revert()
+    assert set(refused(seen, rule, waits)) == {"n0", "n1"}
+
+
+def test_a_node_that_was_imagined_is_forgotten_with_all_that_was_wrong_on_it() -> None:
+    seen = cluster(*NODES, facts.CSINode("new", ((DRIVER, 1),)), *claims("a"))
+    seen.fork()
+    seen.append(node("t"), ["new"])
+    seen.place(seen.shape_of(pod(UNKNOWN)), 2)
+    assert set(refused(seen, rule, pod(uses("a")))) == {"new"}
+    seen.revert()
+    assert refused(seen, rule, pod(uses("a"))) == {}
+
+
+def test_what_is_attached_to_nodes_that_come_one_after_the_other_is_counted_on_each() -> None:
+    late = [facts.CSINode(name, ((DRIVER, 1),)) for name in ("late", "later")]
+    attached = [facts.VolumeAttachment(f"va-{name}", DRIVER, name, "v-a") for name in ("late", "later")]
+    seen = cluster(*NODES, *claims("a", "b"), *late, *attached)
+    seen.fork()
+    for name, so_far in (("late", {"late"}), ("later", {"late", "later"})):
+        seen.append(node("t"), [name])
+        assert set(refused(seen, rule, pod(uses("b")))) == so_far

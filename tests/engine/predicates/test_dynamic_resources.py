@@ -1,0 +1,148 @@
+"""DynamicResources: where claims can be used or allocated, and which pods may be counted rather than tried in turn."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.builders import feasible, judge, node
+from tests.engine.devices.making import DRIVER, GPU, asks, claim, device, gpus, pod, pool, wanted
+from windlass.engine import facts
+from windlass.engine.devices import model
+from windlass.engine.predicates import config
+from windlass.engine.predicates import dynamic_resources as rule
+from windlass.engine.snapshot import Snapshot, build
+from windlass.engine.verdict import Code
+from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
+
+ONE = asks(wanted())
+NOT_HERE = "resourceclaim not available on the node"
+ACCEL = "example.com/accel"
+STANDS_FOR = replace(GPU, extended_resource_name=ACCEL)
+NODES = [node("a", zone="a"), node("b", zone="b")]
+ZONE_A = NodeSelector((NodeSelectorTerm((Requirement(facts.ZONE, Operator.IN, ("a",)),)),))
+
+
+def fabric(reach: model.Reach, *names: str) -> model.ResourceSlice:
+    """Devices that belong to no node."""
+    return replace(pool("", *map(device, names), name="fabric"), pool="fabric", reach=reach)
+
+
+EVERYWHERE = fabric(model.Reach(all_nodes=True), "x")
+
+
+def cluster(*offered: model.Fact, nodes: list[facts.Node] = NODES) -> Snapshot:
+    return build(nodes, [], offered=[GPU, *offered])
+
+
+def accelerated(count: int, **changes: object) -> facts.Pod:
+    """A pod that requests so many of a resource for which a device class stands, and a tenth of a core."""
+    asked = (facts.ExtendedRequest("container-0-request-0", ACCEL, count),)
+    spec = facts.PodSpec(requests=(("cpu", 100), (ACCEL, count)), extended=asked)
+    return replace(pod("p"), spec=replace(spec, **changes))  # type: ignore[arg-type]
+
+
+def why(snapshot: Snapshot, waits: facts.Pod, on: str) -> tuple[Code, list[str]]:
+    refusal = judge(snapshot, waits)[on]
+    assert refusal is not None
+    assert refusal.rule == rule.NAME
+    return refusal.code, refusal.texts
+
+
+# Claims that are allocated
+
+
+def test_a_claim_is_used_only_from_where_its_allocation_says() -> None:
+    got = model.Allocation((model.Result(model.DeviceId(DRIVER, "fabric", "x")),), ZONE_A)
+    snapshot = cluster(replace(claim("c", ONE), allocation=got), EVERYWHERE)
+    assert feasible(snapshot, pod("p", "c")) == {"a"}
+    assert why(snapshot, pod("p", "c"), "b") == (Code.UNRESOLVABLE, [NOT_HERE])
+
+
+def test_a_claim_that_was_allocated_in_thought_is_used_only_from_where_its_devices_reach() -> None:
+    snapshot = cluster(claim("c", ONE), fabric(model.Reach(node_selector=ZONE_A), "x"))
+    snapshot.add_pod(pod("p", "c"))
+    snapshot.fork()
+    snapshot.bind(snapshot.pods.rows["uid-default-p"], snapshot.nodes.rows["a"])
+    assert feasible(snapshot, pod("q", "c")) == {"a"}
+    assert why(snapshot, pod("q", "c"), "b") == (Code.UNRESOLVABLE, [NOT_HERE])
+    snapshot.revert()
+
+
+# What is wrong with claims and pools
+
+
+def test_a_request_of_an_unknown_kind_is_an_error_before_any_node() -> None:
+    unknown = model.ClaimSpec((model.Request("r0"),))
+    snapshot = cluster(claim("c", unknown))
+    refusal = rule.refuse(snapshot, snapshot.shape_of(pod("p", "c")), config.DEFAULT)
+    assert refusal is not None
+    assert (refusal.rule, refusal.code) == ("DynamicResources", Code.ERROR)
+    assert refusal.texts == ['running PreFilter plugin "DynamicResources": request r0: unsupported request type']
+
+
+def test_a_pool_that_contradicts_itself_refuses_only_nodes_that_see_it() -> None:
+    twice = [pool("a", device("gpu-0"), name=name, of=2) for name in ("one", "two")]
+    snapshot = cluster(claim("c", ONE), *twice, gpus("b", 1))
+    assert feasible(snapshot, pod("p", "c")) == {"b"}
+    assert why(snapshot, pod("p", "c"), "a") == (Code.UNRESOLVABLE, ["invalid resource pools were encountered"])
+
+
+def test_a_selector_that_fails_names_the_claim() -> None:
+    snapshot = cluster(claim("c", asks(wanted(1, "device.attributes['x'].y > 1"))), gpus("a", 1))
+    code, (text,) = why(snapshot, pod("p", "c"), "a")
+    assert code is Code.ERROR
+    assert text.startswith('running "DynamicResources" filter plugin: claim default/c: ')
+
+
+def test_a_claim_made_for_resources_and_never_used_must_go_first() -> None:
+    snapshot = build(NODES, [], offered=[STANDS_FOR, gpus("a", 1)])
+    waits = accelerated(1, extended_claim="left-behind")
+    assert feasible(snapshot, waits) == set()
+    assert why(snapshot, waits, "a") == (Code.UNRESOLVABLE, ["cannot schedule extended resource claim"])
+
+
+# Counting
+
+
+def is_countable(snapshot: Snapshot, waits: facts.Pod) -> bool:
+    return rule.is_countable(snapshot, snapshot.shape_of(waits))
+
+
+@pytest.mark.parametrize(
+    ("offered", "counted"),
+    [
+        ([gpus("a", 2)], True),
+        ([EVERYWHERE], False),
+        ([gpus("a", 2), fabric(model.Reach(node_selector=ZONE_A), "x")], True),
+        ([], True),
+    ],
+)
+def test_pods_are_counted_unless_they_take_devices_that_several_nodes_see(
+    offered: list[model.Fact], counted: bool
+) -> None:
+    snapshot = cluster(claim("c", ONE), *offered, nodes=[node("a", zone="z")])
+    assert is_countable(snapshot, pod("p", "c")) is counted
+
+
+def test_pods_that_ask_for_nothing_or_that_no_node_helps_are_counted() -> None:
+    snapshot = cluster(EVERYWHERE)
+    assert is_countable(snapshot, pod("p")) is True
+    assert is_countable(snapshot, pod("p", "missing")) is True
+
+
+def test_pods_whose_claims_are_allocated_take_nothing_more_and_are_counted() -> None:
+    snapshot = cluster(claim("c", ONE, on="a", device="gpu-0"), gpus("a", 1), EVERYWHERE)
+    assert is_countable(snapshot, pod("p", "c")) is True
+
+
+def test_pods_that_share_a_claim_are_not_counted() -> None:
+    snapshot = cluster(claim("c", ONE), gpus("a", 2))
+    for name in "pq":
+        snapshot.add_pod(pod(name, "c"))
+    assert is_countable(snapshot, pod("p", "c")) is False
+
+
+def test_nodes_that_have_a_resource_by_themselves_take_no_device_for_it() -> None:
+    snapshot = build([node("plugin", more={ACCEL: 2})], [], offered=[STANDS_FOR, EVERYWHERE])
+    assert is_countable(snapshot, accelerated(1)) is True
+    assert feasible(snapshot, accelerated(2)) == {"plugin"}
