@@ -30,6 +30,7 @@ def operator(
     leader_elect_name: str = "windlass-operator",
     kube_api_qps: float = 50.0,
     kube_api_burst: int = 100,
+    record_duplicated_events: Annotated[bool, _Switch] = False,
     machine_pool_rotate_bootstrap_secret: Annotated[bool, _Switch] = False,
     eks_anywhere_namespace: str = "eksa-system",
     lattice_deploy_autoscaler: bool = True,
@@ -83,6 +84,8 @@ def operator(
         Calls a second to each API server, in the long run. Zero is no limit.
     kube_api_burst
         Calls at once, after a quiet time.
+    record_duplicated_events
+        Write an event that says the same of the same object at once and count it, not once in five minutes.
     machine_pool_rotate_bootstrap_secret
         Copy a bootstrap config's data secret name whenever it changes, over a user's as well, as Cluster API's own
         controller does.
@@ -163,6 +166,7 @@ def operator(
         metrics_cert_dir,
         (leader_elect_namespace, leader_elect_name) if leader_elect else None,
         (webhook_address, webhook_cert_dir) if webhook_address else None,
+        record_duplicated_events,
     )
     # Objects are read by the thousand and are no cycles: looking for garbage after every few hundred costs for nothing.
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
@@ -189,6 +193,7 @@ class Asked:
     """(namespace, name); None: nobody is elected."""
     webhooks: tuple[str, str] | None
     """(host:port, directory of the certificate); None: none are served."""
+    repeats_events: bool
 
 
 async def _run(asked: Asked, kubeconfig: str, context: str, rate: "client.Settings") -> None:
@@ -198,7 +203,7 @@ async def _run(asked: Asked, kubeconfig: str, context: str, rate: "client.Settin
 
     from windlass import clock
     from windlass.controllers import controller, metrics, operator, registry
-    from windlass.kube import access
+    from windlass.kube import access, events
 
     real = clock.Real()
     found = access.find(real, kubeconfig, context)
@@ -208,7 +213,14 @@ async def _run(asked: Asked, kubeconfig: str, context: str, rate: "client.Settin
         lease = controller.Lease(asked.lease[0] or found.namespace, asked.lease[1])
     async with found.connect() as carrier:
         site = controller.open_site(
-            carrier, real, rate, measures, lease, namespace=asked.namespace, workers=asked.concurrency
+            carrier,
+            real,
+            rate,
+            measures,
+            lease,
+            namespace=asked.namespace,
+            workers=asked.concurrency,
+            event_window_s=0.0 if asked.repeats_events else events.WINDOW_S,
         )
         made = registry.make(asked.controllers, site, asked.settings)
         certificate = Path(asked.certificate) if asked.certificate else None

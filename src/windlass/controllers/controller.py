@@ -5,7 +5,7 @@ from typing import Protocol
 
 from windlass import clock, errors
 from windlass.controllers import metrics
-from windlass.kube import client, transport
+from windlass.kube import client, events, transport
 from windlass.runtime import fencing, leader_election
 
 
@@ -30,6 +30,8 @@ class Site:
     """Objects of one controller that are reconciled at the same time."""
     election: leader_election.Election | None = None
     """Decides which of several processes works here; None: there is but one."""
+    event_window_s: float = events.WINDOW_S
+    """How long controllers that say the same at every pass write it once."""
 
     def fence(self, server: transport.Transport) -> transport.Transport:
         """A server to which nothing is written by a process that does not lead. `api` writes to one like that."""
@@ -45,6 +47,7 @@ def open_site(
     *,
     namespace: str = "",
     workers: int = 1,
+    event_window_s: float = events.WINDOW_S,
 ) -> Site:
     """A site on a server. With a lease nothing is written to it but by the lease's holder.
 
@@ -55,7 +58,7 @@ def open_site(
         candidate, identity = client.Client(server, time, settings), leader_election.make_identity()
         election = leader_election.Election(candidate, lease.namespace, lease.name, identity, lease.settings)
     api = client.Client(fencing.fence(server, election), time, settings)
-    return Site(api, measures, namespace, workers, election)
+    return Site(api, measures, namespace, workers, election, event_window_s)
 
 
 class Controller(Protocol):

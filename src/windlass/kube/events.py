@@ -18,6 +18,8 @@ from windlass.kube.resources import EVENTS
 NORMAL = "Normal"
 WARNING = "Warning"
 
+WINDOW_S = 300.0
+"""How long the same is not written again."""
 _REMEMBERED = 8192
 _REMEMBERED_S = 3600.0
 """As long as API servers keep an event: of one that they let go there is no count to go on with."""
@@ -110,7 +112,7 @@ class Write:
 class Correlator:
     """Decides what is written. No I/O."""
 
-    def __init__(self, window_s: float = 300.0) -> None:
+    def __init__(self, window_s: float = WINDOW_S) -> None:
         self._window_s = window_s
         self._records: OrderedDict[Occurrence, _Record] = OrderedDict()
         self._quiet_until_s: OrderedDict[tuple[About, str, str], float] = OrderedDict()
@@ -157,7 +159,7 @@ class Correlator:
 class Recorder:
     """Writes events, in the background and in order. `window_s` of zero writes every occurrence."""
 
-    def __init__(self, api: client.Client, component: str, *, window_s: float = 300.0) -> None:
+    def __init__(self, api: client.Client, component: str, *, window_s: float = WINDOW_S) -> None:
         self._client = api
         self._component = component
         self._correlator = Correlator(window_s)

@@ -38,7 +38,7 @@ class LatticeClusters:
         version = await serving.choose_version(self._site.api, machine_deployments.GROUP, machine_deployments.VERSIONS)
         watched = watches.Watches(self._site, self._desk.following, version)
         hands = pools.Hands(self._site.api, version, names.MANAGER)
-        recorder = events.Recorder(self._site.api, names.MANAGER)
+        recorder = events.Recorder(self._site.api, names.MANAGER, window_s=self._site.event_window_s)
         self._desk.following.spawn(recorder.run())
         await self._desk.run(lambda key: self._reconcile(key, watched, hands, recorder))
 

@@ -30,7 +30,7 @@ class MachineSets:
     def __init__(self, site: controller.Site, settings: Settings) -> None:
         self._site, self._settings = site, settings
         self._hands = act.Hands(site.api)
-        self._recorder = events.Recorder(site.api, names.MANAGER)
+        self._recorder = events.Recorder(site.api, names.MANAGER, window_s=site.event_window_s)
         self._desk = desk.Desk(site, self.name)
         self._overwritten: dict[str, set[Version]] = {}
         self._settled: dict[str, tuple[object, ...]] = {}
