@@ -45,7 +45,7 @@ OPENSHIFT = (
             Grant((*clusterapi.READING, *clusterapi.scaling(kinds=_SETS)), openshift.CLUSTER_API_NAMESPACE),
             Grant(
                 (
-                    Rule(_MACHINE_API, _SETS, READ, "which MachineSets Machine API holds, and mirrors"),
+                    Rule(_MACHINE_API, _SETS, READ, "which MachineSets Machine API holds, and mirrors; or node groups"),
                     *autoscaler.own(openshift.MACHINE_API_NAMESPACE).rules,
                 ),
                 openshift.MACHINE_API_NAMESPACE,
@@ -59,9 +59,10 @@ OPENSHIFT = (
         (
             Grant(
                 (
-                    Rule(_MACHINE_API, (*_SETS, "machines"), READ, "node groups, and the Machines in them"),
+                    Rule(_MACHINE_API, ("machines",), READ, "the Machines of MachineSets, which are node groups then"),
                     *clusterapi.scaling(_MACHINE_API, _SETS),
-                )
+                ),
+                openshift.MACHINE_API_NAMESPACE,
             ),
         ),
         is_option=True,
@@ -153,8 +154,8 @@ def page() -> str:
     lines = tables.begin(
         "Permissions",
         "What each process, controller and option may do on the API server, and why: no more than this, by the files of"
-        " the same names in `deploy/rbac`. Tests run each with exactly these rights, and fail where one is refused or,"
-        " but on OpenShift, never used. [Security](../security.md) says what to make of it.",
+        " the same names in `deploy/rbac`. Tests run each with exactly these rights, and fail where one is refused or"
+        " never used. [Security](../security.md) says what to make of it.",
     )
     for one in EVERY:
         lines += [f"## {one.name}", "", one.told, ""]

@@ -66,6 +66,21 @@ async def test_a_buffer_follows_its_workload(cluster: Cluster) -> None:
 
 
 @played(SPARE)
+async def test_of_a_job_its_template_counts_and_nobody_asks_for_a_scale_that_there_is_not(cluster: Cluster) -> None:
+    async with serving(cluster, nodes=0):
+        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+        template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+        kind, metadata = {"apiVersion": "batch/v1", "kind": "Job"}, {"name": "job", "namespace": "default"}
+        cluster.server.apply({**kind, "metadata": metadata, "spec": {"parallelism": 4, "template": template}})
+        for name in ("job", "gone"):
+            add_buffer(cluster, name, scalableRef={"apiGroup": "batch", "kind": "Job", "name": name}, percentage=50)
+        await cluster.clock.sleep(30)
+        assert (await told(cluster, "job"))[1] == 2
+        assert "jobs have no scale" in message(await status(cluster, resources.CAPACITY_BUFFERS, "gone"), READY)
+        assert [one for one in cluster.carrier.calls if one.endswith("/scale")] == []
+
+
+@played(SPARE)
 async def test_what_is_wrong_with_a_buffer_is_told(cluster: Cluster) -> None:
     async with serving(cluster, nodes=0):
         add_buffer(cluster, "missing", podTemplateRef={"name": "nowhere"}, replicas=1)

@@ -70,6 +70,12 @@ def test_the_environment_renames_the_group_and_chooses_the_version() -> None:
     assert found == clusterapi.Config(group="x.example", version="v9", default_architecture="arm64")
 
 
+def test_the_environment_says_where_groups_are_unless_a_spec_does() -> None:
+    told = {"CAPI_NAMESPACE": "a"}
+    assert config.read((), told).specs == (discovery_spec.Spec("a"),)
+    assert config.read(["clusterapi:namespace=b"], told).specs == (discovery_spec.Spec("b"),)
+
+
 def test_a_renamed_group_renames_its_keys() -> None:
     def arrange(bed: Bed) -> None:
         bed.server.apply(define("x.example", "Machine", "v1"))

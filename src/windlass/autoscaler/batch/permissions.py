@@ -25,12 +25,7 @@ BUFFERS = (
     ),
     Rule("", ("replicationcontrollers", "replicationcontrollers/scale"), ("get",), "workloads that buffers follow"),
     Rule("apps", (*_WORKLOADS, *(f"{one}/scale" for one in _WORKLOADS)), ("get",), "workloads that buffers follow"),
-    Rule(
-        "batch",
-        ("jobs", "jobs/scale"),
-        ("get",),
-        "workloads that buffers follow; Jobs have no scale, and are asked for it all the same",
-    ),
+    Rule("batch", ("jobs",), ("get",), "workloads that buffers follow; Jobs have no scale"),
 )
 
 QUOTAS = (

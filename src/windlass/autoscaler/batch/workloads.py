@@ -10,6 +10,9 @@ from windlass.kube import client, discovery, errors, prepare, resources
 
 Json = dict[str, Any]
 
+_UNSCALED = frozenset({("batch", "Job")})
+"""Kinds of Kubernetes' own that have no scale: whoever asked for it would need a right to what there is not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -23,15 +26,12 @@ class Workload:
 
 async def resolve(api: client.Client, namespace: str, wanted: Scalable) -> Workload | str:
     """The workload, or why it cannot be had."""
-    live_fault = ""
     resource = await _find_resource(api, wanted)
+    live_fault = ""
     try:
-        if resource is None:
-            raise errors.InvalidAnswer("discovery", f'no matches for kind "{wanted.kind}" in group "{wanted.group}"')
-        scale = (await api.get_scale(resource, wanted.name, namespace)).get("status") or {}
-        newest = await _find_newest(api, namespace, scale.get("selector", ""))
-        if newest is not None:
-            return Workload(completing.of_pod(newest), scale.get("replicas", 0), is_of_pod=True)
+        live = await _find_live(api, namespace, wanted, resource)
+        if live is not None:
+            return live
     except errors.KubeError as error:
         live_fault = f"failed to get scale object: {error}"
     if resource is None or (wanted.group, wanted.kind) not in reconciling.KINDS:
@@ -41,6 +41,19 @@ async def resolve(api: client.Client, namespace: str, wanted: Scalable) -> Workl
     except errors.KubeError as error:
         return reconciling.say_unresolved(wanted, live_fault, f"failed to get {wanted.kind}: {error}")
     return Workload(spec["template"], spec.get("parallelism" if wanted.kind == "Job" else "replicas"))
+
+
+async def _find_live(
+    api: client.Client, namespace: str, wanted: Scalable, resource: resources.Resource[Json] | None
+) -> Workload | None:
+    """What the newest of its pods is like; None if it has none."""
+    if resource is None:
+        raise errors.InvalidAnswer("discovery", f'no matches for kind "{wanted.kind}" in group "{wanted.group}"')
+    if (wanted.group, wanted.kind) in _UNSCALED:
+        raise errors.InvalidAnswer("discovery", f"{resource.plural} have no scale")
+    scale = (await api.get_scale(resource, wanted.name, namespace)).get("status") or {}
+    newest = await _find_newest(api, namespace, scale.get("selector", ""))
+    return None if newest is None else Workload(completing.of_pod(newest), scale.get("replicas", 0), is_of_pod=True)
 
 
 async def _find_resource(api: client.Client, wanted: Scalable) -> resources.Resource[Json] | None:

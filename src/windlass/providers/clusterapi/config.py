@@ -31,10 +31,15 @@ class Config:
 
 
 def read(specs: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Config:
-    """From values of --node-group-auto-discovery, and CAPI_* of the environment. InvalidInput if a spec is wrong."""
+    """From values of --node-group-auto-discovery, and CAPI_* of the environment. InvalidInput if a spec is wrong.
+
+    CAPI_NAMESPACE is where groups are if no spec says: OpenShift's operator, whose command lines are given, says so.
+    """
     told = environment or {}
+    namespace = told.get("CAPI_NAMESPACE") or ""
     return Config(
-        specs=tuple(discovery_spec.parse(spec) for spec in specs),
+        specs=tuple(discovery_spec.parse(spec) for spec in specs)
+        or ((discovery_spec.Spec(namespace),) if namespace else ()),
         group=told.get("CAPI_GROUP") or keys.DEFAULT_GROUP,
         version=told.get("CAPI_VERSION") or "",
         default_architecture=read_architecture(told.get("CAPI_SCALE_ZERO_DEFAULT_ARCH", "")),

@@ -157,6 +157,7 @@ async def test_without_the_gate_the_autoscaler_knows_machine_api_alone_until_it_
             environment = {each["name"]: each["value"] for each in found["env"]}
             assert (environment.get("OPENSHIFT_CLUSTERAPI_DISABLE") == "true") is not is_on
             assert (environment.get("CAPI_GROUP") == "machine.openshift.io") is not is_on
+            assert (environment.get("CAPI_NAMESPACE") == "openshift-machine-api") is not is_on
             assert any("openshift-cluster-api" in flag for flag in found["args"]) is is_on
 
 

@@ -64,12 +64,15 @@ def _spell_pod(autoscaler: facts.Autoscaler, settings: Settings, gates: Gates) -
 
 
 def environment(settings: Settings, gates: Gates) -> dict[str, str]:
-    """With Cluster API: mirrors that are paused are scaled, too. Without: the same provider speaks Machine API."""
+    """With Cluster API: mirrors that are paused are scaled, too. Without: the same provider speaks Machine API, in the
+    one namespace that Machine API's own controllers look at.
+    """
     common = {"CAPI_SCALE_ZERO_DEFAULT_ARCH": settings.architecture}
     if gates.has_cluster_api:
         return {**common, "CAPI_MIRRORED_NAMESPACE": apis.MACHINE_API.namespace}
     version = apis.MACHINE_API.versions[0]
     spoken = {"CAPI_GROUP": apis.MACHINE_API.group, "CAPI_VERSION": version}
+    spoken |= {"CAPI_NAMESPACE": apis.MACHINE_API.namespace}
     return {**common, **spoken, "OPENSHIFT_CLUSTERAPI_DISABLE": "true"}
 
 
