@@ -8,11 +8,13 @@ Machine API's controllers are played (`machine_api`).
 import contextlib
 import functools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
+from handbook import rights as shipped
 from testbed import clusterapi, fixtures, objects, sharing
 from testbed.api import Object
 from testbed.bed import Bed
@@ -24,6 +26,7 @@ from tests.e2e.machine_api import MachineApi
 from tests.e2e.openshift_site import CLUSTER, DEPLOY, RELEASE
 from tests.e2e.operating import entitled, operating
 from tests.e2e.waiting import wait_for
+from tests.testbed.rights import audit
 from windlass.controllers.openshift import apis, names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import names as sync_names
@@ -37,6 +40,7 @@ ROLES = (
     "cluster-autoscaler",
     "cluster-autoscaler-machine-api",
     "cluster-autoscaler-provisioning-requests",
+    "cluster-autoscaler-priority-expander",
 )
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{MACHINE_API.namespace}/deployments/cluster-autoscaler-default"
 MASTER = "node-role.kubernetes.io/master"
@@ -45,6 +49,7 @@ CLUSTER_AUTOSCALER: Object = {
     "logVerbosity": 4,
     "resourceLimits": {"maxNodesTotal": 24},
     "scaleDown": {"enabled": True, "delayAfterAdd": "0s", "delayAfterFailure": "1s", "unneededTime": "4s"},
+    "expanders": ["Priority"],
 }
 """Without these times, which are minutes if nobody says, no test below that waits for a smaller set would end."""
 OPERATOR_FLAGS = (
@@ -59,7 +64,8 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     """OpenShift, as far as autoscaling can tell."""
     if reason := fixtures.why_not():
         pytest.skip(reason)
-    with sharing.shared(tmp_path_factory.mktemp("openshift"), Choice(scheduler=True, kwok=True, capi=True)) as found:
+    choice = Choice(scheduler=True, kwok=True, capi=True, audited=True)
+    with sharing.shared(tmp_path_factory.mktemp("openshift"), choice) as found:
         openshift_site.install(found, ROLES, "autoscaling.x-k8s.io_provisioningrequests.yaml")
         turn(found, on=True)
         clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
@@ -236,14 +242,14 @@ def wait_said(bed: Bed, name: str, reason: str) -> str:
     return str(wait_for(f"{name}: {reason}", look, lambda said: said.get("reason") == reason)["message"])
 
 
-def put_pods(bed: Bed, name: str, count: int) -> None:
-    """Of three cores each, so that each needs a node of its own, in the pool of that name."""
+def put_pods(bed: Bed, name: str, count: int, pool: str = "", cpu: str = "3") -> None:
+    """Of three cores each, unless told otherwise, so that each needs a node of its own, in the pool of that name."""
     path = f"/apis/apps/v1/namespaces/default/replicasets/{name}"
     if bed.api.find(path) is not None:
         bed.api.merge(path, {"spec": {"replicas": count}})
         return
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
-    pod: Object = {"containers": [container], "nodeSelector": {"pool": name}}
+    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}
+    pod: Object = {"containers": [container], "nodeSelector": {"pool": pool or name}}
     template = {"metadata": {"labels": {"app": name}}, "spec": pod}
     spec = {"replicas": count, "selector": {"matchLabels": {"app": name}}, "template": template}
     bed.api.add(objects.made("apps/v1", "ReplicaSet", name, "default", spec))
@@ -266,6 +272,9 @@ def wait_sizes(bed: Bed, name: str, size: int, *which: apis.Api) -> None:
 
 ALONE, HELD, MIRRORED = "scaling-set-1", "held", "mirrored"
 """In Cluster API alone; held by Machine API; held by Cluster API, with a mirror in Machine API."""
+SMALL, HUGE = "small", "huge"
+"""Pods that have to move when nodes of the first go: on two of its three, of which one stays. And one that no node has
+room for, which is told again and again."""
 
 
 @pytest.fixture(scope="module")
@@ -279,6 +288,7 @@ def crowd(bed: Bed, machine_api: MachineApi) -> MachineApi:
     autoscale(bed, MIRRORED, "machine.openshift.io/v1beta1")
     for name in (ALONE, HELD, MIRRORED):
         put_pods(bed, name, 3)
+    put_pods(bed, HUGE, 1, ALONE, "100")
     return machine_api
 
 
@@ -302,7 +312,11 @@ def test_where_cluster_api_holds_machine_api_follows(bed: Bed, crowd: MachineApi
 
 @pytest.fixture(scope="module")
 def few(bed: Bed, crowd: MachineApi) -> MachineApi:
-    """One pod of each is left."""
+    """One pod of each is left, and two small ones."""
+    for name in (ALONE, HELD, MIRRORED):
+        wait_running(bed, name, 3)
+    put_pods(bed, SMALL, 2, ALONE, "100m")
+    wait_running(bed, SMALL, 2)
     for name in (ALONE, HELD, MIRRORED):
         put_pods(bed, name, 1)
     return crowd
@@ -311,6 +325,7 @@ def few(bed: Bed, crowd: MachineApi) -> MachineApi:
 def test_a_machine_set_of_cluster_api_alone_shrinks(bed: Bed, few: MachineApi) -> None:
     wait_sizes(bed, ALONE, 1, CLUSTER_API)
     wait_running(bed, ALONE, 1)
+    wait_running(bed, SMALL, 2)
 
 
 def test_where_machine_api_holds_the_marked_machines_go_and_the_busy_one_stays(bed: Bed, few: MachineApi) -> None:
@@ -327,9 +342,9 @@ def test_where_cluster_api_holds_both_shrink_and_the_busy_machine_stays(bed: Bed
     assert [node["metadata"]["name"]] == nodes_of_pods(bed, MIRRORED)
 
 
-def test_a_request_for_capacity_is_answered_with_the_rights_that_the_autoscaler_has(
-    bed: Bed, machine_api: MachineApi
-) -> None:
+@pytest.fixture(scope="module")
+def requested(bed: Bed, machine_api: MachineApi) -> str:
+    """Two requests for capacity, of which one was answered long ago; where the other is."""
     metadata = {"name": "much", "namespace": "default"}
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "3"}}}
     template = {"spec": {"containers": [container], "nodeSelector": {"pool": "nowhere"}}}
@@ -337,11 +352,18 @@ def test_a_request_for_capacity_is_answered_with_the_rights_that_the_autoscaler_
     pods = [{"podTemplateRef": {"name": "much"}, "count": 2}]
     spec = {"provisioningClassName": "check-capacity.autoscaling.x-k8s.io", "podSets": pods}
     version = "autoscaling.x-k8s.io/v1"
-    bed.api.add(objects.made(version, "ProvisioningRequest", "much", "default", spec))
-    path = f"/apis/{version}/namespaces/default/provisioningrequests/much"
+    place = f"/apis/{version}/namespaces/default/provisioningrequests"
+    for name in ("old", "much"):
+        bed.api.add(objects.made(version, "ProvisioningRequest", name, "default", spec))
+    answer = list(conditions.put((), "Failed", True, "Long", "", 0.0))
+    bed.api.merge(f"{place}/old/status", {"status": {"conditions": answer}})
+    wait_for("the old one is gone", lambda: bed.api.find(f"{place}/old") is None)
+    return f"{place}/much"
 
+
+def test_a_request_for_capacity_is_answered_with_the_rights_that_the_autoscaler_has(bed: Bed, requested: str) -> None:
     def look() -> str:
-        told = conditions.find(bed.api.get(path).get("status", {}).get("conditions"), "Provisioned") or {}
+        told = conditions.find(bed.api.get(requested).get("status", {}).get("conditions"), "Provisioned") or {}
         return str(told.get("status", ""))
 
     wait_for("it is answered", look, lambda said: said == "False")
@@ -364,14 +386,21 @@ def downgraded(bed: Bed, few: MachineApi, operator: Gateway, gated: contextlib.E
     return autoscaler
 
 
-def test_with_the_gate_off_the_autoscaler_works_on_machine_api_and_touches_nothing_else(
-    bed: Bed, downgraded: Gateway, operator: Gateway
-) -> None:
-    named = wait_said(bed, ALONE, "MachineAutoscalerTargetInvalid")
-    assert named.startswith("unsupported MachineAutoscaler target: found cluster.x-k8s.io/v1beta2 MachineSet")
-    assert "authoritative in ClusterAPI" in wait_said(bed, MIRRORED, "MachineAutoscalerTargetInvalid")
+@dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """What went on while a set of Machine API was scaled."""
+
+    asked: tuple[str, ...]
+    """Paths, by the autoscaler and the operator."""
+    changed: tuple[str, ...]
+    """Of what is not for them to touch."""
+
+
+@pytest.fixture(scope="module")
+def meanwhile(bed: Bed, downgraded: Gateway, operator: Gateway) -> Meanwhile:
+    """With the gate off, sets that Machine API holds grow, and one of them shrinks again."""
     left_behind = [place(CLUSTER_API, name) for name in (ALONE, HELD, MIRRORED)] + [place(MACHINE_API, MIRRORED)]
-    before = [bed.api.get(path)["metadata"]["resourceVersion"] for path in left_behind]
+    before = {path: bed.api.get(path)["metadata"]["resourceVersion"] for path in left_behind}
     calls = len(operator.calls)
     add_machine_api_set(bed, PLAIN, "MachineAPI")
     autoscale(bed, PLAIN, "machine.openshift.io/v1beta1")
@@ -382,12 +411,28 @@ def test_with_the_gate_off_the_autoscaler_works_on_machine_api_and_touches_nothi
         wait_sizes(bed, name, 2, MACHINE_API)
     put_pods(bed, PLAIN, 1)
     wait_sizes(bed, PLAIN, 1, MACHINE_API)
-    left = wait_for("one machine is left", lambda: machines(bed, PLAIN), lambda now: len(now) == 1, 150.0)
-    assert left == nodes_of_pods(bed, PLAIN), "the marked one went"
+    wait_for("one machine is left", lambda: machines(bed, PLAIN), lambda now: len(now) == 1, 150.0)
+    changed = [path for path, was in before.items() if bed.api.get(path)["metadata"]["resourceVersion"] != was]
+    return Meanwhile(tuple(call.path for call in (*downgraded.calls, *operator.calls[calls:])), tuple(changed))
+
+
+def test_with_the_gate_off_the_autoscaler_works_on_machine_api_and_touches_nothing_else(
+    bed: Bed, meanwhile: Meanwhile
+) -> None:
+    named = wait_said(bed, ALONE, "MachineAutoscalerTargetInvalid")
+    assert named.startswith("unsupported MachineAutoscaler target: found cluster.x-k8s.io/v1beta2 MachineSet")
+    assert "authoritative in ClusterAPI" in wait_said(bed, MIRRORED, "MachineAutoscalerTargetInvalid")
+    assert machines(bed, PLAIN) == nodes_of_pods(bed, PLAIN), "the marked one went"
     assert wait_said(bed, HELD, "MachineAutoscalerReady")
-    assert [bed.api.get(path)["metadata"]["resourceVersion"] for path in left_behind] == before
-    asked = [*downgraded.calls, *operator.calls[calls:]]
-    assert [call.path for call in asked if "/apis/cluster.x-k8s.io" in call.path] == []
+    assert meanwhile.changed == ()
+    assert [path for path in meanwhile.asked if "/apis/cluster.x-k8s.io" in path] == []
+
+
+def test_the_autoscaler_is_refused_nothing_and_uses_all_that_it_may(
+    bed: Bed, requested: str, meanwhile: Meanwhile
+) -> None:
+    """What these stand for is all that it has rights for: with the gate on and off."""
+    audit.judge(bed, *shipped.OPENSHIFT)
 
 
 def test_with_the_gate_on_again_what_was_left_behind_goes_on(

@@ -19,8 +19,11 @@ from tests.e2e import openshift_site
 from tests.e2e.gateway import Call, Gateway
 from tests.e2e.openshift_site import CONFIG, DEPLOY, turn
 from tests.e2e.operating import operating
+from tests.testbed.rights import audit
 from windlass.controllers.openshift import capacity, names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API, Api
+from windlass.controllers.openshift.cluster_autoscaler import permissions as cluster_autoscaler
+from windlass.controllers.openshift.machine_autoscaler import permissions as machine_autoscaler
 from windlass.kube import conditions, managed_fields
 
 NS = MACHINE_API.namespace
@@ -36,7 +39,7 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     """A control plane with OpenShift's definitions, its configuration, rights and policies."""
     if reason := fixtures.why_not():
         pytest.skip(reason)
-    with sharing.shared(tmp_path_factory.mktemp("openshift-operator"), Choice(capi=True)) as found:
+    with sharing.shared(tmp_path_factory.mktemp("openshift-operator"), Choice(capi=True, audited=True)) as found:
         openshift_site.install(found, ("machine-autoscaler", "cluster-autoscaler-operator", "cluster-autoscaler"))
         openshift_site.enforce(found)
         _say_machine_api_is_well(found)
@@ -358,3 +361,63 @@ def test_the_server_asks_the_webhook_and_hands_on_what_it_says(bed: Bed, runner:
     other = copy.deepcopy(bed.api.get(CLUSTER_AUTOSCALER))
     other = {**{key: other[key] for key in ("apiVersion", "kind", "spec")}, "metadata": {"name": "mine"}}
     assert 'only \\"default\\" is allowed' in refusal(lambda: bed.api.add(other))
+
+
+# Rights: each controller is asked for all that its role is for, in one test, which needs none of those above
+
+
+def test_a_machine_autoscaler_is_refused_nothing_and_uses_all_that_it_may(bed: Bed, autoscalers: Gateway) -> None:
+    for of, name in ((MACHINE_API, "mine"), (CLUSTER_API, "theirs")):
+        add_set(bed, of, name, "MachineAPI" if of is MACHINE_API else "", **{capacity.GPU: "1"})
+        for most in (10, 11):  # told with each write: an event is created, and counted
+            autoscale(bed, name, name, f"{of.group}/{of.versions[0]}", most=most)
+            wait_bounds(bed, of, name, wanted(of, name, most))
+    audit.judge(bed, *machine_autoscaler.EVERY)
+
+
+CHANGES: dict[str, Object] = {
+    "/api/v1/namespaces/{}/services": {"ports": [{"name": "metrics", "port": 9, "targetPort": 9}]},
+    "/apis/monitoring.coreos.com/v1/namespaces/{}/servicemonitors": {"endpoints": []},
+    "/apis/monitoring.coreos.com/v1/namespaces/{}/prometheusrules": {"groups": []},
+    "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies": {"podSelector": {"matchLabels": None}},
+}
+"""What somebody might do to what is made of a ClusterAutoscaler."""
+
+
+def test_a_cluster_autoscaler_is_refused_nothing_and_uses_all_that_it_may(bed: Bed, runner: Gateway) -> None:
+    for delay in ("20s", "30s", "40s"):  # told with each write, of which the first may make the Deployment
+        put(bed, {"scaleUp": {"newPodScaleUpDelay": delay}})
+        _wait_argument(bed, f"--new-pod-scale-up-delay={delay}")
+    for collection, change in CHANGES.items():
+        _change_and_wait(bed, collection.format(NS), change)
+    bed.api.merge(CLUSTER_AUTOSCALER, {"metadata": {"finalizers": ["test/hold"]}})
+    bed.api.delete(CLUSTER_AUTOSCALER)
+    api.wait_for("the Deployment goes with it", lambda: bed.api.find(DEPLOYMENT) is None, within_s=WITHIN_S)
+    bed.api.merge(CLUSTER_AUTOSCALER, {"metadata": {"finalizers": None}})
+    audit.judge(bed, *cluster_autoscaler.EVERY)
+
+
+def _wait_argument(bed: Bed, argument: str) -> None:
+    def look() -> list[str]:
+        found = bed.api.find(DEPLOYMENT)
+        return [] if found is None else _arguments(found)
+
+    api.wait_for(argument, look, lambda now: argument in now, WITHIN_S)
+
+
+def _change_and_wait(bed: Bed, collection: str, change: Object) -> None:
+    """Change a field of one that is made of the ClusterAutoscaler; it is put right."""
+    (field,) = change
+
+    def look() -> list[Object]:
+        owned = [one for one in bed.api.items(collection) if one["metadata"].get("ownerReferences")]
+        return [one for one in owned if one["spec"].get(field)]
+
+    before = api.wait_for(collection, look, within_s=WITHIN_S)[0]
+    path = f"{collection}/{before['metadata']['name']}"
+    bed.api.merge(path, {"spec": change})
+
+    def is_as_before() -> bool:
+        return bool(bed.api.get(path)["spec"].get(field) == before["spec"][field])
+
+    api.wait_for(f"{path} is as before", is_as_before, within_s=WITHIN_S)

@@ -6,37 +6,54 @@ pause.
 import contextlib
 import functools
 import itertools
-import json
 import operator as operator_
 import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
-from testbed import api, clusterapi, fixtures, objects, openshift, sharing
+from testbed import api, clusterapi, fixtures, objects, sharing
 from testbed.api import Object
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.e2e import openshift_site
 from tests.e2e.gateway import Gateway
-from tests.e2e.openshift_site import CLUSTER, DEPLOY
+from tests.e2e.openshift_site import CLUSTER
 from tests.e2e.operating import operating
+from tests.testbed.pairs import (
+    ADMIN,
+    AUTOSCALER,
+    SYNC,
+    V1BETA1,
+    add_mirror,
+    add_set,
+    add_twins,
+    count,
+    held,
+    hold,
+    place,
+    place_machine,
+    refusal,
+    resize,
+    scale,
+    sizes,
+    wait,
+    wait_held,
+    wait_marked,
+    wait_sizes,
+)
+from tests.testbed.rights import audit, syncing
 from windlass.controllers.openshift import apis, names
 from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import names as sync_names
+from windlass.controllers.openshift.machineset_sync import permissions
 from windlass.controllers.openshift.machineset_sync.decide import rules
-from windlass.kube import conditions, managed_fields
+from windlass.kube import conditions
 
-AUTOSCALER = names.AUTOSCALER_ACCOUNT
-ADMIN = "kubernetes-admin"
-SYNC = "system:serviceaccount:openshift-cluster-api:capi-controllers"
-V1BETA1 = "cluster.x-k8s.io/v1beta1"
 SAME = "Requested replica change is the same as current value"
 LOCKED = "Changing .spec is not allowed"
-WITHIN_S = 90.0
 HOLDERS = {"MachineAPI": MACHINE_API, "ClusterAPI": CLUSTER_API}
 
 
@@ -45,14 +62,10 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     """A control plane with Machine API's kinds, a Cluster, a template, rights and policies."""
     if reason := fixtures.why_not():
         pytest.skip(reason)
-    with sharing.shared(tmp_path_factory.mktemp("openshift"), Choice(kwok=True, capi=True)) as found:
-        try:
-            openshift.install(found.api)
-        except openshift.Missing as missing:
-            pytest.skip(f"NOT JUDGED: OpenShift's definitions cannot be had: {missing}")
+    with sharing.shared(tmp_path_factory.mktemp("openshift"), Choice(kwok=True, capi=True, audited=True)) as found:
+        openshift_site.install(found, ("machineset-sync",))
         clusterapi.add_cluster(found.api, found.kubeconfig, CLUSTER, CLUSTER_API.namespace)
         found.api.add(objects.machine_deployment("workers", 0, namespace=CLUSTER_API.namespace)[0])
-        openshift.add_all(found.api, DEPLOY / "rbac" / "machineset-sync.yaml")
         openshift_site.enforce(found)
         _wait_enforced(found)
         yield found
@@ -79,9 +92,12 @@ def _has(text: str, found: str) -> bool:
 
 @pytest.fixture(scope="module")
 def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """The controller, as a process, as the ServiceAccount that its role is bound to; and what it asks for."""
+    """The controller, as a process, as the ServiceAccount that its role is bound to; and what it asks for.
+
+    Infrastructure tells it what the Cluster is called.
+    """
     directory, namespace = tmp_path_factory.mktemp("operator"), CLUSTER_API.namespace
-    flags = ["--leader-elect-namespace", namespace, "--machineset-sync-cluster", CLUSTER]
+    flags = ["--leader-elect-namespace", namespace, "--record-duplicated-events"]
     running = operating(bed, directory, "machineset_sync", namespace, "capi-controllers", *flags)
     with pausing(bed), running as gateway:
         yield gateway
@@ -117,119 +133,6 @@ def _say_paused(bed: Bed, found: Object) -> None:
     metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
     path = f"{place(MACHINE_API, found['metadata']['name'])}/status?fieldManager=machine-api"
     bed.api.merge(path, {"metadata": metadata, "status": {"conditions": list(after)}})
-
-
-# Doing and looking
-
-
-def place(which: apis.Api, name: str = "", version: str = "") -> str:
-    resource = which.machine_sets()
-    at = f"/apis/{version or resource.api_version}/namespaces/{which.namespace}/machinesets"
-    return f"{at}/{name}" if name else at
-
-
-def add_set(bed: Bed, name: str, replicas: int, wanted: str = "MachineAPI") -> None:
-    labels = {sync_names.SET_LABEL: name}
-    value = {
-        "apiVersion": objects.INFRASTRUCTURE,
-        "kind": "FakeMachineTemplate",
-        "metadata": {"name": "workers"},
-        "userDataSecret": {"name": f"{CLUSTER}-bootstrap"},
-    }
-    spec = {
-        "replicas": replicas,
-        "authoritativeAPI": wanted,
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": {"providerSpec": {"value": value}}},
-    }
-    metadata = {"name": name, "namespace": MACHINE_API.namespace}
-    body = {"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "metadata": metadata, "spec": spec}
-    bed.api.add(body)
-
-
-def add_mirror(bed: Bed, name: str, replicas: int) -> None:
-    """As the sync would make it."""
-    labels = {sync_names.SET_LABEL: name}
-    machine = {
-        "clusterName": CLUSTER,
-        "bootstrap": {"dataSecretName": f"{CLUSTER}-bootstrap"},
-        "infrastructureRef": {
-            "apiGroup": objects.INFRASTRUCTURE.partition("/")[0],
-            "kind": "FakeMachineTemplate",
-            "name": "workers",
-        },
-    }
-    spec = {
-        "clusterName": CLUSTER,
-        "replicas": replicas,
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": machine},
-    }
-    metadata = {"name": name, "namespace": CLUSTER_API.namespace, "annotations": {names.PAUSED_ANNOTATION: ""}}
-    body = {"apiVersion": objects.CLUSTER_API, "kind": "MachineSet", "metadata": metadata, "spec": spec}
-    bed.api.acting_as(SYNC).add(body)
-
-
-def hold(bed: Bed, name: str, by: str | None) -> None:
-    bed.api.merge(f"{place(MACHINE_API, name)}/status", {"status": {"authoritativeAPI": by}})
-
-
-def resize(bed: Bed, user: str, name: str, size: int, which: apis.Api = CLUSTER_API, version: str = "") -> Object:
-    path = f"{place(which, name, version)}?fieldManager={user.rpartition(':')[2]}"
-    return bed.api.acting_as(user).merge(path, {"spec": {"replicas": size}})
-
-
-def scale(bed: Bed, user: str, name: str, size: int, which: apis.Api = CLUSTER_API, version: str = "") -> Object:
-    path = f"{place(which, name, version)}/scale?fieldManager={user.rpartition(':')[2]}"
-    return bed.api.acting_as(user).merge(path, {"spec": {"replicas": size}})
-
-
-def refusal(act: Callable[..., Any], *given: Any, **more: Any) -> str:
-    """What something is refused for; empty if it is not."""
-    try:
-        act(*given, **more)
-    except api.Refused as refused:
-        return str(json.loads(refused.body).get("message"))
-    return ""
-
-
-def wait(what: str, look: Callable[[], Any], until: Callable[[Any], object]) -> Any:
-    return api.wait_for(what, look, until, within_s=WITHIN_S)
-
-
-def sizes(bed: Bed, name: str) -> tuple[int | None, int | None]:
-    found = [(bed.api.find(place(which, name)) or {}).get("spec", {}).get("replicas") for which in apis.BOTH]
-    return found[0], found[1]
-
-
-def wait_sizes(bed: Bed, name: str, size: int) -> None:
-    wait(f"{name} has {size} on both sides", lambda: sizes(bed, name), lambda now: now == (size, size))
-
-
-def held(bed: Bed, name: str) -> tuple[str, str, bool, str]:
-    """(authority, status of Synchronized, is the generation recorded, what is said of it)."""
-    ours, theirs = [bed.api.find(place(which, name)) or {} for which in apis.BOTH]
-    status = ours.get("status", {})
-    by = status.get("authoritativeAPI", "")
-    holder = ours if by == "MachineAPI" else theirs
-    said = conditions.find(status.get("conditions"), sync_names.SYNCHRONIZED) or {}
-    recorded = status.get("synchronizedGeneration") == holder.get("metadata", {}).get("generation")
-    return by, said.get("status", ""), recorded, said.get("message", "")
-
-
-def wait_held(bed: Bed, name: str, by: str) -> None:
-    wait(f"{name} is held by {by}", lambda: held(bed, name), lambda now: now[:3] == (by, "True", True))
-
-
-def marks(bed: Bed, name: str) -> list[bool]:
-    """Whether sizes are marked, on both sides."""
-    found = [managed_fields.owners(bed.api.get(place(which, name)), ("spec", "replicas")) for which in apis.BOTH]
-    return [any((o.manager, o.operation) == (sync_names.MANAGER, "Apply") for o in owners) for owners in found]
-
-
-def wait_marked(bed: Bed, name: str) -> None:
-    """Everything that was written is known: what comes next is news."""
-    wait(f"{name} is marked on both sides", lambda: marks(bed, name), all)
 
 
 # The rules of authority
@@ -307,15 +210,8 @@ def test_a_machine_api_set_without_a_status_may_be_changed_though_it_has_a_twin(
 
 
 def test_of_a_mirrored_machine_the_autoscaler_changes_the_mark_and_nothing_else(bed: Bed) -> None:
-    at = f"/apis/{objects.CLUSTER_API}/namespaces/{CLUSTER_API.namespace}/machines/twin"
-    ours = f"/apis/machine.openshift.io/v1beta1/namespaces/{MACHINE_API.namespace}/machines/twin"
-    metadata = {"name": "twin", "namespace": MACHINE_API.namespace}
-    bed.api.add({"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "metadata": metadata, "spec": {}})
-    bed.api.merge(f"{ours}/status", {"status": {"authoritativeAPI": "MachineAPI"}})
-    for body in objects.machine("twin", cluster=CLUSTER, namespace=CLUSTER_API.namespace):
-        body["metadata"]["annotations"] = {names.PAUSED_ANNOTATION: ""}
-        body["spec"].pop("version", None)
-        bed.api.acting_as(SYNC).add(body)
+    at = place_machine(CLUSTER_API, "twin")
+    add_twins(bed, "twin")
     mark = {"metadata": {"annotations": {CLUSTER_API.delete_machine: "now"}}}
     admin, autoscaler = bed.api.acting_as(ADMIN), bed.api.acting_as(AUTOSCALER)
     wait("locked", lambda: refusal(admin.merge, at, mark), lambda text: "annotation" in text)
@@ -348,15 +244,7 @@ def test_sizes_go_where_they_belong_under_the_policies(bed: Bed, operator: Gatew
 def test_counts_of_the_holder_are_mirrored_as_the_real_definition_wants_them(bed: Bed, operator: Gateway) -> None:
     add_set(bed, "counted", 2)
     wait_held(bed, "counted", "MachineAPI")
-    observed = bed.api.get(place(MACHINE_API, "counted"))["metadata"]["generation"]
-    status = {"replicas": 2, "readyReplicas": 1, "availableReplicas": 1, "observedGeneration": observed}
-    bed.api.merge(f"{place(MACHINE_API, 'counted')}/status", {"status": status})
-
-    def look() -> tuple[Any, Any]:
-        found = bed.api.get(place(CLUSTER_API, "counted")).get("status", {})
-        return found.get("replicas"), found.get("readyReplicas")
-
-    wait("counts are mirrored", look, lambda now: now == (2, 1))
+    count(bed, "counted", 2, 1)
     wait_held(bed, "counted", "MachineAPI")
 
 
@@ -474,3 +362,12 @@ def wait_quiet(gateway: Gateway) -> float:
 
     wait("nothing is written", look, lambda quiet_s: quiet_s > 5.0)
     return time.monotonic()
+
+
+# Rights
+
+
+def test_it_is_refused_nothing_and_uses_all_that_it_may(bed: Bed, operator: Gateway) -> None:
+    """All that its role is for happens here: this needs none of the tests above."""
+    syncing.tell(bed)
+    audit.judge(bed, *permissions.EVERY)

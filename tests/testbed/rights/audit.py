@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from windlass.kube.rights import Permission, Rights, permissions
+from testbed import api
+from testbed.bed import Bed
+from windlass.kube.rights import READ, Permission, Rights, permissions
 
 AGENT = "windlass"
 """By which our own requests name their sender, whoever they are made as."""
+SOON_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,29 @@ def find_unused(asked: Iterable[Asked], rights: Iterable[Rights]) -> list[str]:
 
 
 def find_too_wide(asked: Iterable[Asked], rights: Iterable[Rights]) -> list[str]:
-    """Rights to read the whole cluster of those who only read single namespaces of it."""
-    asked = [one for one in asked if one.verb in ("list", "watch")]
-    every = [right for one in rights for right in permissions(one) if not right.namespace]
-    taken = ((right, {one.namespace for one in asked if one.uses(right)}) for right in every)
-    return [str(right) for right, within in taken if within and "" not in within]
+    """Rights in the whole cluster of those who read single namespaces of it, or write where they have roles anyway."""
+    asked, every = list(asked), [right for one in rights for right in permissions(one)]
+    homes = {right.namespace for right in every if right.namespace}
+    wide = [right for right in every if not right.namespace]
+    taken = ((right, {one.namespace for one in asked if one.uses(right)}) for right in wide)
+    return [
+        str(right) for right, within in taken if within and "" not in within and (right.verb in READ or within <= homes)
+    ]
+
+
+def judge(bed: Bed, *given: Rights) -> None:
+    """Who has these rights is refused nothing, uses all of them, and none could do with a namespace.
+
+    What was asked for last may be some moments away: events are written, and leases renewed, beside what they are for.
+    """
+    users = {one.account.user for one in given if one.account is not None}
+    assert users != set()
+    api.wait_for(f"{users} use all", lambda: find_unused(_by(bed, users), given), lambda unused: not unused, SOON_S)
+    asked = _by(bed, users)
+    refused, wide = find_refused(asked), find_too_wide(asked, given)
+    assert refused == [], refused
+    assert wide == [], wide
+
+
+def _by(bed: Bed, users: set[str]) -> list[Asked]:
+    return [one for one in read(bed.site.audit_log) if one.user in users]

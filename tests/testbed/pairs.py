@@ -1,0 +1,157 @@
+"""Pairs of MachineSets, one in each API: what somebody does to them on the real server, and what is seen of them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from testbed import api, objects
+from testbed.api import Object
+from testbed.bed import Bed
+from tests.e2e.openshift_site import CLUSTER
+from windlass.controllers.openshift import apis, names
+from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import names as sync_names
+from windlass.kube import conditions, managed_fields
+
+AUTOSCALER = names.AUTOSCALER_ACCOUNT
+ADMIN = "kubernetes-admin"
+SYNC = "system:serviceaccount:openshift-cluster-api:capi-controllers"
+V1BETA1 = "cluster.x-k8s.io/v1beta1"
+WITHIN_S = 90.0
+
+
+def place(which: apis.Api, name: str = "", version: str = "") -> str:
+    resource = which.machine_sets()
+    at = f"/apis/{version or resource.api_version}/namespaces/{which.namespace}/machinesets"
+    return f"{at}/{name}" if name else at
+
+
+def place_machine(which: apis.Api, name: str) -> str:
+    return f"{place(which).removesuffix('machinesets')}machines/{name}"
+
+
+def add_set(bed: Bed, name: str, replicas: int, wanted: str = "MachineAPI") -> None:
+    labels = {sync_names.SET_LABEL: name}
+    value = {
+        "apiVersion": objects.INFRASTRUCTURE,
+        "kind": "FakeMachineTemplate",
+        "metadata": {"name": "workers"},
+        "userDataSecret": {"name": f"{CLUSTER}-bootstrap"},
+    }
+    spec = {
+        "replicas": replicas,
+        "authoritativeAPI": wanted,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"providerSpec": {"value": value}}},
+    }
+    metadata = {"name": name, "namespace": MACHINE_API.namespace}
+    body = {"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "metadata": metadata, "spec": spec}
+    bed.api.add(body)
+
+
+def add_mirror(bed: Bed, name: str, replicas: int) -> None:
+    """As the sync would make it."""
+    labels = {sync_names.SET_LABEL: name}
+    machine = {
+        "clusterName": CLUSTER,
+        "bootstrap": {"dataSecretName": f"{CLUSTER}-bootstrap"},
+        "infrastructureRef": {
+            "apiGroup": objects.INFRASTRUCTURE.partition("/")[0],
+            "kind": "FakeMachineTemplate",
+            "name": "workers",
+        },
+    }
+    spec = {
+        "clusterName": CLUSTER,
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": machine},
+    }
+    metadata = {"name": name, "namespace": CLUSTER_API.namespace, "annotations": {names.PAUSED_ANNOTATION: ""}}
+    body = {"apiVersion": objects.CLUSTER_API, "kind": "MachineSet", "metadata": metadata, "spec": spec}
+    bed.api.acting_as(SYNC).add(body)
+
+
+def add_twins(bed: Bed, name: str, labels: dict[str, str] | None = None) -> None:
+    """A Machine that Machine API holds, and its mirror."""
+    bed.api.add(objects.made("machine.openshift.io/v1beta1", "Machine", name, MACHINE_API.namespace, {}, labels))
+    bed.api.merge(f"{place_machine(MACHINE_API, name)}/status", {"status": {"authoritativeAPI": "MachineAPI"}})
+    for body in objects.machine(name, cluster=CLUSTER, namespace=CLUSTER_API.namespace, labels=labels):
+        body["metadata"]["annotations"] = {names.PAUSED_ANNOTATION: ""}
+        body["spec"].pop("version", None)
+        bed.api.acting_as(SYNC).add(body)
+
+
+def hold(bed: Bed, name: str, by: str | None) -> None:
+    bed.api.merge(f"{place(MACHINE_API, name)}/status", {"status": {"authoritativeAPI": by}})
+
+
+def count(bed: Bed, name: str, replicas: int, ready: int) -> None:
+    """Machine API's controller says how many Machines there are; the mirror says so as well."""
+    observed = bed.api.get(place(MACHINE_API, name))["metadata"]["generation"]
+    status = {"replicas": replicas, "readyReplicas": ready, "availableReplicas": ready, "observedGeneration": observed}
+    bed.api.merge(f"{place(MACHINE_API, name)}/status", {"status": status})
+
+    def look() -> tuple[Any, Any]:
+        found = bed.api.get(place(CLUSTER_API, name)).get("status", {})
+        return found.get("replicas"), found.get("readyReplicas")
+
+    wait("counts are mirrored", look, lambda now: now == (replicas, ready))
+
+
+def resize(bed: Bed, user: str, name: str, size: int, which: apis.Api = CLUSTER_API, version: str = "") -> Object:
+    path = f"{place(which, name, version)}?fieldManager={user.rpartition(':')[2]}"
+    return bed.api.acting_as(user).merge(path, {"spec": {"replicas": size}})
+
+
+def scale(bed: Bed, user: str, name: str, size: int, which: apis.Api = CLUSTER_API, version: str = "") -> Object:
+    path = f"{place(which, name, version)}/scale?fieldManager={user.rpartition(':')[2]}"
+    return bed.api.acting_as(user).merge(path, {"spec": {"replicas": size}})
+
+
+def refusal(act: Callable[..., Any], *given: Any, **more: Any) -> str:
+    """What something is refused for; empty if it is not."""
+    try:
+        act(*given, **more)
+    except api.Refused as refused:
+        return str(json.loads(refused.body).get("message"))
+    return ""
+
+
+def wait(what: str, look: Callable[[], Any], until: Callable[[Any], object]) -> Any:
+    return api.wait_for(what, look, until, within_s=WITHIN_S)
+
+
+def sizes(bed: Bed, name: str) -> tuple[int | None, int | None]:
+    found = [(bed.api.find(place(which, name)) or {}).get("spec", {}).get("replicas") for which in apis.BOTH]
+    return found[0], found[1]
+
+
+def wait_sizes(bed: Bed, name: str, size: int) -> None:
+    wait(f"{name} has {size} on both sides", lambda: sizes(bed, name), lambda now: now == (size, size))
+
+
+def held(bed: Bed, name: str) -> tuple[str, str, bool, str]:
+    """(authority, status of Synchronized, is the generation recorded, what is said of it)."""
+    ours, theirs = [bed.api.find(place(which, name)) or {} for which in apis.BOTH]
+    status = ours.get("status", {})
+    by = status.get("authoritativeAPI", "")
+    holder = ours if by == "MachineAPI" else theirs
+    said = conditions.find(status.get("conditions"), sync_names.SYNCHRONIZED) or {}
+    recorded = status.get("synchronizedGeneration") == holder.get("metadata", {}).get("generation")
+    return by, said.get("status", ""), recorded, said.get("message", "")
+
+
+def wait_held(bed: Bed, name: str, by: str) -> None:
+    wait(f"{name} is held by {by}", lambda: held(bed, name), lambda now: now[:3] == (by, "True", True))
+
+
+def marks(bed: Bed, name: str) -> list[bool]:
+    """Whether sizes are marked, on both sides."""
+    found = [managed_fields.owners(bed.api.get(place(which, name)), ("spec", "replicas")) for which in apis.BOTH]
+    return [any((o.manager, o.operation) == (sync_names.MANAGER, "Apply") for o in owners) for owners in found]
+
+
+def wait_marked(bed: Bed, name: str) -> None:
+    """Everything that was written is known: what comes next is news."""
+    wait(f"{name} is marked on both sides", lambda: marks(bed, name), all)
