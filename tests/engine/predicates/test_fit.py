@@ -139,3 +139,9 @@ def test_a_profile_without_the_filter_asks_nodes_for_nothing_that_devices_may_st
     snapshot = offering(node("plugin", more={ACCEL: 1}))
     silent = config.FilterConfig(disabled=frozenset({fit.NAME}))
     assert fit.backed(snapshot, snapshot.shape_of(accelerated(2)), silent) == []
+
+
+def test_what_no_container_asks_for_is_had_from_nodes_alone() -> None:
+    overhead = facts.PodSpec(requests=(("cpu", 100), (ACCEL, 1)))
+    snapshot = offering(node("plugin", more={ACCEL: 1}), node("devices"))
+    assert feasible(snapshot, pod("p", spec=overhead)) == {"plugin"}

@@ -405,3 +405,17 @@ def test_space_is_looked_for_from_nodes_that_come_one_after_the_other() -> None:
     for number in range(4):
         seen.append(NODES[0], [f"new-{number}"])
         assert refused(seen, rule, waits) == {"n1": NO_SPACE}
+
+
+def test_volumes_that_some_of_the_same_nodes_reach_are_told_apart_on_each() -> None:
+    nodes = node("n0", zone="a"), node("n1", zone="a", disk="ssd"), node("n2", zone="b", disk="ssd"), node("n3")
+    volumes = local("v", "", node_affinity=where(facts.ZONE, "a")), local("w", "", node_affinity=where("disk", "ssd"))
+    seen = cluster(*nodes, LOCAL, waiting("data", "local"), waiting("more", "local"), *volumes)
+    assert set(refused(seen, rule, pod(uses("data")))) == {"n3"}
+    assert set(refused(seen, rule, pod(uses("data"), uses("more")))) == {"n0", "n2", "n3"}
+
+
+def test_a_claim_that_is_missing_hides_none_behind_it() -> None:
+    seen = cluster(*NODES, bound("data", "v"))
+    found = rule.sort_claims(seen.storage, seen.shape_of(pod(uses("missing"), uses("data"))))
+    assert [claim.name for claim in found.bound] == ["data"]

@@ -263,3 +263,35 @@ def test_what_is_attached_to_nodes_that_come_one_after_the_other_is_counted_on_e
     for name, so_far in (("late", {"late"}), ("later", {"late", "later"})):
         seen.append(node("t"), [name])
         assert set(refused(seen, rule, pod(uses("b")))) == so_far
+
+
+def test_a_node_is_usable_again_when_the_disk_that_nobody_could_tell_left() -> None:
+    seen = cluster(*NODES, *ONE_EACH, *claims("a"), holder(UNKNOWN))
+    assert set(refused(seen, rule, pod(uses("a")))) == {"n0"}
+    seen.fork()
+    seen.lift(seen.pods.rows["uid-holder"])
+    assert refused(seen, rule, pod(uses("a"))) == {}
+    seen.revert()
+    assert set(refused(seen, rule, pod(uses("a")))) == {"n0"}
+
+
+def test_volumes_are_counted_where_any_driver_has_a_limit() -> None:
+    mixed = facts.CSINode("n0", ((DRIVER, None), ("other", 9)))
+    assert set(refused(cluster(*NODES, mixed, *claims("a"), holder(UNKNOWN)), rule, pod(uses("a")))) == {"n0"}
+
+
+def test_of_nodes_that_are_imagined_in_turn_each_has_what_is_attached_to_itself() -> None:
+    limits = [facts.CSINode(name, ((DRIVER, 1),)) for name in ("full", "empty")]
+    seen = cluster(*NODES, *claims("a", "b"), *limits, facts.VolumeAttachment("va", DRIVER, "full", "v-a"))
+    for name, found in (("full", {"full"}), ("empty", set[str]()), ("full", {"full"})):
+        seen.fork()
+        seen.append(node("t"), [name])
+        assert set(refused(seen, rule, pod(uses("b")))) == found
+        seen.revert()
+
+
+def test_nothing_is_counted_where_no_volume_is_on_however_many_nodes() -> None:
+    seen = cluster(*NODES, *ONE_EACH, *claims("a"))
+    seen.fork()
+    seen.append(node("t"), [f"new-{number}" for number in range(seen.nodes.row_capacity() - seen.nodes.count)])
+    assert refused(seen, rule, pod(uses("a"))) == {}
