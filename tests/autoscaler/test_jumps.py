@@ -4,6 +4,10 @@ import pytest
 
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
+from windlass import clock
+from windlass.autoscaler.jumps import Jumps
+from windlass.engine.memory import Durable, Memory
+from windlass.engine.scale_down.cooldown import Activity
 
 DAY_S = 86400.0
 UNNEEDED_S = 20.0
@@ -44,3 +48,13 @@ def test_what_was_saved_by_a_clock_ahead_holds_nobody_up() -> None:
             assert took_s <= UNNEEDED_S + 11.0
 
     play(scenario, quick())
+
+
+@pytest.mark.parametrize("by_s", [DAY_S, -DAY_S])
+def test_a_clock_that_was_set_while_another_led_moves_nothing_that_the_other_wrote_down(by_s: float) -> None:
+    time = clock.Virtual()
+    jumps = Jumps(time)
+    time.set_wall(time.now_s() + by_s)
+    written = Memory(durable=Durable(activity=Activity(deleted_s=time.now_s() - 30.0)))
+    read = jumps.read_back(written)
+    assert (read, jumps.take_out(read)) == (written, written)

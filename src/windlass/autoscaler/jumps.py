@@ -25,7 +25,11 @@ class Jumps:
         return _rebase(memory, self._ahead_s - before_s, "while running")
 
     def read_back(self, memory: Memory) -> Memory:
-        """What another process wrote down, by this one's clock: nothing of it can be still to come."""
+        """What another process wrote down, by this one's clock: nothing of it can be still to come.
+
+        However far the clock was set while this process waited to lead, what it reads now knows nothing of that.
+        """
+        self._ahead_s = self._read()
         early_s = self._clock.now_s() - rebasing.latest_s(memory.durable)
         return _rebase(memory, min(early_s, 0.0), "since memory was saved")
 
