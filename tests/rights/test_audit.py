@@ -82,3 +82,13 @@ def test_reading_everywhere_is_too_wide_for_who_reads_one_namespace(tmp_path: Pa
     asked = read(tmp_path, line("list", "deployments", namespace="there", group="apps"))
     assert audit.find_too_wide(asked, [LIST]) == ["list deployments.apps in the whole cluster"]
     assert audit.find_too_wide(read(tmp_path, *USED), [LIST]) == []
+
+
+def test_writing_everywhere_is_too_wide_for_who_writes_where_they_have_a_role(tmp_path: Path) -> None:
+    scaling = Rule("apps", ("deployments/scale",), ("patch",), "why")
+    wide = Rights("wide", "", USER, (Grant((scaling,)), *LIST.grants))
+    here, there = (line("patch", "deployments/scale", "a", where, group="apps") for where in ("here", "there"))
+    assert audit.find_too_wide(read(tmp_path, here), [wide]) == ["patch deployments/scale.apps in the whole cluster"]
+    assert audit.find_too_wide(read(tmp_path, here, there), [wide]) == []
+    followed = line("list", "deployments", group="apps")
+    assert audit.find_too_wide(read(tmp_path, here, followed), [wide]) == [], "it may be anywhere tomorrow"

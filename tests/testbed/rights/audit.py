@@ -95,14 +95,22 @@ def find_unused(asked: Iterable[Asked], rights: Iterable[Rights]) -> list[str]:
 
 
 def find_too_wide(asked: Iterable[Asked], rights: Iterable[Rights]) -> list[str]:
-    """Rights in the whole cluster of those who read single namespaces of it, or write where they have roles anyway."""
+    """Rights in the whole cluster of those who read single namespaces of it, or write where they have roles anyway.
+
+    What is followed everywhere may be written everywhere, wherever it happens to be.
+    """
     asked, every = list(asked), [right for one in rights for right in permissions(one)]
     homes = {right.namespace for right in every if right.namespace}
-    wide = [right for right in every if not right.namespace]
-    taken = ((right, {one.namespace for one in asked if one.uses(right)}) for right in wide)
-    return [
-        str(right) for right, within in taken if within and "" not in within and (right.verb in READ or within <= homes)
-    ]
+    wide = {right: {one.namespace for one in asked if one.uses(right)} for right in every if not right.namespace}
+    followed = {(right.group, right.resource) for right, within in wide.items() if right.verb in READ and "" in within}
+
+    def is_too_wide(right: Permission, within: set[str]) -> bool:
+        if not within or "" in within:
+            return False
+        is_followed = (right.group, right.resource.partition("/")[0]) in followed
+        return right.verb in READ or (within <= homes and not is_followed)
+
+    return [str(right) for right, within in wide.items() if is_too_wide(right, within)]
 
 
 def judge(bed: Bed, *given: Rights) -> None:
