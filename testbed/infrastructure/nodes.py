@@ -1,4 +1,8 @@
-"""The Node of a machine. KWOK makes it Ready and keeps it so, unless it is annotated as silent: then nobody does."""
+"""The Node of a machine, as its kubelet would register it.
+
+One that is heard of is Ready as it registers, and KWOK keeps it so. One that is annotated as silent is not, until
+somebody takes that away: then KWOK makes it Ready.
+"""
 
 import time
 
@@ -32,6 +36,15 @@ _STARTING = {
 }
 """Kubelets say so when they register. The scheduler takes a node that says nothing for one that is ready."""
 
+_WELL = (
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("NetworkUnavailable", "False", "RouteCreated", "RouteController created a route"),
+)
+"""Of a Node that is well: type, status, reason and message. Cluster API looks at the pressures as well."""
+
 
 async def find(world: World, name: str) -> Object | None:
     try:
@@ -45,14 +58,13 @@ async def find(world: World, name: str) -> Object | None:
 async def register(world: World, machine: Object, provider_id: str, *, is_heard: bool) -> bool:
     """Create the Node that a machine's kubelet would. False if there is one of that name that is another machine's."""
     name, spec = machine["metadata"]["name"], machine.get("spec", {})
-    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     size = capacity(spec)
     node = {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": name,
-            "labels": {**labels, **spec.get("labels", {})},
+            "labels": {**_labels(name), **spec.get("labels", {})},
             "annotations": _KWOK if is_heard else {**_KWOK, _SILENT: "yes"},
         },
         "spec": {"providerID": provider_id, "taints": spec.get("taints", [])},
@@ -60,7 +72,9 @@ async def register(world: World, machine: Object, provider_id: str, *, is_heard:
             "capacity": size,
             "allocatable": spec.get("allocatable") or size,
             "nodeInfo": {**SYSTEM, "kubeletVersion": _VERSION},
-            "conditions": [] if is_heard else [_STARTING],
+            "conditions": _well() if is_heard else [_STARTING],
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
+            "phase": "Running",  # without it KWOK would not keep up its heartbeat
         },
     }
     try:
@@ -70,6 +84,23 @@ async def register(world: World, machine: Object, provider_id: str, *, is_heard:
             raise
         found = await find(world, name) or {"spec": {}}
     return bool(found["spec"].get("providerID") == provider_id)
+
+
+def _labels(name: str) -> Object:
+    """The old names too: where a kubelet left them out the node controller would write them, a Node at a time."""
+    system = {"os": SYSTEM["operatingSystem"], "arch": SYSTEM["architecture"]}
+    both = {f"{prefix}kubernetes.io/{key}": value for prefix in ("", "beta.") for key, value in system.items()}
+    return {"kubernetes.io/hostname": name, **both}
+
+
+def _well() -> list[Object]:
+    now = _now()
+    times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    return [dict(zip(("type", "status", "reason", "message"), one, strict=True)) | times for one in _WELL]
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 async def remove(world: World, name: str) -> None:
@@ -102,7 +133,7 @@ async def fall_silent(node: Object, world: World) -> None:
     await _annotate(world, node, {_SILENT: "yes"})
     if not is_ready(node):
         return
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    now = _now()
     change = {"status": {"conditions": [{**_UNKNOWN, "lastHeartbeatTime": now, "lastTransitionTime": now}]}}
     await world.api.call("PATCH", f"/api/v1/nodes/{node['metadata']['name']}/status", change, api.STRATEGIC)
 
