@@ -69,7 +69,7 @@ chaos: $(READY) ## a thousand days on which everything goes wrong, in virtual ti
 
 outages: $(READY) ## servers that go and come back, and a leader that stands still, on the real control plane (some minutes)
 	@$(BIN)/python -m testbed build --if-possible
-	@WINDLASS_OUTAGES=1 $(BIN)/python -m pytest tests/e2e/test_outages.py
+	@export WINDLASS_OUTAGES=1; $(BIN)/python -m pytest tests/e2e/test_outages.py || $(BIN)/python -m tests.again
 
 inputs: $(READY) ## what comes from outside, bent in every way: other examples each time, many more than in `make test` (EXPLORE=20)
 	@WINDLASS_EXPLORE=$(or $(EXPLORE),20) $(BIN)/python -m pytest tests/fuzzing
