@@ -4,9 +4,10 @@ A small cluster lives for a few minutes. What the autoscaler reads of it is bent
 groups carry annotations that nobody can make sense of. It goes on deciding, and nothing fails that it did not foresee.
 """
 
+import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 
 import msgspec
 import pytest
@@ -131,6 +132,24 @@ def make_scenario(seed: int) -> model.Scenario:
     )
 
 
+class Spelling(logging.Handler):
+    """Spells out everything that is said, as a live process does, and keeps nothing of it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.format(record)
+
+
+@contextlib.contextmanager
+def forget_what_is_said() -> Iterator[None]:
+    """Whoever listens else keeps every word until the test ends: half a gigabyte of nonsense in 280 clusters."""
+    root = logging.getLogger()
+    listening, root.handlers = root.handlers, [Spelling()]
+    try:
+        yield
+    finally:
+        root.handlers = listening
+
+
 @given(bending.seeds)
 @strategies.examples(14)
 def test_whatever_objects_look_like_the_others_are_decided_on(chance: random.Random) -> None:
@@ -141,13 +160,18 @@ def test_whatever_objects_look_like_the_others_are_decided_on(chance: random.Ran
     async def play(simulation: Simulation) -> None:
         await autoscaling.live(simulation.scenario, carrier, simulation.clock, random.Random(1), hearing.hear, hearing)
 
-    with Unforeseen() as unforeseen:
+    with forget_what_is_said(), Unforeseen() as unforeseen:
         simulation.play(play)
     assert not unforeseen.found
     assert carrier.bent
     assert hearing.decisions
     assert hearing.process is not None
     assert hearing.process.autoscaler.loop.failures == 0
+
+
+def test_memory_without_end_would_be_refused() -> None:
+    with pytest.raises(MemoryError):
+        bytearray(2**31)
 
 
 def test_a_failure_that_nobody_foresaw_would_be_heard() -> None:
