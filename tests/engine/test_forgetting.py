@@ -102,6 +102,23 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
         assert snapshot.nodes.taint_sets[snapshot.nodes.taint_ids[row]] == fact.taints
 
 
+def test_nodes_that_are_left_are_judged_as_if_no_other_had_been_forgotten() -> None:
+    forgetful, faithful = (snapshots.build(NODES, []) for _ in range(2))
+    for number, (there, _) in enumerate(
+        zip(live_through(forgetful, 200, 20), live_through(faithful, 200, 20), strict=True)
+    ):
+        for snapshot in (forgetful, faithful):
+            snapshot.add_node(drained(number))
+            if number >= 5:
+                snapshot.remove_node(f"d{number - 5}")
+        if number % 13 == 0:
+            forgetful.forget_unused()
+        if number % 7 == 0:
+            questions = columns.Questions.about(there[-4:])
+            assert columns.describe(forgetful, questions) == columns.describe(faithful, questions)
+    assert forgetful.nodes.interned < faithful.nodes.interned
+
+
 def test_nothing_is_forgotten_inside_a_fork() -> None:
     snapshot = snapshots.build(NODES, [job(1)])
     snapshot.fork()
