@@ -76,7 +76,7 @@ def _read(lines: Iterable[bytes]) -> Iterator[Asked]:
             found["verb"],
             about.get("apiGroup", ""),
             "/".join(part for part in parts if part),
-            about.get("namespace", ""),
+            "" if about["resource"] == "namespaces" else about.get("namespace", ""),  # else a Namespace is in itself
             about.get("name", ""),
             status.get("code", 0),
             status.get("message", ""),

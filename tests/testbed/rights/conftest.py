@@ -57,7 +57,7 @@ def asked(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> list[audit.Aske
     scaling.prepare(bed)
     with contextlib.ExitStack() as running:
         for each in CONTROLLERS:
-            running.enter_context(holding.operating(bed, directory, each, account(each)))
+            running.enter_context(holding.operating(bed, directory, each, account(each), "--record-duplicated-events"))
         running.enter_context(scaling.running(bed, directory))
         _tell(bed, directory)
     return audit.read(bed.site.audit_log)

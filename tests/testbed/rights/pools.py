@@ -124,12 +124,24 @@ def add_lattice(bed: Bed) -> None:
 
 
 def end_lattice(bed: Bed) -> None:
-    """The pool is autoscaled, which makes the operator run an autoscaler and tell that its replicas count no more."""
+    """The pool is autoscaled, which makes the operator run an autoscaler and tell that its replicas count no more. That
+    is put right, and then wrong again."""
     path = f"/apis/lattice.io/v1alpha1/namespaces/{LATTICE}/latticeclusters/lat"
     pool = {"replicas": 1, "min": 2, "max": 3, **_machine("lat")}
     _turn(bed, _deployment(LATTICE, "lat-pool-a"), path, {"nodes": {"worker_pools": {"a": pool}}})
     api.wait_for("an autoscaler is run", lambda: bed.api.find(_AUTOSCALER) is not None)
     api.wait_for("it is told", lambda: bed.api.get(path).get("status"))
+    _wait_warned(bed, path, True)
+    for replicas in (2, 1):
+        bed.api.merge(path, {"spec": {"nodes": {"worker_pools": {"a": {"replicas": replicas}}}}})
+        _wait_warned(bed, path, replicas == 1)
+
+
+def _wait_warned(bed: Bed, path: str, wanted: bool) -> None:
+    def look() -> bool:
+        return bool(_status(bed, path).get("worker_pools", {}).get("a", {}).get("message"))
+
+    api.wait_for("replicas are warned of", look, lambda now: now == wanted)
 
 
 def _turn(bed: Bed, deployment: str, path: str, spec: Object) -> None:

@@ -13,6 +13,7 @@ from testbed.bed import Bed
 from tests.testbed.rights import audit, conftest, holding, options, scaling
 from windlass.autoscaler import permissions
 from windlass.controllers.lattice import names
+from windlass.controllers.lattice import permissions as lattice
 from windlass.controllers.machine_pool import permissions as machine_pool
 from windlass.kube import rights
 from windlass.kube.rights import Account, Grant, Rights, Rule
@@ -55,16 +56,11 @@ def test_options_are_refused_nothing_and_use_all_that_they_may(asked_with_option
     assert [one for one in found if one.resource.startswith("secrets")] == []
 
 
-LATER = {"lattice": ["patch events.core in the whole cluster"]}
-"""What is done after five minutes only, where no test waits: an event that happens again is counted then. That it is
-written so is in tests/kube/test_events.py."""
-
-
 @pytest.mark.parametrize("controller", conftest.CONTROLLERS)
 def test_a_controller_is_refused_nothing_and_uses_all_that_it_may(controller: str, asked: list[audit.Asked]) -> None:
     found, given = by(conftest.account(controller), asked), conftest.lists(controller)
     assert audit.find_refused(found) == []
-    assert set(audit.find_unused(found, given)) - handed(controller) == set(LATER.get(controller, ()))
+    assert set(audit.find_unused(found, given)) - handed(controller) == set()
     assert audit.find_too_wide(found, given) == []
 
 
@@ -74,7 +70,11 @@ def handed(controller: str) -> set[str]:
         return set()
     cluster, own = (Grant(shipped.HANDED.cluster), Grant(shipped.HANDED.own, names.SYSTEM_NAMESPACE))
     given = Rights("handed", "", None, (cluster, own))
-    return {str(each) for each in rights.permissions(given)} - set(LATER[controller])
+    return _spell(given) - _spell(lattice.CONTROLLER)
+
+
+def _spell(given: Rights) -> set[str]:
+    return {str(each) for each in rights.permissions(given)}
 
 
 def test_the_lattice_controller_hands_on_what_it_holds_and_no_more(bed: Bed, asked: list[audit.Asked]) -> None:
