@@ -65,10 +65,12 @@ def page() -> str:
 
 def main() -> int:
     """Print every dependency's terms; 1 if some will not do."""
+    found = dependencies.find()
     refused = 0
-    for one in dependencies.find():
+    for one in found:
         terms = find(one.name)
         will_do = is_allowed(terms)
         refused += not will_do
         print(f"{' ' if will_do else '✗'} {one.name:20} {one.version:12} {terms or 'no licence known'}")
+    print(f"{len(found)} packages: " + (f"{refused} under terms that WILL NOT DO" if refused else "all terms will do"))
     return 1 if refused else 0

@@ -41,3 +41,10 @@ def test_whatever_the_project_asks_for_is_found_with_all_that_it_needs() -> None
 )
 def test_all_terms_must_do_and_of_alternatives_one(terms: str, will_do: bool) -> None:
     assert licences.is_allowed(terms) is will_do
+
+
+def test_whoever_asks_is_told_of_each_package_and_of_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert licences.main() == 0
+    *each, all_of_them = capsys.readouterr().out.splitlines()
+    assert len(each) == len(dependencies.find())
+    assert all_of_them == f"{len(each)} packages: all terms will do"
