@@ -35,10 +35,13 @@ def sum_up(report: str) -> dict[str, Share]:
 
 
 def tell(report: str) -> Iterator[str]:
-    """A line for each package that has any code, and one for all."""
+    """A line for each package that tests reach and one for those together; then the others, which mean nothing here."""
     shares = {name: share for name, share in sum_up(report).items() if share.everything}
-    for name, share in (*shares.items(), ("all of them", sum(shares.values(), Share()))):
+    reached = {name: share for name, share in shares.items() if share.covered}
+    for name, share in (*reached.items(), ("all of these", sum(reached.values(), Share()))):
         yield f"{share.percent:5.1f} %  {share.everything:6,} lines and branches  {name}"
+    if others := shares.keys() - reached.keys():
+        yield f"No test that was run is for: {', '.join(sorted(others))}"
 
 
 def _package(path: str) -> str:
