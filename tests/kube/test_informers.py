@@ -175,6 +175,32 @@ def test_a_watch_that_ends_is_resumed_where_it_was(streaming: bool) -> None:
     assert dict(scene.server.requests[-1].query)["resourceVersion"] == "13"
 
 
+def test_a_watch_that_brought_something_and_was_ended_soon_is_resumed_at_once() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        for value in ("1", "2", "3"):
+            await scene.server.put("a", data={"v": value})
+            await scene.clock.sleep(0.01)
+            await scene.server.end_watches()
+            await scene.clock.sleep(0.01)
+        assert scene.informer.counts.watches == 3
+
+    scene = play(scenario)
+    scene.check()
+    assert scene.informer.counts.lists == 1
+
+
+def test_a_watch_that_brought_nothing_and_was_ended_soon_is_not_asked_for_without_end() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        for _ in range(100):
+            await scene.server.end_watches()
+            await scene.clock.sleep(0.01)
+        assert scene.informer.counts.watches <= 4
+
+    play(scenario).check()
+
+
 def test_a_bookmark_moves_the_place_to_resume_from() -> None:
     async def scenario(scene: Scene) -> None:
         await scene.informer.wait_synced()

@@ -125,6 +125,8 @@ class Reflector(Generic[T]):
         self._continue_token = ""
         self._failures = 0
         self._wait_s = 0.0
+        self._asked_after = ""
+        """How far the sink was when the stream that is read was asked for."""
         self._decoder: watch.Decoder[T] | None = None
 
     @property
@@ -141,6 +143,7 @@ class Reflector(Generic[T]):
         request = self._prepare_watch()
         self._decoder = watch.Decoder(self._resource, request.call)
         self._listing = False
+        self._asked_after = self.resource_version
         self.counts.watches += self._mode is _Mode.WATCH
         return Step(wait_s, request, streams=True)
 
@@ -185,8 +188,13 @@ class Reflector(Generic[T]):
         return all(self._take(found) for found in self._decoder.feed(chunk))
 
     def end_stream(self, lasted_s: float) -> None:
-        """The server ended the stream: a watch has its time, but a list that is cut short is a failure."""
-        if self._mode is _Mode.STREAMING_LIST or lasted_s < _HEALTHY_S:
+        """The server ended the stream: a watch has its time, but a list that is cut short is a failure.
+
+        A busy server ends watches that it cannot keep up with. One that brought something is taken up again at once:
+        there is more to come.
+        """
+        has_brought = self.resource_version != self._asked_after
+        if self._mode is _Mode.STREAMING_LIST or (lasted_s < _HEALTHY_S and not has_brought):
             self._back_off(0.0)
         else:
             self._get_well()
