@@ -66,7 +66,9 @@ class Bed:
         return next(part for part in parts.of(self.site) if part.name == name)
 
     def _launch(self, part: parts.Part) -> None:
-        processes.start(self.site.directory, part.name, part.command, part.environment)
+        started = processes.start(self.site.directory, part.name, part.command, part.environment)
+        if part.goes_first:
+            processes.let_go_first(started)
 
     def _wait(self, part: parts.Part) -> None:
         health.wait_well(part, self.site.directory, self.site.files.ca)

@@ -17,6 +17,8 @@ from pathlib import Path
 _RECORD = "processes.jsonl"
 _ENDING_S = 10.0
 _LAST_WORDS = 20
+_URGENT = -5
+"""A niceness: three times the weight of a process that nobody speaks for."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 """On Linux, moments are counted from the boot that this names."""
 
@@ -67,6 +69,17 @@ def spawn(directory: Path, name: str, command: Command, environment: Mapping[str
     child.returncode = 0  # it may outlive us, as the keeper does: Popen is not to look after it, nor to complain
     _children.add(child.pid)
     return Process(name, child.pid, _began(child.pid) or "")
+
+
+def let_go_first(process: Process) -> None:
+    """Let a process have a core when it wants one, where the system lets us say so.
+
+    Linux weighs sessions first, where it is told to (autogroup), and niceness counts within a session only.
+    """
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, _URGENT)
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{process.pid}/autogroup").write_text(f"{_URGENT}")
 
 
 def forget(directory: Path) -> None:
