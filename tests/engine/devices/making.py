@@ -10,6 +10,9 @@ GI = (1 << 30) * 10**9
 """Nano-units in a GiB."""
 DRIVER = "gpu.example.com"
 GPU = model.DeviceClass("gpu", (f'device.driver == "{DRIVER}"',))
+ACCEL = "example.com/accel"
+STANDS_FOR = dataclasses.replace(GPU, extended_resource_name=ACCEL)
+"""Its devices may stand for the resource."""
 
 
 def device(name: str, *, shared: bool = False, memory: int = 0, **attributes: model.Attribute) -> model.Device:
@@ -53,3 +56,10 @@ def pod(name: str, *claims: str, on: str = "", cpu: int = 100) -> facts.Pod:
     """A pod that uses these claims."""
     used = tuple(facts.PodClaim(one, one) for one in claims)
     return builders.pod(name, on=on, spec=facts.PodSpec(requests=(("cpu", cpu),), claims=used))
+
+
+def accelerated(count: int, *, cpu: int = 100, extended_claim: str = "") -> facts.Pod:
+    """A pod that requests so many of a resource for which a device class stands."""
+    asked = (facts.ExtendedRequest("container-0-request-0", ACCEL, count),)
+    requests = (("cpu", cpu), (ACCEL, count))
+    return builders.pod("p", spec=facts.PodSpec(requests=requests, extended=asked, extended_claim=extended_claim))

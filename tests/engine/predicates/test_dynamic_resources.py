@@ -5,7 +5,20 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import feasible, judge, node
-from tests.engine.devices.making import DRIVER, GPU, asks, claim, device, gpus, pod, pool, wanted
+from tests.engine.devices.making import (
+    ACCEL,
+    DRIVER,
+    GPU,
+    STANDS_FOR,
+    accelerated,
+    asks,
+    claim,
+    device,
+    gpus,
+    pod,
+    pool,
+    wanted,
+)
 from windlass.engine import facts
 from windlass.engine.devices import model
 from windlass.engine.predicates import config
@@ -16,8 +29,6 @@ from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Require
 
 ONE = asks(wanted())
 NOT_HERE = "resourceclaim not available on the node"
-ACCEL = "example.com/accel"
-STANDS_FOR = replace(GPU, extended_resource_name=ACCEL)
 NODES = [node("a", zone="a"), node("b", zone="b")]
 ZONE_A = NodeSelector((NodeSelectorTerm((Requirement(facts.ZONE, Operator.IN, ("a",)),)),))
 
@@ -32,13 +43,6 @@ EVERYWHERE = fabric(model.Reach(all_nodes=True), "x")
 
 def cluster(*offered: model.Fact, nodes: list[facts.Node] = NODES) -> Snapshot:
     return build(nodes, [], offered=[GPU, *offered])
-
-
-def accelerated(count: int, **changes: object) -> facts.Pod:
-    """A pod that requests so many of a resource for which a device class stands, and a tenth of a core."""
-    asked = (facts.ExtendedRequest("container-0-request-0", ACCEL, count),)
-    spec = facts.PodSpec(requests=(("cpu", 100), (ACCEL, count)), extended=asked)
-    return replace(pod("p"), spec=replace(spec, **changes))  # type: ignore[arg-type]
 
 
 def why(snapshot: Snapshot, waits: facts.Pod, on: str) -> tuple[Code, list[str]]:

@@ -1,9 +1,7 @@
 """NodeResourcesFit: what is left must be enough, of everything that is asked for and of nothing else."""
 
-from dataclasses import replace
-
 from tests.builders import feasible, judge, node, pod
-from tests.engine.devices.making import GPU
+from tests.engine.devices.making import ACCEL, STANDS_FOR, accelerated
 from windlass.engine import facts
 from windlass.engine import snapshot as snapshots
 from windlass.engine.predicates import config, fit
@@ -100,17 +98,10 @@ def test_a_profile_without_the_filter_has_it_check_nothing() -> None:
 
 # Resources for which a device class stands
 
-ACCEL = "example.com/accel"
-
-
-def accelerated(count: int, cpu: int = 100) -> facts.Pod:
-    asked = (facts.ExtendedRequest("container-0-request-0", ACCEL, count),)
-    return pod("p", spec=facts.PodSpec(requests=(("cpu", cpu), (ACCEL, count)), extended=asked))
-
 
 def offering(*nodes: facts.Node) -> snapshots.Snapshot:
     """A cluster in which devices may stand for the resource."""
-    return snapshots.build(nodes, [], offered=[replace(GPU, extended_resource_name=ACCEL)])
+    return snapshots.build(nodes, [], offered=[STANDS_FOR])
 
 
 def test_a_node_with_too_little_of_what_devices_may_stand_for_is_told_so() -> None:
