@@ -49,8 +49,9 @@ class Part:
     """The address that answers 200 once it is well; none for one that serves nothing."""
     environment: Mapping[str, str] = field(default_factory=dict)
     goes_first: bool = False
-    """All others wait for it. And an API server that has to wait for a core ends watches, everybody's: a new one lets
-    each of them be ten events behind."""
+    """Either all others wait for it, or it stands for machines that have cores of their own. An API server that has to
+    wait for one ends watches, everybody's: a new one lets each of them be ten events behind. And who plays kubelets and
+    is a second late with it, because its watch was ended, makes every pod late."""
 
 
 def of(site: Site) -> tuple[Part, ...]:
@@ -149,7 +150,8 @@ def kwok(site: Site) -> Part:
         f"--server-address={address}",
     )
     home = site.directory / "kwok"  # it merges a configuration that it finds at home
-    return Part("kwok", command, f"http://{address}/healthz", {"HOME": str(home), **_LAVISH})
+    environment = {"HOME": str(home), **_LAVISH}
+    return Part("kwok", command, f"http://{address}/healthz", environment, goes_first=True)
 
 
 def cluster_api(site: Site) -> Part:
@@ -182,7 +184,7 @@ def _controllers(site: Site) -> str:
 
 def infrastructure(site: Site) -> Part:
     command = (sys.executable, "-m", "testbed.infrastructure", str(site.kubeconfig("infrastructure")))
-    return Part("infrastructure", command, environment=IMPORTABLE)
+    return Part("infrastructure", command, environment=IMPORTABLE, goes_first=True)
 
 
 def _serving(site: Site, port: int) -> tuple[str, ...]:
