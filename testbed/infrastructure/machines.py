@@ -3,6 +3,8 @@
     status.instance:  (none) ──provision──▶ Booting ──boot──▶ Registered
                                                └──── lose: gone ──▶ Terminated
 
+One that boots in a few seconds is Registered when it is first heard of.
+
 Deleting the object takes the instance back, whatever its state.
 """
 
@@ -10,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from testbed.infrastructure import knobs, nodes
+from testbed.infrastructure import api, knobs, nodes
 from testbed.infrastructure.world import Object, World
 
 FINALIZER = "fake.infrastructure/instance"
@@ -19,8 +21,11 @@ POOL = "fake.infrastructure/pool"
 _DEPLOYMENT = "cluster.x-k8s.io/deployment-name"
 _SETTLING_S = 0.3
 _NAMING_S = 2.0
-"""An instance that takes its time to boot is named on the way, no later than this: no cloud answers at once, and
-Cluster API, which looks at a Machine after every write to its infrastructure, is still asking for the others."""
+"""An instance that takes its time to boot is named on the way, after this: no cloud answers at once, and Cluster API,
+which looks at a Machine after every write to its infrastructure, is still asking for the others."""
+_JOINING_S = 5.0
+"""One that boots within this is named when its Node is there, as providers do that wait for it to join. Cluster API
+then learns of both in one look, which it writes down in one go."""
 _TELLING_S = 30.0
 """What Cluster API need not know is written later."""
 _HEARD, _SILENT = "heard", "silent"
@@ -57,35 +62,55 @@ async def _provision(world: World, machine: Object, told: knobs.Knobs) -> float:
     world.left_s(machine, "boot", told.boot_s)  # it boots from now on
     if left_s := world.left_s(machine, "naming", _naming_s(told)):
         return left_s
+    joins = _joins_first(told)
+    if joins and not await _join(world, machine, told):
+        return _SETTLING_S
     name = machine["metadata"]["name"]
     status = {
-        "instance": "Booting",
+        "instance": "Registered" if joins else "Booting",
         "initialization": {"provisioned": True},
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
         "failureReason": None,
         "failureMessage": None,
     }
     given = {**ours, "spec": {"providerID": provider_id(machine)}}
-    machine = await _report(world, machine, status, _ready("True", "Provisioned", ""), given)
-    return await _boot(world, machine, told)
+    try:
+        machine = await _report(world, machine, status, _ready("True", "Provisioned", ""), given)
+    except api.ApiError as error:
+        if joins and error.code == 404:  # deleted before our finalizer could hold it
+            await nodes.remove(world, name)
+        raise
+    return await (_keep if joins else _boot)(world, machine, told)
 
 
 def _naming_s(told: knobs.Knobs) -> float:
-    return 0.0 if told.provision_s else min(told.boot_s / 2, _NAMING_S)
+    """Where the cloud took its time to give an instance, it gives its name with it."""
+    if _joins_first(told):
+        return told.boot_s
+    return 0.0 if told.provision_s else min(told.boot_s, _NAMING_S)
+
+
+def _joins_first(told: knobs.Knobs) -> bool:
+    return 0.0 < told.boot_s <= _JOINING_S
 
 
 async def _boot(world: World, machine: Object, told: knobs.Knobs) -> float:
     if left_s := world.left_s(machine, "boot", told.boot_s):
         return left_s
+    return await _keep(world, machine, told) if await _join(world, machine, told) else _SETTLING_S
+
+
+async def _join(world: World, machine: Object, told: knobs.Knobs) -> bool:
+    """Register the Node. False if its name is taken."""
     heard = told.lose != knobs.UNREACHABLE and not world.left_s(machine, "ready", told.ready_s)
     if not await nodes.register(world, machine, provider_id(machine), is_heard=heard):
         taken = _ready("False", "NodeNameTaken", "there is a Node of this name that belongs to another machine")
         await _report(world, machine, {}, taken)
-        return _SETTLING_S
+        return False
     if heard:
         world.note_done(machine, _HEARD)
     world.note_registered(machine)
-    return await _keep(world, machine, told)
+    return True
 
 
 async def _keep(world: World, machine: Object, told: knobs.Knobs) -> float:

@@ -9,6 +9,7 @@ from testbed.bed import Bed
 from testbed.infrastructure.knobs import PREFIX
 
 _MACHINES = "/apis/cluster.x-k8s.io/v1beta2/namespaces/{}/machines"
+_INSTANCES = "/apis/infrastructure.cluster.x-k8s.io/v1beta1/namespaces/{}/fakemachines"
 
 
 class Group:
@@ -144,6 +145,17 @@ def test_an_instance_that_boots_slowly_has_an_id_and_no_node(group: Group) -> No
     assert group.nodes() == []
     group.tell(boot_seconds=None)
     group.wait_available(1)
+
+
+def test_an_instance_that_boots_in_seconds_gets_its_id_with_its_node(group: Group) -> None:
+    group.tell(boot_seconds="3")
+    group.scale(1)
+    api.wait_for("it boots", group.machines, lambda seen: [*map(_phase, seen)] == ["Pending"])
+    group.wait_available(1)
+    (machine,) = group.machines()
+    instance = group.server.get(f"{_INSTANCES.format(group.namespace)}/{machine['metadata']['name']}")
+    assert instance["status"]["instance"] == "Registered"
+    assert instance["spec"]["providerID"] == machine["spec"]["providerID"]
 
 
 def test_a_node_that_is_slow_to_get_ready_is_registered_before(group: Group) -> None:
