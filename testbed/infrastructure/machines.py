@@ -84,7 +84,7 @@ async def _provision(world: World, machine: Object, told: knobs.Knobs) -> float:
 
 
 def _naming_s(told: knobs.Knobs) -> float:
-    """Where the cloud took its time to give an instance, it gives its name with it."""
+    """How long after it began to boot. A cloud that took its time to give an instance gives its name with it."""
     if _joins_first(told):
         return told.boot_s
     return 0.0 if told.provision_s else min(told.boot_s, _NAMING_S)

@@ -150,7 +150,9 @@ def test_an_instance_that_boots_slowly_has_an_id_and_no_node(group: Group) -> No
 def test_an_instance_that_boots_in_seconds_gets_its_id_with_its_node(group: Group) -> None:
     group.tell(boot_seconds="3")
     group.scale(1)
-    api.wait_for("it boots", group.machines, lambda seen: [*map(_phase, seen)] == ["Pending"])
+    (machine,) = api.wait_for("it boots", group.machines, lambda seen: [*map(_phase, seen)] == ["Pending"])
+    assert "providerID" not in machine["spec"]
+    assert group.nodes() == []
     group.wait_available(1)
     (machine,) = group.machines()
     instance = group.server.get(f"{_INSTANCES.format(group.namespace)}/{machine['metadata']['name']}")
