@@ -73,7 +73,7 @@ def test_without_a_window_nobody_waits() -> None:
 
 def test_the_next_pod_begins_another_burst() -> None:
     time = clock.Virtual()
-    rhythm = Rhythm(time, Deviations(quiet_window_max_s=1.0), nobody)
+    rhythm = Rhythm(time, Deviations(quiet_window_s=0.5, quiet_window_max_s=1.0), nobody)
 
     async def main() -> None:
         rhythm.note_pod(time.monotonic_s())

@@ -13,7 +13,7 @@ class Deviations:
 
     joint_scale_up: bool = True
     """One loop serves pods that need different groups. Off: one group, with those similar to it, wins each loop."""
-    quiet_window_s: float = 0.5
+    quiet_window_s: float = 0.2
     """Scale up once no pending pod has come for so long. 0: wait until the oldest is 2 s old (30 s if it wants a GPU),
     which delays a pod that is alone and splits a wave that takes longer."""
     quiet_window_max_s: float = 10.0
