@@ -24,9 +24,10 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _AT_ONCE: Object = {
     "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
     "kind": "KwokConfiguration",
-    "options": {"podPlayStageParallelism": 16, "nodePlayStageParallelism": 16, "nodeLeaseParallelism": 4},
+    "options": {"podPlayStageParallelism": 8, "nodePlayStageParallelism": 16, "nodeLeaseParallelism": 4},
 }
-"""Kubelets do not wait for each other; KWOK's four workers would."""
+"""Kubelets do not wait for each other; KWOK's four workers would. But with sixteen it plays pods twice when it has to
+list them anew, because those that are being played are not in its queue any more."""
 
 
 _AUDIT: Object = {
