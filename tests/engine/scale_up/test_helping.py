@@ -119,13 +119,13 @@ def test_the_peer_waits_until_the_oldest_pod_is_two_seconds_old() -> None:
         assert result(decide_once(observe([group("g")], pods=[pending("p", age_s=age_s)]), PEER)) is expected
 
 
-def test_windlass_waits_until_no_pod_has_come_for_half_a_second() -> None:
-    for age_s, expected in ((0.4, Result.IN_COOLDOWN), (0.5, Result.SUCCESSFUL)):
+def test_windlass_waits_until_no_pod_has_come_for_a_fifth_of_a_second() -> None:
+    for age_s, expected in ((0.125, Result.IN_COOLDOWN), (0.25, Result.SUCCESSFUL)):
         assert result(decide_once(observe([group("g")], pods=[pending("p", age_s=age_s)]), WINDLASS)) is expected
 
 
 def test_windlass_waits_for_a_wave_no_longer_than_ten_seconds() -> None:
-    coming = [pending("first", age_s=9.9), pending("last", age_s=0.1)]
+    coming = [pending("first", age_s=9.9), pending("last", age_s=0.05)]
     assert result(decide_once(observe([group("g")], pods=coming), WINDLASS)) is Result.IN_COOLDOWN
     assert result(decide_once(observe([group("g")], pods=coming), WINDLASS, now_s=NOW_S + 0.1)) is Result.SUCCESSFUL
 
