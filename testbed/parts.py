@@ -99,10 +99,8 @@ def apiserver(site: Site) -> Part:
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={site.files.service_accounts}",
         f"--service-account-signing-key-file={site.files.service_accounts}",
-        # Two cores are quicker with the requests that they can serve than with thousands that wait for each other
-        # while watches starve. What is beyond waits in fair queues.
-        "--max-requests-inflight=40",
-        "--max-mutating-requests-inflight=20",
+        "--max-requests-inflight=2000",
+        "--max-mutating-requests-inflight=1000",
         "--profiling=false",
         *(_auditing(site) if site.choice.audited else ()),
     )
