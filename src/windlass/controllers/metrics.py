@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import prometheus_client
 
-from windlass.runtime import workqueue
+from windlass.runtime import unexpected_errors, workqueue
 
 _BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -16,6 +16,7 @@ class Metrics:
 
     def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:
         self.registry = registry
+        unexpected_errors.register(registry)
         self._passes = prometheus_client.Counter(
             "windlass_controller_reconcile_total",
             "Objects reconciled, by controller and result (success, error).",

@@ -6,6 +6,8 @@ The first part is the peer's, name by name, so that dashboards and alerts go on 
 import enum
 from dataclasses import dataclass
 
+from windlass.runtime import unexpected_errors
+
 PEER = "cluster_autoscaler_"
 OWN = "windlass_"
 
@@ -143,6 +145,10 @@ MEMORY_BYTES = Family(f"{OWN}memory_bytes", Kind.GAUGE, "Size of what is remembe
 EXPANDER_ANSWERS = Family(
     f"{OWN}expander_answers_total", Kind.COUNTER, "Answers of the grpc expander, by what they were worth.", ("worth",)
 )
+UNEXPECTED_ERRORS = Family(
+    unexpected_errors.NAME, Kind.COUNTER, unexpected_errors.HELP, unexpected_errors.LABELS
+)  # fmt: skip
+"""The operator shows it, too."""
 DRAINS = Family(f"{OWN}draining_nodes", Kind.GAUGE, "Nodes on their way out, by what they wait for.", ("phase",))
 
 FAMILIES: tuple[Family, ...] = (
@@ -159,6 +165,7 @@ FAMILIES: tuple[Family, ...] = (
     MEMORY_BYTES,
     EXPANDER_ANSWERS,
     DRAINS,
+    UNEXPECTED_ERRORS,
 )
 
 ERROR_TYPES = (

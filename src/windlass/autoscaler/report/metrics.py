@@ -12,6 +12,7 @@ from windlass.autoscaler.report import exposition, families
 from windlass.autoscaler.report.counting import Count
 from windlass.autoscaler.report.families import PEER, Family, Function, Kind
 from windlass.autoscaler.report.readings import Readings
+from windlass.runtime import unexpected_errors
 
 _UNTOTALLED = frozenset(
     family.name for family in families.FAMILIES if family.kind is Kind.COUNTER and not family.name.endswith("_total")
@@ -28,9 +29,10 @@ class Metrics:
         process_collector.ProcessCollector(registry=self.registry)
         platform_collector.PlatformCollector(registry=self.registry)
         gc_collector.GCCollector(registry=self.registry)
+        unexpected_errors.register(self.registry)
         shown = [family for family in families.FAMILIES if per_group or not family.per_group]
         self._gauges = {one.name: _gauge(one, self.registry) for one in shown if one.kind is Kind.GAUGE}
-        self._counters = {one.name: _counter(one, self.registry) for one in shown if one.kind is Kind.COUNTER}
+        self._counters = {one.name: _counter(one, self.registry) for one in shown if _is_counted_here(one)}
         self._histograms = {one.name: _histogram(one, self.registry) for one in shown if one.kind is Kind.HISTOGRAM}
         self._sums = prometheus_client.Summary(
             families.DURATION_SUMS.name, families.DURATION_SUMS.help, families.DURATION_SUMS.labels,
@@ -87,6 +89,10 @@ class Metrics:
 def write(registry: prometheus_client.CollectorRegistry) -> bytes:
     """The text of a registry in which these metrics are, for `runtime.serving`."""
     return exposition.render(registry, _UNTOTALLED)
+
+
+def _is_counted_here(one: Family) -> bool:
+    return one.kind is Kind.COUNTER and one is not families.UNEXPECTED_ERRORS  # the whole process counts that
 
 
 def _gauge(one: Family, registry: prometheus_client.CollectorRegistry) -> prometheus_client.Gauge:

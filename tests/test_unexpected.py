@@ -1,0 +1,50 @@
+"""Unexpected errors are counted every time and logged once for each object and version."""
+
+import logging
+
+import prometheus_client
+import pytest
+
+from windlass import unexpected
+from windlass.runtime import unexpected_errors
+
+
+def raised() -> Exception:
+    try:
+        raise ValueError("four thousand digits")
+    except ValueError as error:
+        return error
+
+
+def test_an_error_is_logged_once_for_each_version_of_an_object_and_counted_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    errors = unexpected.Errors()
+    with caplog.at_level(logging.ERROR):
+        for version in ("7", "7", "8", "7"):
+            errors.report(unexpected.Place.INFORMER, "Pod default/web", version, raised())
+    assert [record.getMessage() for record in caplog.records] == [
+        f"unexpected error: place=informer object='Pod default/web' version='{version}': ValueError: four thousand digits"
+        for version in ("7", "8")
+    ]
+    assert all(record.exc_info for record in caplog.records)
+    assert errors.counts()[unexpected.Place.INFORMER] == 4
+
+
+def test_an_error_whose_message_cannot_be_made_is_reported_all_the_same() -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RecursionError
+
+    errors = unexpected.Errors()
+    errors.report(unexpected.Place.INFORMER, "Pod default/web", "7", Mute())
+    assert errors.counts()[unexpected.Place.INFORMER] == 1
+
+
+def test_every_registry_shows_all_places_from_the_start_and_counts_what_the_process_met() -> None:
+    registry = prometheus_client.CollectorRegistry()
+    unexpected_errors.register(registry)
+    before = registry.get_sample_value(unexpected_errors.NAME, {"place": "informer"})
+    assert before is not None
+    unexpected.report(unexpected.Place.INFORMER, "Pod default/test", "1", raised())
+    assert registry.get_sample_value(unexpected_errors.NAME, {"place": "informer"}) == before + 1
