@@ -194,7 +194,7 @@ def _ask(arrange: Callable[[Bed], object], ask: Callable[[Bed], Awaitable[Any]])
     return answers[0]
 
 
-async def _is_refused(change: Awaitable[None]) -> bool:
+async def _is_refused(change: Awaitable[object]) -> bool:
     try:
         await change
     except base.Refused:

@@ -1,6 +1,6 @@
 """What every provider can do: say what groups there are, and change them when told to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,5 +51,9 @@ class Provider(Protocol):
     async def delete_instances(self, order: plan.DeleteInstances) -> None:
         """Delete instances without nodes, and lower the target size by as many."""
 
-    async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> None:
-        """Delete the machines of these nodes, and lower the target size by as many."""
+    async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> Mapping[str, Refused]:
+        """Delete the machines of these nodes, and lower the target size by as many.
+
+        Returns the nodes, by name, whose machines could not be deleted while others were; `Refused` if none could.
+        A node whose machine is gone needs no deletion.
+        """

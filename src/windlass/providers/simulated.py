@@ -10,7 +10,7 @@ asks for `nodes`: those whose instances have booted.
 
 import enum
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from windlass import clock
@@ -130,8 +130,9 @@ class Provider:
     async def delete_instances(self, order: plan.DeleteInstances) -> None:
         self._delete(self._find(order.group), order.provider_ids, order.force)
 
-    async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> None:
+    async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> Mapping[str, base.Refused]:
         self._delete(self._find(group), [node.provider_id for node in nodes], False)
+        return {}
 
     # Inside
 

@@ -1,5 +1,6 @@
 """Plans carried out on the embedded API server: what is written, and what is said of what could not be."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from windlass.autoscaler.act import actor
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.engine import facts, plan, taints
 from windlass.kube import client, prepare, resources, transport
+from windlass.providers import base
 
 MARK = plan.SetTaint("a-1", "k", "v", "NoSchedule")
 
@@ -179,5 +181,23 @@ def test_together_a_refusal_concerns_only_the_group_itself() -> None:
         outcome = await acting(cluster).resize(tuple(resizes("a", "b", "c")), together=True)
         assert [cluster.provider.groups[id].size for id in "abc"] == [1, 0, 1]
         assert outcome.refused == {"b": facts.InstanceError("Other", "code", "no")}
+
+    play(scenario)
+
+
+def test_a_node_that_the_provider_refuses_fails_alone() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 3)
+        cluster.register_nodes()
+        delete = cluster.provider.delete_nodes
+
+        async def refuse_one(group: str, nodes: Sequence[facts.Node]) -> Mapping[str, base.Refused]:
+            await delete(group, [node for node in nodes if node.name != "a-2"])
+            return {"a-2": base.Refused(facts.InstanceError("Other", "x", "not this one"))}
+
+        cluster.provider.delete_nodes = refuse_one  # type: ignore[method-assign]
+        outcome = await change(cluster, *(plan.DeleteNode(name, "a") for name in ("a-1", "a-2", "a-3")))
+        assert outcome.done == (plan.DeleteNode("a-1", "a"), plan.DeleteNode("a-3", "a"))
+        assert outcome.failed == {plan.DeleteNode("a-2", "a"): "not this one"}
 
     play(scenario)

@@ -190,17 +190,28 @@ def test_a_batch_that_goes_below_the_minimum_is_refused_whole_unless_it_is_force
     play(scenario, arrange)
 
 
-def test_nodes_of_nobody_and_of_other_groups_are_refused() -> None:
+def test_a_node_without_a_machine_costs_no_other_its_deletion() -> None:
+    async def scenario(bed: Bed) -> None:
+        await bed.remove("Machine", "g-1")
+        assert await bed.provider.delete_nodes(G, nodes(0, 1)) == {}
+        assert (await bed.marked(), await bed.replicas(G)) == ({"g-0"}, 2)
+
+    play(scenario, three)
+
+
+def test_a_node_of_another_group_is_refused_alone() -> None:
     def arrange(bed: Bed) -> None:
         three(bed)
         bed.group("h", 1)
         bed.members("h", 1)
 
     async def scenario(bed: Bed) -> None:
-        for stranger in (node("nobody"), node("h-0")):
-            with pytest.raises(base.Refused, match=f"fake:///{stranger.name}"):
-                await bed.provider.delete_nodes(G, [*nodes(0), stranger])
+        with pytest.raises(base.Refused, match="fake:///h-0"):
+            await bed.provider.delete_nodes(G, [node("h-0")])
         assert (await bed.marked(), await bed.replicas(G)) == (set(), 3)
+        refused = await bed.provider.delete_nodes(G, [*nodes(0), node("h-0")])
+        assert {name: "fake:///h-0" in str(why) for name, why in refused.items()} == {"h-0": True}
+        assert (await bed.marked(), await bed.replicas(G)) == ({"g-0"}, 2)
 
     play(scenario, arrange)
 
@@ -221,11 +232,27 @@ def test_a_refused_size_takes_the_marks_off_again() -> None:
     play(scenario, three)
 
 
-def test_one_mark_that_is_refused_takes_off_the_others_and_leaves_the_size() -> None:
+def test_one_mark_that_is_refused_costs_that_node_only() -> None:
     async def scenario(bed: Bed) -> None:
         bed.carrier.forbid("PUT", "/machines/g-1")
+        refused = await bed.provider.delete_nodes(G, nodes(0, 1, 2))
+        assert {name: "not today" in str(why) for name, why in refused.items()} == {"g-1": True}
+        assert (await bed.marked(), await bed.replicas(G)) == ({"g-0", "g-2"}, 1)
+
+    play(scenario, three)
+
+
+def test_a_mark_that_may_be_there_and_cannot_be_taken_off_keeps_all() -> None:
+    """A size lowered beside a mark that nobody meant would take that Machine, and pods with it."""
+
+    async def scenario(bed: Bed) -> None:
+        def refuse(request: transport.Request) -> transport.Response | None:
+            return refusal(500, "InternalError") if request.path.endswith("/machines/g-1") else None
+
+        bed.carrier.refuse = refuse
         with pytest.raises(base.Refused, match="not today"):
             await bed.provider.delete_nodes(G, nodes(0, 1, 2))
+        bed.carrier.allow()
         assert (await bed.marked(), await bed.replicas(G)) == (set(), 3)
 
     play(scenario, three)

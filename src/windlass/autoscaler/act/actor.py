@@ -11,7 +11,7 @@ What the plan says of draining is not done here: `advance` orders the steps of a
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -130,16 +130,25 @@ class Actor:
         for order in orders:
             by_group.setdefault(order.group, []).append(order)
 
-        async def delete(group: str) -> None:
+        async def delete(group: str) -> Mapping[plan.Instruction, base.Refused]:
             found = [node for order in by_group[group] if (node := known(order.node)) is not None]
-            await self._try(tally, by_group[group], self._provider.delete_nodes(group, found))
+            refused = await self._provider.delete_nodes(group, found)
+            return {order: refused[order.node] for order in by_group[group] if order.node in refused}
 
-        await _each(_GROUPS_AT_ONCE, by_group, delete)
+        await _each(_GROUPS_AT_ONCE, by_group, lambda group: self._try(tally, by_group[group], delete(group)))
 
-    async def _try(self, tally: _Tally, orders: Sequence[plan.Instruction], act: Awaitable[None]) -> None:
-        """Do it, and note what became of it. A bug in one thing keeps no other from being done."""
+    async def _try(
+        self,
+        tally: _Tally,
+        orders: Sequence[plan.Instruction],
+        act: Awaitable[Mapping[plan.Instruction, base.Refused] | None],
+    ) -> None:
+        """Do it, and note what became of it: `act` returns what was refused of it, if not all was.
+
+        A bug in one thing keeps no other from being done.
+        """
         try:
-            await act
+            refused = await act or {}
         except base.Refused as error:
             self._note(tally, orders, str(error), error.error)
         except errors.WindlassError as error:
@@ -148,7 +157,9 @@ class Actor:
             _log.exception("%s failed", orders)
             self._note(tally, orders, repr(error), facts.InstanceError("Other", "internalError", repr(error)))
         else:
-            tally.done += orders
+            tally.done += [order for order in orders if order not in refused]
+            for order, why in refused.items():
+                self._note(tally, [order], str(why), why.error)
 
     def _note(self, tally: _Tally, orders: Sequence[plan.Instruction], said: str, why: facts.InstanceError) -> None:
         for order in orders:

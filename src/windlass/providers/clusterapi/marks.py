@@ -71,16 +71,21 @@ class Marks:
         self._mark = mark
         self._at_once = asyncio.Semaphore(_AT_ONCE)
 
-    async def put(self, machines: Iterable[Machine]) -> list[Machine]:
-        """Those that carry the mark now; the others are gone. If one fails none is left marked, and it raises."""
+    async def put(self, machines: Iterable[Machine]) -> tuple[list[Machine], dict[str, kube_errors.KubeError]]:
+        """Mark Machines. Those that carry the mark now, and errors by uid; the others are gone.
+
+        A mark whose writing failed may be there all the same, and a size lowered beside it would take that Machine: it
+        is taken off again. Where that fails, too, none is left marked, and it raises.
+        """
         chosen = list(machines)
         done = await self._each(chosen, self._put_one)
-        failures = [one for one in done if isinstance(one, kube_errors.KubeError)]
-        marked = [machine for machine, outcome in zip(chosen, done, strict=True) if outcome is True]
-        if failures:
+        outcomes = list(zip(chosen, done, strict=True))
+        marked = [machine for machine, outcome in outcomes if outcome is True]
+        failed = [(machine, outcome) for machine, outcome in outcomes if isinstance(outcome, kube_errors.KubeError)]
+        if await self.take_off(machine for machine, _ in failed):
             await self.take_off(marked)
-            raise failures[0]
-        return marked
+            raise failed[0][1]
+        return marked, {machine.meta.uid or "": error for machine, error in failed}
 
     async def wait_seen(self, marked: Sequence[Machine], find: Callable[[Machine], Machine | None]) -> None:
         """Until these marks have got about: `find` tells how a Machine is known here.

@@ -12,7 +12,7 @@ on */scale; get and update on machines.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from windlass import errors
@@ -174,9 +174,9 @@ class Provider:
         with self._act():
             await self._found_scaling().delete_instances(order)
 
-    async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> None:
+    async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> Mapping[str, base.Refused]:
         with self._act():
-            await self._found_scaling().delete_nodes(group, nodes)
+            return await self._found_scaling().delete_nodes(group, nodes)
 
     # Inside
 

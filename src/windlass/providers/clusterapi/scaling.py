@@ -1,12 +1,12 @@
 """Scaling: groups grow and shrink, one change of a group at a time.
 
 A group that shrinks by particular Machines has all of them marked and, when the marks have got about, its size lowered
-once. What is marked already and about to go is done; what is marked for nothing loses its mark first. If the size is
-refused, marks come off again.
+once. What is marked already and about to go is done; what is marked for nothing loses its mark first. A Machine that
+cannot be marked stays, and the others go. If the size is refused, marks come off again.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from windlass.engine import facts, plan
 from windlass.kube import errors as kube_errors
@@ -86,54 +86,73 @@ class Scaling:
             for provider_id, machine in wanted:
                 if machine is not None and provider_ids.is_made(provider_id) and instances.has_node(machine):
                     raise refusals.refuse(f"{provider_id} has become a node meanwhile")
-            await self._delete(group, wanted, 0 if order.force else self._bound(group).min)
+            refused = await self._delete(group, wanted, 0 if order.force else self._bound(group).min)
+        if refused:
+            raise next(iter(refused.values()))
 
-    async def delete_nodes(self, id: str, nodes: Sequence[facts.Node]) -> None:
+    async def delete_nodes(self, id: str, nodes: Sequence[facts.Node]) -> Mapping[str, base.Refused]:
+        """Nodes that were refused while others were not, by name."""
         async with self._lock(id):
             group = self._find(id)
             wanted = [(node.provider_id, self._find_of_node(node)) for node in nodes]
-            await self._delete(group, wanted, self._bound(group).min)
+            refused = await self._delete(group, wanted, self._bound(group).min)
+        if refused and len(refused) == len({node.provider_id for node in nodes}):
+            raise next(iter(refused.values()))
+        return {node.name: refused[node.provider_id] for node in nodes if node.provider_id in refused}
 
     # Deleting
 
-    async def _delete(self, group: Scalable, wanted: Sequence[tuple[str, Machine | None]], smallest: int) -> None:
-        """Delete these; nothing is done about those that are on their way out already."""
+    async def _delete(
+        self, group: Scalable, wanted: Sequence[tuple[str, Machine | None]], smallest: int
+    ) -> dict[str, base.Refused]:
+        """Delete these; nothing is done about those that are gone, or on their way out already.
+
+        Returns those that were refused, by provider id. `Refused` if the group as a whole may not shrink.
+        """
         size, members = await self._prepare(group, keep=[machine for _, machine in wanted if machine is not None])
         own = {machine.meta.uid for machine in members.machines}
-        machines: list[Machine] = []
+        machines: dict[str, Machine] = {}
         without: list[str] = []
+        refused: dict[str, base.Refused] = {}
         for provider_id, machine in wanted:
-            if machine is None:
-                without += self._check_instance(group, provider_id)
-            elif machine.meta.uid not in own:
-                raise refusals.refuse(f"node {provider_id!r} doesn't belong to node group {group.id!r}")
-            elif not instances.is_deleting(machine) and machine.meta.uid not in members.marked.leaving:
-                machines.append(machine)
+            try:
+                if machine is None:
+                    without += self._check_instance(group, provider_id)
+                elif machine.meta.uid not in own:
+                    raise refusals.refuse(f"node {provider_id!r} doesn't belong to node group {group.id!r}")
+                elif not instances.is_deleting(machine) and machine.meta.uid not in members.marked.leaving:
+                    machines[provider_id] = machine
+            except base.Refused as error:
+                refused[provider_id] = error
         if machines or without:
             _check_room(group, size.replicas, len(machines) + len(without), smallest)
-            await self._shrink(group, machines, without, smallest, size)
+            unmarked = await self._shrink(group, list(machines.values()), without, smallest, size)
+            refused |= {id: unmarked[uid] for id, one in machines.items() if (uid := one.meta.uid or "") in unmarked}
+        return refused
 
     def _check_instance(self, group: Scalable, provider_id: str) -> list[str]:
-        """An instance of a MachinePool that no Machine stands for; empty if it is on its way out."""
-        if provider_ids.is_made(provider_id):
+        """An instance of a MachinePool that no Machine stands for; empty if it is gone, or on its way out."""
+        if provider_ids.is_made(provider_id) or not group.is_pool:
             return []  # its Machine was there and is gone
         listed = {provider_ids.normalise(one) for one in group.provider_ids}
-        if not group.is_pool:
-            raise refusals.refuse(f"unknown machine for node {provider_id!r}")
         if provider_ids.normalise(provider_id) not in listed:
             raise refusals.refuse(f"node {provider_id!r} is not present in providerIDList of {group.id!r}")
         return [] if self._memory.is_leaving(group.id, provider_id) else [provider_id]
 
     async def _shrink(
         self, group: Scalable, machines: list[Machine], without: list[str], smallest: int, size: Size
-    ) -> None:
+    ) -> dict[str, base.Refused]:
+        """Mark Machines and lower the size. Those that could not be marked, by uid."""
         try:
-            marked = await self._marks.put(machines)
+            marked, failed = await self._marks.put(machines)
         except kube_errors.KubeError as error:
             raise refusals.from_call(error) from error
+        refused = {uid: refusals.from_call(error) for uid, error in failed.items()}
+        by = len(marked) + len(without)
+        if not by:
+            return refused
         if marked:
             await self._marks.wait_seen(marked, self._look_up)
-        by = len(marked) + len(without)
 
         def choose(replicas: int) -> int:
             _check_room(group, replicas, by, smallest)
@@ -147,6 +166,7 @@ class Scaling:
             await self._marks.take_off(marked)
             raise
         self._memory.remember(group.id, (machine.meta.uid or "" for machine in marked), without)
+        return refused
 
     async def _prepare(self, group: Scalable, keep: Iterable[Machine] = ()) -> tuple[Size, Members]:
         """Look at a group that is to shrink, and take off the marks that would send away others than those meant."""
