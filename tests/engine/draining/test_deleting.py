@@ -1,9 +1,10 @@
 """Deletion: held back by annotations, gathered by group, refused by the provider."""
 
+import math
 from dataclasses import replace
 
 from tests.engine.draining.world import START_S, WINDLASS, Run, World, node, pod, with_drain
-from windlass.engine import facts, plan
+from windlass.engine import facts, plan, taints
 from windlass.engine.draining import ending
 from windlass.engine.scale_down.cooldown import Activity
 
@@ -170,6 +171,47 @@ def test_a_machine_that_stays_because_another_went_in_its_place_is_given_back_at
     assert not run.is_marked("a")
     assert run.deletions() == [(5.0, "a")]  # and nothing was asked for twice
     assert world.now_s - START_S < 60
+
+
+def test_a_node_whose_machine_is_gone_is_waited_for_and_not_given_back() -> None:
+    world = World([node("a"), node("b")])
+    world.machine_takes_s = math.inf
+    world.later(30.0, lambda: world.lost.add("a"))
+    world.later(90.0, lambda: world.lose("a"))
+    run = Run(world).begin("a", is_empty=True).go_on()
+    assert run.told[-1].phase == "gone"
+    assert run.planned(plan.RemoveTaint) == []
+
+
+def test_a_node_that_outlives_its_machine_keeps_its_mark_when_its_drain_ends() -> None:
+    world = World([node("a"), node("b")])
+    world.machine_takes_s = math.inf
+    world.later(30.0, lambda: world.lost.add("a"))
+    run = Run(world).begin("a", is_empty=True).go_on()
+    assert (run.memory.durable.drains, run.told[-1].phase, run.told[-1].failure) == ({}, "gone", None)
+    assert taints.has(world.nodes["a"], taints.TO_BE_DELETED)
+    assert run.planned(plan.RemoveTaint) == []
+
+
+def test_a_drain_that_fails_does_not_reopen_a_node_whose_machine_is_gone() -> None:
+    world = World([node("a"), node("b")], [pod("p", "a")])
+    world.refuse = lambda one: "429: a budget stands in the way" if isinstance(one, plan.Evict) else None
+    world.later(119.0, lambda: world.lost.add("a"))
+    run = Run(world).begin("a").go_on()
+    assert run.planned(plan.RemoveTaint) == []
+    assert taints.has(world.nodes["a"], taints.TO_BE_DELETED)
+
+
+def test_a_refused_deletion_of_a_machine_that_is_gone_reopens_nothing() -> None:
+    world = World([node("a"), node("b")])
+
+    def refuse(one: plan.Instruction) -> str | None:
+        world.lost |= {"a"} if isinstance(one, plan.DeleteNode) else set()
+        return refuse_deletions(one)
+
+    world.refuse = refuse
+    run = Run(world).begin("a", is_empty=True).go_on()
+    assert run.planned(plan.RemoveTaint) == []
 
 
 def test_late_news_of_a_machine_that_goes_after_all_do_no_harm() -> None:

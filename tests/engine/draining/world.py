@@ -48,6 +48,8 @@ class World:
         self.ends_after_s: dict[str, float] = {}
         """How long pods take to end, by uid; one second where nothing is said."""
         self.machine_takes_s = 20.0
+        self.lost: set[str] = set()
+        """Nodes whose machines are gone."""
         self.budget_recovers_s = 3.0
         self.recreates = False
         """Do pods that were evicted come back on another node?"""
@@ -87,7 +89,7 @@ class World:
 
     def observe(self, failed: dict[plan.Instruction, str] | None = None) -> Observation:
         groups = [
-            replace(group, instances=tuple(self._instance(name) for name in self.nodes if self.group_of[name] == id))
+            replace(group, instances=tuple(self._instance(name) for name in self.nodes if self._has_machine(name, id)))
             for id, group in self.groups.items()
         ]
         return Observation(
@@ -96,6 +98,9 @@ class World:
             budgets=tuple(self.budgets.values()),
             failed=failed or {},
         )
+
+    def _has_machine(self, name: str, group: str) -> bool:
+        return self.group_of[name] == group and name not in self.lost
 
     def _instance(self, name: str) -> facts.Instance:
         return facts.Instance(self.nodes[name].provider_id, self.states.get(name, "Running"))

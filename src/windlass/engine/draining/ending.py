@@ -6,6 +6,9 @@ then it is asked again.
 
 A provider that was busy with it and is not any more has deleted another machine instead, or was told meanwhile that it
 needs as many as before. The node is empty and well: it is given back, at once but for the time that news may take.
+
+A node whose machine is gone is only waiting for its Node object to go, and is never given back: the scheduler would put
+pods on a machine that does not exist. If the object stays, the drain ends and the mark stays on.
 """
 
 from collections.abc import Sequence
@@ -25,7 +28,9 @@ def find_ends(cases: Sequence[Case], situation: Situation) -> None:
         if case.node is None or _is_another(case, case.node):
             case.end(Phase.GONE)
     for case, node in find_open(cases):
-        if case.progress.deleting_s is not None:
+        if has_lost_machine(node, situation.groups.get(case.begun.group)):
+            _await_node(case, situation)
+        elif case.progress.deleting_s is not None:
             _await_deletion(case, node, case.progress.deleting_s, situation)
         elif case.progress.marked_s is not None and not case.has_mark:
             case.fail(Why.MARK_REMOVED)
@@ -60,6 +65,16 @@ def _await_deletion(case: Case, node: facts.Node, deleting_s: float, situation: 
         case.fail(Why.DELETION_TIMED_OUT)
 
 
+def _await_node(case: Case, situation: Situation) -> None:
+    """Its machine is gone, and its Node object is not yet."""
+    gone_s = situation.now_s if case.progress.gone_s is None else case.progress.gone_s
+    case.note(gone_s=gone_s)
+    if situation.now_s < gone_s + requests.MAX_NODE_DELETION_S:
+        case.wait(Phase.DELETING, gone_s + requests.MAX_NODE_DELETION_S)
+    else:
+        case.end(Phase.GONE)
+
+
 def _await_news(case: Case, situation: Situation) -> None:
     """Its machine was going, and does not seem to go any more."""
     staying_s = situation.now_s if case.progress.staying_s is None else case.progress.staying_s
@@ -72,5 +87,15 @@ def _await_news(case: Case, situation: Situation) -> None:
 
 def is_being_deleted(node: facts.Node, group: facts.NodeGroup | None) -> bool:
     """Does the provider say that it is deleting the node's machine?"""
+    instance = _find_instance(node, group)
+    return instance is not None and instance.state == "Deleting"
+
+
+def has_lost_machine(node: facts.Node, group: facts.NodeGroup | None) -> bool:
+    """Does the provider know the group, and no machine of the node any more?"""
+    return group is not None and bool(node.provider_id) and _find_instance(node, group) is None
+
+
+def _find_instance(node: facts.Node, group: facts.NodeGroup | None) -> facts.Instance | None:
     instances = () if group is None else group.instances
-    return any(one.provider_id == node.provider_id and one.state == "Deleting" for one in instances)
+    return next((one for one in instances if one.provider_id == node.provider_id), None)

@@ -102,6 +102,8 @@ class Progress:
     """When the provider was first seen to delete it."""
     staying_s: float | None = None
     """When the provider was first seen not to do so any more."""
+    gone_s: float | None = None
+    """When its machine was first seen to be gone, while the node was still there."""
     may_be_unheard: bool = False
     """Whoever asked for it is gone, and nobody knows whether the provider heard of it."""
     failure: Failure | None = None

@@ -1,9 +1,9 @@
 """Rolling back: a node that cannot go is given back to the scheduler.
 
 Its marks are removed, and again every 10 s, until they are seen to be gone: they are removed even if they were never
-seen, because they may have been on their way. A node that was cordoned before it was marked stays cordoned, unless
-windlass is to do as the peer does. If one node of a group that goes as a whole fails, all of them that are not being
-deleted do.
+seen, because they may have been on their way. A node whose machine is gone keeps them. A node that was cordoned before
+it was marked stays cordoned, unless windlass is to do as the peer does. If one node of a group that goes as a whole
+fails, all of them that are not being deleted do.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,6 +38,9 @@ def undo(cases: Sequence[Case], situation: Situation) -> None:
 
 
 def _undo(case: Case, node: facts.Node, situation: Situation) -> None:
+    if ending.has_lost_machine(node, situation.groups.get(case.begun.group)):
+        case.end(Phase.GONE)
+        return
     uncordons = _is_uncordoned(case, situation)
     is_clean = not case.has_mark and not (uncordons and node.unschedulable)
     undone_s, now_s = case.progress.undone_s, situation.now_s
