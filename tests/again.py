@@ -1,7 +1,7 @@
-"""Once more: tests on the real control plane that failed, alone on the machine. `make test` asks for it.
+"""A second look at tests on the real control plane that failed: they run once more, alone on the machine.
 
-Many processes on few cores have their say in these tests, and one that is starved for a minute fails them without any
-fault of ours. A fault fails them twice. Whatever else failed is not tried again, and neither are more than a few.
+The answer helps to find the cause and changes nothing else: a run in which a test failed has failed. A test that passes
+alone was starved by the others or disturbed by them, and is to be mended; one that fails twice shows a fault.
 """
 
 import json
@@ -15,17 +15,18 @@ _FAILED = Path(".pytest_cache/v/cache/lastfailed")
 
 
 def choose(failed: list[str]) -> list[str]:
-    """What may be tried again: all of it, or nothing. xdist notes a test with its group behind an `@`."""
+    """Which tests to run again: all of them, or none. xdist notes a test with its group behind an `@`."""
     names = sorted({name.partition("@")[0] for name in failed})
     return names if len(names) <= MOST and all(name.startswith(REAL) for name in names) else []
 
 
 def main() -> int:
     names = choose(list(json.loads(_FAILED.read_text()))) if _FAILED.exists() else []
-    if not names:
-        return 1
-    print(f"ONCE MORE, on the real control plane: {', '.join(names)}", flush=True)
-    return subprocess.run([sys.executable, "-m", "pytest", "-n", "0", *names], check=False).returncode
+    if names:
+        print(f"FAILED on the real control plane, running alone to find the cause: {', '.join(names)}", flush=True)
+        code = subprocess.run([sys.executable, "-m", "pytest", "-n", "0", *names], check=False).returncode
+        print(f"FAILED beside other tests, {'passed' if code == 0 else 'failed'} alone: {', '.join(names)}", flush=True)
+    return 1
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import collections
 import os
+import random
 import sys
 from pathlib import Path
 
@@ -62,10 +63,13 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let a worker that only computes give way to the servers, whose clocks go on while they starve.
+    """Seed what is left to chance, and let a worker that only computes give way to the servers.
 
+    Clients draw the jitter of their retries and the length of their watches: a test gets the same ones in every run,
+    with any number of workers and in any order. Other seeds (`WINDLASS_SEED`) look for tests that pass by luck.
     Groups on real servers are the first that workers are given, so nobody is in one after this.
     """
+    random.seed(f"{os.environ.get('WINDLASS_SEED', '0')} {item.nodeid.partition('@')[0]}")
     if "PYTEST_XDIST_WORKER" in os.environ and item.stash[_GROUP] is None and os.nice(0) < _GIVING_WAY:
         os.nice(_GIVING_WAY)
 

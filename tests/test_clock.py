@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import time
 
 import pytest
 
@@ -142,3 +143,15 @@ def test_a_failure_in_time_is_raised() -> None:
 
     with pytest.raises(ZeroDivisionError):
         virtual.run(clock.within(virtual, 1.0, fail()))
+
+
+def test_time_stands_still_while_a_thread_works() -> None:
+    virtual = clock.Virtual()
+
+    async def scenario() -> float:
+        passing = asyncio.create_task(virtual.sleep(3600.0))
+        await asyncio.to_thread(time.sleep, 0.05)
+        passing.cancel()
+        return virtual.monotonic_s()
+
+    assert virtual.run(scenario()) == 0.0

@@ -10,13 +10,17 @@ can, so that hours pass in milliseconds and every run is the same:
 import asyncio
 import selectors
 import time
-from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import Any, Protocol, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 _STALL_S = 10.0
 """Real seconds that a virtual clock with nothing due waits for a thread or a socket before it gives up."""
+_THREAD_STALL_S = 300.0
+"""The same while a thread works for it: decisions on a busy machine take their time."""
 
 # CLOCK_BOOTTIME goes on while the machine sleeps; a leader that slept must know that its lease ran out meanwhile.
 _STEADY = getattr(time, "CLOCK_BOOTTIME", None)
@@ -100,31 +104,48 @@ async def within(time: Clock, seconds: float, act: Coroutine[Any, Any, T]) -> T:
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """An event loop whose time is a virtual clock's."""
+    """An event loop whose time is a virtual clock's. Time stands still while an executor works for it."""
 
     def __init__(self, clock: Virtual) -> None:
         self._clock = clock
-        super().__init__(_Jump(clock))
+        self._selecting = _Jump(clock)
+        super().__init__(self._selecting)
 
     def time(self) -> float:
         return self._clock.monotonic_s()
 
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Arguments], T], *args: *Arguments
+    ) -> asyncio.Future[T]:
+        working = super().run_in_executor(executor, func, *args)
+        self._selecting.working.add(working)
+        working.add_done_callback(self._selecting.working.discard)
+        return working
+
 
 class _Jump(selectors.DefaultSelector):
-    """Asked to wait, it looks for what is there already, and otherwise moves the clock instead."""
+    """Asked to wait, it looks for what is there already, and otherwise moves the clock instead.
+
+    With work in a thread it really waits, for the thread to end: how far it is must not depend on the machine's load.
+    """
 
     def __init__(self, clock: Virtual) -> None:
         super().__init__()
         self._clock = clock
+        self.working = set[asyncio.Future[Any]]()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
-        if timeout is not None:
+        if timeout is not None and not self.working:
             self._clock._advance(timeout)
             return ready
-        ready = super().select(_STALL_S)
+        ready = super().select(_THREAD_STALL_S if self.working else _STALL_S)
         if not ready:
-            raise RuntimeError("virtual clock: everything waits, and nothing is due ever again")
+            raise RuntimeError(
+                "virtual clock: everything waits for a thread that does not end"
+                if self.working
+                else "virtual clock: everything waits, and nothing is due ever again"
+            )
         return ready

@@ -68,7 +68,8 @@ class Client:
     ) -> None:
         self.clock = time
         self.settings = settings or Settings()
-        self.rng = rng or random.Random()
+        # Drawn from the process-wide generator, so that whoever seeds that one gets the same run again.
+        self.rng = rng or random.Random(random.getrandbits(64))
         self._transport = server
         self._throttle = throttle.Throttle(self.settings.qps, self.settings.burst, time)
 

@@ -155,7 +155,7 @@ class Election:
         self._clock = api.clock
         self._namespace, self._name = namespace, name
         self._settings = settings or Settings()
-        self._rng = rng or random.Random()
+        self._rng = rng or api.rng
         self._candidate = Candidate(namespace, name, identity, self._settings)
 
     @property

@@ -55,11 +55,9 @@ def old(pool: dict[str, Any]) -> dict[str, Any]:
 @in_virtual_time
 async def test_a_quiet_system_writes_nothing(scene: World, stage: Stage) -> None:
     async with running_pool(scene, stage):
-        before = scene.management.version
         scene.written.writes.clear()
-        await scene.settle(3600.0)
+        await scene.settle(2.0 * 3600.0)
         assert scene.written.writes == []
-        assert scene.management.version == before
 
 
 @in_virtual_time
@@ -93,7 +91,7 @@ async def test_whoever_does_not_lead_changes_neither_the_management_nor_the_work
     async with running_pool(scene, stage):
         pass
     await stage.add_infrastructure("p", ["test:///p-0"])
-    before = scene.management.version  # the workload cluster's as well
+    before = scene.management.version  # the workload cluster's as well; too early for Events to expire
     async with scene.controlled(lease=controller.Lease("default")):
         await scene.settle(600.0)
         assert scene.errors() > 0

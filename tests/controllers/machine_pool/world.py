@@ -162,12 +162,14 @@ class World(Objects):
         self.management = server.Server(time)
         self.clusters: dict[str, server.Server] = {"http://work.example:80": self.management}
         self.down: set[str] = set()
+        self.written = Counting(inprocess.InProcess(self.management, time))
+        """What the controller has written, to the management cluster and to workload clusters."""
         self.api = self.client_of(self.management)
         self.registry = prometheus_client.CollectorRegistry()
 
     def client_of(self, served: server.Server) -> client.Client:
         return client.Client(
-            Counting(inprocess.InProcess(served, self.clock)),
+            inprocess.InProcess(served, self.clock),
             self.clock,
             client.Settings(qps=0, writer=prepare.Writer("client")),
         )
@@ -179,7 +181,8 @@ class World(Objects):
 
     @contextlib.asynccontextmanager
     async def dial(self, found: access.Access) -> AsyncIterator[transport.Transport]:
-        yield Flaky(self, found.server, inprocess.InProcess(self.clusters[found.server], self.clock))
+        carrier = inprocess.InProcess(self.clusters[found.server], self.clock)
+        yield Flaky(self, found.server, Counting(carrier, self.written.writes))
 
     @contextlib.asynccontextmanager
     async def controlled(
@@ -217,11 +220,11 @@ class World(Objects):
 
 
 class Counting:
-    """Counts what is written."""
+    """Notes what is written."""
 
-    def __init__(self, carrier: transport.Transport) -> None:
+    def __init__(self, carrier: transport.Transport, writes: list[str] | None = None) -> None:
         self._carrier = carrier
-        self.writes: list[str] = []
+        self.writes = [] if writes is None else writes
 
     async def send(self, request: transport.Request) -> transport.Response:
         if request.method != "GET":
