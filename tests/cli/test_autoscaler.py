@@ -99,3 +99,47 @@ def test_the_document_can_be_made_again() -> None:
         [sys.executable, "-m", "windlass.autoscaler.flag_help"], capture_output=True, text=True, check=True
     )
     assert made.stdout == flag_help.markdown()
+
+
+@pytest.mark.parametrize("flag", ["--user-agent", "--scheduler-config-file", "--namespace"])
+@pytest.mark.parametrize("command", [["windlass.cli", "autoscaler"], ["windlass.cli.autoscaler"]])
+def test_an_empty_value_takes_no_flag_with_it(flag: str, command: list[str]) -> None:
+    """Both flags that follow are read: a process that refuses them together has seen that it is to stay dry."""
+    code = f"import sys, importlib; importlib.import_module({command[0]!r}); sys.modules[{command[0]!r}].main()"
+    words = [sys.executable, "-c", code, *command[1:], flag, "", "--dry-run", "--shadow", "--kubeconfig=/no/such/file"]
+    run = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "--dry-run: found it beside --shadow" in run.stderr
+
+
+def test_no_flag_takes_one_that_keeps_it_from_acting_for_its_value() -> None:
+    outcome = windlass("autoscaler", "--user-agent", "--dry-run", "--kubeconfig=/no/such/file")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == (
+        "windlass: --user-agent: found '--dry-run', expected a value; "
+        "without one write --user-agent= and then --dry-run\n"
+    )
+
+
+def test_a_flag_that_takes_another_for_its_value_is_warned_of() -> None:
+    words = ["autoscaler", "--kubeconfig=/no/such/file", "--user-agent", "--max-nodes-total=3"]
+    run = subprocess.run([sys.executable, "-m", "windlass.cli", *words], capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    warning = run.stderr.splitlines()[-2]
+    assert warning.startswith("W")
+    assert "--user-agent: takes '--max-nodes-total=3', which spells a flag, for its value" in warning
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["plan", "--user-agent", "", "--dry-run", "--shadow"], "--dry-run: found it beside --shadow"),
+        (["status", "--user-agent", "", "--dry-run", "--shadow"], "--dry-run: found it beside --shadow"),
+        (["explain", "pod", "a", "--user-agent", "", "--dry-run", "--shadow"], "--dry-run: found it beside --shadow"),
+        (["operator", "--namespace", "", "--controllers", "none-such"], "none_such"),
+    ],
+)
+def test_other_commands_keep_empty_words_as_well(words: list[str], told: str) -> None:
+    outcome = windlass(*words)
+    assert outcome.code == 2
+    assert told in outcome.err

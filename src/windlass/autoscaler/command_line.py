@@ -21,6 +21,9 @@ from windlass.errors import InvalidInput
 SHORT = {"v": "v"}
 """Flags that have a name of one letter."""
 HELP = ("help", "h")
+HARMLESS = frozenset({"dry-run", "shadow"})
+"""Flags that keep windlass from acting. No other flag takes one of them for its value: pflag would, but Cluster
+Autoscaler has neither, so no command line of its own is refused for that."""
 
 
 @dataclass(slots=True)
@@ -32,6 +35,8 @@ class Words:
     stray: list[str] = field(default_factory=list)
     """Words that belong to no flag."""
     wants_help: bool = False
+    swallowed: list[tuple[str, str]] = field(default_factory=list)
+    """(flag, value) where the value is the next word and spells a flag itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ def read(words: Words) -> Command:
         except InvalidInput as error:
             raise InvalidInput(f"--scheduler-config-file: {error}") from error
         chosen = replace(chosen, filters=profile.filters)
-    return Command(chosen, wired, (*flags.find_warnings(words.given), *_tell_stray(words)))
+    return Command(chosen, wired, (*flags.find_warnings(words.given), *_tell_stray(words), *_tell_swallowed(words)))
 
 
 def _split_long(word: str, rest: Iterator[str], words: Words) -> None:
@@ -85,7 +90,7 @@ def _split_long(word: str, rest: Iterator[str], words: Words) -> None:
     elif name not in flags.READERS:
         raise InvalidInput(f"--{spelled}: there is no such flag{flags.suggest(name)}")
     else:
-        words.given.setdefault(name, []).append(value if equals else _take_value(name, rest))
+        words.given.setdefault(name, []).append(value if equals else _take_value(name, rest, words))
 
 
 def _split_short(word: str, rest: Iterator[str], words: Words) -> None:
@@ -97,15 +102,20 @@ def _split_short(word: str, rest: Iterator[str], words: Words) -> None:
     else:
         name = SHORT[letter]
         long_enough = value.startswith("=") and len(value) > 1
-        words.given.setdefault(name, []).append((value[1:] if long_enough else value) or _take_value(name, rest))
+        words.given.setdefault(name, []).append((value[1:] if long_enough else value) or _take_value(name, rest, words))
 
 
-def _take_value(name: str, rest: Iterator[str]) -> str:
+def _take_value(name: str, rest: Iterator[str], words: Words) -> str:
     if flags.READERS[name] in flag_values.BOOLS:
         return "true"
     value = next(rest, None)
     if value is None:
         raise InvalidInput(f"--{name}: found no value, expected one ({flag_values.KINDS[flags.READERS[name]]})")
+    spelled = value[2:].partition("=")[0].replace("_", "-") if value.startswith("--") else ""
+    if spelled in HARMLESS:
+        raise InvalidInput(f"--{name}: found {value!r}, expected a value; without one write --{name}= and then {value}")
+    if spelled in flags.READERS:
+        words.swallowed.append((name, value))
     return value
 
 
@@ -119,3 +129,11 @@ def _tell_stray(words: Words) -> Iterator[str]:
     for word in words.stray:
         note = "; the value of a bool is given as --flag=false" if word in flag_values.TRUTHS else ""
         yield f"{word!r} belongs to no flag and is ignored{note}"
+
+
+def _tell_swallowed(words: Words) -> Iterator[str]:
+    for name, value in words.swallowed:
+        yield (
+            f"--{name}: takes {value!r}, which spells a flag, for its value, as pflag does; that flag is not set "
+            f"(write --{name}= for an empty value)"
+        )

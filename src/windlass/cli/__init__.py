@@ -27,12 +27,15 @@ from windlass.cli.version import tell, version
 UNUSABLE = 2
 """Exit code for input that cannot be used, flags and files alike."""
 
+AUTOSCALER = "autoscaler"
+"""The command whose words are pflag's: they never pass through the library, which is here to list it."""
+
 app = cyclopts.App(
     name="windlass",
     help="A node autoscaler for Kubernetes that can say why.",
     version=tell,
 )
-app.command(autoscaler, help_flags=(), version_flags=(), end_of_options_delimiter="")
+app.command(autoscaler, name=AUTOSCALER, help_flags=(), version_flags=())
 app.command(completion, usage="Usage: windlass completion bash|zsh|fish")
 app.command(explain, usage="Usage: windlass explain [OPTIONS] pod|node|group NAME [FLAGS]")
 app.command(fit, usage="Usage: windlass fit [OPTIONS] FILE...")
@@ -48,8 +51,12 @@ app.command(version)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the `windlass` command and exit; `arguments` are those of the process unless told."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        app(arguments)
+        if words[:1] == [AUTOSCALER]:
+            # Word for word, empty ones included: `--user-agent "" --dry-run` has to be dry.
+            sys.exit(autoscaler(*words[1:]))
+        app(words)
     except errors.WindlassError as error:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(UNUSABLE)
