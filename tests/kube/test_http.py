@@ -1,13 +1,19 @@
 import asyncio
 import contextlib
+import os
+import resource
 import ssl
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import trustme
 from aiohttp import web
 
-from windlass.kube import errors, http
+from tests import read_only
+from windlass.kube import client_certificates, errors, http
 from windlass.kube.transport import Certificate, Request
 
 
@@ -167,3 +173,68 @@ async def test_a_stream_can_be_left_at_any_time() -> None:
         await response.stream.aclose()
         await response.stream.aclose()
         assert (await exchange(transport, Request("GET", "/")))[0] == 201
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_the_same_fault_is_told_in_the_same_words(scheme: str) -> None:
+    """No address of an object in memory: logs and conditions would change with every try."""
+    told = set()
+    for _ in range(2):
+        with pytest.raises(errors.ConnectFailed) as failed:
+            await exchange(http.Http(f"{scheme}://127.0.0.1:1"), Request("GET", "/x"))
+        told.add(str(failed.value))
+    assert told == {"GET /x: cannot connect to 127.0.0.1:1: Connection refused"}
+
+
+async def test_a_certificate_that_is_not_trusted_is_told_without_addresses_in_memory(ca: trustme.CA) -> None:
+    async with serve(server_context(ca)) as port:
+        with pytest.raises(errors.ConnectFailed) as failed:
+            await exchange(http.Http(f"https://127.0.0.1:{port}"), Request("GET", "/x"))
+    assert str(failed.value).startswith(f"GET /x: cannot connect to 127.0.0.1:{port}: ")
+    assert " object at 0x" not in str(failed.value)
+
+
+async def test_a_process_without_file_descriptors_says_so() -> None:
+    async with serve() as port:
+        transport = http.Http(f"http://127.0.0.1:{port}")
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        opened: list[int] = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(0) + 8, limits[1]))
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    opened.append(os.dup(0))
+            with pytest.raises(errors.ConnectFailed, match=f"127.0.0.1:{port}: Too many open files$"):
+                await transport.send(Request("GET", "/x"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            for each in opened:
+                os.close(each)
+            await transport.aclose()
+
+
+async def test_a_certificate_is_loaded_where_there_are_no_anonymous_files(ca: trustme.CA) -> None:
+    mine = ca.issue_cert("me@windlass")
+    chain = b"".join(pem.bytes() for pem in mine.cert_chain_pems)
+    context = http.make_context(http.Tls(ca.cert_pem.bytes()))
+    client_certificates.load_by_pipes(context, Certificate(chain + b"#" * 200_000, mine.private_key_pem.bytes()))
+    with pytest.raises(ssl.SSLError):
+        client_certificates.load_by_pipes(context, Certificate(b"x" * 200_000, b"none"))
+
+
+def test_client_certificates_work_where_no_path_can_be_written(ca: trustme.CA, tmp_path: Path) -> None:
+    """In a mount namespace where every file system is read-only, as in a pod with a read-only root and no volumes."""
+    mine = ca.issue_cert("me@windlass")
+    (tmp_path / "chain").write_bytes(b"".join(pem.bytes() for pem in mine.cert_chain_pems))
+    (tmp_path / "key").write_bytes(mine.private_key_pem.bytes())
+    code = (
+        "import pathlib, sys, tempfile\n"
+        "from windlass.kube import http, transport\n"
+        "chain, key = (pathlib.Path(path).read_bytes() for path in sys.argv[1:])\n"
+        "http.make_context(http.Tls(), transport.Certificate(chain, key))\n"
+        "try: tempfile.TemporaryFile()\n"
+        "except OSError: print('nothing is writable, and it is loaded')\n"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "chain"), str(tmp_path / "key")]
+    ran = subprocess.run(read_only.wrap(words), capture_output=True, text=True, check=False, timeout=60)
+    assert (ran.stderr, ran.stdout) == ("", "nothing is writable, and it is loaded\n")

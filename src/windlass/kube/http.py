@@ -5,9 +5,9 @@ purpose. Time limits of calls are the sender's; only connecting is limited here.
 """
 
 import contextlib
+import os
 import socket
 import ssl
-import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from urllib import parse
@@ -15,7 +15,7 @@ from urllib import parse
 import aiohttp
 import yarl
 
-from windlass.kube import errors, transport
+from windlass.kube import client_certificates, errors, transport
 
 _CONNECT_S = 10.0
 _READ_BUFFER_BYTES = 2**18
@@ -123,16 +123,8 @@ def make_context(tls: Tls, certificate: transport.Certificate | None = None) -> 
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if certificate is not None:
-        _load(context, certificate)
+        client_certificates.load(context, certificate)
     return context
-
-
-def _load(context: ssl.SSLContext, certificate: transport.Certificate) -> None:
-    """The ssl module reads certificates from files only: one that nobody else may read, gone at once."""
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(certificate.certificate + b"\n" + certificate.key)
-        file.flush()
-        context.load_cert_chain(file.name)
 
 
 def _open_socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
@@ -146,4 +138,9 @@ def _open_socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
 
 
 def _explain(error: Exception) -> str:
+    """The same text for the same fault: aiohttp's own names a TLS context by its address in memory."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"cannot connect to {error.host}:{error.port}: {_explain(error.os_error)}"
+    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno) if error.errno > 0 else error.strerror  # names that are not found are below 0
     return str(error) or type(error).__name__
