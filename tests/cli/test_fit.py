@@ -1,6 +1,8 @@
 """What is said of pending pods."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -323,3 +325,18 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
     assert style.of_stream(Terminal()).colour  # type: ignore[arg-type]
     monkeypatch.setenv("NO_COLOR", "1")
     assert not style.of_stream(Terminal()).colour  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["deep.yaml", "deep.json", "deep.yml"])
+@pytest.mark.parametrize(
+    "text", ["a: " + "[{" * 100_000, "[" * 100_000, '{"a":' * 100_000], ids=["YAML", "lists", "JSON objects"]
+)
+def test_a_file_of_a_hundred_thousand_levels_is_refused_with_a_sentence(name: str, text: str, tmp_path: Path) -> None:
+    """In a process of its own: what this held once was a fault of segmentation."""
+    (tmp_path / name).write_text(text)
+    words = [sys.executable, "-m", "windlass.cli", "fit", str(tmp_path / name)]
+    run = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith(f"windlass: {tmp_path / name}: ")
+    assert "nested" in run.stderr
+    assert run.stderr.count("\n") == 1

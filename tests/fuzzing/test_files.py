@@ -21,7 +21,7 @@ from tests.autoscaler.recording import recorded
 from tests.engine.decide import builders
 from tests.fuzzing import bending
 from windlass import errors
-from windlass.autoscaler import memory_text
+from windlass.autoscaler import memory_text, priorities, scheduler_config
 from windlass.autoscaler.recording import files
 from windlass.autoscaler.recording.reading import Recording
 from windlass.engine import memory_codec
@@ -51,6 +51,9 @@ LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 HOSTILE = {
     "laughs": LAUGHS,
     "deep": "[" * 3000 + "]" * 3000,
+    "deep enough to end the process": "a: " + "[{" * 50_000,
+    "deep in blocks": "- " * 50_000,
+    "deep JSON": '{"a":' * 50_000 + "1" + "}" * 50_000,
     "deep mapping": "{a: " * 3000 + "}" * 3000,
     "a key that is a mapping": "{{a: 1}: 2}",
     "a date that is none": "at: 2024-99-99",
@@ -96,8 +99,11 @@ def test_a_bent_scenario_is_refused_or_read(chance: random.Random) -> None:
         lambda text: kubeconfig.parse(text.encode(), "secret"),
         lambda text: reading.read(text, "bent.yaml"),
         lambda text: list(manifests.read(text, "bent.yaml")),
+        lambda text: list(manifests.read(text.encode(), "bent.yaml", strict=True)),
+        lambda text: priorities.read(text),
+        lambda text: scheduler_config.read(text, "bent.yaml"),
     ],
-    ids=["kubeconfig", "scenario", "manifest"],
+    ids=["kubeconfig", "scenario", "manifest", "strict manifest", "priorities", "scheduler configuration"],
 )
 def test_hostile_yaml_is_refused_or_read(read: Callable[[str], object], text: str) -> None:
     refuse_or_read(lambda: read(text))

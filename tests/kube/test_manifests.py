@@ -84,3 +84,22 @@ def test_an_unknown_field_is_named_with_those_that_are_known(text: bytes, compla
 def test_the_path_begins_where_the_part_is() -> None:
     with pytest.raises(fields.InvalidField, match=r"profiles\[0\]\.args\.one: found 'skew'"):
         manifests.decode(b'{"one": {"skew": 1}}', Outer, "profiles[0].args")
+
+
+def test_depth_is_refused_at_its_place_before_anything_is_composed() -> None:
+    with pytest.raises(InvalidInput, match=r"^deep\.yaml: line 2, column 203: it is nested more than 200 deep$"):
+        list(manifests.read("a: 1\nb: " + "[" * 100_000, "deep.yaml"))
+
+
+def test_two_hundred_levels_are_read() -> None:
+    (document,) = manifests.read("[" * 200 + "]" * 200, "deep.yaml")
+    levels = 0
+    while document:
+        (document,) = document
+        levels += 1
+    assert levels == 199
+
+
+def test_each_document_has_its_own_levels() -> None:
+    text = "---\n".join(["[" * 150 + "]" * 150 + "\n"] * 3)
+    assert len(list(manifests.read(text, "deep.yaml"))) == 3

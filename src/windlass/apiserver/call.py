@@ -11,6 +11,7 @@ from windlass.apiserver import status
 from windlass.apiserver.registry import Resource
 from windlass.apiserver.types.model import Json
 from windlass.apiserver.watch import Render, Watch
+from windlass.kube import nesting
 
 _LONGEST_MANAGER = 128
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
@@ -103,10 +104,11 @@ def read_document(body: bytes, content_type: str) -> Any:
     if content_type in ("", "application/json") or body[:1] == b"{":
         try:
             return _decode(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise status.bad_request(f"the object provided is unrecognized: {error}") from None
     if content_type in ("application/yaml", "application/apply-patch+yaml"):
         try:
+            nesting.scan(body)
             return _with_text_keys(yaml.load(body, Loader=_YAML))
         except yaml.YAMLError as error:
             raise status.bad_request(f"error decoding YAML: {error}") from None

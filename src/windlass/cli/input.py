@@ -35,9 +35,12 @@ def _read_source(source: str) -> Iterator[models.Raw]:
     if not first:
         raise errors.InvalidInput(f"{source}: it is empty, expected {OBJECTS}")
     is_json = first in b"{["
-    if is_json and source.endswith((".yaml", ".yml")):
-        is_json = _is_json(text)  # YAML may begin with a brace, too
-    yield from _read_json(text, source) if is_json else _read_yaml(text, source)
+    try:
+        if is_json and source.endswith((".yaml", ".yml")):
+            is_json = _is_json(text)  # YAML may begin with a brace, too
+        yield from _read_json(text, source) if is_json else _read_yaml(text, source)
+    except RecursionError as error:
+        raise errors.InvalidInput(f"{source}: it is nested deeper than can be read") from error
 
 
 def _first_byte(text: bytes) -> bytes:

@@ -11,6 +11,7 @@ import yaml
 import windlass
 from windlass import errors
 from windlass.autoscaler import command_line, flags
+from windlass.kube import nesting
 from windlass.simulator.scenario import model, reading
 from windlass.simulator.trace import playing
 from windlass.simulator.trace import reading as traces
@@ -72,7 +73,10 @@ def _change(plain: Any, change: str) -> None:
         at = _enter(at, step, change)
     if not isinstance(at, dict):
         raise errors.InvalidInput(f"--set {change}: found no fields in front of {steps[-1]!r}")
-    at[steps[-1]] = yaml.safe_load(value)
+    try:
+        at[steps[-1]] = nesting.load(value)
+    except yaml.YAMLError as error:
+        raise errors.InvalidInput(f"--set {path}: found {value!r:.100}, expected YAML: {error}") from error
 
 
 def _enter(at: Any, step: str, change: str) -> Any:

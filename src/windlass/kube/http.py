@@ -142,5 +142,6 @@ def _explain(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"cannot connect to {error.host}:{error.port}: {_explain(error.os_error)}"
     if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError):
-        return os.strerror(error.errno) if error.errno > 0 else error.strerror  # names that are not found are below 0
+        # Names that are not found have numbers below zero, which the system has no words for.
+        return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
     return str(error) or type(error).__name__

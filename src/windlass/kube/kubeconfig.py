@@ -191,7 +191,19 @@ def _read(path: Path) -> _File:
 
 def _decode(text: bytes, where: str) -> _File:
     try:
+        if (file := _decode_json(text)) is not None:
+            return file
         documents = list(manifests.read(text, where))
         return msgspec.convert(documents[0], _File) if documents else _File()
     except msgspec.ValidationError as error:
         raise errors.InvalidInput(f"{where}: {error}") from error
+
+
+def _decode_json(text: bytes) -> _File | None:
+    """None if it is no JSON, or more deeply nested than can be read: it may be YAML, whose depth is counted."""
+    try:
+        return msgspec.json.decode(text, type=_File)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, RecursionError):
+        return None

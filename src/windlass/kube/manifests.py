@@ -47,9 +47,12 @@ class _Documents(_Loader):  # type: ignore[misc]
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
     bool_values = {**_Loader.bool_values, "y": True, "n": False}  # noqa: RUF012
+    is_suspect = True
+    """Has it aliases, which may stand for more than any memory holds?"""
 
     def construct_document(self, node: yaml.Node) -> Any:
-        nesting.check(node)
+        if self.is_suspect:
+            nesting.check(node)
         return super().construct_document(node)
 
 
@@ -65,13 +68,19 @@ class _StrictDocuments(_Documents):
         for key, _ in node.value:
             if key.tag == _TAG + "str" and key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} is there twice", key.start_mark)
-            seen.add(key.value)
+            if isinstance(key.value, str):
+                seen.add(key.value)
         return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
 
 
 def read(text: bytes | str, source: str, *, strict: bool = False) -> Iterator[Any]:
     """The documents of a YAML text, but empty ones; `source` names it in errors. InvalidInput where it is not YAML."""
-    loader = (_StrictDocuments if strict else _Documents)(text)
+    try:
+        is_suspect = nesting.scan(text)
+        loader = (_StrictDocuments if strict else _Documents)(text)
+    except yaml.YAMLError as error:
+        raise errors.InvalidInput(f"{source}: {_complain(error)}") from error
+    loader.is_suspect = is_suspect
     try:
         while loader.check_data():
             document = loader.get_data()
