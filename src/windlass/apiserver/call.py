@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import yaml
 
+from windlass import errors
 from windlass.apiserver import status
 from windlass.apiserver.registry import Resource
 from windlass.apiserver.types.model import Json
 from windlass.apiserver.watch import Render, Watch
-from windlass.kube import nesting
+from windlass.kube import manifests
 
 _LONGEST_MANAGER = 128
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
@@ -101,24 +101,28 @@ class Call:
 
 def read_document(body: bytes, content_type: str) -> Any:
     """JSON, or YAML where the client says so."""
+    is_yaml = content_type in ("application/yaml", "application/apply-patch+yaml")
     if content_type in ("", "application/json") or body[:1] == b"{":
         try:
             return _decode(body)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise status.bad_request(f"the object provided is unrecognized: {error}") from None
-    if content_type in ("application/yaml", "application/apply-patch+yaml"):
+            if not is_yaml:
+                raise status.bad_request(f"the object provided is unrecognized: {error}") from None
+    if is_yaml:
         try:
-            nesting.scan(body)
-            return _with_text_keys(yaml.load(body, Loader=_YAML))
-        except yaml.YAMLError as error:
-            raise status.bad_request(f"error decoding YAML: {error}") from None
+            documents = [_with_text_keys(found) for found in manifests.read(body, "error decoding YAML")]
+        except errors.InvalidInput as error:
+            raise status.bad_request(str(error)) from None
+        if len(documents) > 1:
+            raise status.bad_request("error decoding YAML: found several documents, expected one")
+        return documents[0] if documents else None
     aside = " (protobuf is left to a real kube-apiserver)" if "protobuf" in content_type else ""
     raise status.unsupported_media_type(("application/json", "application/yaml"), aside)
 
 
 def read_documents(text: str) -> list[Json]:
     """YAML documents, those that are empty left out."""
-    return [_with_text_keys(found) for found in yaml.load_all(text, Loader=_YAML) if found]
+    return [_with_text_keys(found) for found in manifests.read(text, "manifest") if found]
 
 
 def _with_text_keys(value: Any) -> Any:
@@ -130,13 +134,3 @@ def _with_text_keys(value: Any) -> Any:
 
 def _key(key: Any) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
-
-
-class _YAML(yaml.CSafeLoader):
-    """Safe, and without dates: Kubernetes reads an unquoted time as a string."""
-
-
-_YAML.yaml_implicit_resolvers = {
-    letter: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-    for letter, found in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}

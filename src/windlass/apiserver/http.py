@@ -1,15 +1,17 @@
 """HTTP: the embedded server on a socket, so that kubectl and any other client can talk to it. Plain, on loopback."""
 
+import logging
 from types import TracebackType
 
 from aiohttp import web
 
 from windlass import clock
-from windlass.apiserver import inprocess, server
+from windlass.apiserver import inprocess, rendering, server, status
 from windlass.apiserver.call import Answer
 from windlass.kube import transport
 
 _LARGEST_REQUEST_BYTES = 8 * 1024 * 1024
+_log = logging.getLogger(__name__)
 
 
 class HttpServer:
@@ -27,7 +29,7 @@ class HttpServer:
     def url(self) -> str:
         """Where it listens; known once it does."""
         host, port = self._runner.addresses[0][:2]
-        return f"http://{host}:{port}"
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def start(self) -> None:
         await self._runner.setup()
@@ -46,10 +48,21 @@ class HttpServer:
         await self.close()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        answer = self._server.handle(await _read(request))
+        answer = await self._answer(request)
         if answer.watch is not None:
             return await self._stream(request, answer)
         return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+
+    async def _answer(self, request: web.Request) -> Answer:
+        """The server's answer, or a Status: a client never sees a page of HTML or a cut connection."""
+        try:
+            return self._server.handle(await _read(request))
+        except web.HTTPRequestEntityTooLarge:
+            refused = status.too_large(f"limit is {_LARGEST_REQUEST_BYTES}")
+        except Exception as error:
+            _log.exception("request failed method=%s path=%s", request.method, request.path)
+            refused = status.internal(f"{type(error).__name__}: {error}")
+        return rendering.answer_json(refused.code, refused.body())
 
     async def _stream(self, request: web.Request, answer: Answer) -> web.StreamResponse:
         assert answer.watch is not None

@@ -1,6 +1,7 @@
 """The server: a request value in, an answer out."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
 from windlass import clock
 from windlass.apiserver import call as calls
@@ -9,6 +10,7 @@ from windlass.apiserver import discovery, paging, rendering, routing, status, st
 from windlass.apiserver.call import Answer, Call
 from windlass.apiserver.controllers import disruption, garbage, lifecycle
 from windlass.apiserver.core import Settings
+from windlass.apiserver.registry import Resource
 from windlass.apiserver.subresources import binding, eviction, scale
 from windlass.apiserver.types.model import Json
 from windlass.apiserver.verbs import creating, deleting, patching, reading, updating
@@ -16,6 +18,8 @@ from windlass.kube import transport
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MOST_BODY_BYTES = 3 * 1024 * 1024
+_MALFORMED = (ValueError, TypeError, AttributeError, KeyError, IndexError)
+"""What a value of the wrong type raises where no schema was looked at before."""
 _HEALTH = ("healthz", "livez", "readyz")
 
 
@@ -28,6 +32,7 @@ class Server:
         self._pager = paging.Pager(self._core.store)
         self._expiry = lifecycle.Expiry(self._core)
         self._disruption = disruption.Disruption(self._core)
+        self._collect = garbage.Collector(self._core).react
         self._reactors = self._make_reactors()
         for name in _NAMESPACES:
             self._request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
@@ -42,7 +47,7 @@ class Server:
         if "disruption" not in off:
             reactors.append(self._disruption.react)
         if "garbage-collector" not in off:
-            reactors.append(garbage.Collector(core).react)
+            reactors.append(self._collect)
         return reactors
 
     # ── Around requests ──────────────────────────────────────────────────────────────────────────────────────────
@@ -60,6 +65,15 @@ class Server:
     def settle(self) -> None:
         """Let the server's own controllers react to what was written past `handle`."""
         self._react()
+
+    @contextlib.contextmanager
+    def without_garbage_collection(self) -> Iterator[None]:
+        """Objects written meanwhile are kept even if an owner that they name does not exist."""
+        reactors, self._reactors = self._reactors, [react for react in self._reactors if react != self._collect]
+        try:
+            yield
+        finally:
+            self._reactors = reactors
 
     def compact(self) -> None:
         """Forget all history, as etcd does every few minutes: older versions are answered 410 from now on."""
@@ -80,14 +94,27 @@ class Server:
 
     def apply(self, obj: Json, manager: str = "windlass") -> Json:
         """Apply one object by force; the object as it is then."""
-        resource = self._core.registry.find_kind(obj["apiVersion"], obj["kind"])
-        if resource is None:
-            raise status.no_such_path(f'no matches for kind "{obj["kind"]}" in version "{obj["apiVersion"]}"')
-        root = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
-        within = f"/namespaces/{obj['metadata'].get('namespace', 'default')}" if resource.is_namespaced else ""
-        path = f"{root}{within}/{resource.plural}/{obj['metadata']['name']}"
+        path = f"{self.collection(obj)}/{obj['metadata']['name']}"
         query = (("fieldManager", manager), ("force", "true"))
         return self._request("PATCH", path, obj, query, patching.APPLY)
+
+    def find_resource(self, obj: Json) -> Resource:
+        """What an object says it is. `status.Refused` if nothing of that kind is served."""
+        found = self._core.registry.find_kind(obj["apiVersion"], obj["kind"])
+        if found is None:
+            raise status.no_such_path(f'no matches for kind "{obj["kind"]}" in version "{obj["apiVersion"]}"')
+        return found
+
+    def collection(self, obj: Json) -> str:
+        """The path of the collection that an object belongs to."""
+        resource = self.find_resource(obj)
+        root = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.version}"
+        within = f"/namespaces/{obj['metadata'].get('namespace', 'default')}" if resource.is_namespaced else ""
+        return f"{root}{within}/{resource.plural}"
+
+    def create(self, obj: Json) -> Json:
+        """Create one object; the object as it is then. `status.Refused` if it is refused."""
+        return self._request("POST", self.collection(obj), obj)
 
     def _request(
         self, method: str, path: str, obj: Json, query: tuple[tuple[str, str], ...] = (), kind: str = ""
@@ -104,10 +131,9 @@ class Server:
         try:
             return self._answer(request)
         except status.Refused as refused:
-            answer = rendering.answer_json(refused.code, refused.body())
-            if refused.retry_after_s:
-                answer.headers["retry-after"] = str(refused.retry_after_s)
-            return answer
+            return _refuse(refused)
+        except RecursionError:
+            return _refuse(status.bad_request("the object provided is nested too deeply for this server"))
 
     def _answer(self, request: transport.Request) -> Answer:
         now_s = self._core.clock.now_s()
@@ -117,6 +143,10 @@ class Server:
             if len(request.body) > _MOST_BODY_BYTES:
                 raise status.too_large(f"limit is {_MOST_BODY_BYTES}")
             return self._dispatch(request, now_s)
+        except _MALFORMED as error:
+            if not (request.body or request.query):
+                raise  # nothing of the client's can be at fault
+            raise status.bad_request(f"the request is malformed: {type(error).__name__}: {error}") from error
         finally:
             self._react()
 
@@ -255,3 +285,10 @@ class Server:
             case ["openapi", "v3", "apis", group, version]:
                 return discovery.openapi_v3_of(registry, group, version)
         return None
+
+
+def _refuse(refused: status.Refused) -> Answer:
+    answer = rendering.answer_json(refused.code, refused.body())
+    if refused.retry_after_s:
+        answer.headers["retry-after"] = str(refused.retry_after_s)
+    return answer

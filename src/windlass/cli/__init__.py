@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import cyclopts
 
 from windlass import errors
+from windlass.cli.apiserver import apiserver
 from windlass.cli.autoscaler import autoscaler
 from windlass.cli.completion import completion
 from windlass.cli.explain import explain
@@ -35,6 +36,7 @@ app = cyclopts.App(
     help="A node autoscaler for Kubernetes that can say why.",
     version=tell,
 )
+app.command(apiserver)
 app.command(autoscaler, name=AUTOSCALER, help_flags=(), version_flags=())
 app.command(completion, usage="Usage: windlass completion bash|zsh|fish")
 app.command(explain, usage="Usage: windlass explain [OPTIONS] pod|node|group NAME [FLAGS]")

@@ -28,7 +28,7 @@ class Options:
 
 def read_options(call: Call) -> Options:
     """From the body, or else from the query."""
-    said: Json = call.read_body() if call.body else _from_query(call)
+    said: Json = call.read_object() if call.body else _from_query(call)
     return parse_options(said or {})
 
 

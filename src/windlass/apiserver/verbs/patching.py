@@ -53,7 +53,7 @@ def check_type(call: Call) -> None:
 def read_patch(call: Call) -> Any:
     try:
         return storage.decode(call.body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise status.bad_request(f"error decoding patch: {error}") from None
 
 
