@@ -1,10 +1,13 @@
 """Strings: what expressions may do with them."""
 
 import functools
-import re
 from collections.abc import Callable
+from typing import TypeVar
 
-from windlass.cel.values import NO_OVERLOAD, EvaluationError, Value
+from windlass import regexp
+from windlass.cel.values import NO_OVERLOAD, Cancelled, EvaluationError, Value
+
+T = TypeVar("T")
 
 
 def of(function: Callable[..., Value], *types: type) -> Callable[..., Value]:
@@ -21,26 +24,29 @@ def of(function: Callable[..., Value], *types: type) -> Callable[..., Value]:
     return checked
 
 
+MAX_STEPS = 2_000_000
+"""Steps of matching that one call may take: about half a second. An expression within Kubernetes' costs needs fewer."""
+
+
 def matches(text: str, pattern: str) -> bool:
-    return _compile(pattern).search(text) is not None
+    return _search(regexp.Regexp.matches, text, pattern)
 
 
 def find(text: str, pattern: str) -> str:
-    found = _compile(pattern).search(text)
-    return found.group() if found else ""
+    return _search(regexp.Regexp.find, text, pattern)
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match.group() for match in _compile(pattern).finditer(text)]
-    return found if limit < 0 else found[:limit]
+    return _search(regexp.Regexp.find_all, text, pattern, limit)
 
 
-@functools.lru_cache(maxsize=256)
-def _compile(pattern: str) -> re.Pattern[str]:
+def _search(function: Callable[..., T], text: str, pattern: str, *others: int) -> T:
     try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise EvaluationError(f"error parsing regexp: {error}") from None
+        return function(regexp.compile(pattern), text, *others, limit=MAX_STEPS)
+    except regexp.InvalidExpression as error:
+        raise EvaluationError(str(error)) from None
+    except regexp.StepLimitExceeded:
+        raise Cancelled("operation cancelled: matching took too many steps") from None
 
 
 def char_at(text: str, at: int) -> str:

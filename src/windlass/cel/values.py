@@ -25,6 +25,10 @@ class EvaluationError(errors.WindlassError):
     """An expression that fails on this input."""
 
 
+class Cancelled(EvaluationError):
+    """An evaluation that was stopped: nothing that is left of the expression can make up for it."""
+
+
 NO_OVERLOAD = "no such overload"
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass import regexp
 from windlass.autoscaler.recording import digests, sequences, values
 from windlass.engine import facts, plan, searching
 from windlass.engine.expanders import priority
@@ -68,8 +69,24 @@ def test_a_plan_comes_back_whatever_is_in_it() -> None:
 
 
 def test_rules_come_back() -> None:
-    rules = (priority.Rule(10, re.compile("a.*", re.ASCII)), priority.Rule(1, re.compile("(?i)b")))
+    rules = (priority.Rule(10, regexp.compile("a.*")), priority.Rule(1, regexp.compile("(?i)b")))
     assert values.read_rules(wire(values.spell_rules(rules))) == rules
+
+
+@pytest.mark.parametrize(
+    ("recorded", "found", "not_found"),
+    [
+        (r"(?:^)gpu\-(?:[0-9])+(?:$)", "gpu-7", "gpu-"),
+        (r"(?:\A)a(?!\b)(?:\Z)|(?i:b)", "xB", "a"),
+        (r"[\x80-\U0010ffff]", "é", "e"),
+        (r"(?:^)(?:(?:a)+)+(?:$)b", "never", "a" * 60),
+    ],
+)
+def test_rules_of_older_files_are_read_as_python_wrote_them(recorded: str, found: str, not_found: str) -> None:
+    (rule,) = values.read_rules(wire([[3, recorded, re.ASCII]]))
+    assert rule.priority == 3
+    assert found == "never" or rule.pattern.matches(found)
+    assert not rule.pattern.matches(not_found)
 
 
 def test_what_is_volatile_comes_back_but_for_what_stands() -> None:

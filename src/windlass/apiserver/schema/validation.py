@@ -4,12 +4,11 @@ Schemas of CRDs are OpenAPI v3 in structural form: no references, one type for e
 has its own words and order, which no JSON schema library has; hence this one.
 """
 
-import functools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from windlass import regexp
 from windlass.apiserver import status
 from windlass.apiserver.schema import formats
 from windlass.apiserver.schema.shapes import INT_OR_STRING, Schema
@@ -96,18 +95,20 @@ def _check_string(value: str, schema: Schema, at: str) -> Errors:
         return [status.too_long(at, int(most))]
     if (least := schema.get("minLength")) is not None and length < least:
         return [status.wrong(at, value, f"{_body(at)} should be at least {least} chars long")]
-    if (pattern := schema.get("pattern")) and not _compile(pattern).search(value):
-        return [status.wrong(at, value, f"{_body(at)} should match '{pattern}'")]
+    if (pattern := schema.get("pattern")) and (wanted := _check_pattern(value, pattern)):
+        return [status.wrong(at, value, f"{_body(at)} should match '{wanted}'")]
     kind = schema.get("format", "")
     if kind in formats.CHECKS and not formats.CHECKS[kind](value):
         return [status.wrong(at, value, f'{_body(at)} must be of type {kind}: "{value}"')]
     return []
 
 
-@functools.lru_cache(maxsize=4096)
-def _compile(pattern: str) -> re.Pattern[str]:
-    # Go's `\z` is Python's `\Z`; the rest of what CRDs use is the same in both.
-    return re.compile(pattern.replace(r"\z", r"\Z"))
+def _check_pattern(value: str, pattern: str) -> str:
+    """The pattern that the value does not match, with what is wrong with it; empty if it matches."""
+    try:
+        return "" if regexp.compile(pattern).matches(value) else pattern
+    except regexp.InvalidExpression as error:
+        return f"{pattern}, but pattern is invalid: {error}"
 
 
 _RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from windlass import regexp
 from windlass.engine import facts, memory, memory_codec, plan, pods, searching
 from windlass.engine.devices import model
 from windlass.engine.expanders import priority
@@ -116,11 +117,24 @@ def _read_stored(plain: Plain) -> Fact | model.Fact:
 
 
 def spell_rules(rules: tuple[priority.Rule, ...]) -> Plain:
-    return [[rule.priority, rule.pattern.pattern, rule.pattern.flags] for rule in rules]
+    return [[rule.priority, rule.pattern.expression] for rule in rules]
 
 
 def read_rules(plain: Plain) -> tuple[priority.Rule, ...]:
-    return tuple(priority.Rule(rank, re.compile(text, flags & ~re.UNICODE)) for rank, text, flags in plain)
+    return tuple(_read_rule(*rule) for rule in plain)
+
+
+def _read_rule(rank: int, expression: str, flags: int | None = None) -> priority.Rule:
+    """A rule. Older files give flags, and the expression as it was translated to Python's syntax."""
+    if flags is not None:
+        for python, go in _PYTHON_SYNTAX:
+            expression = expression.replace(python, go)
+        expression = f"(?i:{expression})" if flags & re.IGNORECASE else expression
+    return priority.Rule(rank, regexp.compile(expression))
+
+
+_PYTHON_SYNTAX = ((r"(?:\Z)", r"\z"), (r"(?!\b)", r"\B"), (r"\U0010ffff", r"\x{10FFFF}"))
+"""What older versions wrote into files and Go does not know."""
 
 
 # ── Pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,11 +5,10 @@ id. Groups that no rule matches are passed over. So are negative priorities belo
 looks at. Where no option is left, or there are no rules, all are kept: a slip in the rules must not stop scaling up.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.engine.expanders import expressions
+from windlass import regexp
 from windlass.engine.expanders.option import Option
 from windlass.errors import InvalidInput
 
@@ -22,7 +21,7 @@ class Rule:
     """Groups whose id the pattern is found in have this priority."""
 
     priority: int
-    pattern: re.Pattern[str]
+    pattern: regexp.Regexp
 
 
 def compile_rules(by_priority: Mapping[int, Sequence[str]]) -> tuple[Rule, ...]:
@@ -34,10 +33,10 @@ def compile_rules(by_priority: Mapping[int, Sequence[str]]) -> tuple[Rule, ...]:
     )
 
 
-def _compile(priority: int, expression: str) -> re.Pattern[str]:
+def _compile(priority: int, expression: str) -> regexp.Regexp:
     try:
-        return expressions.compile_go(expression)
-    except expressions.NotRE2 as error:
+        return regexp.compile(expression)
+    except regexp.InvalidExpression as error:
         raise InvalidInput(
             f"priority {priority}: {expression!r} is not a regular expression of Go's: {error}"
         ) from error
@@ -53,7 +52,7 @@ def keep(options: Sequence[Option], rules: Sequence[Rule]) -> list[Option]:
 
 def rank(group: str, rules: Sequence[Rule]) -> int | None:
     """The highest priority that a rule gives the group; None if no rule matches it."""
-    return max((rule.priority for rule in rules if rule.pattern.search(group)), default=None)
+    return max((rule.priority for rule in rules if rule.pattern.matches(group)), default=None)
 
 
 def list_unmatched(options: Sequence[Option], rules: Sequence[Rule]) -> list[str]:
