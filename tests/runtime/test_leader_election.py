@@ -1,7 +1,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,7 @@ class LeaseServer:
             if self.lease:
                 return refusal(409, "AlreadyExists")
         elif not self.lease:
-            return refusal(404, "NotFound")
+            return refusal(409, "Conflict")  # as real servers do: a uid in what is sent is a precondition
         elif body["metadata"]["resourceVersion"] != self.lease["metadata"]["resourceVersion"]:
             return refusal(409, "Conflict")
         self.version += 1
@@ -55,6 +55,8 @@ class Process:
     paused_until_s: float = 0.0
     cut: bool = False
     calls: list[str] = field(default_factory=list)
+    odd: Callable[[transport.Request], Awaitable[transport.Response | None]] | None = None
+    """What becomes of the next call instead: an answer, or none, and then it is sent after all."""
 
     def now_s(self) -> float:
         return self.base.now_s() + self.wall_offset_s
@@ -72,6 +74,10 @@ class Process:
 
     async def send(self, request: transport.Request) -> transport.Response:
         self.calls.append(request.method)
+        if self.odd is not None:
+            odd, self.odd = self.odd, None
+            if (said := await odd(request)) is not None:
+                return said
         await self.base.sleep(self.latency())
         if self.cut:
             await self.base.sleep(self.latency())
@@ -273,12 +279,165 @@ def test_a_lease_that_someone_deleted_is_made_anew() -> None:
             await base.sleep(1)
             server.lease = {}
             await base.sleep(12)
-            assert leading.done()
-            with pytest.raises(LeadershipLost):
-                await leading
+            assert not leading.done()
+            assert election.is_leader
+            assert server.lease["spec"]["holderIdentity"] == "a"
+
+    play(scenario)
+
+
+def test_nobody_takes_a_lease_that_was_deleted_before_its_holder_can_know() -> None:
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        cut = Process(base, server)
+        first, second = cut.election("a"), Process(base, server).election("b", seed=1)
+        async with running(first.run(forever)):
+            await base.sleep(0.5)
+            async with running(second.run(forever)):
+                await base.sleep(4.0)
+                cut.cut = True
+                server.lease = {}
+                while not leads(second):
+                    await base.sleep(0.1)
+                assert not leads(first)
+                assert base.monotonic_s() > 14.0
+
+    play(scenario)
+
+
+async def _hang(_: transport.Request) -> transport.Response:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@pytest.mark.parametrize("after_s", [0.5, 3.0, 12.3, 13.9])
+def test_a_call_that_hangs_costs_one_attempt_and_not_the_lease(after_s: float) -> None:
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        process = Process(base, server)
+        election = process.election("a")
+        async with running(election.run(forever)) as (leading,):
+            await base.sleep(after_s)
+            process.odd = _hang
+            for _ in range(300):
+                await base.sleep(0.1)
+                assert leads(election)
+            assert not leading.done()
+
+    play(scenario)
+
+
+SENSELESS: list[bytes] = [
+    b"<html>maintenance</html>",
+    b"",
+    b"null",
+    b"[]",
+    b"{}",
+    b'{"metadata": []}',
+    b'{"metadata": {"name": "windlass"}, "spec": {"holderIdentity": "a"}}',
+    b'{"metadata": {"resourceVersion": "9"}, "spec": {"holderIdentity": ["a"]}}',
+    b'{"metadata": {"resourceVersion": "9"}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": "soon"}}',
+    b'{"metadata": {"resourceVersion": "9"}, "spec": "a"}',
+    b'{"kind": "Status", "status": "Success"}',
+    b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("body", SENSELESS, ids=range(len(SENSELESS)))
+def test_a_senseless_answer_is_a_failed_attempt(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        yield body
+
+    async def answer_oddly(_: transport.Request) -> transport.Response:
+        return transport.Response(200, {}, chunks())
+
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        process = Process(base, server)
+        process.odd = answer_oddly  # to the first look
+        election = process.election("a")
+        async with running(election.run(forever)) as (leading,):
+            await base.sleep(5.5)
+            assert leads(election)
+            process.odd = answer_oddly  # to a renewal
+            for _ in range(200):
+                await base.sleep(0.1)
+                assert leads(election)
+            assert not leading.done()
+
+    play(scenario)
+    assert [each.levelname for each in caplog.records if "renew lease" in each.message] == ["WARNING", "WARNING"]
+
+
+def test_a_renewal_that_arrives_long_after_it_was_given_up_changes_nothing() -> None:
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        process = Process(base, server)
+        election = process.election("a")
+        late: list[transport.Response] = []
+
+        async def arrive_late(request: transport.Request) -> transport.Response:
+            async def deliver() -> None:
+                await base.sleep(8.0)
+                late.append(server.handle(request))
+
+            delivering.append(asyncio.ensure_future(deliver()))
+            return await _hang(request)
+
+        delivering: list[asyncio.Future[None]] = []
         async with running(election.run(forever)):
             await base.sleep(1)
-            assert election.is_leader
+            process.odd = arrive_late
+            for _ in range(300):
+                await base.sleep(0.1)
+                assert leads(election)
+        assert [each.status for each in late] == [409]
+
+    play(scenario)
+
+
+def test_what_ended_leadership_is_told() -> None:
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        process = Process(base, server)
+        async with running(process.election("a").run(forever)) as (leading,):
+            await base.sleep(1)
+            process.cut = True
+            with pytest.raises(LeadershipLost, match=r"not renewed in time: PUT .*/leases/windlass.*: cut"):
+                await leading
+        process.cut = False
+        async with running(process.election("a").run(forever)) as (leading,):
+            await base.sleep(1 + 15)
+            server.lease = {**server.lease, "spec": {**server.lease["spec"], "holderIdentity": "b"}}
+            server.lease["metadata"] = {**server.lease["metadata"], "resourceVersion": "1000"}
+            with pytest.raises(LeadershipLost, match="lost: b holds it"):
+                await leading
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "lease lost"])
+def test_a_leader_that_does_not_end_is_left_behind(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        process = Process(base, server)
+        election = process.election("a")
+        let_go = asyncio.Event()
+
+        async def lead() -> None:
+            while not let_go.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await let_go.wait()
+
+        leading = asyncio.create_task(election.run(lead))
+        await base.sleep(5)
+        since_s = base.monotonic_s()
+        if how == "cancelled":
+            leading.cancel()
+        else:
+            process.cut = True
+        await asyncio.wait((leading,))
+        assert not leads(election)
+        lost_s = 0.0 if how == "cancelled" else 9.0  # its last renewal was a second ago
+        assert base.monotonic_s() - since_s <= lost_s + 2.5 + 1.0
+        assert (server.history[-1] == "") == (how == "cancelled")
+        assert "did not end within 2.5 s" in caplog.text
+        let_go.set()
+        await asyncio.gather(leading, return_exceptions=True)
 
     play(scenario)
 
@@ -311,7 +470,7 @@ def test_a_long_decision_does_not_keep_the_lease_from_being_renewed() -> None:
 
 def test_the_lease_is_renewed_while_a_leader_puts_things_in_order() -> None:
     async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
-        election = Process(base, server).election("a")
+        election = Process(base, server).election("a", Settings(end_s=60.0))
 
         async def lead() -> None:
             try:

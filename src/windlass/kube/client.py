@@ -81,6 +81,13 @@ class Client:
         )
         return other
 
+    def tried_once(self, timeout_s: float) -> "Client":
+        """The same client, but each call is tried once and has so much time. Limits of rate are shared."""
+        other = copy.copy(self)
+        patience = dataclasses.replace(self.settings.patience, tries=1)
+        other.settings = dataclasses.replace(self.settings, timeout_s=timeout_s, patience=patience)
+        return other
+
     # Reading
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:

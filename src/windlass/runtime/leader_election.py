@@ -16,6 +16,7 @@ run at different speeds as long as `lease_s` by the fastest is more than `renew_
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import socket
 import uuid
@@ -31,7 +32,10 @@ from windlass.kube.resources import LEASES, Unstructured
 _LEASES = LEASES.untyped()
 _JITTER = 1.2
 """Candidates that wait ask after `retry_s` and up to this much of it more, lest they all ask at once."""
-_RELEASE_S = 5.0
+_ATTEMPT_S = 1.0
+"""The least that an attempt to renew has."""
+_RELEASE_S = 1.0
+"""For giving the lease up. Without that the others wait until it has run out."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +54,9 @@ class Settings:
     """How long the leader leads after its last renewal."""
     retry_s: float = 2.0
     """How often the leader renews, and the others look."""
+    end_s: float = 2.5
+    """For the leader to put things in order once it is cancelled. One that takes longer, such as a thread that does
+    not end, is left behind: it does not lead any more, and nothing that it sends passes the fence."""
 
     def __post_init__(self) -> None:
         if not self.lease_s > self.renew_deadline_s > self.retry_s * _JITTER > 0:
@@ -69,6 +76,8 @@ class Candidate:
         self._where = {"namespace": namespace, "name": name}
         self._lease: Unstructured | None = None
         self._seen_at_s = 0.0
+        self._free_at_s = -math.inf
+        """When a lease that was deleted would have run out: its holder may not know of it before."""
         self._leads_until_s: float | None = None
 
     @property
@@ -85,6 +94,8 @@ class Candidate:
 
     def see(self, lease: Unstructured | None, now_s: float) -> None:
         """The lease as the server has it; None: there is none."""
+        if lease is None and self.holder not in ("", self.identity):
+            self._free_at_s = max(self._free_at_s, self._runs_out_at_s())
         if lease is None or self._lease is None or _version(lease) != _version(self._lease):
             self._seen_at_s = now_s
         self._lease = lease
@@ -93,10 +104,13 @@ class Candidate:
 
     def may_write(self, now_s: float) -> bool:
         """The lease is ours, free, or has not changed for as long as it lasts."""
-        if self._lease is None or self.holder in ("", self.identity):
-            return True
-        lasts_s = _spec(self._lease).get("leaseDurationSeconds") or self._settings.lease_s
-        return now_s >= self._seen_at_s + lasts_s
+        if self._lease is None:
+            return now_s >= self._free_at_s
+        return self.holder in ("", self.identity) or now_s >= self._runs_out_at_s()
+
+    def _runs_out_at_s(self) -> float:
+        lasts_s: float = _spec(self._lease).get("leaseDurationSeconds") or self._settings.lease_s
+        return self._seen_at_s + lasts_s
 
     def compose(self, wall_s: float) -> Unstructured:
         """The lease with us as its holder."""
@@ -151,10 +165,14 @@ class Election:
         settings: Settings | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self._client = api
         self._clock = api.clock
         self._namespace, self._name = namespace, name
         self._settings = settings or Settings()
+        self._attempt_s = max(self._settings.renew_deadline_s / 2.0, _ATTEMPT_S)
+        """For one attempt: a connection that hangs costs one, and not the lease. As controller-runtime has it."""
+        self._client = api.tried_once(self._attempt_s)
+        self._failure = ""
+        """Of the last attempt; empty if it succeeded."""
         self._rng = rng or api.rng
         self._candidate = Candidate(namespace, name, identity, self._settings)
 
@@ -171,7 +189,8 @@ class Election:
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait to be elected, then lead until `lead` returns; the lease is released in the end.
 
-        LeadershipLost, with `lead` cancelled, if the lease cannot be renewed in time.
+        LeadershipLost, with `lead` cancelled, if the lease cannot be renewed in time. It ends within a few seconds
+        then, whatever `lead` does: whoever calls it ends the process (`shutdown.execute`).
         """
         await self._acquire()
         _log.info("%s leads (%s/%s)", self._candidate.identity, self._namespace, self._name)
@@ -180,16 +199,32 @@ class Election:
         try:
             await asyncio.wait((leading, renewing), return_when=asyncio.FIRST_COMPLETED)
             if not leading.done():
-                raise LeadershipLost(
-                    f"lease {self._namespace}/{self._name} not renewed in time; {self.holder} holds it"
-                )
+                raise LeadershipLost(self._tell_lost())
             leading.result()
         finally:
             # Renewed until the last: whoever ends may take a while to put things in order.
-            for task in (leading, renewing):
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+            leading.cancel()
+            await self._wait_ended(leading)
+            renewing.cancel()
+            await asyncio.gather(renewing, return_exceptions=True)
             await self._release()
+
+    async def _wait_ended(self, leading: "asyncio.Future[None]") -> None:
+        sleeping = asyncio.ensure_future(self._clock.sleep(self._settings.end_s))
+        try:
+            await asyncio.wait((leading, sleeping), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+        if not leading.done():
+            _log.error("the leader did not end within %g s of being cancelled: left behind", self._settings.end_s)
+        elif not leading.cancelled():
+            leading.exception()
+
+    def _tell_lost(self) -> str:
+        where = f"lease {self._namespace}/{self._name}"
+        if self.holder != self._candidate.identity:
+            return f"{where} lost: {self.holder or 'nobody'} holds it"
+        return f"{where} not renewed in time{self._failure and ': '}{self._failure}"
 
     def _leads(self) -> bool:
         return self._candidate.leads(self._clock.monotonic_s())
@@ -205,16 +240,27 @@ class Election:
         """Returns when we no longer lead, even if the lease could be had again: others may have led meanwhile."""
         while self._leads():
             left_s = self._candidate.leads_until_s - self._clock.monotonic_s()
-            await self._clock.sleep(min(self._settings.retry_s, left_s))
+            # Late, the last attempt has as much time as the pause before it.
+            most_s = left_s / 2.0 if left_s > _ATTEMPT_S else left_s
+            await self._clock.sleep(min(self._settings.retry_s, most_s))
             if self._leads():
                 await self._try(self._candidate.leads_until_s - self._clock.monotonic_s())
 
     async def _try(self, seconds: float) -> None:
-        """Take or renew the lease, if we may. Failures are logged; what we know afterwards says whether we lead."""
+        """Take or renew the lease, if we may. Failures are logged; what we know afterwards says whether we lead.
+
+        No answer, however senseless, is more than a failed attempt: the lease is ours until it has run out.
+        """
         try:
-            await clock.within(self._clock, seconds, self._look_and_write())
-        except (kube_errors.KubeError, TimeoutError) as error:
-            _log.warning("lease %s/%s: %s", self._namespace, self._name, error)
+            await clock.within(self._clock, min(seconds, self._attempt_s), self._look_and_write())
+            self._failure = ""
+        except Exception as error:
+            is_unforeseen = not isinstance(error, errors.WindlassError | TimeoutError)
+            self._failure = str(error) or repr(error)
+            _log.warning(
+                "failed to acquire or renew lease: lease=%s/%s: %s",
+                self._namespace, self._name, self._failure, exc_info=is_unforeseen,
+            )  # fmt: skip
 
     async def _look_and_write(self) -> None:
         if not self._leads():
@@ -225,15 +271,15 @@ class Election:
     async def _write(self, compose: Callable[[float], Unstructured]) -> None:
         try:
             await self._send(compose(self._clock.now_s()))
-        except kube_errors.Conflict:
-            # Someone else wrote it; or we did, and did not hear of it.
+        except (kube_errors.Conflict, kube_errors.NotFound):
+            # Someone else wrote it; or we did, and did not hear of it; or someone deleted it, and we make it again.
             await self._look()
-            if self.holder == self._candidate.identity:
+            if self.holder == self._candidate.identity or not self._candidate.exists:
                 await self._send(compose(self._clock.now_s()))
 
     async def _look(self) -> None:
         try:
-            lease = await self._client.get(_LEASES, self._name, self._namespace)
+            lease = _check(await self._client.get(_LEASES, self._name, self._namespace), "GET")
         except kube_errors.NotFound:
             lease = None
         self._candidate.see(lease, self._clock.monotonic_s())
@@ -244,19 +290,31 @@ class Election:
             written = await self._client.update(_LEASES, lease)
         else:
             written = await self._client.create(_LEASES, lease)
+        if _spec(_check(written, "PUT")).get("holderIdentity") != lease["spec"]["holderIdentity"]:
+            raise kube_errors.InvalidAnswer("PUT lease", "the answer is not the lease that was sent")
         self._candidate.wrote(written, begun_s)
 
     async def _release(self) -> None:
         if not self._leads():
             return
         self._candidate.step_down()
-        with contextlib.suppress(kube_errors.KubeError, TimeoutError):
+        with contextlib.suppress(errors.WindlassError, TimeoutError):
             await clock.within(self._clock, _RELEASE_S, self._write(self._candidate.compose_release))
 
 
 def make_identity() -> str:
     """A name that no other process has: neither on another machine, nor one that ran here before."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def _check(lease: Unstructured, verb: str) -> Unstructured:
+    """The lease, if it is one; InvalidAnswer for what no API server says, such as the page of a proxy."""
+    metadata, spec = lease.get("metadata"), _spec(lease)
+    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    holder, lasts_s = spec.get("holderIdentity") or "", spec.get("leaseDurationSeconds") or 0
+    if not (isinstance(version, str) and version and isinstance(holder, str) and type(lasts_s) is int):
+        raise kube_errors.InvalidAnswer(f"{verb} lease", f"no lease: {lease!r:.200}")
+    return lease
 
 
 def _spec(lease: Unstructured | None) -> dict[str, Any]:

@@ -26,6 +26,7 @@ def update(core: Core, call: Call) -> Answer:
 def _create(core: Core, call: Call, obj: Json) -> Answer:
     if not call.resource.strategy.creates_on_update or call.subresource:
         raise status.not_found(call.resource, call.name)
+    check_uid(call, obj["metadata"].get("uid", ""), None)
     meta.wipe(obj["metadata"])
     obj["metadata"].pop("resourceVersion", None)
     writing.track_update(call, obj, None)
@@ -42,12 +43,13 @@ def _check_name(call: Call, obj: Json) -> None:
         raise status.bad_request(message)
 
 
-def check_uid(call: Call, asked: str, stored: storage.Stored) -> None:
-    """A uid in the object is a precondition."""
-    if asked and asked != stored.uid:
-        path = "/".join(part for part in (call.resource.group, call.resource.plural, stored.key) if part)
+def check_uid(call: Call, asked: str, stored: storage.Stored | None) -> None:
+    """A uid in the object is a precondition, which an object that is not there does not meet either."""
+    found, key = ("", f"{call.namespace}/{call.name}") if stored is None else (stored.uid, stored.key)
+    if asked and asked != found:
+        path = "/".join(part for part in (call.resource.group, call.resource.plural, key) if part)
         why = (
             f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion: 0, AdditionalErrorMsg: "
-            f"Precondition failed: UID in precondition: {asked}, UID in object meta: {stored.uid}"
+            f"Precondition failed: UID in precondition: {asked}, UID in object meta: {found}"
         )
         raise status.conflict(call.resource, call.name, why)
