@@ -18,6 +18,7 @@ from windlass.autoscaler.autoscaler import Autoscaler, inline
 from windlass.autoscaler.batch import sources
 from windlass.autoscaler.observe.world import World
 from windlass.engine import facts
+from windlass.engine.decide import Decision
 from windlass.engine.settings import Settings
 from windlass.engine.snapshot import Snapshot
 from windlass.kube import client, prepare, resources
@@ -43,6 +44,8 @@ class Cluster:
         self.carrier = Carrier(inprocess.InProcess(self.server, time))
         self.provider = simulated.Provider(time)
         self.api = client.Client(inprocess.InProcess(self.server, time), time, client.Settings(qps=0), random.Random(1))
+        self.going: asyncio.Task[None]
+        """The autoscaler that runs."""
         self.unready: set[str] = set()
         """Groups whose nodes register and never become ready."""
         self._known: set[str] = set()
@@ -106,8 +109,10 @@ class Cluster:
     # The autoscaler
 
     @contextlib.asynccontextmanager
-    async def autoscaling(self, snapshot: Snapshot | None = None, **more: Any) -> AsyncIterator[Autoscaler]:
-        """An autoscaler that runs meanwhile; afterwards it is gone at once, as if killed."""
+    async def autoscaling(
+        self, snapshot: Snapshot | None = None, choose: Callable[..., Decision] | None = None, **more: Any
+    ) -> AsyncIterator[Autoscaler]:
+        """An autoscaler that runs meanwhile; afterwards it is gone at once, as if killed. `choose` decides."""
 
         def connect() -> client.Client:
             return client.Client(self.carrier, self.clock, client.Settings(qps=0), random.Random(2))
@@ -126,9 +131,11 @@ class Cluster:
             self.clock,
             **{"think": inline, **more},
         )
+        if choose is not None:
+            running._choose = choose
         following = asyncio.create_task(world.run())
         await world.wait_synced()
-        going = asyncio.create_task(running.run())
+        self.going = going = asyncio.create_task(running.run())
         try:
             async with sources.keeping_statuses(connect(), batch, world.nodes, self.settings, self.clock):
                 yield running

@@ -202,3 +202,22 @@ def test_what_happens_during_a_turn_is_not_passed_over() -> None:
         assert begun == [0.0, 10.0]
 
     play(scenario)
+
+
+def test_a_turn_that_fails_instead_of_being_cancelled_ends_the_loop() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        async def turn() -> None:
+            try:
+                await time.sleep(1000.0)
+            finally:
+                raise ZeroDivisionError
+
+        looping = loop.Loop("test", turn, 10.0, time)
+        running = asyncio.create_task(looping.run())
+        await time.sleep(1.0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert looping.turns == 1
+
+    play(scenario)

@@ -35,7 +35,8 @@ from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
 from windlass.explain import choices
 from windlass.kube import errors as kube_errors
-from windlass.runtime.loop import Loop
+from windlass.runtime import threads
+from windlass.runtime.loop import Loop, is_being_cancelled
 
 T = TypeVar("T")
 
@@ -66,7 +67,7 @@ class Bystander(Protocol):
 
 async def in_thread(work: Callable[[], T]) -> T:
     """Decide while the event loop goes on: leases are renewed, health is answered, watches are read."""
-    return await asyncio.to_thread(work)
+    return await threads.run_to_end(work)
 
 
 async def inline(work: Callable[[], T]) -> T:
@@ -159,10 +160,19 @@ class Autoscaler:
     async def run(self) -> None:
         """Remember, then go round until cancelled."""
         self.memory = await self._remember()
+        self._stopwatch = timing.Stopwatch(self._clock)
         async with asyncio.TaskGroup() as together:
+            together.create_task(self._abort_at_end())
             together.create_task(self.loop.run())
             if self._bystander is None:
                 together.create_task(self._move_drains())
+
+    async def _abort_at_end(self) -> None:
+        """Whatever ends the loops, a decision that runs in its thread ends at its next checkpoint."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._stopwatch.abort()
 
     async def _remember(self) -> Memory:
         while True:
@@ -313,11 +323,11 @@ class Autoscaler:
         while True:
             try:
                 rest_s = await self._move_on()
-            except errors.WindlassError as error:
-                _log.warning("drains cannot be moved on: %s", error)
-                rest_s = self._settings.scale_down.scan_interval_s
-            except Exception:
-                _log.exception("drains cannot be moved on")
+            except Exception as error:
+                if is_being_cancelled():
+                    raise
+                is_unforeseen = not isinstance(error, errors.WindlassError)
+                _log.warning("failed to advance node drains: %s", error, exc_info=is_unforeseen)
                 rest_s = self._settings.scale_down.scan_interval_s
             await self._clock.sleep(_DRAIN_PAUSE_S)
             await self._wait_for_change(rest_s - _DRAIN_PAUSE_S)

@@ -35,10 +35,12 @@ from windlass.engine.settings import Settings
 from windlass.kube import access, client, prepare, transport
 from windlass.providers import clusterapi
 from windlass.providers.clusterapi import config as clusterapi_config
-from windlass.runtime import fencing, health, leader_election, serving, tls
+from windlass.runtime import fencing, health, leader_election, serving, shutdown, tls
 
 _SIMULATED_WATCH_S = 86400.0
 """No watch on a server in the same process breaks off unheard; renewing it often would be most of a quiet day."""
+GRACE_S = 4.0
+"""For ending in good order when asked to, all in all: what is decided by then is not carried out any more."""
 _NEW_OBJECTS = 20_000
 """How many the garbage collector lets come before it looks at them."""
 _log = logging.getLogger(__name__)
@@ -167,7 +169,10 @@ class Process:
     async def run(self) -> None:
         """Until cancelled. LeadershipLost if someone else leads now."""
         async with self._serving():
-            await self.take_part()
+            try:
+                await self.take_part()
+            finally:
+                shutdown.expect_end()
 
     async def take_part(self) -> None:
         """The same, with nothing served: follow both clusters, and lead when it is this one's turn."""
@@ -306,8 +311,8 @@ def asking(server: opening.Server | None, is_live: bool = True) -> Ask | None:
         return None
 
     async def ask(question: Question) -> Opinion:
-        wait = in_thread if is_live else inline
-        return await wait(lambda: server.ask(question))
+        # A thread that is not waited for when nobody wants its answer any more: it reads nothing that changes.
+        return await (asyncio.to_thread(server.ask, question) if is_live else inline(lambda: server.ask(question)))
 
     return ask
 

@@ -58,7 +58,6 @@ def _check_dashboard(command: "command_line.Command") -> None:
 
 
 def _run(command: "command_line.Command") -> int:
-    import asyncio
     import importlib.metadata
     import logging
 
@@ -73,7 +72,9 @@ def _run(command: "command_line.Command") -> int:
     for warning in command.warnings:
         log.warning("%s", warning)
     try:
-        ended_well = asyncio.run(shutdown.run(process.run(command.settings, command.wiring, serving.beside)))
+        ended_well = shutdown.execute(
+            process.run(command.settings, command.wiring, serving.beside), grace_s=process.GRACE_S
+        )
     except errors.InvalidInput:
         raise
     except (errors.WindlassError, ExceptionGroup) as error:

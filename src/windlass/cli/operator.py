@@ -116,7 +116,6 @@ def operator(
         As klog has it: 9 shows every call.
     """
     # Not before they are needed: `windlass --help` should answer at once.
-    import asyncio
     import gc
     import logging
     import os
@@ -172,7 +171,7 @@ def operator(
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
     rate = client.Settings(writer=prepare.Writer("windlass"), qps=kube_api_qps, burst=kube_api_burst)
     try:
-        return 0 if asyncio.run(shutdown.run(_run(asked, kubeconfig, context, rate))) else 1
+        return 0 if shutdown.execute(_run(asked, kubeconfig, context, rate)) else 1
     except leader_election.LeadershipLost as lost:
         logging.getLogger(__name__).error("%s", lost)
         return 1

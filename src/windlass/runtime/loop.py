@@ -24,6 +24,12 @@ _log = logging.getLogger(__name__)
 Turn = Callable[[], Awaitable[object]]
 
 
+def is_being_cancelled() -> bool:
+    """Was the task that runs now asked to end? Then no failure may keep it from ending."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 class Loop:
     """One thing done again and again."""
 
@@ -101,6 +107,9 @@ class Loop:
         try:
             await self._turn()
         except Exception as error:
+            if is_being_cancelled():  # whatever took the place of the cancellation, the loop ends
+                _log.error("%s: turn %d failed while it was being cancelled", self.name, self.turns, exc_info=error)
+                raise asyncio.CancelledError from error
             self.failures += 1
             is_unforeseen = not isinstance(error, errors.WindlassError)
             numbers = (self.name, self.turns, self.failures)

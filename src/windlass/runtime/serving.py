@@ -16,6 +16,9 @@ LIVE_PATHS = ("/healthz", "/livez")
 READY_PATH = "/readyz"
 METRICS_PATH = "/metrics"
 
+_CLOSING_S = 1.0
+"""For requests under way when the process ends."""
+
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 Write = Callable[[prometheus_client.CollectorRegistry], bytes]
 
@@ -52,7 +55,7 @@ async def serve(address: str, app: web.Application, tls: ssl.SSLContext | None =
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit():
         raise errors.InvalidInput(f"address: found {address!r}, expected host:port, such as :8085")
-    runner = web.AppRunner(app, access_log=None)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSING_S)
     await runner.setup()
     try:
         await _listen(runner, host.strip("[]") or None, int(port), address, tls)

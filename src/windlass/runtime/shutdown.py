@@ -2,24 +2,97 @@
 
 The first signal cancels the main task, whose own `finally` blocks put things in order: leases are released, what was
 recorded is written. That takes its time, up to a limit; a second signal ends it at once.
+
+A thread that does not end, or an event loop that stands still, would keep a process from ending for ever: `execute`
+ends it hard then, with the exit code STUCK.
 """
 
 import asyncio
 import contextlib
 import logging
+import os
 import signal
+import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
+GRACE_S = 25.0
+"""Less than the 30 s after which the kubelet kills."""
+STUCK = 3
+"""Exit code: it was to end, and something in it did not. The log says so last."""
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_HARD_AFTER_S = 0.5
+"""After the grace: what is left of an ended program takes no longer to take down."""
+_LOGGING_S = 0.3
 _log = logging.getLogger(__name__)
 
 
-async def run(main: Coroutine[Any, Any, None], *, grace_s: float = 25.0) -> bool:
+def execute(main: Coroutine[Any, Any, None], *, grace_s: float = GRACE_S) -> bool:
+    """`run` in an event loop of its own. The process ends soon after it was asked to, whatever hangs in it."""
+    global _watchdog  # noqa: PLW0603: of the process, as signals are
+    watchdog = _watchdog = _Watchdog(grace_s + _HARD_AFTER_S)
+    try:
+        with asyncio.Runner() as runner:
+            return runner.run(run(main, grace_s=grace_s))
+    finally:
+        _watchdog = None
+        watchdog.disarm()
+
+
+def expect_end() -> None:
+    """From now on the process is about to end: `execute` gives it as long as if it had been asked to."""
+    if _watchdog is not None:
+        _watchdog.arm()
+
+
+class _Watchdog:
+    """Ends the process, some time after it was armed, unless it is disarmed. A thread: the event loop may hang."""
+
+    def __init__(self, after_s: float) -> None:
+        self._after_s = after_s
+        self._timer: threading.Timer | None = None
+
+    def arm(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(self._after_s, _end_hard, (self._after_s,))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+_watchdog: _Watchdog | None = None
+
+
+def _end_hard(after_s: float) -> None:
+    # Whoever hangs may hold the lock of a log handler.
+    telling = threading.Thread(target=_tell_stuck, args=(after_s,), daemon=True)
+    telling.start()
+    telling.join(_LOGGING_S)
+    os._exit(STUCK)
+
+
+def _tell_stuck(after_s: float) -> None:
+    _log.error("the process did not end within %g s: exiting without waiting for its threads", after_s)
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+
+
+async def run(main: Coroutine[Any, Any, None], *, grace_s: float = GRACE_S) -> bool:
     """Run a program to its end, or until it is asked to end. Whether it came to its end in good order.
 
-    What `main` raises on its own is raised. `grace_s` is less than the 30 s after which the kubelet kills.
+    What `main` raises on its own is raised.
     """
+    try:
+        return await _run(main, grace_s)
+    finally:
+        expect_end()
+
+
+async def _run(main: Coroutine[Any, Any, None], grace_s: float) -> bool:
     asked = asyncio.Event()
     insisted = asyncio.Event()
     running = asyncio.ensure_future(main)
@@ -52,13 +125,17 @@ def _listening(asked: asyncio.Event, insisted: asyncio.Event) -> Iterator[None]:
         (insisted if asked.is_set() else asked).set()
 
     loop = asyncio.get_running_loop()
-    for each in _SIGNALS:
-        loop.add_signal_handler(each, hear, each.name)
+
+    def handle(number: int, _: object) -> None:
+        expect_end()  # before the event loop hears of it: it may be busy, or hang
+        loop.call_soon_threadsafe(hear, signal.Signals(number).name)
+
+    before = {each: signal.signal(each, handle) for each in _SIGNALS}
     try:
         yield
     finally:
-        for each in _SIGNALS:
-            loop.remove_signal_handler(each)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 async def _wait_any(running: asyncio.Future[None], event: asyncio.Event) -> None:

@@ -1,15 +1,18 @@
-"""The gate: while a decision is made, what is seen meanwhile waits.
+"""The gate: buffers changes of the snapshot while a decision runs, so that it cannot change under it.
 
-A decision is made on a snapshot that must not change under it, and takes a while, in a thread of its own. Whatever
-changes the snapshot goes through the gate: at once while it is open, afterwards and in the same order if it is closed.
+A decision takes a while, in a thread of its own. Whatever changes the snapshot goes through the gate: at once while it
+is open; when it opens and in the same order if it is closed. A change that fails then costs nobody but the object that
+it is about.
 """
 
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 Change = Callable[..., object]
+_log = logging.getLogger(__name__)
 
 
 class Gate:
@@ -18,10 +21,12 @@ class Gate:
     def __init__(self) -> None:
         self._waiting: deque[tuple[Change, tuple[Any, ...]]] = deque()
         self._closed = 0
+        self.failed = 0
+        """Changes that waited and could not be made."""
 
     def do(self, change: Change, *arguments: Any) -> None:
-        """Change something, now or when the gate opens."""
-        if self._closed:
+        """Change something: now, or after all that waits. What fails now is raised."""
+        if self._closed or self._waiting:
             self._waiting.append((change, arguments))
         else:
             change(*arguments)
@@ -34,6 +39,23 @@ class Gate:
             yield
         finally:
             self._closed -= 1
-            while self._waiting and not self._closed:
-                change, arguments = self._waiting.popleft()
+            if not self._closed:
+                self._let_through()
+
+    def _let_through(self) -> None:
+        """Make every change that waits, those included that come meanwhile. The first one stays until it is made, so
+        that none can overtake it.
+        """
+        while self._waiting:
+            change, arguments = self._waiting[0]
+            try:
                 change(*arguments)
+            except Exception:
+                self.failed += 1
+                _log.exception("failed to apply a change that waited for a decision: change=%s", _name(change))
+            finally:
+                self._waiting.popleft()
+
+
+def _name(change: Change) -> str:
+    return getattr(change, "__qualname__", repr(change))

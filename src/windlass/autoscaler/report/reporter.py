@@ -51,8 +51,8 @@ COMPONENT = "cluster-autoscaler"
 """By this name events say who wrote them; users filter for it."""
 QUIET_S = 300.0
 """Time within which the same event is written once, unless the user wants duplicates."""
-CLOSING_S = 5.0
-"""How long the end waits for events to be written."""
+CLOSING_S = 1.0
+"""How long the end waits for events to be written, and as long again for the status to be deleted."""
 
 _TRIED = frozenset({Result.SUCCESSFUL, Result.ERROR, Result.NO_OPTIONS})
 _log = logging.getLogger(__name__)
@@ -124,7 +124,9 @@ class Reporter:
                 await self._queued.join()
                 await self._recorder.wait_written()
         if self._keeps_status:
-            await self._writer.delete()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSING_S):
+                    await self._writer.delete()
 
     # The loop
 

@@ -1,0 +1,97 @@
+"""Decisions in a thread of their own, as live: what cancels a turn waits for it, and nothing changes under it."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tests.autoscaler.little_cluster import Cluster, play
+from windlass.autoscaler import timing
+from windlass.autoscaler.autoscaler import in_thread
+from windlass.engine.decide import decide
+
+NEW_KEY = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"brand-new-key": "x"}},
+        }
+    ]
+}
+"""Of a pod that cannot be added to a snapshot inside a fork."""
+
+
+class Holding:
+    """Decides, and stops in the middle of it, inside a fork, until it is let go."""
+
+    def __init__(self, wait: Callable[[], object]) -> None:
+        self.begun, self.wait = asyncio.Event(), wait
+        self.decisions = 0
+        self._loop = asyncio.get_running_loop()
+
+    def decide(self, seen: Any, memory: Any, settings: Any, now_s: float, timer: Any) -> Any:
+        self.decisions += 1
+        seen.snapshot.fork()
+        try:
+            self._loop.call_soon_threadsafe(self.begun.set)
+            self.wait()
+        finally:
+            seen.snapshot.revert()
+        return decide(seen, memory, settings, now_s, timer)
+
+
+def test_a_cancellation_waits_for_the_decision_and_nothing_is_applied_under_it() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        let_go = threading.Event()
+        holding = Holding(lambda: let_go.wait(30))
+        async with cluster.autoscaling(think=in_thread, choose=holding.decide) as running:
+            await holding.begun.wait()
+            generation = running._world.snapshot.generation
+            cluster.add_pod("late", spec=NEW_KEY)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            cluster.going.cancel()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not cluster.going.done()
+            assert running._world.snapshot.generation == generation
+            let_go.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await cluster.going
+            assert cluster.going.cancelled()
+            assert holding.decisions == 1
+            assert running.loop.turns == 1
+            assert running._world.snapshot.generation > generation, "what waited came after all"
+
+    play(scenario)
+
+
+def test_a_decision_that_is_not_wanted_any_more_ends_at_its_next_checkpoint() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        cluster.add_pod("p")
+        aborted = threading.Event()
+
+        def go_on(seen: Any, memory: Any, settings: Any, now_s: float, timer: timing.Stopwatch) -> Any:
+            try:
+                while True:
+                    decide(seen, memory, settings, now_s, timer)
+            except timing.Aborted:
+                aborted.set()
+                raise
+
+        async with cluster.autoscaling(think=in_thread, choose=go_on) as running:
+            await cluster.clock.sleep(0.5)
+            cluster.going.cancel()
+            await asyncio.wait((cluster.going,))
+            assert aborted.is_set()
+            assert running.loop.turns == 1
+            assert running._world.snapshot.forks == 0
+
+    play(scenario)
