@@ -76,9 +76,11 @@ def test_a_decision_that_is_not_wanted_any_more_ends_at_its_next_checkpoint() ->
         cluster.add_group("a", 1)
         cluster.register_nodes()
         cluster.add_pod("p")
-        aborted = threading.Event()
+        begun, aborted = asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
 
         def go_on(seen: Any, memory: Any, settings: Any, now_s: float, timer: timing.Stopwatch) -> Any:
+            loop.call_soon_threadsafe(begun.set)
             try:
                 while True:
                     decide(seen, memory, settings, now_s, timer)
@@ -87,7 +89,7 @@ def test_a_decision_that_is_not_wanted_any_more_ends_at_its_next_checkpoint() ->
                 raise
 
         async with cluster.autoscaling(think=in_thread, choose=go_on) as running:
-            await cluster.clock.sleep(0.5)
+            await begun.wait()
             cluster.going.cancel()
             await asyncio.wait((cluster.going,))
             assert aborted.is_set()

@@ -6,13 +6,13 @@ it is about.
 """
 
 import contextlib
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from windlass import unexpected
+
 Change = Callable[..., object]
-_log = logging.getLogger(__name__)
 
 
 class Gate:
@@ -50,12 +50,14 @@ class Gate:
             change, arguments = self._waiting[0]
             try:
                 change(*arguments)
-            except Exception:
+            except Exception as error:
                 self.failed += 1
-                _log.exception("failed to apply a change that waited for a decision: change=%s", _name(change))
+                unexpected.report(unexpected.Place.INFORMER, _describe(change, arguments), "", error)
             finally:
                 self._waiting.popleft()
 
 
-def _name(change: Change) -> str:
-    return getattr(change, "__qualname__", repr(change))
+def _describe(change: Change, arguments: tuple[Any, ...]) -> str:
+    """What changes, and of which object: changes are given its key first."""
+    key = arguments[0] if arguments and isinstance(arguments[0], str) else ""
+    return f"{getattr(change, '__qualname__', repr(change))} {key}".strip()
