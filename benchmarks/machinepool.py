@@ -60,7 +60,7 @@ class Fleet:
             "spec": {},
         }
         await self.api.create(world.find_resource(cluster), cluster, "default")
-        secret = world.secret("work-kubeconfig", world.kubeconfig("http://work.example:80"))
+        secret = world.secret("work-kubeconfig", world.kubeconfig("https://work.example:6443"))
         await self.api.create(resources.SECRETS, secret, "default")
         for pool in range(POOLS):
             for instance in range(INSTANCES):

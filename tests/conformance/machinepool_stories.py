@@ -45,7 +45,7 @@ async def _tell(story: Json, common: Json, time: clock.Virtual) -> list[Outcome]
     for each in common["objects"]:
         if each["kind"] in ("Cluster", "Node"):
             await scene.apply(each)
-    await scene.apply(world.secret("work-kubeconfig", world.kubeconfig("http://work.example:80")))
+    await scene.apply(world.secret("work-kubeconfig", world.kubeconfig("https://work.example:6443")))
     teller = Teller(scene, story)
     async with scene.controlled():
         return [await teller.play(number, step) for number, step in enumerate(story["steps"])]

@@ -40,7 +40,9 @@ def operating(
 def run(kubeconfig: Path, log: Path, controllers: str, *flags: str) -> Iterator[None]:
     """Controllers as a process that ends as it is asked to."""
     command = [sys.executable, "-m", "windlass.cli", "operator", "--controllers", controllers]
-    command += ["--kubeconfig", str(kubeconfig), "--metrics-address", "", *flags]
+    # Workload clusters of the bed are on a loopback address.
+    command += ["--kubeconfig", str(kubeconfig), "--metrics-address", "", "--machine-pool-allow-insecure-kubeconfigs"]
+    command += flags
     with log.open("w") as lines:
         process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
     try:

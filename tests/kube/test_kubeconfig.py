@@ -174,6 +174,21 @@ def test_a_proxy_is_used_where_one_is_named(tmp_path: Path) -> None:
     assert read(file).proxy == "http://proxy:3128"
 
 
+def test_the_proxy_of_a_kubeconfig_counts_before_that_of_the_environment(tmp_path: Path) -> None:
+    environment = {"HTTPS_PROXY": "other:3128", "NO_PROXY": "10.0.0.0/8"}
+    named = write(tmp_path / "named", config(cluster={"proxy-url": "http://proxy:3128"}))
+    plain = write(tmp_path / "plain", config())
+    inner = write(tmp_path / "inner", config(cluster={"server": "https://10.1.2.3:6443"}))
+    found = [access.find(clock.Virtual(), str(file), environment=environment).proxy for file in (named, plain, inner)]
+    assert found == ["http://proxy:3128", "http://other:3128", None]
+
+
+def test_a_proxy_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "config", config(cluster={"proxy-url": "socks5://proxy:1080"}))
+    with pytest.raises(errors.InvalidInput, match="found a proxy of scheme 'socks5', expected http or https"):
+        read(file)
+
+
 # Users
 
 

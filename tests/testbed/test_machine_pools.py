@@ -35,6 +35,7 @@ def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
     """The operator, and its log."""
     log = tmp_path_factory.mktemp("operator") / "log"
     flags = ["--kubeconfig", str(bed.kubeconfig), "--controllers", "machine_pool", "--metrics-address", "127.0.0.1:0"]
+    flags += ["--machine-pool-allow-insecure-kubeconfigs"]  # the bed is on a loopback address
     with log.open("w") as lines:
         command = [sys.executable, "-m", "windlass.cli", "operator", *flags]
         process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})

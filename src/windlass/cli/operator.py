@@ -32,6 +32,7 @@ def operator(
     kube_api_burst: int = 100,
     record_duplicated_events: Annotated[bool, _Switch] = False,
     machine_pool_rotate_bootstrap_secret: Annotated[bool, _Switch] = False,
+    machine_pool_allow_insecure_kubeconfigs: Annotated[bool, _Switch] = False,
     eks_anywhere_namespace: str = "eksa-system",
     lattice_deploy_autoscaler: bool = True,
     lattice_autoscaler_image: str = "windlass:latest",
@@ -89,6 +90,10 @@ def operator(
     machine_pool_rotate_bootstrap_secret
         Copy a bootstrap config's data secret name whenever it changes, over a user's as well, as Cluster API's own
         controller does.
+    machine_pool_allow_insecure_kubeconfigs
+        Let the kubeconfig of a workload cluster, in its Secret, name a server without TLS or one that is not verified,
+        a proxy, or a loopback, link-local or metadata address. Whoever may write such a Secret can then have the
+        operator connect to what only it can reach.
     eks_anywhere_namespace
         Where the MachineDeployments of EKS Anywhere's Clusters are.
     lattice_deploy_autoscaler
@@ -141,7 +146,10 @@ def operator(
     asked = Asked(
         controllers,
         registry.Settings(
-            machine_pool.Settings(rotate_bootstrap_secret=machine_pool_rotate_bootstrap_secret),
+            machine_pool.Settings(
+                rotate_bootstrap_secret=machine_pool_rotate_bootstrap_secret,
+                allow_insecure_kubeconfigs=machine_pool_allow_insecure_kubeconfigs,
+            ),
             eks_anywhere.Settings(namespace=eks_anywhere_namespace),
             lattice.Settings(
                 deploys_autoscaler=lattice_deploy_autoscaler,

@@ -8,14 +8,13 @@ import base64
 import contextlib
 import os
 import ssl
-import urllib.request
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib import parse
 
 from windlass import clock, errors
-from windlass.kube import auth, exec_credentials, http, kubeconfig, transport
+from windlass.kube import auth, exec_credentials, http, kubeconfig, proxies, transport
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -29,11 +28,13 @@ class Access:
     credentials: auth.Credentials
     namespace: str = "default"
     proxy: str | None = None
+    is_guarded: bool = False
+    """Does a stranger choose the server? Then `addresses` says which are not connected to."""
 
     @contextlib.asynccontextmanager
     async def connect(self) -> AsyncIterator[transport.Transport]:
         """A transport to the server; its connections are closed in the end."""
-        connections = http.Http(self.server, self.tls, self.proxy)
+        connections = http.Http(self.server, self.tls, self.proxy, is_guarded=self.is_guarded)
         try:
             yield auth.Authenticated(connections, self.credentials)
         finally:
@@ -103,7 +104,7 @@ def of_context(
         tls=tls,
         credentials=credentials,
         namespace=context.namespace or "default",
-        proxy=cluster.found.proxy_url or _proxy_of(cluster.found.server),
+        proxy=_read_proxy(cluster, context.cluster, environment),
     )
 
 
@@ -189,12 +190,15 @@ def _describe(cluster: kubeconfig.Cluster, tls: http.Tls) -> dict[str, object]:
     }
 
 
-def _proxy_of(server: str) -> str | None:
-    """The proxy that the environment names for a server, if any."""
-    url = parse.urlsplit(server)
-    if urllib.request.proxy_bypass(url.hostname or ""):
-        return None
-    return urllib.request.getproxies().get(url.scheme)
+def _read_proxy(cluster: kubeconfig.From[kubeconfig.Cluster], name: str, environment: Mapping[str, str]) -> str | None:
+    """The proxy that the kubeconfig names, or else the environment."""
+    proxy = cluster.found.proxy_url or proxies.find(cluster.found.server, environment)
+    scheme = parse.urlsplit(proxy).scheme if proxy else "http"
+    if scheme not in ("http", "https"):
+        raise errors.InvalidInput(
+            f"kubeconfig {cluster.file}: cluster {name!r}: found a proxy of scheme {scheme!r}, expected http or https"
+        )
+    return proxy
 
 
 def _look_up(among: Mapping[str, kubeconfig.From[kubeconfig.T]], name: str, what: str) -> kubeconfig.From[kubeconfig.T]:

@@ -29,7 +29,8 @@ from windlass.kube.resources import PODS, Resource, Unstructured, decoder
 T = TypeVar("T")
 
 _EVERY_CALL = verbosity.level(9)
-_ERRORS_FROM = 400
+_ERRORS_FROM = 300
+"""Redirects are not followed: where one leads, the configuration did not say."""
 _log = logging.getLogger(__name__)
 
 

@@ -15,7 +15,7 @@ from urllib import parse
 import aiohttp
 import yarl
 
-from windlass.kube import client_certificates, errors, transport
+from windlass.kube import addresses, client_certificates, errors, transport
 
 _CONNECT_S = 10.0
 _READ_BUFFER_BYTES = 2**18
@@ -39,10 +39,14 @@ class Tls:
 class Http:
     """Carries requests to one server, over connections that it keeps."""
 
-    def __init__(self, server: str, tls: Tls | None = None, proxy: str | None = None) -> None:
+    def __init__(
+        self, server: str, tls: Tls | None = None, proxy: str | None = None, *, is_guarded: bool = False
+    ) -> None:
+        """Guarded, it refuses addresses that a stranger may not choose; where a proxy connects, that is the proxy's."""
         self._server = server.rstrip("/")
         self._tls = tls or Tls()
         self._proxy = proxy
+        self._open_socket = _open_guarded_socket if is_guarded and proxy is None else _open_socket
         self._session: aiohttp.ClientSession | None = None
         self._contexts: dict[transport.Certificate | None, ssl.SSLContext] = {}
 
@@ -74,7 +78,7 @@ class Http:
     def _connect(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, socket_factory=_open_socket),
+                connector=aiohttp.TCPConnector(limit=0, socket_factory=self._open_socket),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
                 read_bufsize=_READ_BUFFER_BYTES,
                 # Compressed lists save a network that is fast and cost a processor that is not.
@@ -135,6 +139,13 @@ def _open_socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
         with contextlib.suppress(OSError):
             opened.setsockopt(socket.IPPROTO_TCP, option, value)
     return opened
+
+
+def _open_guarded_socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
+    """Looks at the very address that is connected to: a name may lead elsewhere each time it is resolved."""
+    if refusal := addresses.explain_refusal(str(address[4][0])):
+        raise OSError(refusal)
+    return _open_socket(address)
 
 
 def _explain(error: Exception) -> str:

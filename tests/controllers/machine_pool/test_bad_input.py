@@ -1,5 +1,7 @@
 """What a pool was given and cannot use: said in a condition and an event, and the other pools go on."""
 
+import json
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -7,7 +9,8 @@ import pytest
 from tests.controllers.machine_pool import world
 from tests.controllers.machine_pool.test_controller import in_virtual_time, old
 from tests.controllers.machine_pool.world import Stage, World, conditions
-from windlass.kube import kubeconfig
+from windlass.kube import errors as kube_errors
+from windlass.kube import kubeconfig, transport
 
 
 async def add_good_pool(stage: Stage, cluster: str = "work") -> None:
@@ -71,7 +74,7 @@ async def test_a_missing_kubeconfig_is_named_and_used_once_it_is_there(scene: Wo
     await stage.add_pool("bad", 0, cluster="bare")
     async with scene.controlled():
         await check(scene, "bad", "KubeconfigMissing", "default/bare-kubeconfig")
-        await scene.apply(world.secret("bare-kubeconfig", world.kubeconfig("http://work.example:80")))
+        await scene.apply(world.secret("bare-kubeconfig", world.kubeconfig("https://work.example:6443")))
         await scene.settle(15.0)
         assert (await scene.pool("bad"))["status"]["phase"] == "Running"
 
@@ -220,3 +223,59 @@ async def test_a_provider_that_writes_nonsense_stops_nobody(scene: World, stage:
     async with scene.controlled():
         assert (await scene.pool("bad"))["status"]["phase"] == "Provisioning"
         assert (await scene.pool("good"))["status"]["phase"] == "Running"
+
+
+class Leaking:
+    """A server that a tenant chose: it answers with what only we should see."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+    async def send(self, request: transport.Request) -> transport.Response:
+        async def stream() -> AsyncGenerator[bytes, None]:
+            if self.status == LOST:
+                raise kube_errors.ConnectionLost(request.call, f"Bad status line {SECRET!r}")
+            yield b'{"AccessKeyId":"%s","reason":"%s","message":"%s"}\n' % ((SECRET.encode(),) * 3)
+
+        return transport.Response(self.status, {"content-type": "application/json"}, stream())
+
+
+SECRET = "AKIAEXAMPLE"
+OK = 200
+LOST = 299
+"""Stands for a connection that breaks, with what was read of it in the error."""
+
+
+@pytest.mark.parametrize("status", [OK, 302, 401, 403, 404, 500, LOST])
+def test_what_a_workload_cluster_answers_is_not_told_by_the_pool(status: int) -> None:
+    @in_virtual_time
+    async def play(scene: World, stage: Stage) -> None:
+        await stage.set()
+        await stage.add_infrastructure("bad", [])
+        await stage.add_cluster("leaking")
+        await stage.add_pool("bad", 0, cluster="leaking")
+        scene.carriers["https://leaking.example:6443"] = Leaking(status)
+        async with scene.controlled():
+            await scene.settle(60.0)
+            pool = await scene.pool("bad")
+            if status != OK:
+                said = conditions(pool)["InputsValid"]
+                assert (said["status"], said["reason"]) == ("False", "WorkloadClusterUnreachable")
+            assert SECRET not in json.dumps(pool) + json.dumps(await scene.events("bad"))
+
+    play()
+
+
+@pytest.mark.parametrize("server", ["http://work.example:80", "https://127.0.0.1:6443", "https://work.example/x?y="])
+def test_a_kubeconfig_that_leads_where_it_should_not_is_named(server: str) -> None:
+    @in_virtual_time
+    async def play(scene: World, stage: Stage) -> None:
+        await stage.set()
+        await add_good_pool(stage)
+        await stage.add_cluster("odd", world.kubeconfig(server))
+        await stage.add_infrastructure("bad", [])
+        await stage.add_pool("bad", 0, cluster="odd")
+        async with scene.controlled():
+            await check(scene, "bad", "KubeconfigInvalid", "default/odd-kubeconfig", "server: ")
+
+    play()

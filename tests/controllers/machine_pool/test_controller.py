@@ -316,7 +316,7 @@ async def test_deletion_removes_all_nodes_and_then_the_pool(scene: World, stage:
 @in_virtual_time
 async def test_deletion_waits_for_an_unreachable_cluster_only_until_its_timeout(scene: World, stage: Stage) -> None:
     async with running_pool(scene, stage):
-        scene.down.add("http://work.example:80")
+        scene.down.add("https://work.example:6443")
         await scene.settle(60.0)
         await scene.delete("MachinePool", "p")
         await scene.settle(5.0)
@@ -332,7 +332,7 @@ async def test_deletion_waits_for_an_unreachable_cluster_only_until_its_timeout(
 @in_virtual_time
 async def test_deletion_without_a_timeout_waits_for_as_long_as_it_takes(scene: World, stage: Stage) -> None:
     async with running_pool(scene, stage, deletion={"nodeDeletionTimeoutSeconds": 0}):
-        scene.down.add("http://work.example:80")
+        scene.down.add("https://work.example:6443")
         await scene.settle(60.0)
         await scene.delete("MachinePool", "p")
         await scene.settle(7200.0)
@@ -358,7 +358,7 @@ async def test_a_pool_whose_cluster_is_gone_can_still_be_deleted(scene: World, s
 @in_virtual_time
 async def test_an_unreachable_cluster_leaves_counters_as_they_were_and_is_told_of(scene: World, stage: Stage) -> None:
     async with running_pool(scene, stage):
-        scene.down.add("http://work.example:80")
+        scene.down.add("https://work.example:6443")
         await scene.settle(120.0)
         pool = await scene.pool("p")
         assert (old(pool)["readyReplicas"], pool["status"]["phase"]) == (2, "Running")
@@ -405,7 +405,7 @@ async def test_a_kubeconfig_that_changes_is_used_at_once(scene: World, stage: St
         body = world.node("p-0", version="v1.35.0")
         await other.create(resources.NODES, world.without_status(body))
         await other.merge_patch(resources.NODES, "p-0", {"status": body["status"]}, subresource="status")
-        await scene.apply(world.secret("work-kubeconfig", world.kubeconfig("http://other.example:80")))
+        await scene.apply(world.secret("work-kubeconfig", world.kubeconfig("https://other.example:6443")))
         await scene.settle(5.0)
         assert (await scene.pool("p"))["status"]["versions"] == [{"version": "v1.35.0", "replicas": 1}]
 

@@ -55,7 +55,7 @@ async def happen(scene: World, stage: Stage, chance: random.Random) -> None:
         case 5:
             await scene.apply({**KIND, "spec": {"replicas": chance.randrange(4)}})
         case 6:
-            scene.down ^= {"http://work.example:80"}
+            scene.down ^= {"https://work.example:6443"}
         case 7:
             value = chance.choice(["", None])
             metadata: dict[str, Any] = {"name": "p", "annotations": {"cluster.x-k8s.io/paused": value}}

@@ -160,7 +160,9 @@ class World(Objects):
         self.clock = time
         self.version = version
         self.management = server.Server(time)
-        self.clusters: dict[str, server.Server] = {"http://work.example:80": self.management}
+        self.clusters: dict[str, server.Server] = {"https://work.example:6443": self.management}
+        self.carriers: dict[str, transport.Transport] = {}
+        """Ways to servers that are none of these."""
         self.down: set[str] = set()
         self.written = Counting(inprocess.InProcess(self.management, time))
         """What the controller has written, to the management cluster and to workload clusters."""
@@ -175,13 +177,13 @@ class World(Objects):
         )
 
     def add_cluster(self, name: str) -> client.Client:
-        """A workload cluster of its own, reached by `http://NAME.example`."""
-        self.clusters[f"http://{name}.example:80"] = served = server.Server(self.clock)
+        """A workload cluster of its own, reached by `https://NAME.example:6443`."""
+        self.clusters[f"https://{name}.example:6443"] = served = server.Server(self.clock)
         return self.client_of(served)
 
     @contextlib.asynccontextmanager
     async def dial(self, found: access.Access) -> AsyncIterator[transport.Transport]:
-        carrier = inprocess.InProcess(self.clusters[found.server], self.clock)
+        carrier = self.carriers.get(found.server) or inprocess.InProcess(self.clusters[found.server], self.clock)
         yield Flaky(self, found.server, Counting(carrier, self.written.writes))
 
     @contextlib.asynccontextmanager
@@ -321,7 +323,7 @@ class Stage:
                 "spec": {},
             }
         )
-        config = kubeconfig(f"http://{name}.example:80") if value is None else value
+        config = kubeconfig(f"https://{name}.example:6443") if value is None else value
         await self.scene.apply(secret(f"{name}-kubeconfig", config))
 
     async def add_infrastructure(self, name: str, ids: list[str], kind: str = "NewPool", **status: object) -> None:

@@ -10,6 +10,9 @@ class Settings:
     rotate_bootstrap_secret: bool = False
     """Copy the bootstrap config's data secret name whenever it changes, over any that is there, as Cluster API's own
     controller does. By default it is copied into an empty field only: a name that a user set stays."""
+    allow_insecure_kubeconfigs: bool = False
+    """Let kubeconfigs in Secrets name servers without TLS, servers that are not verified, proxies, and loopback,
+    link-local and metadata addresses."""
     resync_s: float = 600.0
     """Every pool is looked at this often, even if nothing seems to have changed."""
     grace_s: float = 10.0

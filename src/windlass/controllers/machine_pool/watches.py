@@ -42,7 +42,7 @@ class Watches:
         follow(site.api, models.SECRET_HEADERS, self._poke, secrets, required=False)
         self._externals = externals.Externals(site.api, desk.following, self._definitions, selection, self)
         self._workloads = workloads.Workloads(
-            site.api, workloads.fenced(reach, site.fence), self, desk.following.spawn, settings.grace_s
+            site.api, workloads.fenced(reach, site.fence), self, desk.following.spawn, settings
         )
 
     # What is the case with a pool

@@ -10,6 +10,8 @@ first needed, when the Secret changes, and from time to time while it does not s
 import asyncio
 import contextlib
 import dataclasses
+import http
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -17,7 +19,8 @@ from typing import Any, Protocol
 
 from windlass import clock, errors
 from windlass.controllers.machine_pool import facts, models, observe
-from windlass.kube import access, client, informers, kubeconfig, prepare, store, transport
+from windlass.controllers.machine_pool.settings import Settings
+from windlass.kube import access, client, informers, prepare, secret_kubeconfigs, store, transport
 from windlass.kube import errors as kube_errors
 from windlass.kube.resources import SECRETS
 
@@ -25,6 +28,8 @@ _LOOK_S = 1.0
 """How often the state of a connection is looked at."""
 _RETRY_S = 10.0
 """How often a kubeconfig that does not serve is read again."""
+_PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
+_log = logging.getLogger(__name__)
 _PROBE_S = 5.0
 """Time for a cluster that seems to be down to prove that it is not."""
 
@@ -66,13 +71,14 @@ Look = Connected | facts.Unreachable | None
 class Workload:
     """One workload cluster. `run` keeps it connected; `look` says how it is at the moment."""
 
-    def __init__(self, api: client.Client, key: str, reach: Dial, wake: "Wake", grace_s: float) -> None:
+    def __init__(self, api: client.Client, key: str, reach: Dial, wake: "Wake", settings: Settings) -> None:
         self.key = key
         self._api = api
         self._namespace, _, self._name = key.partition("/")
         self._dial = reach
         self._wake = wake
-        self._grace_s = grace_s
+        self._grace_s = settings.grace_s
+        self._allows_insecure = settings.allow_insecure_kubeconfigs
         self._state: Look = None
         self._poked = asyncio.Event()
 
@@ -108,8 +114,8 @@ class Workload:
         text = (secret.data or {}).get("value")
         if not text:
             raise errors.InvalidInput("no key `value`")
-        config = kubeconfig.parse(text, f"of Cluster {self.key}")
-        found = access.of_context(self._api.clock, config, allow_insecure=True, environment={})
+        name = f"of Cluster {self.key}"
+        found = secret_kubeconfigs.read(self._api.clock, text, name, allow_insecure=self._allows_insecure)
         return secret.meta.resource_version or "", found
 
     async def _follow(self, version: str, found: access.Access) -> None:
@@ -199,19 +205,19 @@ class Workloads:
         reach: Dial,
         wake: Wake,
         spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None] | None],
-        grace_s: float,
+        settings: Settings,
     ) -> None:
         self._api = api
         self._dial = reach
         self._wake = wake
         self._spawn = spawn
-        self._grace_s = grace_s
+        self._settings = settings
         self._running: dict[str, tuple[Workload, asyncio.Task[None] | None]] = {}
 
     def look(self, key: str) -> Look:
         """How a cluster is; one that nobody asked for before is connected to from now on."""
         if key not in self._running:
-            workload = Workload(self._api, key, self._dial, self._wake, self._grace_s)
+            workload = Workload(self._api, key, self._dial, self._wake, self._settings)
             self._running[key] = (workload, self._spawn(workload.run()))
         return self._running[key][0].look()
 
@@ -264,13 +270,24 @@ def _essence(found: models.Node) -> facts.Node:
 
 
 def _explain(error: kube_errors.KubeError) -> str:
-    """Without the call, which is another each time: what a pool says of its cluster must not change for nothing."""
+    """Why a cluster is not reached, in words of ours and the system's alone.
+
+    Whoever reads a pool's status may not be who may read what the other side answered, and whoever wrote the Secret
+    chose that other side. Nor does the call belong here, which is another each time.
+    """
+    _log.debug("workload cluster: %.500s", error)
     match error:
-        case kube_errors.ConnectionLost(_, why) | kube_errors.InvalidAnswer(_, why):
+        case kube_errors.ConnectFailed(_, why) | kube_errors.CallTimedOut(_, why):
             return why
+        case kube_errors.ConnectionLost():
+            return "the connection was lost"
+        case kube_errors.InvalidAnswer():
+            return "the answer is not that of an API server"
         case kube_errors.ApiError():
-            return f"{error.code} {error.reason}: {error.message}"
-    return str(error)
+            return f"{error.code} {_PHRASES.get(error.code, 'refused')}"
+        case kube_errors.CredentialsFailed():
+            return "the credentials cannot be read"
+    return "it cannot be used"
 
 
 def _provider_ids(found: models.Node) -> list[str]:
