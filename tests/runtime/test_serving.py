@@ -46,6 +46,12 @@ async def test_an_address_that_is_none_is_refused(address: str) -> None:
             pass
 
 
+async def test_a_port_that_cannot_be_is_named() -> None:
+    with pytest.raises(errors.InvalidInput, match="found port 99999"):
+        async with serving.serve("127.0.0.1:99999", serving.make_app(Health(), prometheus_client.CollectorRegistry())):
+            pass
+
+
 async def test_an_address_that_is_taken_is_named() -> None:
     app = serving.make_app(Health(), prometheus_client.CollectorRegistry())
     async with serving.serve("127.0.0.1:0", app) as port:

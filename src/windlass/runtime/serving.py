@@ -3,14 +3,16 @@
 import asyncio
 import contextlib
 import ipaddress
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import cast
 
 import prometheus_client
 from aiohttp import web
 
 from windlass import errors
-from windlass.runtime import health
+from windlass.runtime import health, listener
 
 LIVE_PATHS = ("/healthz", "/livez")
 READY_PATH = "/readyz"
@@ -50,25 +52,31 @@ def make_app(
 
 
 @contextlib.asynccontextmanager
-async def serve(address: str, app: web.Application, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+async def serve(
+    address: str, app: web.Application, tls: ssl.SSLContext | None = None, limits: listener.Limits | None = None
+) -> AsyncIterator[int]:
     """Serve at `host:port` (`:8085` is every interface), over TLS if there is a context for it, and give the port."""
     host, colon, port = address.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit():
         raise errors.InvalidInput(f"address: found {address!r}, expected host:port, such as :8085")
+    accepting = listener.Listener(limits or listener.Limits())
+    app.middlewares.insert(0, accepting.watch)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSING_S)
     await runner.setup()
     try:
-        await _listen(runner, host.strip("[]") or None, int(port), address, tls)
-        yield runner.addresses[0][1]
+        bound = await _bind(host.strip("[]") or None, int(port), address)
+        async with accepting.running(bound, cast(listener.MakeProtocol, runner.server), tls):
+            yield bound[0].getsockname()[1]
     finally:
         await runner.cleanup()
 
 
-async def _listen(runner: web.AppRunner, host: str | None, port: int, address: str, tls: ssl.SSLContext | None) -> None:
+async def _bind(host: str | None, port: int, address: str) -> list[socket.socket]:
     try:
-        await web.TCPSite(runner, host, port, ssl_context=tls).start()
-    except OSError as error:
-        raise errors.InvalidInput(f"address {address}: {error.strerror}") from error
+        return await listener.bind(host, port)
+    except (OSError, OverflowError) as error:
+        why = error.strerror if isinstance(error, OSError) else f"found port {port}, expected at most 65535"
+        raise errors.InvalidInput(f"address {address}: {why}") from error
 
 
 def is_near(request: web.Request) -> bool:
