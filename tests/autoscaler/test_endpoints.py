@@ -39,11 +39,17 @@ class Turns:
 
 @contextlib.asynccontextmanager
 async def serve(
-    activity: health.Activity, *, snapshots: endpoints.Snapshots | None = None, profiling: bool = False
+    activity: health.Activity,
+    *,
+    snapshots: endpoints.Snapshots | None = None,
+    profiling: bool = False,
+    debugging: bool = True,
 ) -> AsyncIterator[str]:
     registry = prometheus_client.CollectorRegistry()
     prometheus_client.Counter("cluster_autoscaler_errors", "Errors.", registry=registry)
-    app = endpoints.make_app(health.Health(), registry, activity, snapshots=snapshots, profiling=profiling)
+    app = endpoints.make_app(
+        health.Health(), registry, activity, snapshots=snapshots, profiling=profiling, debugging=debugging
+    )
     async with serving.serve("127.0.0.1:0", app) as port:
         yield f"http://127.0.0.1:{port}"
 
@@ -155,6 +161,22 @@ async def test_only_one_may_wait_for_a_snapshot() -> None:
     assert text == "Another debugging snapshot request is being processed. Concurrent requests not supported"
 
 
+async def test_a_replica_that_does_not_lead_has_no_snapshot_and_says_so_at_once() -> None:
+    snapshots = endpoints.Snapshots(lambda: False)
+    async with serve(Turns().activity, snapshots=snapshots) as at:
+        for _ in range(2):
+            status, text = await get(f"{at}/snapshotz")
+            assert (status, text) == (503, "this replica does not lead, so no loop runs here; ask the leader\n")
+
+
+async def test_a_loop_that_does_not_end_in_time_gives_no_snapshot_and_holds_up_nobody() -> None:
+    snapshots = endpoints.Snapshots(within_s=0.05)
+    async with serve(Turns().activity, snapshots=snapshots) as at:
+        for _ in range(2):
+            assert await get(f"{at}/snapshotz") == (503, "no loop ended within 0.05 s\n")
+        assert not snapshots.is_wanted
+
+
 async def test_whoever_waits_for_a_snapshot_is_sent_away_at_the_end() -> None:
     snapshots = endpoints.Snapshots()
     async with serve(Turns().activity, snapshots=snapshots) as at:
@@ -256,3 +278,25 @@ def test_the_address_is_served_over_tls_where_there_is_a_certificate(tmp_path: P
 def test_half_a_certificate_is_refused() -> None:
     with pytest.raises(errors.InvalidInput, match="--tls-cert-file: found one of it"):
         endpoints.find_certificate(wiring.Reporting(tls_cert_file="tls.crt"))
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("localhost:8085", 200), ("127.0.0.1", 200), ("[::1]:1", 200), ("evil.example:8085", 421), ("", 421)],
+)
+async def test_paths_for_this_machine_are_not_served_under_a_name_of_another(host: str, status: int) -> None:
+    async with serve(Turns().activity, profiling=True) as at, aiohttp.ClientSession(headers={"Host": host}) as session:
+        for path, expected in (("/debug/pprof/cmdline", status), ("/metrics", 200), ("/health-check", 200)):
+            async with session.get(at + path) as answer:
+                assert answer.status == expected, path
+                assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_paths_for_this_machine_can_be_turned_off() -> None:
+    async with serve(Turns().activity, profiling=True, debugging=False) as at:
+        assert await get(f"{at}/debug/pprof/cmdline") == (
+            403,
+            "/debug/pprof/cmdline is turned off: --enable-debugging-handlers=false\n",
+        )
+        assert [(await get(at + path))[0] for path in ("/metrics", "/health-check", "/healthz")] == [200, 200, 200]

@@ -40,6 +40,19 @@ def test_the_token_of_a_file_is_read_without_its_newline(tmp_path: Path) -> None
     assert servers.find("http://there:1/#token=other", token="secret").token == "secret"
 
 
+def test_a_token_comes_from_the_environment_unless_another_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WINDLASS_TOKEN", "secret")
+    assert servers.find("there:1").token == "secret"
+    assert servers.find("http://there:1/#token=other").token == "other"
+
+
+def test_a_token_on_the_command_line_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    servers.find("there:1", token="secret")
+    assert capsys.readouterr().err == (
+        "windlass: --token: others on this machine can read it; rather use --token-file, or WINDLASS_TOKEN\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -173,7 +173,7 @@ def test_a_token_and_a_certificate_of_ones_own_are_enough_for_another_machine(
 def test_without_the_token_it_says_how_to_give_one(terminal: Terminal, tmp_path: Path) -> None:
     with guarded(tmp_path) as address:
         terminal.run("top", "--address", address, "--certificate-authority", tmp_path / "ca.crt")
-        terminal.wait_for(": a token is needed: --token-file, or --token", "ended with 2")
+        terminal.wait_for(": a token is needed: --token-file, or WINDLASS_TOKEN", "ended with 2")
 
 
 @needs_tmux

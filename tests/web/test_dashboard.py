@@ -109,6 +109,26 @@ async def test_a_token_is_asked_for_and_the_page_itself_is_not_secret() -> None:
             assert (await answer.json())["cluster"]["nodes"] == 3
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"Authorization: Bearer \xff\xfe",
+        b"Cookie: windlass-dashboard=1.\xff",
+        b"Cookie: windlass-dashboard=99999999999.\xc3\x28",
+        b"Authorization: \xff",
+    ],
+)
+async def test_bytes_that_are_no_text_are_no_token(header: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Cluster()
+    cluster.go_round()
+    async with serve(cluster, access.Token(given=TOKEN)) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        writer.write(b"GET /published HTTP/1.1\r\nHost: localhost\r\n" + header + b"\r\n\r\n")
+        assert await reader.readline() == b"HTTP/1.1 401 Unauthorized\r\n"
+        writer.close()
+    assert caplog.records == []
+
+
 async def test_whoever_sent_the_token_goes_on_with_a_cookie_that_scripts_cannot_read() -> None:
     async with served(allowed=access.Token(given=TOKEN)) as session:
         async with session.get("/session", headers={"Authorization": f"Bearer {TOKEN}"}) as answer:

@@ -7,8 +7,10 @@
 /published       how everything stands, as JSON, and as a stream at /published/stream (see `published.routes`)
 /debug/pprof/    profiles, with --profiling
 
-Health and metrics are for everybody, as with the peer. The rest tells of pods and nodes by name, and is for whoever is
-on this machine, as `kubectl port-forward` is; the dashboard's address has it for those who know a token.
+Health and metrics are for everybody, as with Cluster Autoscaler. The rest tells of pods and nodes by name: it is for
+callers on this machine that call it localhost, as `kubectl port-forward` does, and --enable-debugging-handlers=false
+turns it off, as behind a sidecar that makes every caller one of this machine. The dashboard has it for those who know
+a token.
 """
 
 import asyncio
@@ -24,7 +26,7 @@ from windlass.autoscaler import explaining, profiles, wiring
 from windlass.autoscaler.published import publisher
 from windlass.autoscaler.published import routes as published_routes
 from windlass.kube import durations
-from windlass.runtime import health, serving, tls
+from windlass.runtime import health, same_origin, serving, tls
 
 HEALTH_CHECK_PATH = "/health-check"
 SNAPSHOT_PATH = "/snapshotz"
@@ -33,14 +35,17 @@ PROFILE_PATH = "/debug/pprof/"
 _FOR_EVERYBODY = {*serving.LIVE_PATHS, serving.READY_PATH, serving.METRICS_PATH, HEALTH_CHECK_PATH}
 _DEFAULT_PROFILE_S = 30.0
 _LONGEST_PROFILE_S = 600.0
+_SNAPSHOT_S = 60.0
+"""Several loops of the default interval."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Snapshots:
-    """Hands what a loop saw to whoever asked for it, one at a time."""
+    """Hands what a loop saw to whoever asked for it, one at a time. Where no loop runs, the caller is told so."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_leading: Callable[[], bool] = lambda: True, within_s: float = _SNAPSHOT_S) -> None:
+        self._is_leading, self._within_s = is_leading, within_s
         self._asked: asyncio.Future[bytes] | None = None
 
     @property
@@ -62,11 +67,15 @@ class Snapshots:
         if self._asked is not None:
             text = "Another debugging snapshot request is being processed. Concurrent requests not supported"
             return web.Response(status=429, text=text)
+        if not self._is_leading():
+            return web.Response(status=503, text="this replica does not lead, so no loop runs here; ask the leader\n")
         self._asked = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.wait((self._asked,))
+            await asyncio.wait((self._asked,), timeout=self._within_s)
+            if not self._asked.done():
+                return web.Response(status=503, text=f"no loop ended within {self._within_s:g} s\n")
             if self._asked.cancelled():
-                return web.Response(status=503)
+                return web.Response(status=503, text="the autoscaler ends\n")
             return web.Response(body=self._asked.result(), content_type="application/json")
         finally:
             self._asked = None
@@ -82,10 +91,15 @@ def make_app(
     answering: explaining.Answering | None = None,
     published: publisher.Publisher | None = None,
     write: serving.Write = prometheus_client.generate_latest,
+    debugging: bool = True,
 ) -> web.Application:
-    """Everything that is to be served. `snapshots`: None where nobody may ask for them; `answering` alike."""
+    """Everything that is to be served. `snapshots`: None where nobody may ask for them; `answering` alike.
+
+    Without `debugging` health and metrics are all.
+    """
     app = serving.make_app(state, registry, write)
-    app.middlewares.append(_keep_near)
+    app.middlewares.append(_keep_near if debugging else _keep_off)
+    app.on_response_prepare.append(same_origin.add_headers)
 
     async def answer_health(_: web.Request) -> web.Response:
         complaint = complain(activity)
@@ -106,10 +120,20 @@ def make_app(
 
 @web.middleware
 async def _keep_near(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if request.path in _FOR_EVERYBODY or serving.is_near(request):
+    if request.path in _FOR_EVERYBODY:
+        return await handler(request)
+    if serving.is_near(request):
+        same_origin.check_host(request)
         return await handler(request)
     how = "use `kubectl port-forward`, or --dashboard-address with --dashboard-token-file"
     return web.Response(status=403, text=f"{request.path} is served on this machine alone: {how}\n")
+
+
+@web.middleware
+async def _keep_off(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.path in _FOR_EVERYBODY:
+        return await handler(request)
+    return web.Response(status=403, text=f"{request.path} is turned off: --enable-debugging-handlers=false\n")
 
 
 def find_certificate(chosen: wiring.Reporting) -> tls.Files | None:

@@ -127,7 +127,7 @@ class Process:
         self._servers, self._chosen, self._wiring, self._clock, self._chance = servers, chosen, wiring, time, chance
         self._election = self._stand() if wiring.leads else None
         self.published = published
-        self._snapshots = endpoints.Snapshots() if wiring.reporting.debugging_snapshot_enabled else None
+        self._snapshots = endpoints.Snapshots(self._is_leading) if wiring.reporting.debugging_snapshot_enabled else None
         self.reporter = report.Reporter(
             self._client(servers.workload),
             chosen,
@@ -259,7 +259,10 @@ class Process:
         )
 
     def _may_act(self) -> bool:
-        return self._wiring.acts and (self._election is None or self._election.is_leader)
+        return self._wiring.acts and self._is_leading()
+
+    def _is_leading(self) -> bool:
+        return self._election is None or self._election.is_leader
 
     def _note(self, kind: str) -> None:
         self.autoscaler.note(kind)
@@ -292,6 +295,7 @@ class Process:
             answering=self.autoscaler,
             published=self.published,
             write=metrics.write,
+            debugging=self._wiring.reporting.enable_debugging_handlers,
         )
         async with (
             tls.current(endpoints.find_certificate(self._wiring.reporting), self._clock) as context,

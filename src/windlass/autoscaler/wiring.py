@@ -128,6 +128,9 @@ class Reporting:
     """A certificate, to serve --address over TLS. It may be replaced at any time."""
     tls_private_key_file: str = ""
     """The certificate's private key."""
+    enable_debugging_handlers: bool = True
+    """Serve /explain, /statusz, /published, /snapshotz and /debug/pprof on --address, to callers on this machine. Turn
+    it off behind a service mesh, whose sidecar makes every caller one of this machine."""
     profiling: bool = False
     """Serve /debug/pprof: where the time goes, what the threads do, what fills the memory."""
     debugging_snapshot_enabled: bool = False

@@ -1,12 +1,18 @@
 """Servers: an autoscaler or a simulation that answers over HTTP, and what it must be shown to be let in."""
 
+import os
 import ssl
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from windlass import errors
 
+TOKEN = "WINDLASS_TOKEN"
+"""The environment's word for a token."""
+
 _WITHIN_S = 60.0
+_VISIBLE = f"windlass: --token: others on this machine can read it; rather use --token-file, or {TOKEN}"
 _SCHEMES = ("http", "https")
 _UNTRUSTED = "its certificate is not trusted; expected --certificate-authority, the certificate of whoever signed it"
 
@@ -67,6 +73,7 @@ def find(
     host = place.partition("/")[0]
     given = urllib.parse.parse_qs(fragment).get("token", [""])[0]
     shown = _read_token(token, token_file) or _check_token("--address", given)
+    shown = shown or _check_token(TOKEN, os.environ.get(TOKEN, ""))
     return Server(f"127.0.0.1{host}" if host.startswith(":") else host, scheme, shown, certificate_authority)
 
 
@@ -95,12 +102,14 @@ def fetch(server: Server, path: str) -> bytes:
 
 def _refusal(server: Server, status: int, said: str) -> errors.WindlassError:
     if status == 401:
-        what = "another token is needed than this" if server.token else "a token is needed: --token-file, or --token"
+        what = "another token is needed than this" if server.token else f"a token is needed: --token-file, or {TOKEN}"
         return errors.InvalidInput(f"{server.address}: {what}")
     return {404: NotFound, 503: Unready}.get(status, errors.InvalidInput)(f"{server.address}: {said}")
 
 
 def _read_token(token: str | None, file: Path | None) -> str:
+    if token:
+        print(_VISIBLE, file=sys.stderr)
     if file is None:
         return _check_token("--token", token or "")
     if token:

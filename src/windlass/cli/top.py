@@ -39,7 +39,8 @@ def top(
     address
         Where an autoscaler, or a simulation, serves: HOST:PORT, https://HOST:PORT, or the address of its dashboard.
     token
-        What it asks for away from loopback. Others on this machine can read it here; rather use a file.
+        What it asks for away from loopback. Others on this machine can read it here; rather use a file, or the
+        environment (WINDLASS_TOKEN).
     token_file
         A file with the token, as --dashboard-token-file names one.
     certificate_authority

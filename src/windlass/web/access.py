@@ -8,7 +8,6 @@ it outlives a restart, and is worth nothing once the token has changed.
 
 import hashlib
 import hmac
-import ipaddress
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +26,6 @@ _CONTEXT = b"windlass dashboard "
 @dataclass(frozen=True, slots=True)
 class Loopback:
     """Everybody on this machine; nobody elsewhere."""
-
-    def refuses_host(self, host: str) -> bool:
-        """Is the page asked for under a name that is not this machine's own? The port may be any: it is forwarded."""
-        return not is_loopback(_without_port(host))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +74,10 @@ def now_s() -> float:
     return time.time()
 
 
-def is_loopback(host: str) -> bool:
-    """Is it a name of this machine's own, and nobody else's?"""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host.partition("]")[0][1:]
-    return host.rpartition(":")[0] if ":" in host else host
-
-
 def _prove(token: str, until: str) -> str:
     return hmac.new(token.encode(), _CONTEXT + until.encode(), hashlib.sha256).hexdigest()
 
 
 def _equal(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())
+    """What is no UTF-8 in a header comes as lone surrogates, which no token has."""
+    return hmac.compare_digest(one.encode(errors="surrogatepass"), other.encode(errors="surrogatepass"))

@@ -15,27 +15,12 @@ from windlass import errors
 from windlass.autoscaler import explaining
 from windlass.autoscaler.published import routes
 from windlass.autoscaler.published.publisher import Publisher
+from windlass.runtime import same_origin
 from windlass.web import access, files
 
 SESSION_PATH = "/session"
 
 _METHODS = ("GET", "HEAD")
-_POLICY = "; ".join((
-    "default-src 'none'",
-    *(f"{what}-src 'self'" for what in ("connect", "img", "script", "style")),
-    *(f"{what} 'none'" for what in ("base-uri", "form-action", "frame-ancestors")),
-    "require-trusted-types-for 'script'",
-))  # fmt: skip
-HEADERS = {
-    "Content-Security-Policy": _POLICY,
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
-"""What the browser is told of every answer: nothing from elsewhere, and nothing to elsewhere."""
-
 _log = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -46,7 +31,7 @@ def make_app(
     """`secure`: it is served over TLS."""
     page = files.load()
     app = web.Application(middlewares=[_guard(allowed, frozenset(f"/{name}" for name in page) | {"/"})])
-    app.on_response_prepare.append(_add_headers)
+    app.on_response_prepare.append(same_origin.add_headers)
     app.router.add_get("/", _serving(page["index.html"]))
     for name, file in page.items():
         app.router.add_get(f"/{name}", _serving(file))
@@ -54,11 +39,6 @@ def make_app(
     routes.add_routes(app, published, asked)
     explaining.add_routes(app, asked)
     return app
-
-
-async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(HEADERS)
-    response.headers.setdefault("Cache-Control", "no-store")
 
 
 def _guard(allowed: access.Access, open_paths: frozenset[str]) -> Callable[..., Awaitable[web.StreamResponse]]:
@@ -69,8 +49,7 @@ def _guard(allowed: access.Access, open_paths: frozenset[str]) -> Callable[..., 
         if request.method not in _METHODS:
             raise web.HTTPMethodNotAllowed(request.method, _METHODS)
         if isinstance(allowed, access.Loopback):
-            if allowed.refuses_host(request.host):
-                raise web.HTTPMisdirectedRequest(text="this is served to names of this machine only, as localhost\n")
+            same_origin.check_host(request)
         elif request.path not in open_paths and not _admits(allowed, request):
             raise web.HTTPUnauthorized(text="a token is needed\n", headers={"WWW-Authenticate": "Bearer"})
         return await handler(request)

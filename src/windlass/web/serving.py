@@ -10,7 +10,7 @@ from windlass import errors
 from windlass.autoscaler import explaining
 from windlass.autoscaler.published.publisher import Publisher
 from windlass.autoscaler.wiring import Dashboard
-from windlass.runtime import serving
+from windlass.runtime import same_origin, serving
 from windlass.web import access, dashboard
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def choose_access(chosen: Dashboard) -> access.Access:
 
 def is_loopback(address: str) -> bool:
     """Can nobody but this machine reach it?"""
-    return access.is_loopback(address.rpartition(":")[0].strip("[]"))
+    return same_origin.is_loopback(address.rpartition(":")[0].strip("[]"))
 
 
 def choose_tls(chosen: Dashboard) -> ssl.SSLContext | None:
