@@ -1,6 +1,7 @@
 """Reviewing: an AdmissionReview (admission.k8s.io/v1) in, an AdmissionReview out. Pure."""
 
 import base64
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from windlass import errors
 Json = dict[str, Any]
 
 _API_VERSION = "admission.k8s.io/v1"
+_UID = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*"([A-Za-z0-9-]{1,64})"')
+"""API servers write it first; further on someone else's object may have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,23 @@ def review(body: bytes, hook: Hook) -> bytes:
         request = msgspec.json.decode(body)["request"]
         asked = Asked(request["operation"], request.get("object") or {}, request.get("oldObject"))
         uid = request["uid"]
-    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
+    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise errors.InvalidInput(f"found no AdmissionReview, expected one of {_API_VERSION}: {error}") from error
-    response = {"uid": uid, **_spell(asked, hook(asked))}
+    return _write({"uid": uid, **_spell(asked, hook(asked))})
+
+
+def refuse(beginning: bytes, why: str) -> bytes | None:
+    """A denial of what cannot be judged, from the beginning of an AdmissionReview; None if that names no request.
+
+    An error of ours would let it pass: the API server takes it for a webhook that is down, and policies may say Ignore.
+    """
+    uid = _UID.search(beginning)
+    if uid is None:
+        return None
+    return _write({"uid": uid[1].decode(), **_spell(Asked("", {}), Answer(why))})
+
+
+def _write(response: Json) -> bytes:
     return msgspec.json.encode({"apiVersion": _API_VERSION, "kind": "AdmissionReview", "response": response})
 
 

@@ -6,11 +6,17 @@ from pathlib import Path
 
 from aiohttp import web
 
-from windlass import clock, errors
+from windlass import clock, errors, unexpected
 from windlass.controllers.webhooks import reviewing
 from windlass.runtime import serving, tls
 
 CERTIFICATE, KEY = "tls.crt", "tls.key"
+
+
+LONGEST_REVIEW_BYTES = 8 * 2**20
+"""An update has the object twice, and an API server takes up to 3 MiB of one."""
+_LONGEST_READ_BYTES = 64 * 2**20
+"""More is read, and forgotten, so that the denial arrives; beyond this the connection is closed."""
 
 
 def make_app(hooks: Mapping[str, reviewing.Hook]) -> web.Application:
@@ -22,13 +28,38 @@ def make_app(hooks: Mapping[str, reviewing.Hook]) -> web.Application:
 
 def _answer_with(hook: reviewing.Hook) -> serving.Handler:
     async def answer(request: web.Request) -> web.Response:
+        body, size = await _read(request)
         try:
-            made = reviewing.review(await request.read(), hook)
+            if size > LONGEST_REVIEW_BYTES:
+                raise errors.InvalidInput(f"the review has more than {LONGEST_REVIEW_BYTES} bytes")
+            made = reviewing.review(body, hook)
         except errors.InvalidInput as error:
-            return web.Response(status=400, text=str(error))
+            return _refuse(body, str(error))
+        except Exception as error:
+            unexpected.report(unexpected.Place.WEBHOOK, request.path, "", error)
+            return _refuse(body, "it cannot be judged: an unexpected error, see the operator's log")
         return web.Response(body=made, content_type="application/json")
 
     return answer
+
+
+async def _read(request: web.Request) -> tuple[bytes, int]:
+    """The body, or its beginning where it is too long, and how long it is."""
+    kept, size = bytearray(), 0
+    async for chunk in request.content.iter_any():
+        size += len(chunk)
+        if size <= LONGEST_REVIEW_BYTES or not kept:
+            kept += chunk
+        if size > _LONGEST_READ_BYTES:
+            raise web.HTTPRequestEntityTooLarge(_LONGEST_READ_BYTES, size)
+    return bytes(kept), size
+
+
+def _refuse(body: bytes, why: str) -> web.Response:
+    made = reviewing.refuse(body, why)
+    if made is None:
+        return web.Response(status=400, text=why)
+    return web.Response(body=made, content_type="application/json")
 
 
 @contextlib.asynccontextmanager
