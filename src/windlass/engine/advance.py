@@ -8,8 +8,8 @@ be carried out is handed to it with the next observation (`Observation.failed`).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from windlass.engine import plan
-from windlass.engine.draining import consequences, deleting, ending, evicting, marking, rechecking, rollback
+from windlass.engine import held_groups, plan
+from windlass.engine.draining import consequences, deleting, ending, evicting, holding, marking, rechecking, rollback
 from windlass.engine.draining.case import Case, Situation, read_cases, read_situation
 from windlass.engine.draining.story import DrainStory
 from windlass.engine.memory import Memory
@@ -19,6 +19,7 @@ from windlass.engine.settings import Settings
 Step = Callable[[Sequence[Case], Situation], None]
 
 STEPS: tuple[Step, ...] = (
+    holding.hold,  # while its group must be left alone
     ending.find_ends,  # gone, being deleted, or given back by someone else
     marking.mark,  # taint and cordon, on all nodes of a batch or on none
     marking.settle,  # until everyone has seen them
@@ -43,7 +44,8 @@ class Advanced:
 
 def advance(seen: Observation, memory: Memory, settings: Settings, now_s: float) -> Advanced:
     """Take the steps that are due."""
-    situation = read_situation(seen, settings, now_s)
+    memory = held_groups.resume_memory(memory, seen, now_s)
+    situation = read_situation(seen, settings, now_s, memory.durable.held)
     drains, abandoned = memory.durable.drains, rollback.Abandoned()
     if settings.deviations.clear_abandoned_marks and memory.durable.loop > 1:  # the first loop clears them all
         abandoned = rollback.find_abandoned(drains, situation)
@@ -51,6 +53,7 @@ def advance(seen: Observation, memory: Memory, settings: Settings, now_s: float)
     for step in STEPS:
         step(cases, situation)
     durable = consequences.remember(memory.durable, cases, situation)
+    durable = held_groups.note(durable, seen, now_s)
     story = tuple(case.told for case in cases if case.told is not None)
     next_s = min((told.until_s for told in story), default=float("inf"))
     return Advanced(

@@ -16,6 +16,7 @@ from windlass.engine import (
     disruption,
     facts,
     health,
+    held_groups,
     outlook,
     plan,
     quiet,
@@ -63,6 +64,7 @@ def decide(
     seen: Observation, memory: Memory, settings: Settings, now_s: float, timer: time_limits.Timer = UNTIMED
 ) -> Decision:
     """One loop. While the last decision stands, and nothing has changed, it is given again."""
+    memory = held_groups.resume_memory(memory, seen, now_s)
     last = memory.volatile.standing
     if last is not None and last.holds(seen, memory.durable, settings, now_s):
         return Decision(last.plan, memory, last.story, last.until_s)
@@ -166,6 +168,7 @@ class _Loop:
         """The decision, which stands until time alone would change it."""
         seen, settings, ordered = self._seen, self._settings, (*self._plan, *self._docket.orders())
         durable = replace(durable, requests=self._docket.memory)
+        durable = held_groups.retain(self._memory.durable, durable, seen, self._now_s)
         until_s = quiet.find_until_s(
             seen,
             story.health,

@@ -477,8 +477,30 @@ class NodeGroup:
     is removed."""
     can_choose: bool = True
     """It can be told which of its instances goes. If not, only all of them can go: which of some, nobody knows."""
+    kept: frozenset[str] = frozenset()
+    """Instances that cannot be removed now, by provider id: nobody would act on it."""
     template_pods: tuple[Pod, ...] = ()
     """Pods that the provider says such a node would start with, besides those of DaemonSets."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldGroup:
+    """A node group that exists and must be left alone for now, or all groups of a kind."""
+
+    id: str
+    """Of the group. One that ends in a slash stands for all groups whose ids begin with it: which they are is not
+    known."""
+    why: str = ""
+    instances: tuple[str, ...] = ()
+    """By provider id."""
+
+    @property
+    def is_kind(self) -> bool:
+        return self.id.endswith("/")
+
+    def covers(self, group: str) -> bool:
+        """Is the group of this id held by it?"""
+        return group == self.id or (self.is_kind and group.startswith(self.id))
 
 
 @dataclass(frozen=True, slots=True)

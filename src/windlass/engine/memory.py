@@ -55,6 +55,8 @@ class Durable:
     """Nodes that are on their way out, by name."""
     requests: retries.Memory = field(default_factory=retries.Memory)
     """Of ProvisioningRequests."""
+    held: Mapping[str, float] = field(default_factory=dict)
+    """Groups that must be left alone for now, by id: since when."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,9 @@ class Observation:
     """Instructions carried out since the last observation that failed, and what was said. Evicting a pod that is gone
     is no failure; one that a budget forbids for now is."""
 
+    held: tuple[facts.HeldGroup, ...] = ()
+    """Groups that must be left alone for now; none of them is among `groups`."""
+
     @property
     def nodes(self) -> list[facts.Node]:
         """The nodes that exist, in the snapshot's order."""

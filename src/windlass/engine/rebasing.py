@@ -20,7 +20,7 @@ AHEAD = frozenset({"until_s", "expected_by_s", "rechecks"})
 
 def rebase(durable: memory.Durable, by_s: float) -> memory.Durable:
     """The same, as if every moment had been so much later."""
-    return _move(durable, by_s) if by_s else durable
+    return move(durable, by_s) if by_s else durable
 
 
 def latest_s(durable: memory.Durable) -> float:
@@ -28,15 +28,16 @@ def latest_s(durable: memory.Durable) -> float:
     return max(_moments(durable), default=float("-inf"))
 
 
-def _move(value: T, by_s: float) -> T:
+def move(value: T, by_s: float) -> T:
+    """The value, as if every moment in it had been so much later."""
     if isinstance(value, float):
         return value + by_s  # type: ignore[return-value]
     if isinstance(value, Mapping):
-        return {key: _move(each, by_s) for key, each in value.items()}  # type: ignore[return-value]
+        return {key: move(each, by_s) for key, each in value.items()}  # type: ignore[return-value]
     if isinstance(value, tuple):
-        return tuple(_move(each, by_s) for each in value)  # type: ignore[return-value]
+        return tuple(move(each, by_s) for each in value)  # type: ignore[return-value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        moved = {name: _move(each, by_s) for name, each in _parts(value) if name not in LASTING}
+        moved = {name: move(each, by_s) for name, each in _parts(value) if name not in LASTING}
         return dataclasses.replace(value, **moved)
     return value
 

@@ -63,6 +63,8 @@ class ClusterAccount:
     """What the next loop would do."""
     quiet_until_s: float | None
     """Before this time nothing else is decided unless something changes; None: it may be at once, or never."""
+    held: tuple[tuple[str, str], ...] = ()
+    """Groups that are left alone for now: (id, why)."""
 
 
 def describe(at: look.Look) -> ClusterAccount:
@@ -90,6 +92,7 @@ def describe(at: look.Look) -> ClusterAccount:
         {name: one.drain for name, one in told.items() if one.drain is not None},
         tuple(steps.describe(at)),
         until_s if at.now_s < until_s < float("inf") else None,
+        tuple((one.id, one.why) for one in at.seen.held),
     )
 
 

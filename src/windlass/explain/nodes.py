@@ -94,7 +94,8 @@ def describe(at: look.Look, name: str) -> NodeAccount:
         awaited=tuple(_find_awaited(at, name)),
     )
     if group is None:
-        return told
+        held = next((one for one in at.seen.held if node.provider_id and node.provider_id in one.instances), None)
+        return told if held is None else replace(told, why=f"belongs to {held.id}, which is left alone: {held.why}")
     told = replace(told, group=group.id, size=group.target_size, min_size=group.min_size, usage=_measure(at, name))
     return _judge(at, told, node, group)
 
@@ -152,6 +153,8 @@ def _find_exclusion(at: look.Look, node: facts.Node, group: facts.NodeGroup) -> 
         return f"belongs to a group of {group.target_size}, which keeps at least {group.min_size}", None
     if group.is_rolling_out:
         return "belongs to a group whose nodes are being replaced: nobody could say which of them would go", None
+    if node.provider_id in group.kept:
+        return "has a Machine that is paused or cannot be read: nobody would delete it", None
     if not group.can_choose:
         return "belongs to a group that cannot be told which of its nodes goes", None
     activity = at.memory.durable.activities.get(group.id)

@@ -3,7 +3,7 @@
 import difflib
 import enum
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass.explain import cluster, document, groups, look, nodes, pods
 from windlass.explain.telling import cluster as tell_cluster
@@ -43,8 +43,12 @@ class Unknown:
 
     question: Question
     near: tuple[str, ...] = ()
+    why: str = ""
+    """Set: it exists and is left alone, for this reason."""
 
     def __str__(self) -> str:
+        if self.why:
+            return f"{self.question} is left alone: {self.why}"
         hint = f"; there is {', '.join(self.near)}" if self.near else ""
         return f"there is no {self.question}{hint}"
 
@@ -61,6 +65,9 @@ def answer(question: Question, at: look.Look) -> document.Account | Unknown:
         case About.GROUP:
             ids = [group.id for group in at.seen.groups]
             found = _find_group(question.name, ids)
+            held = {group.id: group.why for group in at.seen.held}
+            if found is None and (left_alone := _find_group(question.name, list(held))) is not None:
+                return Unknown(replace(question, name=left_alone), why=held[left_alone])
             return _unknown(question, ids) if found is None else groups.describe(at, found)
     return cluster.describe(at)
 

@@ -17,6 +17,8 @@ class Groups:
     """
 
     groups: tuple[facts.NodeGroup, ...] = ()
+    held: tuple[facts.HeldGroup, ...] = ()
+    """Those that exist and must be left alone for now. None of them is among `groups`."""
     set_aside: tuple[errors.InvalidObject, ...] = ()
 
 

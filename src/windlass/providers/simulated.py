@@ -71,6 +71,8 @@ class Group:
     fate: Fate = Fate.BOOTS
     refuses: facts.InstanceError | None = None
     """Set: every change of the group is refused, with this reason."""
+    held: str = ""
+    """Set: the group must be left alone, for this reason."""
     options: facts.GroupOptions = field(default_factory=facts.GroupOptions)
     machines: list[Machine] = field(default_factory=list)
 
@@ -107,7 +109,13 @@ class Provider:
 
     def observe(self, nodes: Sequence[facts.Node]) -> base.Groups:
         now_s = self._clock.now_s()
-        return base.Groups(tuple(_describe(self.groups[id], now_s) for id in sorted(self.groups)))
+        found = [(self.groups[id].held, _describe(self.groups[id], now_s)) for id in sorted(self.groups)]
+        held = (
+            facts.HeldGroup(group.id, why, tuple(one.provider_id for one in group.instances))
+            for why, group in found
+            if why
+        )
+        return base.Groups(tuple(group for why, group in found if not why), tuple(held))
 
     async def resize(self, order: plan.Resize) -> None:
         group = self._find(order.group)
@@ -140,6 +148,8 @@ class Provider:
         group = self.groups.get(id)
         if group is None:
             raise _refuse(f"no such node group: {id}")
+        if group.held:
+            raise _refuse(f"{id} is left alone: {group.held}")
         if group.refuses is not None:
             raise base.Refused(group.refuses)
         return group

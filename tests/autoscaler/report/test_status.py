@@ -259,3 +259,9 @@ def test_whatever_names_and_messages_hold_the_text_can_be_read_back(
     for group in groups:
         parts = {"health": group.health, "scaleUp": group.scale_up, "scaleDown": group.scale_down}
         assert all(since[group.name, part] == (one.status, one.since_s) for part, one in parts.items())
+
+
+def test_groups_that_are_left_alone_are_named_with_the_reason() -> None:
+    found = status_text.document(Status(NOW_S, held=(facts.HeldGroup("MachineDeployment/default/g", "it is paused"),)))
+    assert found["heldNodeGroups"] == [{"name": "MachineDeployment/default/g", "reason": "it is paused"}]
+    assert "heldNodeGroups" not in status_text.document(Status(NOW_S))

@@ -85,7 +85,7 @@ def test_a_group_that_is_gone_or_paused_is_not_changed() -> None:
             await bed.provider.resize(plan.Resize("MachineDeployment/default/gone", 0, 3, 10))
         bed.group("g", 2, annotations={"cluster.x-k8s.io/paused": ""})
         await bed.settle()
-        with pytest.raises(base.Refused, match="no such node group"):
+        with pytest.raises(base.Refused, match="is paused: it has the annotation"):
             await bed.provider.resize(grow(3))
 
     play(scenario, lambda bed: bed.group("g", 2))

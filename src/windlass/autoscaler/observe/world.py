@@ -152,6 +152,7 @@ class World:
             quotas=self._quotas.observe(),
             spares=self._buffers.observe(),
             failed=failed or {},
+            held=groups.held,
         )
         malformed = [error for one in (*self._informers, *self._optional) for error in one.malformed.values()]
         return Seen(seen, (*malformed, *groups.set_aside))

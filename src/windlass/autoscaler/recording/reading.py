@@ -127,6 +127,8 @@ class Recording:
                 new[name] = members.change(getattr(last, name), found[name])
         if "controllers" in found:
             new["controllers"] = _index(self._change_controllers(found["controllers"]))
+        if "held" in found:
+            new["held"] = values.read(tuple[facts.HeldGroup, ...], found["held"])
         if "priorities" in found:
             new["priorities"] = values.read_rules(found["priorities"])
         return replace(last, **new)

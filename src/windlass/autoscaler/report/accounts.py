@@ -30,6 +30,8 @@ class Account:
     gauges: readings.Readings = field(default_factory=dict)
     counts: tuple[counting.Count, ...] = ()
     latencies: tuple[Latency, ...] = ()
+    held: tuple[facts.HeldGroup, ...] = ()
+    """Groups that are left alone."""
 
 
 def of_decision(
@@ -52,6 +54,7 @@ def of_decision(
         seen.group_of_nodes(),
         counts=(*counting.count_decision(decision, known), *counting.count_opinions(seen)),
         latencies=tuple(latencies),
+        held=seen.held,
     )
 
 

@@ -262,7 +262,8 @@ class Reporter:
         self._told = account
         self._note_activity(decision.story, account.now_s)
         before = self._status
-        self._status = status.describe(account.groups, account.group_of, decision, outcome, before, account.now_s)
+        described = status.describe(account.groups, account.group_of, decision, outcome, before, account.now_s)
+        self._status = replace(described, held=account.held)
         if self._keeps_status:
             self._writer.put(self._status)
 

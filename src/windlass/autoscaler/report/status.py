@@ -83,6 +83,8 @@ class Status:
     message: str = ""
     since: Since = field(default_factory=dict)
     candidates: Candidates = field(default_factory=Candidates)
+    held: tuple[facts.HeldGroup, ...] = ()
+    """Groups that are left alone for now, and why."""
 
 
 def initializing(now_s: float, since: Since | None = None, message: str = "") -> Status:

@@ -56,6 +56,8 @@ def document(status: Status) -> dict[str, Any]:
         made["message"] = status.message
     if status.groups:
         made["nodeGroups"] = [_group(group) for group in status.groups]
+    if status.held:
+        made["heldNodeGroups"] = [{"name": one.id, "reason": truncate(one.why)} for one in status.held]
     return made
 
 

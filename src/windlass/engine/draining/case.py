@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from windlass.engine import facts, plan, taints
@@ -24,6 +25,8 @@ class Situation:
     """By node: what was said. The same of deletions; of evictions by pod."""
     refused_evictions: Mapping[str, str]
     refused_deletions: Mapping[str, str]
+    held_since: Mapping[str, float] = field(default_factory=dict)
+    """Groups that must be left alone, by id: since when, as far as that is remembered."""
 
     def goes_whole(self, group: str) -> bool:
         """Is the group all or nothing?"""
@@ -31,7 +34,9 @@ class Situation:
         return known is not None and for_group(self.settings, known.options).zero_or_max
 
 
-def read_situation(seen: Observation, settings: Settings, now_s: float) -> Situation:
+def read_situation(
+    seen: Observation, settings: Settings, now_s: float, held_since: Mapping[str, float] = MappingProxyType({})
+) -> Situation:
     """Sort out what became of the last plan."""
     marks: dict[str, str] = {}
     evictions: dict[str, str] = {}
@@ -45,7 +50,7 @@ def read_situation(seen: Observation, settings: Settings, now_s: float) -> Situa
             case plan.DeleteNode(node=node):
                 deletions[node] = said
     groups = {group.id: group for group in seen.groups}
-    return Situation(seen, settings, now_s, groups, marks, evictions, deletions)
+    return Situation(seen, settings, now_s, groups, marks, evictions, deletions, held_since)
 
 
 @dataclass(slots=True)

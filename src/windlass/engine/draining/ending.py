@@ -25,7 +25,7 @@ _NEWS_TAKE_S = 15.0
 def find_ends(cases: Sequence[Case], situation: Situation) -> None:
     """Settle the cases whose end has come or is no longer ours to bring about."""
     for case in cases:
-        if case.node is None or _is_another(case, case.node):
+        if case.node is None or is_another(case, case.node):
             case.end(Phase.GONE)
     for case, node in find_open(cases):
         if has_lost_machine(node, situation.groups.get(case.begun.group)):
@@ -36,7 +36,7 @@ def find_ends(cases: Sequence[Case], situation: Situation) -> None:
             case.fail(Why.MARK_REMOVED)
 
 
-def _is_another(case: Case, node: facts.Node) -> bool:
+def is_another(case: Case, node: facts.Node) -> bool:
     """Has a new node come under the name of one that is gone?"""
     uid = case.begun.uid
     if uid and node.uid:

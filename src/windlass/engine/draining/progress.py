@@ -37,6 +37,8 @@ class Why(enum.StrEnum):
     """Its group would have too few nodes."""
     GROUP_MISSING = "GroupMissing"
     """Nobody knows its group any more."""
+    GROUP_HELD = "GroupHeld"
+    """Its group had to be left alone for too long: it is paused, or cannot be read."""
     GROUP_ROLLS_OUT = "GroupRollsOut"
     """Machines of its group are being replaced: another one might go in its place."""
     CANNOT_CHOOSE = "CannotChoose"

@@ -40,6 +40,14 @@ def leave_out_unchosen(
     return [name for name in names if _goes_itself(group_of[name], chosen)]
 
 
+def leave_out_kept(names: Sequence[str], group_of: Mapping[str, facts.NodeGroup], snapshot: Snapshot) -> list[str]:
+    """The nodes whose groups can remove them now."""
+    table = snapshot.nodes
+    if not any(group.kept for group in group_of.values()):
+        return list(names)
+    return [name for name in names if table.facts[table.rows[name]].provider_id not in group_of[name].kept]
+
+
 def _goes_itself(group: facts.NodeGroup, chosen: deviations.Deviations) -> bool:
     if group.is_rolling_out:
         return False

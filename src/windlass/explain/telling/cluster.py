@@ -22,6 +22,8 @@ def tell(cluster: ClusterAccount, tones: Tones = PLAIN) -> Iterator[str]:
         yield tones.bad(f"Nothing else is decided: {cluster.stop}.")
     yield ""
     yield from _tell_groups(cluster, tones)
+    for id, why in cluster.held:
+        yield tones.bad(f"{id} is left alone: {why}")
     yield ""
     yield from _tell_waiting(cluster, tones)
     yield ""

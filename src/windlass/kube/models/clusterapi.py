@@ -68,6 +68,12 @@ class Deprecated(Model, frozen=True):
     v1beta1: Failure | None = None
 
 
+class NewConditions(Model, frozen=True):
+    """`status.v1beta2` of a v1beta1 object: what its conditions would be in v1beta2."""
+
+    conditions: list[Condition] | None = None
+
+
 class MachineStatus(Model, frozen=True):
     phase: str | None = None
     node_ref: Reference | None = None
@@ -75,6 +81,7 @@ class MachineStatus(Model, frozen=True):
     failure_reason: str | None = None
     failure_message: str | None = None
     deprecated: Deprecated | None = None
+    v1beta2: NewConditions | None = None
 
     @property
     def failure(self) -> str | None:
@@ -110,7 +117,8 @@ class MachineGroupStatus(Model, frozen=True):
     observed_generation: int | None = None
     phase: str | None = None
     selector: str | None = None
-    conditions: list[meta.Condition] | None = None
+    conditions: list[Condition] | None = None
+    v1beta2: NewConditions | None = None
     authoritative_api: str | None = msgspec.field(default=None, name="authoritativeAPI")
     """Of a MachineSet of machine.openshift.io: which API holds it."""
 

@@ -5,7 +5,7 @@ only cost time.
 """
 
 from windlass.kube.models import clusterapi, meta
-from windlass.providers.clusterapi import instances
+from windlass.providers.clusterapi import instances, pauses
 
 
 def matter(before: meta.Object, found: meta.Object) -> bool:
@@ -19,9 +19,11 @@ def _view(found: meta.Object) -> tuple[object, ...]:
     identity = (metadata.uid, metadata.deletion_timestamp, metadata.labels, metadata.annotations, owners, spec)
     match found:
         case clusterapi.Machine(spec=clusterapi.MachineSpec() as asked, status=clusterapi.MachineStatus() as status):
-            return (*identity, status.node_ref, instances.find_failure(status, asked))
+            return (*identity, status.node_ref, instances.find_failure(status, asked), pauses.find_condition(status))
         case clusterapi.MachineSet(status=clusterapi.MachineGroupStatus() as counted):
-            return (*identity, counted.replicas, counted.authoritative_api)
+            return (*identity, counted.replicas, counted.authoritative_api, pauses.find_condition(counted))
+        case clusterapi.MachineDeployment(status=counted) | clusterapi.MachinePool(status=counted):
+            return (*identity, pauses.find_condition(counted))
         case clusterapi.InfrastructureTemplate(status=told):
             return (*identity, told)
         case clusterapi.MirroredMachineSet(status=told_twin):

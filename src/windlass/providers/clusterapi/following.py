@@ -20,7 +20,9 @@ T = TypeVar("T", bound=meta.Object)
 _REFUSALS = (kube_errors.Forbidden, kube_errors.NotFound, kube_errors.Unauthorized, kube_errors.MethodNotAllowed)
 _LOOK_S = 0.05
 _PATIENCE = 5
-"""Failures after which nobody waits any longer for a first list."""
+"""Failures after which nobody waits any longer for a first list of something that is not decisive."""
+_FINAL_AFTER_S = 30.0
+"""A refusal that lasts so long is meant: an API server that has just started refuses for a moment."""
 
 
 class Following(Generic[T]):
@@ -36,6 +38,7 @@ class Following(Generic[T]):
     ) -> None:
         self.resource = resource
         self._clock = api.clock
+        self._troubled_at_s: float | None = None
         self._stores = {namespace: store.Store(indexes, [handler]) for namespace in namespaces}
         self._informers = [
             informers.Informer(api, resource, held, prepare.Selection(namespace))
@@ -76,6 +79,26 @@ class Following(Generic[T]):
             informer.synced or isinstance(informer.trouble, _REFUSALS) or informer.counts.failures >= _PATIENCE
             for informer in self._informers
         )
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Has it been in trouble for long, as far as anybody looked?"""
+        now_s = self._clock.monotonic_s()
+        if self.trouble is None:
+            self._troubled_at_s = None
+        elif self._troubled_at_s is None:
+            self._troubled_at_s = now_s
+        return self._troubled_at_s is not None and now_s - self._troubled_at_s >= _FINAL_AFTER_S
+
+    @property
+    def is_refused(self) -> bool:
+        """Is it refused, and meant to be?"""
+        return self.is_unreadable and isinstance(self.trouble, _REFUSALS)
+
+    async def wait_answered(self) -> None:
+        """Until it was read, or is refused for good."""
+        while not (self.synced or self.is_refused):
+            await self._clock.sleep(_LOOK_S)
 
     async def wait_synced(self) -> None:
         for informer in self._informers:

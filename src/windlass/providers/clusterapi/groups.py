@@ -20,6 +20,7 @@ from windlass.providers.clusterapi import (
     keys,
     marks,
     options,
+    pauses,
     provider_ids,
     rollout,
     template,
@@ -93,6 +94,7 @@ def read(
             options=chosen,
             is_rolling_out=members.is_rolling_out,
             can_choose=can_choose(group, members),
+            kept=frozenset(find_kept(group, members, nodes, context)),
             price_per_hour=pricing.parse_price(group.annotations.get(pricing.ANNOTATION, "")),
         ),
         complaints,
@@ -111,6 +113,23 @@ def list_instances(group: Scalable, members: Members, nodes: Nodes) -> Iterator[
         if provider_ids.normalise(provider_id) not in with_machine:
             registered = nodes.find(provider_id)
             yield facts.Instance(registered.provider_id if registered else provider_id)
+
+
+def find_kept(group: Scalable, members: Members, nodes: Nodes, context: Context) -> Iterator[str]:
+    """Instances that cannot be removed, by provider id: those whose Machines are paused. All of them while there is a
+    Machine that cannot be read: how many the group has, and which are on their way out, is not known then.
+    """
+    is_unsure = context.kinds.find_unread_member(group.namespace) is not None
+    for machine in members.machines:
+        if (is_unsure or pauses.find(machine)) and (node := nodes.of_machine(machine)) is not None:
+            yield node.provider_id
+
+
+def hold(group: Scalable, replicas: int, why: str, nodes: Nodes, context: Context) -> facts.HeldGroup:
+    """The group as one that must be left alone for now."""
+    members = find_members(group, replicas, context)
+    ids = tuple(instance.provider_id for instance in list_instances(group, members, nodes))
+    return facts.HeldGroup(group.id, why, ids)
 
 
 def _make_template(

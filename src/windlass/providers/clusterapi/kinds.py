@@ -47,6 +47,16 @@ class Kinds:
     def malformed(self) -> list[errors.InvalidObject]:
         return [complaint for followed in self.all for complaint in followed.malformed]
 
+    @property
+    def malformed_groups(self) -> list[errors.InvalidObject]:
+        """Those of them that may be groups."""
+        return [complaint for followed in self.scalable for complaint in followed.malformed]
+
+    def find_unread_member(self, namespace: str) -> errors.InvalidObject | None:
+        """A Machine or MachineSet that exists in the namespace and cannot be read: any group may own it."""
+        both = (*self.machines.malformed, *self.machine_sets.malformed)
+        return next((one for one in both if one.name.startswith(f"{namespace}/")), None)
+
     def machines_of(self, kind: str, namespace: str, name: str) -> Iterator[clusterapi.Machine]:
         """The Machines of a group, by who owns them."""
         if kind != MACHINE_DEPLOYMENT:

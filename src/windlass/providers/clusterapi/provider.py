@@ -61,6 +61,8 @@ class Provider:
         self._undiscovered = "not looked for yet"
         self._observed: tuple[Sequence[facts.Node], base.Groups] | None = None
         """What was found last, and of which nodes, while nothing is noted that could make it different."""
+        self._held: dict[str, str] = {}
+        """Groups that are left alone, and why, as it was logged last."""
         self._acting = 0
         """Orders that are being carried out: what they have written may be different at any time."""
 
@@ -80,13 +82,15 @@ class Provider:
                 together.create_task(followed.run())
 
     async def wait_synced(self) -> None:
-        """Until all that can be read was read once. Kinds that may not be read are not waited for, but for Machines
-        and MachineSets: without them nothing can be told from anything.
+        """Until all groups are known: Machines and MachineSets were read, without which nothing can be told from
+        anything, and every other kind of group was read, or is refused for good.
         """
         await self._is_discovered.wait()
         assert self._kinds is not None, "discovered means that there are kinds"
         await self._kinds.machines.wait_synced()
         await self._kinds.machine_sets.wait_synced()
+        for followed in self._kinds.scalable:
+            await followed.wait_answered()
         for followed in self._kinds.all:
             await followed.wait_settled()
         await self._infrastructure.wait_settled()
@@ -101,12 +105,18 @@ class Provider:
 
     @property
     def away(self) -> str:
-        """The management cluster does not answer: nothing at all can be read from it. A kind that cannot be read while
-        others can is no reason to leave these alone.
+        """Why nothing can be decided about groups: the management cluster does not answer at all, Machines or
+        MachineSets are not current, or there may be groups that were never read. A kind that cannot be read any more
+        while others can is no reason to leave these alone.
         """
-        found = [one.trouble for one in self._kinds.all] if self._kinds is not None else []
-        is_away = bool(found) and all(isinstance(trouble, _UNREACHABLE) for trouble in found)
-        return str(found[0]) if is_away else ""
+        if self._kinds is None:
+            return ""
+        found = [one.trouble for one in self._kinds.all]
+        if all(isinstance(trouble, _UNREACHABLE) for trouble in found):
+            return str(found[0])
+        missing = [one for one in self._kinds.scalable if not one.synced and not one.is_refused]
+        outdated = [one for one in (self._kinds.machines, self._kinds.machine_sets) if one.trouble is not None]
+        return "; ".join(f"{one.resource.kind}: {one.trouble or 'not read yet'}" for one in [*outdated, *missing])
 
     async def _discover(self) -> dict[str, Resource[Any]]:
         while True:
@@ -145,22 +155,45 @@ class Provider:
     def observe(self, nodes: Sequence[facts.Node]) -> base.Groups:
         if self._kinds is None:
             return base.Groups()
-        if self._observed is not None and self._observed[0] == nodes and not self._kinds.malformed:
+        is_current = all(one.trouble is None for one in self._kinds.scalable) and not self._kinds.malformed
+        if self._observed is not None and self._observed[0] == nodes and is_current:
             return self._observed[1]
         self._forget()
         context, known = self._context(), Nodes(nodes, self._keys)
         found: list[facts.NodeGroup] = []
         set_aside: list[errors.InvalidObject] = list(self._kinds.malformed)
-        for one in scalable.select(self._kinds, self._config):
-            group, complaints = groups.read(one, self._sizes.read(one), known, context)
-            set_aside += complaints
-            if group is not None:
-                found.append(group)
+        held = [facts.HeldGroup(f"{one.kind}/{one.name}", str(one)) for one in self._kinds.malformed_groups]
+        for followed in self._kinds.scalable:
+            unreadable = f"{followed.resource.kind}: {followed.trouble}" if followed.is_unreadable else ""
+            if unreadable and not followed.synced:
+                held.append(facts.HeldGroup(f"{followed.resource.kind}/", unreadable))
+            for one in scalable.select_of(followed, self._config):
+                group, complaints = groups.read(one, self._sizes.read(one), known, context)
+                set_aside += complaints
+                why = unreadable or scalable.find_pause(one, self._kinds)
+                if group is not None and not why:
+                    found.append(group)
+                elif group is not None or complaints:
+                    why = why or str(complaints[0])
+                    held.append(groups.hold(one, self._sizes.read(one), why, known, context))
         found.sort(key=lambda group: group.id)
-        seen = base.Groups(tuple(found), tuple(set_aside))
+        held.sort(key=lambda group: group.id)
+        self._tell_held(held)
+        seen = base.Groups(tuple(found), tuple(held), tuple(set_aside))
         # A complaint may come to say something else without any object being different.
-        self._observed = None if set_aside or self._acting else (list(nodes), seen)
+        keeps = is_current and not set_aside and not self._acting
+        self._observed = (list(nodes), seen) if keeps else None
         return seen
+
+    def _tell_held(self, held: Sequence[facts.HeldGroup]) -> None:
+        """Log which groups are left alone from now on, and which are back."""
+        now = {group.id: group.why for group in held}
+        for id, why in now.items():
+            if self._held.get(id) != why:
+                _log.warning("node group is left alone: group=%s reason=%r", id, why)
+        for id in self._held.keys() - now.keys():
+            _log.info("node group is not left alone any more: group=%s", id)
+        self._held = now
 
     async def resize(self, order: plan.Resize) -> None:
         with self._act():

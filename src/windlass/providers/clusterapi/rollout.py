@@ -13,8 +13,13 @@ from windlass.providers.clusterapi import keys
 
 def is_under_way(machine_sets: Iterable[clusterapi.MachineSet]) -> bool:
     """Does any MachineSet of the MachineDeployment but the latest have replicas?"""
+    return len(find_active(machine_sets)) > 1
+
+
+def find_active(machine_sets: Iterable[clusterapi.MachineSet]) -> list[clusterapi.MachineSet]:
+    """The latest MachineSet of a MachineDeployment, and those before it that still have replicas."""
     in_order = sorted(machine_sets, key=_revision)
-    return any(_has_replicas(machine_set) for machine_set in in_order[:-1])
+    return [*filter(_has_replicas, in_order[:-1]), *in_order[-1:]]
 
 
 def _revision(machine_set: clusterapi.MachineSet) -> int:

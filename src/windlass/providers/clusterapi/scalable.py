@@ -8,9 +8,10 @@ from windlass import errors
 from windlass.kube import fields
 from windlass.kube.models import clusterapi, meta
 from windlass.kube.resources import Resource
-from windlass.providers.clusterapi import discovery_spec, keys
+from windlass.providers.clusterapi import discovery_spec, keys, pauses, rollout
 from windlass.providers.clusterapi.config import Config
-from windlass.providers.clusterapi.kinds import MACHINE_POOL, MACHINE_SET, Kinds
+from windlass.providers.clusterapi.following import Following
+from windlass.providers.clusterapi.kinds import MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, Kinds
 
 Found: TypeAlias = clusterapi.MachineDeployment | clusterapi.MachineSet | clusterapi.MachinePool
 
@@ -68,23 +69,28 @@ class Scalable:
 
 
 def select(kinds: Kinds, config: Config) -> Iterator[Scalable]:
-    """All that are ours and may be scaled now: selected, neither paused nor on their way out."""
+    """All that are ours: selected, and not on their way out."""
     for followed in kinds.scalable:
-        for found in followed:
-            one = Scalable(followed.resource, found)
-            if is_selected(one, config) and not _is_paused(one, kinds):
-                yield one
+        yield from select_of(followed, config)
+
+
+def select_of(followed: Following[Any], config: Config) -> Iterator[Scalable]:
+    """Those of one kind that are ours."""
+    for found in followed:
+        one = Scalable(followed.resource, found)
+        if is_selected(one, config):
+            yield one
 
 
 def find(kinds: Kinds, config: Config, id: str) -> Scalable | None:
-    """The one of this id, if it is still ours to scale."""
+    """The one of this id, if it is still ours."""
     kind, _, key = id.partition("/")
     namespace, _, name = key.partition("/")
     for followed in kinds.scalable:
         found = followed.get(namespace, name) if followed.resource.kind == kind else None
         if found is not None:
             one = Scalable(followed.resource, found)
-            return one if is_selected(one, config) and not _is_paused(one, kinds) else None
+            return one if is_selected(one, config) else None
     return None
 
 
@@ -104,9 +110,19 @@ def _has_deployment(one: Scalable) -> bool:
     return one.kind == MACHINE_SET and any(owner.kind == "MachineDeployment" and owner.name for owner in owners)
 
 
-def _is_paused(one: Scalable, kinds: Kinds) -> bool:
-    """Does its controller leave it alone? OpenShift's own does, where another API holds, or is about to."""
+def find_pause(one: Scalable, kinds: Kinds) -> str:
+    """Why its controller leaves it alone; empty if it does not. OpenShift's own does, where another API holds, or is
+    about to. A MachineDeployment is also held up by a MachineSet of its own that is paused.
+    """
     status = one.found.status
     if status is not None and status.authoritative_api not in (None, "", "MachineAPI"):
-        return True
-    return keys.PAUSED in one.annotations and not (one.kind == MACHINE_SET and kinds.is_mirror(one.name))
+        return f"status.authoritativeAPI is {status.authoritative_api}"
+    if one.kind == MACHINE_SET and kinds.is_mirror(one.name):
+        return ""
+    if why := pauses.find(one.found):
+        return why
+    if one.kind == MACHINE_DEPLOYMENT:
+        for machine_set in rollout.find_active(kinds.machine_sets_of(one.namespace, one.name)):
+            if why := pauses.find(machine_set):
+                return f"MachineSet {machine_set.meta.key}: {why}"
+    return ""

@@ -13,7 +13,7 @@ from windlass.kube import errors as kube_errors
 from windlass.kube import fields
 from windlass.kube.models import clusterapi
 from windlass.providers import base
-from windlass.providers.clusterapi import bounds, groups, instances, provider_ids, refusals, scalable
+from windlass.providers.clusterapi import bounds, groups, instances, pauses, provider_ids, refusals, scalable
 from windlass.providers.clusterapi.groups import Context, Members
 from windlass.providers.clusterapi.marks import Marks
 from windlass.providers.clusterapi.memory import Memory
@@ -120,6 +120,8 @@ class Scaling:
                     without += self._check_instance(group, provider_id)
                 elif machine.meta.uid not in own:
                     raise refusals.refuse(f"node {provider_id!r} doesn't belong to node group {group.id!r}")
+                elif why := pauses.find(machine):
+                    raise refusals.refuse(f"Machine {machine.meta.key} is paused: {why}")
                 elif not instances.is_deleting(machine) and machine.meta.uid not in members.marked.leaving:
                     machines[provider_id] = machine
             except base.Refused as error:
@@ -172,6 +174,8 @@ class Scaling:
         """Look at a group that is to shrink, and take off the marks that would send away others than those meant."""
         size = await self._replicas.read(group)
         members = groups.find_members(group, size.replicas, self._context())
+        if unread := self._context().kinds.find_unread_member(group.namespace):
+            raise refusals.refuse(f"{group.id}: which machines it has is not known: {unread}")
         if members.is_rolling_out:
             raise refusals.refuse(f"{group.id} is rolling out: which machine would go is not known")
         kept = {machine.meta.uid for machine in keep}
@@ -191,6 +195,8 @@ class Scaling:
         found = scalable.find(context.kinds, context.config, id)
         if found is None:
             raise refusals.refuse(f"no such node group: {id}")
+        if why := scalable.find_pause(found, context.kinds):
+            raise refusals.refuse(f"{id} is paused: {why}")
         return found
 
     def _bound(self, group: Scalable) -> bounds.Bounds:
