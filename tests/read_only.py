@@ -2,6 +2,7 @@
 
 import functools
 import subprocess
+import warnings
 from collections.abc import Sequence
 
 import pytest
@@ -20,6 +21,14 @@ def wrap(words: Sequence[str]) -> list[str]:
     """The command that runs these words in such a process; skips the test where that is not permitted."""
     if reason := _why_not():
         pytest.skip(reason)
+    return _command(words)
+
+
+def wrap_if_possible(words: Sequence[str]) -> list[str]:
+    """As `wrap`, for tests that are about something else: the words as they are where that is not permitted."""
+    if reason := _why_not():
+        warnings.warn(reason, stacklevel=2)
+        return list(words)
     return _command(words)
 
 

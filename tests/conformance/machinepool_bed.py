@@ -85,7 +85,7 @@ async def controlled(kubeconfig: Path) -> AsyncIterator[None]:
     """With our controller running."""
     async with connect(kubeconfig, "windlass") as api:
         site = controller.Site(api, Metrics(prometheus_client.CollectorRegistry()), workers=10)
-        running = asyncio.ensure_future(machine_pool.make(site, Settings()).run())
+        running = asyncio.ensure_future(machine_pool.make(site, Settings(allow_insecure_kubeconfigs=True)).run())
         try:
             yield
             assert not running.done(), running.exception()

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.e2e.groups import LABEL
@@ -48,8 +48,8 @@ class Live:
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self, *flags: str) -> None:
-        """Start it; further flags overrule those that it usually has."""
+    def start(self, *flags: str, wrap: Callable[[Sequence[str]], list[str]] = list) -> None:
+        """Start it; further flags overrule those that it usually has. `wrap` makes the command another one."""
         assert not self.is_alive
         self.port = _free_port()
         command = [sys.executable, "-m", "windlass.cli", "autoscaler", f"--kubeconfig={self.kubeconfig}"]
@@ -59,7 +59,7 @@ class Live:
             output.write(f"--- started with {' '.join(flags) or 'the usual flags'}\n".encode())
             output.flush()
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+                wrap(command), stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
             )
 
     def kill(self) -> None:

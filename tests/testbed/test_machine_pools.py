@@ -13,6 +13,7 @@ import pytest
 
 from testbed import api, clusterapi, fixtures, objects, parts, sharing
 from testbed.bed import Bed
+from tests import read_only
 from tests.conformance import machinepool_bed
 from tests.controllers.machine_pool import world
 
@@ -26,19 +27,21 @@ def bed() -> Iterator[Bed]:
     if reason := fixtures.why_not():
         pytest.skip(reason)
     with sharing.alone(machinepool_bed.choose(ours=True)) as found:
-        clusterapi.add_cluster(found.api, found.kubeconfig)
+        clusterapi.add_cluster(found.api, found.site.kubeconfig("admin-by-certificate"))
         yield found
 
 
 @pytest.fixture(scope="module")
 def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The operator, and its log."""
+    """The operator, and its log. It and its workload cluster are known by client certificates; it can write nowhere."""
     log = tmp_path_factory.mktemp("operator") / "log"
-    flags = ["--kubeconfig", str(bed.kubeconfig), "--controllers", "machine_pool", "--metrics-address", "127.0.0.1:0"]
+    kubeconfig = str(bed.site.kubeconfig("admin-by-certificate"))
+    flags = ["--kubeconfig", kubeconfig, "--controllers", "machine_pool", "--metrics-address", "127.0.0.1:0"]
     flags += ["--machine-pool-allow-insecure-kubeconfigs"]  # the bed is on a loopback address
     with log.open("w") as lines:
         command = [sys.executable, "-m", "windlass.cli", "operator", *flags]
-        process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
+        words = read_only.wrap_if_possible(command)
+        process = subprocess.Popen(words, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
     yield log
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
