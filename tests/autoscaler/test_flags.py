@@ -10,7 +10,8 @@ from windlass.errors import InvalidInput
 REFERENCE = Path(__file__).parents[3] / "shared" / "spec" / "flags.tsv"
 BEYOND_THE_PEER = {
     "behavior", "dashboard-address", "dashboard-tls-cert-file", "dashboard-tls-key-file", "dashboard-token-file",
-    "dry-run", "enable-debugging-handlers", "memory-config-map", "record", "record-limit", "seed", "shadow", "shadow-window",
+    "dry-run", "enable-debugging-handlers", "memory-config-map", "record", "record-limit", "seed", "shadow",
+    "shadow-window",
     "tls-cert-file", "tls-private-key-file",
 } | {flag.name for flag in flags.FLAGS.values() if flag.group == "deviations"}  # fmt: skip
 ABSENT = {"(none)", "(empty)"}

@@ -10,13 +10,16 @@ import pytest
 
 from tests.autoscaler.little_cluster import NOW_S, Cluster, play
 from tests.autoscaler.recording import recorded
+from tests.engine.devices.making import device, pool
 from windlass import errors
 from windlass.autoscaler.dry_run import DryRun
-from windlass.autoscaler.recording import files, journal, reading, recorder, replay
+from windlass.autoscaler.recording import changes, files, journal, reading, recorder, replay
 from windlass.engine import facts, memory, plan
 from windlass.engine.decide import Decision, decide
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
+from windlass.engine.snapshot import snapshot as snapshots
+from windlass.kube import prepare, resources
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 
@@ -151,13 +154,89 @@ def test_a_decision_that_fails_is_recorded_and_fails_again(tmp_path: Path) -> No
     assert "ValueError" in turn.error
 
 
-def test_a_recording_that_cannot_be_written_ends_and_decisions_go_on(tmp_path: Path) -> None:
+def test_decisions_go_on_where_no_recording_can_be_written(tmp_path: Path) -> None:
     snapshot = journal.Journal()
     kept = recorder.Recorder(snapshot, tmp_path / "nowhere" / "file", recorded.PLENTY)
     seen = Observation(snapshot)
     decided = kept.decide(seen, memory.Memory(), Settings(), NOW_S)
     assert decided.memory.durable == decide(seen, memory.Memory(), Settings(), NOW_S).memory.durable
-    assert snapshot.notes.take() == []
+    snapshot.add_node(facts.Node("n"))
+    assert snapshot.notes.take() == [], "nothing piles up meanwhile"
+
+
+def test_a_recording_goes_on_in_a_new_file_after_what_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fail_at = iter([False] * 5 + [True, True] + [False] * 1000)
+    spell = changes.spell
+
+    def fail_sometimes(change: journal.Change) -> object:
+        if next(fail_at):
+            raise RuntimeError("an odd object")
+        return spell(change)
+
+    monkeypatch.setattr(changes, "spell", fail_sometimes)
+    path = tmp_path / "file"
+    record(path)
+    for part in (files.earlier(path), path):
+        assert recorded.differences(part) == []
+    assert recorded.count(path) > 3
+    retries = [record.args[1] for record in caplog.records if "recording interrupted" in record.msg]  # type: ignore[index]
+    assert retries == [1, 2], "less and less often"
+
+
+def test_a_second_process_waits_until_the_first_has_ended_its_recording(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen, chosen = Observation(journal.Journal()), Settings()
+    first, second = (recorder.Recorder(journal.Journal(), tmp_path / "file", recorded.PLENTY) for _ in range(2))
+    for kept in (first, second, first):
+        kept.decide(seen, memory.Memory(), chosen, NOW_S)
+    assert "another process writes it; expected a file of its own" in caplog.text
+    first.close()
+    second.decide(seen, memory.Memory(), chosen, NOW_S)
+    second.close()
+    assert (recorded.count(files.earlier(tmp_path / "file")), recorded.count(tmp_path / "file")) == (2, 1)
+
+
+def test_amounts_beyond_64_bits_are_recorded_as_they_are(tmp_path: Path) -> None:
+    snapshot = journal.Journal()
+    huge = device("a", memory=10**10_009)
+    snapshot.devices.stock.put(pool("n", huge))
+    kept = recorder.Recorder(snapshot, tmp_path / "file", recorded.PLENTY)
+    for _ in range(2):
+        kept.decide(Observation(snapshot), memory.Memory(), Settings(), NOW_S)
+        snapshot.devices.stock.put(pool("n", huge, device("b")))
+    kept.close()
+    *_, last = replay.turns(reading.Recording(tmp_path / "file"))
+    assert last.differences == ()
+    assert last.step.seen.snapshot.devices.stock.slices == snapshot.devices.stock.slices
+
+
+def test_a_snapshot_that_is_cleared_of_what_is_unused_begins_a_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "_SPARE", 20)
+    kinds: list[int] = []
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        snapshot = journal.Journal()
+        kept = recorder.Recorder(snapshot, tmp_path / "file", recorded.PLENTY)
+        async with cluster.autoscaling(snapshot, recorder=kept):
+            for number in range(60):
+                cluster.add_pod(f"p{number}", f"{number + 1}m", labels={"app": f"a{number}"})
+                await cluster.clock.sleep(11.0)
+                assert cluster.server.handle(prepare.delete(resources.PODS, f"p{number}", "default")).status == 200
+                kinds.append(len(snapshot.pods.kinds))
+        kept.close()
+
+    play(scenario)
+    assert max(kinds) < 40
+    for part in (files.earlier(tmp_path / "file"), tmp_path / "file"):
+        assert recorded.differences(part) == []
+        assert recorded.count(part) > 3
 
 
 def test_what_was_tampered_with_is_found(file: Path, tmp_path: Path) -> None:

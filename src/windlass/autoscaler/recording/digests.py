@@ -11,16 +11,16 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 
+from windlass.autoscaler.recording import packing
 from windlass.engine import shapes
 
 _ATOMS = frozenset({str, int, bool, bytes, type(None)})
 _BYTES = 12
 _NUMBERS: Mapping[type[Any], frozenset[str]] = {shapes.Shape: frozenset({"id", "profile_id"})}
 """Fields that say when something was met for the first time, not what it is."""
-_pack = msgspec.msgpack.Encoder().encode
+_pack = packing.pack
 
 
 def digest(value: object) -> bytes:

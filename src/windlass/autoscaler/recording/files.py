@@ -5,8 +5,18 @@
 A frame is msgpack, and each is flushed as it is written. What a crash left behind the last whole one is passed over.
 The first one holds all that the others build on. A file that has grown too large is moved aside, to FILE.1, where it
 replaces the one before it, and a new one begins.
+
+A file names pods, nodes and labels, so its owner alone may read it. It is locked while it is written: a second process
+does not move it aside. No link is followed, and nothing but a file is moved.
+
+Whoever reads a file did not always write it: one that would take far more memory than its size explains is refused.
 """
 
+import contextlib
+import errno
+import fcntl
+import os
+import stat
 import struct
 import zlib
 from collections.abc import Iterator
@@ -16,6 +26,7 @@ from typing import BinaryIO
 import msgspec
 
 from windlass import errors
+from windlass.autoscaler.recording import packing
 from windlass.autoscaler.recording.values import Plain
 
 VERSION = 1
@@ -26,10 +37,12 @@ _PREFIX = struct.Struct(">II")
 _CHUNK_BYTES = 2**18
 _PIECE_BYTES = 2**22
 """How much is expanded at a time: a file may expand to a thousand times its size."""
-_MOST_FRAME_BYTES = 2**30
+_MOST_FRAME_BYTES = 2**28
 """A frame that says that it is larger was not written here. That of the largest clusters is some 100 MB."""
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder().decode
+_MEMORY_BYTES, _MEMORY_PER_BYTE = 2**30, 512
+"""How much memory the frames of a file may take, together: so much, and so much for each of its bytes."""
+_OPEN = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MODE = 0o600
 
 
 def earlier(path: Path) -> Path:
@@ -55,19 +68,27 @@ class Writer:
         return self._file is None or (self._written >= self._half_bytes and self._written >= 2 * self._first)
 
     def begin(self, frame: Plain) -> None:
-        """Begin a new file. One that is there is moved aside, whoever wrote it."""
+        """Begin a new file. One that is there is moved aside, unless another process writes it."""
+        packed = packing.pack(frame)
         self.close()
-        if self._path.exists():
-            self._path.replace(earlier(self._path))
-        self._file = self._path.open("wb")
-        self._squeeze, self._written = zlib.compressobj(), 0
-        self._file.write(b"%s%d\n" % (_MAGIC, VERSION))
-        self.append(frame)
+        _move_aside(self._path)
+        self._file = open(os.open(self._path, _OPEN, _MODE), "wb")  # noqa: SIM115
+        try:
+            _lock(self._file.fileno(), self._path)
+            self._squeeze, self._written = zlib.compressobj(), 0
+            self._file.write(b"%s%d\n" % (_MAGIC, VERSION))
+            self._append(packed)
+        except BaseException:
+            self.close()
+            self._path.unlink(missing_ok=True)  # or it would be moved aside, over one that holds something
+            raise
         self._first = self._written
 
     def append(self, frame: Plain) -> None:
+        self._append(packing.pack(frame))
+
+    def _append(self, packed: bytes) -> None:
         assert self._file is not None
-        packed = _pack(frame)
         prefix = _PREFIX.pack(len(packed), zlib.crc32(packed))
         squeezed = self._squeeze.compress(prefix) + self._squeeze.compress(packed)
         squeezed += self._squeeze.flush(zlib.Z_SYNC_FLUSH)
@@ -76,9 +97,39 @@ class Writer:
         self._written += len(squeezed)
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):  # what was written is flushed; the rest does not fit
+                file.close()
+
+
+def _move_aside(path: Path) -> None:
+    """OSError if there is something else than a file, or another process writes it."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(mode):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _lock(descriptor, path)
+        finally:
+            os.close(descriptor)
+    elif not stat.S_ISLNK(mode):
+        raise OSError(errno.EEXIST, "found something else than a file, expected a file or nothing", str(path))
+    path.replace(earlier(path))
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    """Until it is closed. OSError if another process has it; where nothing can be locked, nothing is."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        why = "another process writes it; expected a file of its own"
+        raise BlockingIOError(errno.EWOULDBLOCK, why, str(path)) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
 
 
 def read(path: Path) -> Iterator[Plain]:
@@ -86,7 +137,7 @@ def read(path: Path) -> Iterator[Plain]:
     try:
         with path.open("rb") as file:
             _check(path, file.readline(64))
-            yield from _unpack_all(_expand(file))
+            yield from _unpack_all(path, file)
     except OSError as error:
         raise errors.InvalidInput(f"{path}: {error.strerror or error}") from error
 
@@ -122,9 +173,9 @@ def _expand_slowly(expanding: "zlib._Decompress", chunk: bytes) -> Iterator[byte
             return
 
 
-def _unpack_all(chunks: Iterator[bytes]) -> Iterator[Plain]:
-    kept = bytearray()
-    for chunk in chunks:
+def _unpack_all(path: Path, file: BinaryIO) -> Iterator[Plain]:
+    kept, memory_bytes = bytearray(), 0
+    for chunk in _expand(file):
         kept += chunk
         start = 0
         while (end := start + _PREFIX.size) <= len(kept):
@@ -136,9 +187,16 @@ def _unpack_all(chunks: Iterator[bytes]) -> Iterator[Plain]:
             frame = bytes(kept[end : end + length])
             if zlib.crc32(frame) != checksum:
                 return
+            memory_bytes += packing.estimate_bytes(frame)
+            if memory_bytes > _MEMORY_BYTES + _MEMORY_PER_BYTE * file.tell():
+                found = f"found {file.tell()} bytes that would take {memory_bytes >> 20} MiB of memory"
+                raise errors.InvalidInput(f"{path}: {found}, expected a file that --record wrote")
             try:
-                yield _unpack(frame)
-            except (msgspec.DecodeError, RecursionError):
+                plain = packing.unpack(frame)
+            except (msgspec.DecodeError, RecursionError, ValueError):
                 return
+            del frame
+            yield plain
+            del plain
             start = end + length
         del kept[:start]

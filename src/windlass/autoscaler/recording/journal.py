@@ -97,6 +97,8 @@ class Journal(snapshots.Snapshot):
     def __init__(self) -> None:
         super().__init__()
         self.notes = Notes()
+        self.is_renumbered = False
+        """Were kinds numbered anew since a file began?"""
         self.storage = _Storage(self.notes)
         self.devices.stock = _Stock(self.notes)
 
@@ -131,10 +133,10 @@ class Journal(snapshots.Snapshot):
             self.notes.add(PodGone(row))
             super().remove_pod(identity)
 
-    @property
-    def is_cluttered(self) -> bool:
-        """Never: a recording names kinds by their numbers, which forgetting would change."""
-        return False
+    def forget_unused(self) -> None:
+        """As ever. A recording names kinds by their numbers, which this changes: a new file must begin."""
+        super().forget_unused()
+        self.is_renumbered = True
 
     def set_namespaces(self, found: Iterable[facts.Namespace]) -> None:
         listed = tuple(found)

@@ -5,8 +5,10 @@ and the settings; each step adds what changed since the one before. What could b
 is the last step's, unless someone changed it in between.
 
 A decision that stands is not part of a file's beginning, so it is dropped when one begins, live as well: what is
-decided then is decided anew. Nothing else is different because of a recording. One that cannot be written ends, and
-the decisions go on.
+decided then is decided anew. Nothing else is different because of a recording.
+
+Where something cannot be written, the decisions go on, and a new file begins with the next decision; if that fails as
+well, after two, four, eight and so on. A recording never ends before its process does.
 """
 
 import importlib.metadata
@@ -27,6 +29,9 @@ from windlass.engine.settings import Settings
 Done = TypeVar("Done", Decision, Advanced)
 DECIDE, ADVANCE = "decide", "advance"
 REMEMBERED = "remembered"
+_MOST_DOUBLINGS = 10
+_WELL_AGAIN = 100
+"""Steps after which a failure is forgotten."""
 _log = logging.getLogger(__name__)
 
 
@@ -43,6 +48,8 @@ class Recorder:
         self._seen = Observation(snapshot)
         self._given = self._result = Memory()
         self._digested: dict[str, object] = {}
+        self._failures = self._pause = self._written = 0
+        """Failures, decisions until the next file begins after one, and steps since then."""
 
     def decide(
         self,
@@ -53,15 +60,17 @@ class Recorder:
         timer: time_limits.Timer = UNTIMED,
     ) -> Decision:
         """As `engine.decide` does."""
-        if self._writer is not None and (self._writer.is_full or settings is not self._settings):
-            memory = self._begin(memory, settings, now_s)
-        elif not self._is_known(memory):
-            memory = _take_down(memory)
+        self._pause = max(self._pause - 1, 0)
+        if self._writer is not None and not self._pause:
+            if self._writer.is_full or self._is_outdated(settings):
+                memory = self._begin(memory, settings, now_s)
+            elif not self._is_known(memory):
+                memory = _take_down(memory)
         return self._note(DECIDE, seen, memory, now_s, lambda: decide(seen, memory, settings, now_s, timer))
 
     def advance(self, seen: Observation, memory: Memory, settings: Settings, now_s: float) -> Advanced:
         """As `engine.advance` does."""
-        if self._writer is not None and settings is not self._settings:
+        if self._writer is not None and not self._pause and self._is_outdated(settings):
             memory = self._begin(memory, settings, now_s)
         return self._note(ADVANCE, seen, memory, now_s, lambda: advance(seen, memory, settings, now_s))
 
@@ -74,6 +83,10 @@ class Recorder:
 
     # A file begins
 
+    def _is_outdated(self, settings: Settings) -> bool:
+        """Does what the file began with no longer hold?"""
+        return settings is not self._settings or self._snapshot.is_renumbered
+
     def _begin(self, memory: Memory, settings: Settings, now_s: float) -> Memory:
         """What to decide with."""
         memory = _take_down(memory)
@@ -85,6 +98,7 @@ class Recorder:
         assert self._writer is not None
         self._specs, self._seen, self._digested = {}, Observation(self._snapshot), {}
         self._snapshot.notes.take()
+        self._snapshot.is_renumbered = False
         self._given = self._result = memory
         self._writer.begin(
             {
@@ -207,16 +221,27 @@ class Recorder:
 
     def _guard(self, write: Callable[..., None], *arguments: object) -> None:
         """Nobody's decision fails because it cannot be written down."""
-        if self._writer is None:
+        if self._writer is None or self._pause:
             return
         try:
             write(*arguments)
-        except OSError as error:
-            _log.warning("recording ends: %s: %s", self._path, error)
-            self.close()
-        except Exception:
-            _log.exception("recording ends: %s", self._path)
-            self.close()
+        except Exception as error:
+            self._writer.close()
+            self._snapshot.notes.close()
+            self._failures += 1
+            self._pause = 2 ** min(self._failures - 1, _MOST_DOUBLINGS)
+            self._written = 0
+            _log.warning(
+                "recording interrupted: file=%s retry_after_decisions=%d: %s",
+                self._path,
+                self._pause,
+                error,
+                exc_info=None if isinstance(error, OSError) else error,
+            )
+        else:
+            self._written += 1
+            if self._written > _WELL_AGAIN:
+                self._failures = 0
 
 
 def story_of(done: Decision | Advanced) -> str:

@@ -4,6 +4,7 @@ The same calls with the same values give the same bytes: the plan, what is remem
 stands. Where they do not, the program is not the one that recorded, or it is not a pure function.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,16 +72,16 @@ def find_beginning_s(path: Path) -> float:
 
 def find_last(path: Path, at_s: float) -> int:
     """The number of the last decision at that time, or before. InvalidInput if there is none."""
-    steps = list(enumerate(files.read(path)))[1:]
-    times = {number: frame["at_s"] for number, frame in steps if frame["of"] == recorder.DECIDE}
-    if not times:
+    last, first_s = 0, math.inf
+    for number, frame in enumerate(files.read(path)):
+        if number and frame["of"] == recorder.DECIDE:
+            first_s = min(first_s, frame["at_s"])
+            last = number if frame["at_s"] <= at_s else last
+    if first_s == math.inf:
         raise errors.InvalidInput(f"{path}: found no decision, expected at least one")
-    number = max((number for number, time_s in times.items() if time_s <= at_s), default=0)
-    if not number:
-        raise errors.InvalidInput(
-            f"{path}: found no decision at {at_s:.3f} or before; the first is at {min(times.values()):.3f}"
-        )
-    return number
+    if not last:
+        raise errors.InvalidInput(f"{path}: found no decision at {at_s:.3f} or before; the first is at {first_s:.3f}")
+    return last
 
 
 def _take(step: reading.Step, memory: Memory, settings: Settings) -> tuple[Decision | Advanced | None, str]:
