@@ -49,6 +49,7 @@ class Cluster:
         self.unready: set[str] = set()
         """Groups whose nodes register and never become ready."""
         self._known: set[str] = set()
+        self._started = 0
         self.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
         self._owner = self.want_pods(1)
 
@@ -126,13 +127,14 @@ class Cluster:
             world,
             Actor(connect(), self.provider, batch.requests),
             report.Reporter(connect(), self.settings),
-            keeping.Keeper(connect(), "kube-system", "windlass-memory"),
+            keeping.Keeper(connect(), "kube-system", "windlass-memory", f"process {self._started}"),
             self.settings,
             self.clock,
             **{"think": inline, **more},
         )
         if choose is not None:
             running._choose = choose
+        self._started += 1
         following = asyncio.create_task(world.run())
         await world.wait_synced()
         self.going = going = asyncio.create_task(running.run())

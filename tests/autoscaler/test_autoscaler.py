@@ -1,6 +1,7 @@
 """The live loop, on the embedded API server and the simulated provider, in virtual time."""
 
 import asyncio
+import base64
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -11,6 +12,7 @@ import pytest
 
 from tests.autoscaler.little_cluster import NOW_S, Cluster, play
 from windlass import clock
+from windlass.autoscaler import memory_text
 from windlass.autoscaler.dry_run import DryRun
 from windlass.engine import facts, plan, taints
 from windlass.engine.settings import Settings
@@ -262,16 +264,31 @@ def test_a_role_that_does_not_know_of_memory_is_enough() -> None:
     play(scenario)
 
 
-def test_memory_that_cannot_be_saved_keeps_no_node_from_coming() -> None:
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(403, "Forbidden"), (413, "RequestEntityTooLarge"), (422, "Invalid"), (500, "InternalError"), (200, "")],
+)
+def test_nothing_is_done_whose_memory_cannot_be_saved(code: int, reason: str, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(cluster: Cluster) -> None:
-        cluster.add_group("a", 0)
-        cluster.add_pod("p", "2")
+        cluster.add_group("a", 2)
+        cluster.register_nodes()
+        cluster.add_pod("p", "3", node="a-1")
         for method in ("PUT", "POST"):
-            cluster.carrier.forbid(method, "configmaps")
-        async with cluster.autoscaling():
-            await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
+            cluster.carrier.forbid(method, "configmaps", code, reason)
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(3.0)
+            cluster.add_pod("q", "4")
+            cluster.add_pod("r", "4")
+            await cluster.clock.sleep(120.0)
+            assert cluster.provider.groups["a"].size == 2, "neither raised nor lowered"
+            assert await cluster.taints("a-2") <= {taints.DELETION_CANDIDATE}
+            assert running.loop.failures > 3, "and every loop says so"
+            assert "ConfigMap kube-system/windlass-memory" in caplog.text
+            cluster.carrier.allow()
+            await cluster.until(lambda: cluster.provider.groups["a"].size == 3)
+            assert running.loop.failures <= 1
 
-    play(scenario)
+    play(scenario, quick())
 
 
 @pytest.mark.parametrize("after_s", [0.0, 0.1, 3.0, 4.9, 5.3, 7.0])
@@ -328,7 +345,7 @@ def test_memory_is_kept_in_one_config_map() -> None:
             await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
             await cluster.clock.sleep(1.0)
             found = await cluster.api.get(resources.CONFIG_MAPS.untyped(), "windlass-memory", "kube-system")
-            assert found["data"]["memory"]
+            assert memory_text.read(base64.b64decode(found["binaryData"]["memory"])) == running.memory.durable
             kept = running.memory.durable.health.requests
         async with cluster.autoscaling() as running:
             await cluster.until(lambda: running.memory.durable.loop > 0)

@@ -100,8 +100,9 @@ def test_names_of_the_autoscalers_own_objects_follow_its_flags() -> None:
     text = "".join(rules(chart(flags))[f"{NAMESPACE}/windlass-autoscaler", NAMESPACE])
     assert '"mine"' in text
     assert '"kept"' in text
+    assert '"kept-6"' in text
     assert '"cluster-autoscaler-status"' in text
-    assert '"windlass-memory"' not in text
+    assert '"windlass-memory' not in text
 
 
 def test_a_release_of_another_name_does_not_touch_the_first() -> None:

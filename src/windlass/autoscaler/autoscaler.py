@@ -118,6 +118,8 @@ class Autoscaler:
         """When the last loop looked at what there is to decide on, monotonic."""
         self._drains_changed = asyncio.Event()
         self._set_aside: tuple[errors.InvalidObject, ...] = ()
+        self._over: asyncio.Future[keeping.Superseded]
+        """Done when another process turns out to lead."""
 
     # Being told
 
@@ -160,7 +162,7 @@ class Autoscaler:
     async def run(self) -> None:
         """Remember, then go round until cancelled."""
         self.memory = await self._remember()
-        self._stopwatch = timing.Stopwatch(self._clock)
+        self._stopwatch, self._over = timing.Stopwatch(self._clock), asyncio.get_running_loop().create_future()
         async with asyncio.TaskGroup() as together:
             together.create_task(self._abort_at_end())
             together.create_task(self.loop.run())
@@ -168,9 +170,12 @@ class Autoscaler:
                 together.create_task(self._move_drains())
 
     async def _abort_at_end(self) -> None:
-        """Whatever ends the loops, a decision that runs in its thread ends at its next checkpoint."""
+        """Whatever ends the loops, a decision that runs in its thread ends at its next checkpoint.
+
+        Where another process has taken over, this is what ends them.
+        """
         try:
-            await asyncio.Event().wait()
+            raise await self._over
         finally:
             self._stopwatch.abort()
 
@@ -238,15 +243,19 @@ class Autoscaler:
             seen = self._observe().observation
             if self._bystander is not None:
                 return await self._stand_by(self._bystander, seen, now_s)
-            seen, decision = await self._decide(seen, now_s)
+            before = self.memory
+            seen, decision = await self._decide(seen, before, now_s)
             account = self._reporter.before_acting(seen, decision, now_s)
             if decision.plan:
                 self._check_may_act()
-                await self._keeper.write(decision.memory.durable)
+                await self._save(decision.memory)
             outcome = await self._resize(decision.plan)
             if outcome.refused:
-                seen, decision = await self._decide(replace(seen, refused=outcome.refused), now_s)
+                seen, decision = await self._decide(replace(seen, refused=outcome.refused), before, now_s)
                 account = self._reporter.before_acting(seen, decision, now_s, instead_of=account)
+                self.memory = decision.memory  # whatever becomes of the rest: groups were raised, and others refused
+                if decision.plan:
+                    await self._write(decision.memory)
         self._conclude(decision.memory, decision)
         return account, decision, outcome
 
@@ -254,28 +263,26 @@ class Autoscaler:
         self, bystander: Bystander, seen: Observation, now_s: float
     ) -> tuple[report.Account, Decision, Outcome]:
         self.memory = bystander.look(seen, self.memory, self._settings, now_s)
-        seen, decision = await self._decide(seen, now_s)
+        seen, decision = await self._decide(seen, self.memory, now_s)
         account = self._reporter.before_acting(seen, decision, now_s)
         self._conclude(bystander.compare(seen, self.memory, decision, now_s), decision)
         return account, decision, Outcome()
 
-    async def _decide(self, seen: Observation, now_s: float) -> tuple[Observation, Decision]:
+    async def _decide(self, seen: Observation, memory: Memory, now_s: float) -> tuple[Observation, Decision]:
         """With what the user's own expander says, where it is to be asked; that is part of what is seen then."""
         within_s = self._settings.scale_up.salvo_scale_up_budget_s
 
         async def decide(seen: Observation) -> Decision:
-            return await self._decide_once(seen, now_s)
+            return await self._decide_once(seen, memory, now_s)
 
         seen, decision = await consulting.consult(seen, decide, self._ask, self._clock, within_s)
         self._opinions = seen.opinions
         return seen, decision
 
-    async def _decide_once(self, seen: Observation, now_s: float) -> Decision:
+    async def _decide_once(self, seen: Observation, memory: Memory, now_s: float) -> Decision:
         began_s = self._clock.monotonic_s()
         with self._reporter.measure(Function.AUTOSCALING):
-            decision = await self._think(
-                lambda: self._choose(seen, self.memory, self._settings, now_s, self._stopwatch)
-            )
+            decision = await self._think(lambda: self._choose(seen, memory, self._settings, now_s, self._stopwatch))
         self._reporter.decided("decide", self._clock.monotonic_s() - began_s)
         return decision
 
@@ -296,9 +303,34 @@ class Autoscaler:
         present = zip(table.facts, table.alive.tolist(), strict=True)
         return any(alive and taints.has(node, taints.TO_BE_DELETED) for node, alive in present if node.taints)
 
+    # Memory: the one that `self.memory` is at any time is the newest, and no older one is written after it
+
+    async def _save(self, memory: Memory) -> None:
+        """Remember this from now on, and write it down before anything is done that it speaks of. NotSaved, and what
+        was remembered before, if that fails.
+        """
+        before, self.memory = self.memory, memory
+        try:
+            await self._write(memory)
+        except BaseException:
+            self.memory = before
+            raise
+
     async def _keep(self) -> None:
-        if await self._keeper.write(self.memory.durable):
-            self._reporter.saved(self._keeper.size_bytes)
+        """Write down what is remembered. If that fails, it is remembered all the same, and written the next time."""
+        try:
+            await self._write(self.memory)
+        except keeping.NotSaved as error:
+            _log.warning("%s", error)
+
+    async def _write(self, memory: Memory) -> None:
+        try:
+            await self._keeper.write(memory.durable)
+        except keeping.Superseded as error:
+            if not self._over.done():
+                self._over.set_result(error)
+            raise
+        self._reporter.saved(self._keeper.size_bytes)
 
     def _go_on(self, decision: Decision, outcome: Outcome) -> None:
         """Look again at once where something was done or refused, and when time will have changed something."""
@@ -338,14 +370,14 @@ class Autoscaler:
             now_s = self._look_at_clock()
             self._drains_changed.clear()
             seen = self._observe(self._failed).observation
-            self._failed = {}  # not before they were seen: a world that is not current sees nothing
             advanced = self._advance(seen, self.memory, self._settings, now_s)
             account = self._reporter.before_acting(seen, advanced, now_s)
-            self.memory = advanced.memory
             self.loop.stir()
             if advanced.plan:
                 self._check_may_act()
-                await self._keeper.write(self.memory.durable)
+                await self._save(advanced.memory)
+            self.memory = advanced.memory
+            self._failed = {}  # not before they were seen, and what is made of them is written
         outcome = await self._actor.change(advanced.plan, self._find_node)
         self._failed |= outcome.failed
         self._reporter.after_acting(account, outcome)

@@ -3,7 +3,7 @@
 Those of single options are in lists of their own, next to their code where they have some.
 """
 
-from windlass.autoscaler import priorities, wiring
+from windlass.autoscaler import memory_parts, priorities, wiring
 from windlass.autoscaler.batch import permissions as batch
 from windlass.kube import rights
 from windlass.kube.rights import READ, Account, Grant, Rights, Rule
@@ -39,14 +39,19 @@ ACTING = (
 """What is done in the cluster. Nodes and Machines are deleted by their own controllers."""
 
 
+def memory_maps() -> tuple[str, ...]:
+    """Where memory is kept; all but the first are for clusters with some 100,000 timers."""
+    return (_OBJECTS.memory_config_map, *memory_parts.names(_OBJECTS.memory_config_map))
+
+
 def own(namespace: str, lease: str = wiring.LeaderElection().leader_elect_resource_name) -> Grant:
     """What is done to objects of its own, by the names that flags give them unless told otherwise."""
     maps = ("configmaps",)
-    told, kept = _OBJECTS.status_config_map_name, _OBJECTS.memory_config_map
+    told, kept = _OBJECTS.status_config_map_name, memory_maps()
     rules = (
         Rule("", maps, ("create",), "its ConfigMaps, the first time"),
         Rule("", maps, ("get", "update", "delete"), "the status (--status-config-map-name)", (told,)),
-        Rule("", maps, ("get", "update"), "timers and requests, over a restart (--memory-config-map)", (kept,)),
+        Rule("", maps, ("get", "update"), "timers and requests, over a restart (--memory-config-map)", kept),
     )
     return Grant((*rights.lease(namespace, lease).rules, *rules), namespace)
 
@@ -132,7 +137,7 @@ VIEWER = Rights(
                     ("configmaps",),
                     ("get",),
                     "the timers of the autoscaler that runs",
-                    (_OBJECTS.memory_config_map,),
+                    memory_maps(),
                 ),
             ),
             SYSTEM_NAMESPACE,

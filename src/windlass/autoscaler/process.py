@@ -125,6 +125,7 @@ class Process:
         that nobody would miss are left out. `published`: where its status goes, if anywhere.
         """
         self._servers, self._chosen, self._wiring, self._clock, self._chance = servers, chosen, wiring, time, chance
+        self._identity = leader_election.make_identity()
         self._election = self._stand() if wiring.leads else None
         self.published = published
         self._snapshots = endpoints.Snapshots(self._is_leading) if wiring.reporting.debugging_snapshot_enabled else None
@@ -153,7 +154,10 @@ class Process:
             Actor(workload, self.provider, self._batch.requests),
             self.reporter,
             keeping.Keeper(
-                self._client(servers.workload), objects.namespace, objects.memory_config_map if wiring.acts else ""
+                self._client(servers.workload),
+                objects.namespace,
+                objects.memory_config_map if wiring.acts else "",
+                self._identity,
             ),
             chosen,
             time,
@@ -249,7 +253,7 @@ class Process:
             ),
             self._wiring.lease_namespace,
             chosen.leader_elect_resource_name,
-            leader_election.make_identity(),
+            self._identity,
             leader_election.Settings(
                 round(chosen.leader_elect_lease_duration_s),
                 chosen.leader_elect_renew_deadline_s,

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 def execute(main: Coroutine[Any, Any, None], *, grace_s: float = GRACE_S) -> bool:
     """`run` in an event loop of its own. The process ends soon after it was asked to, whatever hangs in it."""
-    global _watchdog  # noqa: PLW0603: of the process, as signals are
+    global _watchdog  # of the process, as signals are
     watchdog = _watchdog = _Watchdog(grace_s + _HARD_AFTER_S)
     try:
         with asyncio.Runner() as runner:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass import errors
-from windlass.autoscaler import memory_text
+from windlass.autoscaler import keeping, memory_text
 from windlass.engine import backoff, facts, following, health, memory, memory_codec, requests
 from windlass.engine.scale_down import candidates, cooldown, scene
 
@@ -108,7 +108,7 @@ def test_the_memory_of_a_large_cluster_fits_a_config_map_many_times(rechecks: in
     durable = large(rechecks)
     text = memory_text.write(durable)
     assert memory_text.read(text) == durable
-    assert len(text) < memory_text.MAX_BYTES / 4
+    assert len(text) < keeping.PART_BYTES / 4
 
 
 # ── What cannot be read ──────────────────────────────────────────────────────────────────────────────────────────

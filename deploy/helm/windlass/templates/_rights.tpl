@@ -52,6 +52,7 @@ metadata:
 {{- $flag := dict "cluster-autoscaler" "leader-elect-resource-name"
       "cluster-autoscaler-status" "status-config-map-name" "windlass-memory" "memory-config-map" }}
 {{- range (index . 1) }}
-- {{ get $flags (get $flag .) | default . }}
+{{- $first := regexReplaceAll "^(windlass-memory)-[0-9]+$" . "${1}" }}
+- {{ get $flags (get $flag $first) | default $first }}{{ trimPrefix $first . }}
 {{- end }}
 {{- end }}
