@@ -269,3 +269,56 @@ def test_either_version_of_cluster_api_serves(version: str) -> None:
             assert scene.written.writes == []
 
     time.run(play())
+
+
+async def put_rival(scene: World, name: str, made: Json) -> None:
+    """Another Cluster, whose control plane is up."""
+    await scene.api.create(scene.clusters, {"metadata": {"name": name, "namespace": NS}, "spec": {}})
+    status = {"status": {"conditions": [{"type": "ControlPlaneInitialized", "status": "True"}]}}
+    await scene.api.merge_patch(scene.clusters, name, status, NS, subresource="status")
+    await scene.put(EKS, name, "default", {"workerNodeGroupConfigurations": [made]})
+
+
+async def owner_of(scene: World, name: str) -> str:
+    found = await scene.deployment(name, NS)
+    assert found is not None
+    owner: str = found["spec"]["clusterName"]
+    return owner
+
+
+@in_virtual_time
+async def test_a_name_that_two_clusters_make_belongs_to_whose_it_is_first(scene: World) -> None:
+    """`prod` and `b-c` make the same name as `prod-b` and `c`."""
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group("b-c", count=2))
+        await scene.catch_up()
+        await put_rival(scene, "prod-b", group("c", count=9))
+        await scene.settle(60.0)
+        assert await owner_of(scene, "prod-b-c") == "prod"
+        assert await scene.size("prod-b-c", NS) == (2, False)
+        told = (
+            "workerNodeGroupConfigurations[c]: MachineDeployment prod-b-c belongs to Cluster prod; choose another name"
+        )
+        other = (await scene.api.get(EKS, "prod-b", "default"))["status"]
+        assert other["failureMessage"] == told
+        working = {each["type"]: each for each in other["conditions"]}["WorkersReady"]
+        assert (working["status"], working["reason"]) == ("False", "WorkerNodeGroupsInvalid")
+        assert (await conditions(scene))["WorkersReady"]["status"] == "True"
+        await put(scene)  # the group goes, and with it the MachineDeployment
+        await scene.settle(60.0)
+        assert await owner_of(scene, "prod-b-c") == "prod-b"
+        assert await scene.size("prod-b-c", NS) == (9, False)
+        assert "failureMessage" not in (await scene.api.get(EKS, "prod-b", "default"))["status"]
+
+
+@in_virtual_time
+async def test_a_name_that_two_clusters_make_is_made_by_the_older_if_it_is_not_there(scene: World) -> None:
+    await scene.set(NS, "prod")
+    await put_rival(scene, "prod-b", group("c", count=9))
+    await scene.settle(5.0)
+    await put(scene, group("b-c", count=2))
+    async with scene.controlled(make):
+        await scene.settle(60.0)
+        assert await owner_of(scene, "prod-b-c") == "prod-b"
+        assert await scene.size("prod-b-c", NS) == (9, False)

@@ -248,3 +248,16 @@ def _verbs(rules: list[dict[str, Any]], group: str, resource: str) -> set[str]:
         if group in rule["apiGroups"] and {resource, "*"} & set(rule["resources"])
         for verb in rule["verbs"]
     }
+
+
+def test_a_machine_deployment_of_another_cluster_is_left_to_it() -> None:
+    """`my` and a pool `general` make the same name as some other cluster and some other pool."""
+    static = pool(3)
+    found = live(static, 5)
+    theirs = dataclasses.replace(found, body={**found.body, "spec": {**found.body["spec"], "clusterName": "my-pool"}})
+    verdict = judge(seen(static, theirs), static)
+    assert (verdict.step, verdict.status.current_replicas) == (None, 0)
+    assert (
+        verdict.status.message
+        == f"pool 'general': MachineDeployment {NAME} belongs to Cluster my-pool; choose another id"
+    )

@@ -101,5 +101,7 @@ class Seen:
     etcd: Etcd | None = None
     rival: str = ""
     """An older Cluster of the same name, elsewhere, whose the MachineDeployments are."""
+    taken: Mapping[str, str] = field(default_factory=dict)
+    """MachineDeployments that our groups' names stand for, and the other Clusters that they belong to."""
     machine_deployments: tuple[MachineDeployment, ...] = ()
     """All that carry the cluster's name."""

@@ -31,7 +31,7 @@ class Watches:
             CLUSTERS_OF_EKS,
             lambda each: [*_own_key(each), *self._keys(_name(each))],
             prepare.Selection(site.namespace),
-            {"name": lambda each: [_name(each)]},
+            {"name": lambda each: [_name(each)], "made": _made_names},
         )
         within = prepare.Selection(settings.namespace)
         self._capi = follow(site.api, CLUSTERS.at(api_version).untyped(), lambda each: self._keys(_name(each)), within)
@@ -71,6 +71,7 @@ class Watches:
             capi is not None and observe.is_initialized(capi),
             None if etcd is None else observe.read_etcd(etcd),
             self._rival(cluster),
+            {each.machine_deployment: owner for each in cluster.groups if (owner := self._owner(cluster, each))},
             tuple(machine_deployments.read(each) for each in sorted(found, key=_name)),
         )
 
@@ -95,6 +96,19 @@ class Watches:
         (oldest,) = _own_key(min(self._own.store.find("name", cluster.name), key=_age))
         return "" if oldest == f"{cluster.namespace}/{cluster.name}" else oldest
 
+    def _owner(self, cluster: facts.Cluster, group: facts.Group) -> str:
+        """The other Cluster that a group's MachineDeployment belongs to, if it does.
+
+        Names are of a Cluster and a group: `a` and `b-c` make the same as `a-b` and `c`. Whose it is says the
+        MachineDeployment itself; as long as there is none, the older Cluster makes it.
+        """
+        live = self._deployments.store.get(f"{self._settings.namespace}/{group.machine_deployment}")
+        if live is not None:
+            owner = machine_deployments.read(live).cluster
+            return "" if owner == cluster.name else owner
+        makers = sorted(self._own.store.find("made", group.machine_deployment), key=_seniority)
+        return "" if not makers or _name(makers[0]) == cluster.name else _name(makers[0])
+
     def _keys(self, name: str) -> list[str]:
         return [_own_key(each)[0] for each in self._own.store.find("name", name)]
 
@@ -110,6 +124,15 @@ def _own_key(body: Json) -> list[str]:
 
 def _age(body: Json) -> tuple[str, str]:
     return body["metadata"].get("creationTimestamp") or "", body["metadata"].get("namespace") or ""
+
+
+def _seniority(body: Json) -> tuple[str, str, str]:
+    return (*_age(body), _name(body))
+
+
+def _made_names(body: Json) -> list[str]:
+    """What the MachineDeployments of a Cluster's groups are called."""
+    return [group.machine_deployment for group in observe.read_cluster(body).groups]
 
 
 def _cluster_names(body: Json) -> list[str]:

@@ -37,6 +37,12 @@ class MachineDeployment:
         return (self.body.get("metadata") or {}).get("annotations") or {}
 
     @property
+    def cluster(self) -> str:
+        """The name of the Cluster that it belongs to; empty if it does not say."""
+        labels = (self.body.get("metadata") or {}).get("labels") or {}
+        return (self.body.get("spec") or {}).get("clusterName") or labels.get(CLUSTER_NAME_LABEL) or ""
+
+    @property
     def limits(self) -> Limits | None:
         """The bounds that it carries; None as well if they cannot be read."""
         try:

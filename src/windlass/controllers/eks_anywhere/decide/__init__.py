@@ -50,6 +50,9 @@ def _plan_groups(seen: facts.Seen) -> tuple[tuple[applying.Step, ...], dict[str,
     steps: list[applying.Step] = []
     troubles = _complain(seen.cluster)
     for group in seen.cluster.groups:
+        if owner := seen.taken.get(group.machine_deployment):
+            why = f"MachineDeployment {group.machine_deployment} belongs to Cluster {owner}; choose another name"
+            troubles[group.name] = validation.name(group, why)
         found = live.get(group.machine_deployment)
         if group.name in troubles or (found is not None and found.is_deleting):
             continue

@@ -38,6 +38,10 @@ def judge(seen: facts.Seen, pool: facts.Pool) -> Verdict:
     before = seen.cluster.status.pools.get(pool.id)
     step = None
     trouble = validation.check_id(pool.id) or validation.check(pool)
+    if live is not None and live.cluster not in ("", seen.cluster.name):
+        # `a` with a pool `b-pool-c` makes the same name as `a-pool-b` with a pool `c`.
+        trouble = f"MachineDeployment {name} belongs to Cluster {live.cluster}; choose another id"
+        live = None
     if not trouble and (live is None or not live.is_deleting):
         wanted = manifest.Wanted(
             seen.api_version,
