@@ -194,7 +194,7 @@ async def test_a_certificate_that_is_not_trusted_is_told_without_addresses_in_me
     assert " object at 0x" not in str(failed.value)
 
 
-async def test_a_process_without_file_descriptors_says_so() -> None:
+async def test_a_process_without_file_descriptors_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async with serve() as port:
         transport = http.Http(f"http://127.0.0.1:{port}")
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -204,13 +204,18 @@ async def test_a_process_without_file_descriptors_says_so() -> None:
             with contextlib.suppress(OSError):
                 while True:
                     opened.append(os.dup(0))
-            with pytest.raises(errors.ConnectFailed, match=f"127.0.0.1:{port}: Too many open files$"):
-                await transport.send(Request("GET", "/x"))
+            for _ in range(3):
+                with pytest.raises(errors.ConnectFailed, match=f"127.0.0.1:{port}: Too many open files$"):
+                    await transport.send(Request("GET", "/x"))
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
             for each in opened:
                 os.close(each)
             await transport.aclose()
+    told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert [text.rpartition(" ")[0] for text in told] == [
+        f"no file descriptor is left, API calls fail: server=http://127.0.0.1:{port}"
+    ]
 
 
 async def test_a_certificate_is_loaded_where_there_are_no_anonymous_files(ca: trustme.CA) -> None:

@@ -5,7 +5,10 @@ purpose. Time limits of calls are the sender's; only connecting is limited here.
 """
 
 import contextlib
+import errno
+import logging
 import os
+import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -16,6 +19,8 @@ import aiohttp
 import yarl
 
 from windlass.kube import addresses, client_certificates, errors, transport
+
+_log = logging.getLogger(__name__)
 
 _CONNECT_S = 10.0
 _READ_BUFFER_BYTES = 2**18
@@ -48,24 +53,31 @@ class Http:
         self._proxy = proxy
         self._open_socket = _open_guarded_socket if is_guarded and proxy is None else _open_socket
         self._session: aiohttp.ClientSession | None = None
+        self._is_exhausted = False
+        """Did the last call fail for want of a file descriptor?"""
         self._contexts: dict[transport.Certificate | None, ssl.SSLContext] = {}
 
     async def send(self, request: transport.Request) -> transport.Response:
+        try:
+            context = self._context(request.certificate)
+        except (OSError, ValueError) as error:
+            raise errors.ConnectFailed(request.call, f"TLS cannot be set up: {self._explain(error)}") from error
         try:
             answer = await self._connect().request(
                 request.method,
                 yarl.URL(self._url(request), encoded=True),
                 headers=request.headers,
                 data=request.body or None,
-                ssl=self._context(request.certificate),
+                ssl=context,
                 server_hostname=self._tls.server_name,
                 proxy=self._proxy,
                 allow_redirects=False,
             )
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise errors.ConnectFailed(request.call, _explain(error)) from error
+            raise errors.ConnectFailed(request.call, self._explain(error)) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise errors.ConnectionLost(request.call, _explain(error)) from error
+            raise errors.ConnectionLost(request.call, self._explain(error)) from error
+        self._is_exhausted = False
         headers = {name.lower(): value for name, value in answer.headers.items()}
         return transport.Response(answer.status, headers, _Body(request.call, answer))
 
@@ -74,6 +86,14 @@ class Http:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+    def _explain(self, error: Exception) -> str:
+        """What went wrong. That no file descriptor is left is no fault of the server's, and logged as what it is."""
+        cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+        if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE) and not self._is_exhausted:
+            self._is_exhausted = True
+            _log.error("no file descriptor is left, API calls fail: server=%s limit=%s", self._server, _find_limit())
+        return _explain(error)
 
     def _connect(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -146,6 +166,10 @@ def _open_guarded_socket(address: aiohttp.connector.AddrInfoType) -> socket.sock
     if refusal := addresses.explain_refusal(str(address[4][0])):
         raise OSError(refusal)
     return _open_socket(address)
+
+
+def _find_limit() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def _explain(error: Exception) -> str:
