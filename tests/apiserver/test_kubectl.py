@@ -157,7 +157,31 @@ async def test_kinds_and_version_are_known(kubectl: Kubectl) -> None:
     assert "Server Version: v1.36.3" in await kubectl.run("version")
 
 
-async def test_what_is_left_to_the_real_server_says_so(kubectl: Kubectl) -> None:
+async def test_a_node_is_tainted_cordoned_and_described(kubectl: Kubectl) -> None:
     await kubectl.run("apply", "--server-side", "-f", "-", given=_MANIFEST)
-    said = await kubectl.run("taint", "node", "n1", "k=v:NoSchedule", code=1)
-    assert "left to a real kube-apiserver" in said
+    assert "tainted" in await kubectl.run("taint", "node", "n1", "k=v:NoSchedule")
+    assert "cordoned" in await kubectl.run("cordon", "n1")
+    said = await kubectl.run("describe", "node", "n1")
+    assert "k=v:NoSchedule" in said
+    assert "Unschedulable:      true" in said
+    assert "untainted" in await kubectl.run("taint", "node", "n1", "k-")
+
+
+async def test_a_manifest_is_applied_twice_from_the_client(kubectl: Kubectl) -> None:
+    await kubectl.run("apply", "-f", "-", given=_MANIFEST)
+    changed = _MANIFEST.replace("nginx:1", "nginx:2").replace("replicas: 2", "replicas: 4")
+    assert "deployment.apps/web configured" in await kubectl.run("apply", "-f", "-", given=changed)
+    assert (await kubectl.run("get", "deploy", "web", "-o", "jsonpath={.spec.replicas}")) == "4"
+    assert "deployment.apps/web unchanged" in await kubectl.run("apply", "-f", "-", given=changed)
+
+
+async def test_fields_are_explained(kubectl: Kubectl) -> None:
+    assert "terminationGracePeriodSeconds\t<integer>" in await kubectl.run("explain", "pod.spec")
+    assert "FIELD: image <string>" in await kubectl.run("explain", "deployment.spec.template.spec.containers.image")
+    await kubectl.run("apply", "--server-side", "-f", "-", given=_MACHINES.split("---")[0])
+    assert "KIND:       Machine" in await kubectl.run("explain", "machines")
+
+
+async def test_what_is_left_to_the_real_server_says_so(kubectl: Kubectl) -> None:
+    said = await kubectl.run("create", "namespace", "x", code=1)
+    assert "protobuf is left to a real kube-apiserver" in said

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.contracts import objects
-from tests.contracts.api import CONFIG_MAPS, DEFINITIONS, DEPLOYMENTS, POLICIES, STRATEGIC, Api, Json, Kind, Reply
+from tests.contracts.api import CONFIG_MAPS, DEFINITIONS, POLICIES, STRATEGIC, Api, Json, Kind, Reply
 
 GADGETS = objects.GADGETS
 LEFT = "left to a real kube-apiserver"
@@ -176,17 +176,6 @@ async def test_a_rule_may_compute_its_message(api: Api) -> None:
     kind = await _served(api, plural)
     reply = (await api.create(kind, objects.gadget("x", min=2, max=1))).expect(422)
     assert "min (2) cannot exceed max (1)" in reply.message
-
-
-async def test_strategic_patches_of_built_in_kinds(api: Api) -> None:
-    (await api.create(DEPLOYMENTS, objects.deployment("d"))).expect(201)
-    patch = {"spec": {"replicas": 3}}
-    reply = await api.call("PATCH", api.path(DEPLOYMENTS, "d"), patch, content_type=STRATEGIC)
-    if api.is_real:
-        assert reply.expect(200).obj["spec"]["replicas"] == 3
-    else:
-        assert reply.expect(415).reason == "UnsupportedMediaType"
-        assert reply.message.endswith(f"(strategic merge patches of built-in kinds are {LEFT})")
 
 
 async def test_strategic_patches_of_custom_kinds_are_refused_by_both(api: Api) -> None:

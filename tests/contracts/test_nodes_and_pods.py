@@ -102,16 +102,11 @@ async def test_the_status_of_a_node_is_not_changed_by_the_way(api: Api) -> None:
     assert (await api.get(NODES, name)).obj["status"]["capacity"] == {"cpu": "1"}
 
 
-async def test_a_strategic_patch_of_taints_is_the_real_servers(api: Api) -> None:
+async def test_a_strategic_patch_replaces_taints_whole(api: Api) -> None:
     name = await _node(api, taints=[TAINT])
     patch = {"spec": {"taints": [OTHER]}}
     reply = await api.call("PATCH", api.path(NODES, name), patch, content_type=STRATEGIC)
-    if api.is_real:
-        # replaces the list whole
-        assert reply.expect(200).obj["spec"]["taints"] == [OTHER]
-    else:
-        assert reply.expect(415).reason == "UnsupportedMediaType"
-        assert "left to a real kube-apiserver" in reply.message
+    assert reply.expect(200).obj["spec"]["taints"] == [OTHER]
 
 
 # ── Pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,8 +9,8 @@ The core is synchronous and does no I/O: `Server.handle` takes a request value a
 object that collects bytes. Time comes from the clock port, chance from a seed. Adapters move the bytes: `inprocess`
 is a transport for the client, `http` serves kubectl.
 
-What only the real server does (strategic merge patches, CEL rules, admission policies, webhooks, RBAC, conversion
-between versions) is refused with a message that says so, never half done.
+What only the real server does (CEL rules, admission policies, webhooks, RBAC, conversion between versions) is refused
+with a message that says so, never half done.
 
 Imitate `subresources/binding.py`: one rule of the real server in a file, its words in the answers, no state.
 """

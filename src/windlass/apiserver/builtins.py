@@ -151,6 +151,8 @@ KINDS: tuple[Kind, ...] = (
     Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", "core", True, volumes.Claims, ("pvc",),
          has_status=True, returns_deleted=True, columns=printing.CLAIMS),
     Kind("", "v1", "podtemplates", "PodTemplate", "core", True, workloads.PodTemplates, returns_deleted=True),
+    Kind("", "v1", "resourcequotas", "ResourceQuota", "core", True, Strategy, ("quota",), has_status=True,
+         returns_deleted=True),
     Kind("", "v1", "replicationcontrollers", "ReplicationController", "core", True,
          workloads.ReplicationControllers, ("rc",), _ALL, has_status=True, has_scale=True,
          selectable=_REPLICAS, columns=printing.REPLICA_SETS),

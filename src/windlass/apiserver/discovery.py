@@ -1,5 +1,6 @@
 """Discovery: what is served, told group by group, all at once, and as a minimal OpenAPI."""
 
+from windlass.apiserver import schemas
 from windlass.apiserver.registry import ALL_VERBS, Registry, Resource
 from windlass.apiserver.types.model import Json
 
@@ -125,7 +126,7 @@ def _describe_subresource(resource: Resource, name: str) -> Json:
     return {"subresource": name, "responseKind": gvk, "verbs": list(verbs)}
 
 
-# ── OpenAPI: enough for kubectl to know that field validation and dry run are done here ──────────────────────────
+# ── OpenAPI: that field validation and dry run are done here, and the fields that `kubectl explain` lists ─────────
 
 
 def openapi_v3(registry: Registry) -> Json:
@@ -146,11 +147,8 @@ def openapi_v3_of(registry: Registry, name: str, version: str) -> Json | None:
         within = "/namespaces/{namespace}" if resource.is_namespaced else ""
         document["paths"][f"{root}{within}/{resource.plural}/{{name}}"] = {"patch": _patch_operation(resource)}
         key = f"{name or 'core'}.{version}.{resource.kind}"
-        document["components"]["schemas"][key] = {
-            "type": "object",
-            "x-kubernetes-preserve-unknown-fields": True,
-            "x-kubernetes-group-version-kind": [_gvk(resource)],
-        }
+        schema = schemas.describe(resource)
+        document["components"]["schemas"][key] = {**schema, "x-kubernetes-group-version-kind": [_gvk(resource)]}
     return document
 
 

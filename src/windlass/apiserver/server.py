@@ -151,11 +151,17 @@ class Server:
             self._react()
 
     def _react(self) -> None:
-        pending = self._core.store.pending
+        """Let every controller see every write, also where one of them fails."""
+        pending, failed = self._core.store.pending, []
         while pending:
             event = pending.popleft()
             for react in self._reactors:
-                react(event)
+                try:
+                    react(event)
+                except Exception as error:
+                    failed.append(error)
+        if failed:
+            raise failed[0]
 
     def _dispatch(self, request: transport.Request, now_s: float) -> Answer:
         segments = routing.split(request.path)

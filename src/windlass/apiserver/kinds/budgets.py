@@ -29,7 +29,7 @@ class Budgets(Strategy):
         policy = spec.get("unhealthyPodEvictionPolicy")
         if policy is not None and policy not in _POLICIES:
             errors.append(status.unsupported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES))
-        return errors
+        return errors + validate_selector(spec.get("selector") or {}, "spec.selector")
 
     def validate_status(self, new: Json, old: Json) -> Errors:
         return [
@@ -50,3 +50,22 @@ def _validate_limit(value: Any, at: str) -> Errors:
         )
         return [status.wrong(at, value, said)]
     return [status.wrong(at, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
+
+
+def validate_selector(selector: Json, at: str) -> Errors:
+    """Complaints about a label selector's requirements."""
+    errors: Errors = []
+    for i, requirement in enumerate(selector.get("matchExpressions") or ()):
+        operator, values = requirement.get("operator", ""), requirement.get("values")
+        place = f"{at}.matchExpressions[{i}]"
+        if operator in ("In", "NotIn"):
+            if not values:
+                said = "must be specified when `operator` is 'In' or 'NotIn'"
+                errors.append(status.required(f"{place}.values", said))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                said = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(status.forbidden_field(f"{place}.values", said))
+        else:
+            errors.append(status.wrong(f"{place}.operator", operator, "not a valid selector operator"))
+    return errors

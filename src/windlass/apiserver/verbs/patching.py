@@ -1,8 +1,8 @@
-"""PATCH: merge patches, JSON patches and server-side apply."""
+"""PATCH: merge patches, strategic merge patches, JSON patches and server-side apply."""
 
 from typing import Any
 
-from windlass.apiserver import decoding, meta, patch, rendering, status, storage, writing
+from windlass.apiserver import decoding, meta, patch, rendering, status, storage, strategic, writing
 from windlass.apiserver.apply import check, manager, managers
 from windlass.apiserver.call import Answer, Call
 from windlass.apiserver.core import Core
@@ -35,12 +35,10 @@ def patch_object(core: Core, call: Call) -> Answer:
 
 
 def check_type(call: Call) -> None:
-    """Refuse patches that are left to the real server, and options that do not belong to the kind of patch."""
-    if call.content_type not in ACCEPTED:
-        aside = ""
-        if call.content_type == STRATEGIC and not call.resource.is_custom:
-            aside = " (strategic merge patches of built-in kinds are left to a real kube-apiserver)"
-        raise status.unsupported_media_type(ACCEPTED, aside)
+    """Refuse patches of other kinds, and options that do not belong to the kind of patch."""
+    is_accepted = call.content_type in ACCEPTED or (call.content_type == STRATEGIC and not call.resource.is_custom)
+    if not is_accepted:
+        raise status.unsupported_media_type(ACCEPTED)
     errors = []
     if call.content_type == APPLY and not call.query.get("fieldManager"):
         errors.append(status.required("fieldManager", "is required for apply patch"))
@@ -58,10 +56,15 @@ def read_patch(call: Call) -> Any:
 
 
 def apply_patch(call: Call, live: Json, document: Any) -> Json:
-    """The live object with a merge or JSON patch carried out."""
+    """The live object with a merge, strategic or JSON patch carried out."""
     if call.content_type == MERGE:
         merged: Json = patch.merge(live, document)
         return merged
+    if call.content_type == STRATEGIC:
+        try:
+            return strategic.merge(live, document)
+        except strategic.Malformed as error:
+            raise status.bad_request(str(error)) from None
     try:
         return patch.apply_operations(live, document)
     except patch.CannotApply:
