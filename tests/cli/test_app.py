@@ -1,9 +1,11 @@
 """The command as a whole: help, version, and how it starts."""
 
 import json
+import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +90,17 @@ def test_whoever_reads_the_output_may_stop_at_any_time() -> None:
     assert run.stdout.startswith("shop/web-5d8-2 and 1 more")
     assert "Traceback" not in run.stderr
     assert "BrokenPipe" not in run.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("output", "why"), [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")])
+@pytest.mark.parametrize("words", ["version", "fit examples/cluster.yaml", "--help", "autoscaler --help"])
+def test_an_output_that_cannot_be_written_to_is_one_sentence(
+    words: str, output: str, why: str, unbuffered: str
+) -> None:
+    command = f"exec {sys.executable} -m windlass.cli {words} {output}"
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    run = subprocess.run(command, shell=True, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert run.returncode == 2
+    assert run.stderr == f"windlass: cannot write to standard output: {why}\n"

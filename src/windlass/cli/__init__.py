@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import cyclopts
 
 from windlass import errors
+from windlass.cli import output
 from windlass.cli.apiserver import apiserver
 from windlass.cli.autoscaler import autoscaler
 from windlass.cli.completion import completion
@@ -54,15 +55,12 @@ app.command(version)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the `windlass` command and exit; `arguments` are those of the process unless told."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    try:
-        if words[:1] == [AUTOSCALER]:
-            # Word for word, empty ones included: `--user-agent "" --dry-run` has to be dry.
-            sys.exit(autoscaler(*words[1:]))
-        app(words)
-    except errors.WindlassError as error:
-        print(f"windlass: {error}", file=sys.stderr)
-        sys.exit(UNUSABLE)
-    except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain once more when it flushes at exit.
-        sys.stdout = None
-        sys.exit(0)
+    with output.checked():
+        try:
+            if words[:1] == [AUTOSCALER]:
+                # Word for word, empty ones included: `--user-agent "" --dry-run` has to be dry.
+                sys.exit(autoscaler(*words[1:]))
+            app(words)
+        except errors.WindlassError as error:
+            print(f"windlass: {error}", file=sys.stderr)
+            sys.exit(UNUSABLE)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from windlass import errors
+from windlass.cli import output
 
 if TYPE_CHECKING:
     from windlass.autoscaler import command_line
@@ -42,12 +43,13 @@ def autoscaler(*flags: Annotated[str, Parameter(allow_leading_hyphen=True, show=
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run as `cluster-autoscaler`: only flags, no command before them."""
-    try:
-        code = autoscaler(*(sys.argv[1:] if arguments is None else arguments))
-    except errors.InvalidInput as error:
-        print(f"windlass autoscaler: {error}", file=sys.stderr)
-        code = UNUSABLE
-    sys.exit(code)
+    with output.checked():
+        try:
+            code = autoscaler(*(sys.argv[1:] if arguments is None else arguments))
+        except errors.InvalidInput as error:
+            print(f"windlass autoscaler: {error}", file=sys.stderr)
+            code = UNUSABLE
+        sys.exit(code)
 
 
 def _check_dashboard(command: "command_line.Command") -> None:

@@ -3,8 +3,6 @@
 import html
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from windlass.simulator.reporting import amounts, charts, figures, frame, timeline
 from windlass.simulator.reporting.charts import Chart
 from windlass.simulator.reporting.runs import Run
@@ -134,5 +132,4 @@ def _data(drawn: Sequence[Chart], run: Run, number: str) -> str:
             for i, one in enumerate(drawn)
         },
     }
-    text = msgspec.json.encode(told).decode().replace("</", "<\\/")
-    return f'<script type="application/json" class="data">{text}</script>'
+    return frame.embed(told)
