@@ -46,6 +46,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     ),
     "pods elsewhere": ("autoscaler.kubeconfigs.workload.secret=work-kubeconfig",),
     "MachinePools": ("operator.controllers={machine_pool}",),
+    "MachinePools of one namespace": ("operator.controllers={machine_pool}", "operator.namespace=machine-pools"),
     "EKS Anywhere": ("operator.controllers={eks_anywhere}", "autoscaler.discovery={clusterapi:namespace=eksa-system}"),
     "Lattice": ("operator.controllers={lattice}", "autoscaler.enabled=false"),
     "Lattice without an autoscaler": ("operator.controllers={lattice}", "lattice.deployAutoscaler=false"),

@@ -65,6 +65,10 @@ RIGHTS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "pods elsewhere": (("autoscaler-clusterapi",),),
     "MachinePools": (("autoscaler", "autoscaler-clusterapi"), ("operator", "machine-pool")),
+    "MachinePools of one namespace": (
+        ("autoscaler", "autoscaler-clusterapi"),
+        ("operator", "machine-pool-namespaced"),
+    ),
     "EKS Anywhere": (("autoscaler", "autoscaler-clusterapi"), ("operator", "eks-anywhere")),
     "Lattice": (("operator", "lattice", "lattice-deploy-autoscaler"),),
     "Lattice without an autoscaler": (("autoscaler", "autoscaler-clusterapi"), ("operator", "lattice")),
@@ -208,3 +212,19 @@ def test_versions_are_those_of_the_package() -> None:
 
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert about["appVersion"] == about["version"] == PROJECT["version"]
+
+
+def test_of_a_kubeconfig_secret_the_process_sees_one_key_that_nobody_else_may_read() -> None:
+    (deployment,) = of_kind(chart(VALUES["pods elsewhere"]), "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsUser"]
+    (volume,) = pod["volumes"]
+    items = [{"key": "value", "path": "value"}]
+    assert volume["secret"] == {"secretName": "work-kubeconfig", "defaultMode": 0o400, "items": items}
+
+
+@pytest.mark.parametrize("controllers", ["eks_anywhere", "machine_pool,lattice"])
+def test_one_namespace_is_for_machine_pools_alone(controllers: str) -> None:
+    chosen = ("--set", f"operator.controllers={{{controllers}}}", "--set", "operator.namespace=pools")
+    made = rendering.helm("template", "windlass", str(CHART), *chosen)
+    assert (made.returncode != 0, "operator.namespace: found" in made.stderr) == (True, True)

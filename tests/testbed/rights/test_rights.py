@@ -3,15 +3,17 @@
 What it asked for is read from the server's audit log: nothing may be refused, and no right may be left unused.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from handbook import rights as shipped
-from testbed import api
+from testbed import api, objects
 from testbed.bed import Bed
 from tests.testbed.rights import audit, conftest, holding, options, scaling
 from windlass.autoscaler import permissions
+from windlass.controllers import permissions as operator
 from windlass.controllers.lattice import names
 from windlass.controllers.lattice import permissions as lattice
 from windlass.controllers.machine_pool import permissions as machine_pool
@@ -119,4 +121,26 @@ def _try(server: api.Api, body: api.Object) -> str:
 def test_in_workload_clusters_no_more_is_asked_for_than_is_declared(asked: list[audit.Asked]) -> None:
     found = [one for one in by(conftest.WORKLOAD, asked) if one.agent.startswith(audit.AGENT)]
     assert audit.find_refused(found) == []
-    assert audit.find_unused(found, [machine_pool.EVERY[1]]) == []
+    assert audit.find_unused(found, [machine_pool.EVERY[2]]) == []
+
+
+def test_machine_pools_of_one_namespace_take_rights_in_that_namespace_alone(
+    bed: Bed, asked: list[audit.Asked], tmp_path: Path
+) -> None:
+    assert asked != [], "the operator of all namespaces has ended"
+    before = bed.site.audit_log.stat().st_size
+    user = Account("windlass-operator", "one-namespace")
+    given = [holding.move(one, user, machine_pool.ONE_NAMESPACE) for one in (operator.OPERATOR, machine_pool.EVERY[1])]
+    grants = tuple(replace(grant, namespace="default" if grant.namespace else "") for grant in given[1].grants)
+    holding.give(bed, given[0], replace(given[1], grants=grants))
+    for body in objects.machine_pool("one", 1):
+        bed.api.add(body)
+    path = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machinepools/one"
+    with holding.operating(bed, tmp_path, "machine_pool", user, "--namespace=default"):
+        api.wait_for(
+            "it runs", lambda: bed.api.get(path).get("status", {}).get("phase"), lambda seen: seen == "Running"
+        )
+        bed.api.delete(path)
+        api.wait_for("it is gone", lambda: bed.api.find(path), lambda seen: seen is None)
+    found = by(user, audit.read(bed.site.audit_log, before))
+    assert audit.find_refused(found) == []

@@ -21,10 +21,15 @@ process has in common is made from this list.
   lease: windlass-operator
   controllers: {{ toJson $general }}
   rights: [operator
-    {{- if has "machine_pool" $general }}, machine-pool{{ end }}
+    {{- if has "machine_pool" $general }}, machine-pool{{ if $values.operator.namespace }}-namespaced{{ end }}{{ end }}
     {{- if has "eks_anywhere" $general }}, eks-anywhere{{ end }}
     {{- if has "lattice" $general }}, lattice{{ if $values.lattice.deployAutoscaler }}, lattice-deploy-autoscaler{{ end }}{{ end }}]
   flags:
+    {{- with $values.operator.namespace }}
+    {{- if ne (len $general) 1 }}{{ fail "operator.namespace: found other controllers besides machine_pool, expected it alone" }}{{ end }}
+    {{- if not (has "machine_pool" $general) }}{{ fail "operator.namespace: found no machine_pool, expected it" }}{{ end }}
+    - --namespace={{ . }}
+    {{- end }}
     {{- if has "eks_anywhere" $general }}
     - --eks-anywhere-namespace={{ $values.eksAnywhere.namespace }}
     {{- end }}

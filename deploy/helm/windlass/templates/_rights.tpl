@@ -26,7 +26,8 @@ metadata:
 {{- if ne $object.kind "ServiceAccount" }}
 {{- $_ := set $object.metadata "name" (printf "%s-%s" (include "windlass.fullname" $root) (trimPrefix "windlass-" $object.metadata.name)) }}
 {{- if $object.metadata.namespace }}
-{{- $moved := dict "windlass-system" $given.namespace "eksa-system" $root.Values.eksAnywhere.namespace }}
+{{- $moved := dict "windlass-system" $given.namespace "eksa-system" $root.Values.eksAnywhere.namespace
+      "machine-pools" $root.Values.operator.namespace }}
 {{- $_ := set $object.metadata "namespace" (default $object.metadata.namespace (get $moved $object.metadata.namespace)) }}
 {{- end }}
 {{- if $object.roleRef }}
