@@ -1,17 +1,24 @@
 """Devices in the live loop: claims are followed, and nodes are added for them."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tests.autoscaler.little_cluster import Cluster, play, template
-from tests.engine.devices.making import gpus
+from tests.engine.devices.making import device, gpus, pool
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.settings import Settings
+from windlass.explain import look, pods
+from windlass.explain.telling import pods as tell_pods
 from windlass.providers import simulated
 
 GROUP = "resource.k8s.io/v1"
 
 
-def _claim(name: str, count: int) -> dict[str, Any]:
-    wanted = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+def _claim(name: str, count: int, selector: str = "") -> dict[str, Any]:
+    selectors = [{"cel": {"expression": selector}}] if selector else []
+    wanted = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count, "selectors": selectors}
     spec = {"devices": {"requests": [{"name": "r", "exactly": wanted}]}}
     return {
         "apiVersion": GROUP,
@@ -21,19 +28,22 @@ def _claim(name: str, count: int) -> dict[str, Any]:
     }
 
 
+def _device_class() -> dict[str, Any]:
+    selector = {"cel": {"expression": 'device.driver == "gpu.example.com"'}}
+    return {
+        "apiVersion": GROUP,
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"selectors": [selector]},
+    }
+
+
 def test_pods_with_claims_get_as_many_nodes_as_devices_are_missing() -> None:
     async def scenario(cluster: Cluster) -> None:
         equipped = replace(template("a"), slices=(gpus("a", 4),))
         cluster.provider.add(simulated.Group("a", 0, 10, equipped))
         cluster.add_group("plain")
-        selector = {"cel": {"expression": 'device.driver == "gpu.example.com"'}}
-        gpu = {
-            "apiVersion": GROUP,
-            "kind": "DeviceClass",
-            "metadata": {"name": "gpu"},
-            "spec": {"selectors": [selector]},
-        }
-        cluster.server.apply(gpu, "test")
+        cluster.server.apply(_device_class(), "test")
         async with cluster.autoscaling():
             for number in range(5):
                 cluster.server.apply(_claim(f"c{number}", 2), "test")
@@ -42,5 +52,59 @@ def test_pods_with_claims_get_as_many_nodes_as_devices_are_missing() -> None:
             await cluster.until(lambda: cluster.provider.groups["a"].size > 0)
             assert cluster.provider.groups["a"].size == 3
             assert cluster.provider.groups["plain"].size == 0
+
+    play(scenario)
+
+
+HOSTILE = {
+    "backtracks": 'device.attributes["gpu.example.com"].model.matches("^(a+)+$b")',
+    "alternates": '("' + "a" * 40 + 'b").matches("^(a|a)*$")',
+    "amount": 'quantity("1e10000").asApproximateFloat() < 1.0',
+    "index": '[1, 2][dyn(double("inf"))] == 1',
+    "key": "{dyn([1]): 1}.size() == 2",
+    "version": f'semver("1.2.3-{"9" * 5000}") == semver("1.2.3")',
+    "repeats": 'device.driver.matches("a{1,"+"99999999999999}")',
+    "nested": "(" * 3000 + "true" + ")" * 3000,
+    "costly": "".join(f"[1, 2, 3, 4, 5, 6, 7, 8, 9].all(v{n}, " for n in range(7)) + "true" + ")" * 7,
+}
+"""Selectors of a tenant. The API server accepts all but the last two; none of them selects a device."""
+
+
+COMPLAINTS = {
+    "index": "CEL runtime error: unsupported index value +Inf in list",
+    "version": "CEL runtime error: strconv.ParseUint: parsing",
+    "repeats": "CEL runtime error: error parsing regexp: invalid repeat count",
+    "nested": "CEL compile error: compilation failed: expression recursion limit exceeded: 250",
+    "costly": "CEL runtime error: operation cancelled: actual cost limit exceeded",
+}
+"""Of those that fail; the others only select nothing."""
+
+
+def _explain(name: str, seen: Observation, memory: Memory, settings: Settings, now_s: float) -> str:
+    at = look.take(seen, memory, settings, now_s)
+    row = at.find_pod("default", name)
+    assert row is not None
+    return "\n".join(tell_pods.tell(pods.describe(at, row)))
+
+
+def test_selectors_of_a_stranger_cost_nobody_else_a_node() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        models = (device(f"gpu-{number}", model="a" * 40) for number in range(4))
+        equipped = replace(template("a"), slices=(pool("a", *models),))
+        cluster.provider.add(simulated.Group("a", 0, 10, equipped))
+        cluster.server.apply(_device_class(), "test")
+        async with cluster.autoscaling() as running:
+            for name, expression in HOSTILE.items():
+                cluster.server.apply(_claim(name, 1, expression), "test")
+                cluster.add_pod(name, "100m", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": name}]})
+            cluster.server.apply(_claim("modest", 1), "test")
+            cluster.add_pod("modest", "100m", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "modest"}]})
+            await cluster.until(lambda: cluster.provider.groups["a"].size > 0)
+            await cluster.clock.sleep(60)
+            assert cluster.provider.groups["a"].size == 1
+            assert running.loop.failures == 0
+            told = {name: await running.ask(partial(_explain, name)) for name in COMPLAINTS}
+        for name, complaint in COMPLAINTS.items():
+            assert f"claim default/{name}: selector #0: {complaint}" in told[name]
 
     play(scenario)

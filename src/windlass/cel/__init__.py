@@ -1,8 +1,8 @@
 """The Common Expression Language, as far as Kubernetes lets objects use it to select devices.
 
-Lives here: reading an expression (`lexer`, `parser`, `syntax`), checking that it can be evaluated at all (`checking`),
-evaluating it (`program`), and the functions it may call (`functions`, `strings`, `amounts`). Never here: what the
-variables mean; whoever evaluates says that.
+Lives here: reading an expression (`lexer`, `parser`, `syntax`), compiling and evaluating it (`program`, `macros`,
+`code`), what that costs (`costs`), and the functions it may call (`functions`, `strings`, `lists`, `amounts`). Never
+here: what the variables mean; the caller says that.
 
     program = cel.compile('device.driver == "gpu.example.com"', ("device",))
     program.evaluate({"device": {...}})
@@ -11,8 +11,12 @@ Values are Python's own (bool, int, float, str, bytes, None, list, dict) and `va
 `values.Optional`. An expression that cannot be read raises `CompileError`, one that fails on its input
 `EvaluationError`, in the words of Kubernetes' own implementation where those are short.
 
+An expression of a stranger can do no more than fail: nesting takes no recursion, regular expressions never backtrack,
+costs are counted as Kubernetes counts them and end an evaluation at its limit, sizes are bounded, and any other
+exception becomes an error of the expression.
+
 Left out, and refused by name when an expression is compiled: timestamps and durations, URLs, IP addresses, formats
-and the authorizer. Costs are not counted: the API server refuses expensive expressions before anyone can use them.
+and the authorizer. Types are not checked before an expression is evaluated: the API server has done that.
 """
 
 from windlass.cel.program import Program, compile

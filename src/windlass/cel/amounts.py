@@ -1,5 +1,6 @@
 """Quantities and semantic versions: Kubernetes' own additions to the language."""
 
+import math
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -88,7 +89,11 @@ def is_integer(amount: Value) -> bool:
 
 
 def as_float(amount: Value) -> float:
-    return _quantity(amount).nano / quantity.NANO
+    nano = _quantity(amount).nano
+    try:
+        return nano / quantity.NANO
+    except OverflowError:
+        return math.copysign(math.inf, sign(amount))
 
 
 def sign(amount: Value) -> int:

@@ -1,23 +1,35 @@
 """Conversions: a value as one of another type."""
 
+import re
+
 from windlass.cel import operators
-from windlass.cel.values import NO_OVERLOAD, EvaluationError, Value, is_number, type_name
-from windlass.quantity import Quantity
+from windlass.cel.values import NO_OVERLOAD, EvaluationError, Value, is_number, print_number, type_name
+
+_WHOLE = re.compile("[+-]?[0-9]+")
+_NUMBER = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*([eE][+-]?[0-9]+)?|\.[0-9]+([eE][+-]?[0-9]+)?|inf|infinity|nan)", re.IGNORECASE
+)
 
 
 def to_int(value: Value) -> int:
     try:
         if isinstance(value, float | int) and not isinstance(value, bool):
             return operators.whole(int(value))
-        if isinstance(value, str):
+        if isinstance(value, str) and _WHOLE.fullmatch(value):
             return operators.whole(int(value, 10))
+        if isinstance(value, str):
+            raise ValueError
     except (ValueError, OverflowError):
+        if isinstance(value, float):
+            raise EvaluationError("integer overflow") from None
         raise EvaluationError(f"type conversion error from '{type_name(value)}' to 'int'") from None
     raise EvaluationError(NO_OVERLOAD)
 
 
 def to_double(value: Value) -> float:
     try:
+        if isinstance(value, str) and not _NUMBER.fullmatch(value):
+            raise ValueError
         if isinstance(value, str) or is_number(value):
             return float(value)
     except ValueError:
@@ -46,9 +58,7 @@ def to_string(value: Value) -> str:
         case int():
             return str(value)
         case float():
-            return repr(value).removesuffix(".0")
+            return print_number(value)
         case bytes():
             return value.decode("utf-8", "replace")
-        case Quantity():
-            return str(value)
     raise EvaluationError(NO_OVERLOAD)

@@ -19,6 +19,7 @@ _WORD = re.compile(
       | (?P<sign>&&|\|\||==|!=|<=|>=|[-+*/%!?:.,()\[\]{}<>])""",
     re.VERBOSE | re.DOTALL,
 )
+_SURROGATES = range(0xD800, 0xE000)
 _ESCAPE = re.compile(
     r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))",
     re.DOTALL,
@@ -53,9 +54,10 @@ def split(expression: str) -> Iterator[Word]:
 def _value(kind: str, text: str, at: int) -> int | float | str | bytes | None:
     match kind:
         case "int":
-            number = int(text.rstrip("uU"), 0 if text[:2] in ("0x", "0X") else 10)
+            digits = text.rstrip("uU").lower().removeprefix("0x").lstrip("0")
+            number = int(digits or "0", 16 if text[:2] in ("0x", "0X") else 10) if len(digits) <= 20 else 2**64
             if number > values.INT64[-1] + 1:
-                raise values.CompileError(f"the number {text} at position {at + 1} is too large")
+                raise values.CompileError(f"the number {text[:40]} at position {at + 1} is too large")
             return number
         case "float":
             return float(text)
@@ -70,16 +72,29 @@ def _read_text(text: str, at: int) -> str | bytes:
     body = text[len(prefix) :]
     width = 3 if len(body) >= 6 and body[:3] in ('"""', "'''") else 1
     content = body[width:-width]
-    if "r" not in prefix:
-        content = _ESCAPE.sub(lambda found: _unescape(found, at), content)
-    return content.encode("latin-1" if "\\x" in text else "utf-8") if "b" in prefix else content
+    if "b" in prefix:
+        return _read_bytes(content, "r" in prefix, at)
+    return content if "r" in prefix else _ESCAPE.sub(lambda found: _unescape(found, at), content)
+
+
+def _read_bytes(content: str, is_raw: bool, at: int) -> bytes:
+    """Characters in UTF-8; an escaped number is one byte."""
+    made, end = b"", 0
+    for found in () if is_raw else _ESCAPE.finditer(content):
+        if found[2] is not None or found[3] is not None:
+            raise values.CompileError(f"unable to unescape string at position {at + 1}")
+        made += content[end : found.start()].encode() + _unescape(found, at).encode("latin-1")
+        end = found.end()
+    return made + content[end:].encode()
 
 
 def _unescape(found: re.Match[str], at: int) -> str:
     *codes, octal, letter = found.groups()
     for code in codes:
         if code is not None:
-            return chr(int(code, 16))
+            if not 0 <= (number := int(code, 16)) <= 0x10FFFF or number in _SURROGATES:
+                raise values.CompileError(f"invalid unicode code point in the string at position {at + 1}")
+            return chr(number)
     if octal is not None:
         return chr(int(octal, 8))
     if letter not in _ESCAPES:

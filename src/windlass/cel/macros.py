@@ -4,65 +4,180 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.cel import syntax
-from windlass.cel.values import NO_OVERLOAD, CompileError, EvaluationError, Optional, Value
+from windlass.cel import costs, syntax
+from windlass.cel.code import Builder, Code, Scope, Step, Variables, add_up, build_all, charge
+from windlass.cel.values import (
+    NO_OVERLOAD,
+    Cancelled,
+    CompileError,
+    EvaluationError,
+    Map,
+    Optional,
+    Value,
+    as_evaluation_error,
+)
 
-Variables: TypeAlias = Mapping[str, Value]
-Step: TypeAlias = Callable[[Variables], Value]
-Build: TypeAlias = Callable[[syntax.Node, frozenset[str]], Step]
-Scopes: TypeAlias = Callable[[Variables], Iterator[tuple[Value, Variables]]]
-"""(item, the variables with the item under its name) for every item of a list or key of a map."""
+Each: TypeAlias = Callable[[Variables], Iterator[tuple[Value, Variables]]]
+"""(item, the variables with the item under its name) for every item of a list or key of a map, one after the other."""
+
+_ONE_NAME = {"all": (2,), "exists": (2,), "exists_one": (2,), "existsOne": (2,), "map": (2, 3), "filter": (2,)}
+_TWO_NAMES = {
+    "all": (3,), "exists": (3,), "exists_one": (3,), "existsOne": (3,), "transformList": (3, 4), "transformMap": (3, 4),
+    "transformMapEntry": (3, 4),
+}  # fmt: skip
+"""Macros and how many arguments they take."""
 
 
-def expand(node: syntax.Call, known: frozenset[str], build: Build) -> Step | None:
-    """The macro that a call is, ready to be evaluated; None if it is none."""
+def expand(node: syntax.Call, scope: Scope) -> Builder | None:
+    """The builder of the macro that a call is; None if it is none."""
     if node.target is None:
         return None
-    if isinstance(node.target, syntax.Name) and node.target.name == "cel" and "cel" not in known:
-        return _bind(node, known, build) if node.function == "bind" and len(node.arguments) == 3 else None
+    if isinstance(node.target, syntax.Name) and node.target.name == "cel" and "cel" not in scope.names:
+        return _bind(node, scope) if node.function == "bind" and len(node.arguments) == 3 else None
     if node.function in ("optMap", "optFlatMap") and len(node.arguments) == 2:
-        return _map_optional(node, known, build)
-    shapes = {"all": (2, 3), "exists": (2, 3), "exists_one": (2,), "existsOne": (2,), "map": (2, 3), "filter": (2,)}
-    if len(node.arguments) not in shapes.get(node.function, ()):
-        return None
-    return _comprehend(node, known, build)
+        return _map_optional(node, scope)
+    count = len(node.arguments)
+    if count in _ONE_NAME.get(node.function, ()):
+        return _comprehend(node, scope, 1)
+    if count in _TWO_NAMES.get(node.function, ()):
+        return _comprehend(node, scope, 2)
+    return None
 
 
-def _comprehend(node: syntax.Call, known: frozenset[str], build: Build) -> Step:
+def _comprehend(node: syntax.Call, scope: Scope, count: int) -> Builder:
     assert node.target is not None
-    has_two = node.function in ("all", "exists") and len(node.arguments) == 3
-    names = [_name(argument) for argument in node.arguments[: 2 if has_two else 1]]
-    inner = known | frozenset(names)
-    bodies = [build(body, inner) for body in node.arguments[len(names) :]]
-    scopes = _scopes(build(node.target, known), names)
-    match node.function:
+    names = [_name(argument) for argument in node.arguments[:count]]
+    if len(set(names)) < count:
+        raise CompileError(f"duplicate variable name at position {node.at + 1}")
+    inner = scope.add(*names)
+    target = yield node.target, scope
+    bodies = yield from build_all(node.arguments[count:], inner)
+    loop = _Loop(_scopes(target.step, names), charge if scope.is_metered else _charge_nothing)
+    step, per_item = _build_loop(node.function, loop, bodies, names[0])
+    items = costs.size(target.step({})) if target.is_constant else None
+    for_item = add_up((per_item, *(body.most for body in bodies)))
+    more = None if items is None or for_item is None else items * for_item
+    return Code(step, target.cost + (2 if node.function in ("exists_one", "existsOne") else 1), more)
+
+
+def _build_loop(function: str, loop: "_Loop", bodies: list[Code], key: str) -> tuple[Step, int]:
+    """The step, and what it spends on an item at most beside the bodies."""
+    match function:
         case "all" | "exists":
-            return _decide(scopes, bodies[0], node.function == "exists")
+            return _decide(loop, bodies[0], function == "exists"), 4
         case "exists_one" | "existsOne":
-            return lambda variables: sum(_is_true(bodies[0](scope)) for _, scope in scopes(variables)) == 1
+            return _count_one(loop, bodies[0]), 2
         case "filter":
-            return lambda variables: [item for item, scope in scopes(variables) if _is_true(bodies[0](scope))]
+            return _keep(loop, bodies[0]), costs.APPEND + 1
+        case "transformMap" | "transformMapEntry":
+            return _make_map(loop, bodies, function == "transformMapEntry", key), 3
         case _:
-            return _transform(scopes, bodies)
+            return _transform(loop, bodies), costs.APPEND
 
 
-def _transform(scopes: Scopes, bodies: list[Step]) -> Step:
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    each: Each
+    charge: Callable[[Variables, int], None]
+
+
+def _charge_nothing(_: Variables, __: int) -> None:
+    pass
+
+
+def _filtered(loop: _Loop, bodies: list[Code], variables: Variables, cost: int) -> Iterator[Variables]:
+    """The scopes in which the first of two bodies holds, or all of them; `cost` is that of the last body and more."""
     if len(bodies) == 1:
-        return lambda variables: [bodies[0](scope) for _, scope in scopes(variables)]
-    return lambda variables: [bodies[1](scope) for _, scope in scopes(variables) if _is_true(bodies[0](scope))]
+        for _, scope in loop.each(variables):
+            loop.charge(variables, cost)
+            yield scope
+        return
+    condition = bodies[0]
+    for _, scope in loop.each(variables):
+        loop.charge(variables, condition.cost)
+        if _is_true(condition.step(scope)):
+            loop.charge(variables, cost)
+            yield scope
 
 
-def _decide(scopes: Scopes, body: Step, decides: bool) -> Step:
+def _transform(loop: _Loop, bodies: list[Code]) -> Step:
+    body, cost = bodies[-1].step, bodies[-1].cost + costs.APPEND
+    return lambda variables: [body(scope) for scope in _filtered(loop, bodies, variables, cost)]
+
+
+def _make_map(loop: _Loop, bodies: list[Code], are_entries: bool, key_name: str) -> Step:
+    body, cost = bodies[-1].step, bodies[-1].cost + (2 if are_entries else 3)
+
+    def evaluate(variables: Variables) -> Value:
+        made: list[tuple[Value, Value]] = []
+        for scope in _filtered(loop, bodies, variables, cost):
+            value = body(scope)
+            if not are_entries:
+                made.append((scope[key_name], value))
+            elif isinstance(value, Mapping):
+                made += value.items()
+            else:
+                raise EvaluationError(NO_OVERLOAD)
+        return Map(made)
+
+    return evaluate
+
+
+def _keep(loop: _Loop, body: Code) -> Step:
+    step, cost = body.step, body.cost
+
+    def evaluate(variables: Variables) -> Value:
+        kept: list[Value] = []
+        for item, scope in loop.each(variables):
+            loop.charge(variables, cost)
+            if _is_true(step(scope)):
+                loop.charge(variables, costs.APPEND + 1)
+                kept.append(item)
+        return kept
+
+    return evaluate
+
+
+def _count_one(loop: _Loop, body: Code) -> Step:
+    step, cost = body.step, body.cost
+
+    def evaluate(variables: Variables) -> Value:
+        count = 0
+        for _, scope in loop.each(variables):
+            loop.charge(variables, cost)
+            if _is_true(step(scope)):
+                loop.charge(variables, 2)
+                count += 1
+        return count == 1
+
+    return evaluate
+
+
+def _decide(loop: _Loop, body: Code, decides: bool) -> Step:
+    step = body.step
+    again = 3 if decides else 2
+    """Asking before every item whether it is decided: `exists` negates first."""
+    cost = again + 1 + body.cost
+
     def evaluate(variables: Variables) -> Value:
         failed: EvaluationError | None = None
-        for _, scope in scopes(variables):
+        is_decided = False
+        for _, scope in loop.each(variables):
+            if is_decided:
+                loop.charge(variables, again)
+                break
+            loop.charge(variables, cost)
             try:
-                if _is_true(body(scope)) is decides:
-                    return decides
-            except EvaluationError as error:
-                failed = failed or error
+                is_decided = _is_true(step(scope)) is decides
+            except Cancelled:
+                raise
+            except Exception as error:
+                failed = failed or as_evaluation_error(error)
+        if is_decided:
+            return decides
         if failed is not None:
             raise failed
         return not decides
@@ -70,44 +185,60 @@ def _decide(scopes: Scopes, body: Step, decides: bool) -> Step:
     return evaluate
 
 
-def _scopes(container: Step, names: list[str]) -> Scopes:
+def _scopes(container: Step, names: list[str]) -> Each:
     def each(variables: Variables) -> Iterator[tuple[Value, Variables]]:
         found = container(variables)
         if not isinstance(found, list | Mapping):
             raise EvaluationError(NO_OVERLOAD)
+        scope = dict(variables)
         if len(names) == 1:
+            (name,) = names
             for item in found:
-                yield item, {**variables, names[0]: item}
+                scope[name] = item
+                yield item, scope
             return
+        first, second = names
         for key, item in found.items() if isinstance(found, Mapping) else enumerate(found):
-            yield item, {**variables, names[0]: key, names[1]: item}
+            scope[first], scope[second] = key, item
+            yield item, scope
 
     return each
 
 
-def _bind(node: syntax.Call, known: frozenset[str], build: Build) -> Step:
+def _bind(node: syntax.Call, scope: Scope) -> Builder:
     """`cel.bind(name, value, expression over the name)`"""
     name = _name(node.arguments[0])
-    value, body = build(node.arguments[1], known), build(node.arguments[2], known | {name})
-    return lambda variables: body({**variables, name: value(variables)})
+    bound = yield node.arguments[1], scope
+    body = yield node.arguments[2], scope.add(name)
+    value, step = bound.step, body.step
+    more = add_up((bound.more, body.more))
+    return Code(lambda variables: step({**variables, name: value(variables)}), bound.cost + body.cost, more)
 
 
-def _map_optional(node: syntax.Call, known: frozenset[str], build: Build) -> Step:
+def _map_optional(node: syntax.Call, scope: Scope) -> Builder:
+    """Kubernetes evaluates the target twice: to see whether there is a value, and to take it."""
     assert node.target is not None
     name = _name(node.arguments[0])
-    target, body = build(node.target, known), build(node.arguments[1], known | {name})
+    target = yield node.target, scope
+    body = yield node.arguments[1], scope.add(name)
     is_flat = node.function == "optFlatMap"
+    source, step, is_metered = target.step, body.step, scope.is_metered
+    cost = target.cost + 1 + body.cost + (not is_flat)
 
     def evaluate(variables: Variables) -> Value:
-        given = target(variables)
+        given = source(variables)
         if not isinstance(given, Optional):
             raise EvaluationError(NO_OVERLOAD)
+        if is_metered:
+            charge(variables, cost if given.has_value else 1)
         if not given.has_value:
             return given
-        made = body({**variables, name: given.value})
+        made = step({**variables, name: given.value})
+        if is_flat and not isinstance(made, Optional):
+            raise EvaluationError(NO_OVERLOAD)
         return made if is_flat else Optional(made, True)
 
-    return evaluate
+    return Code(evaluate, target.cost + 1, add_up((cost, target.more, target.more, body.more)))
 
 
 def _name(node: syntax.Node) -> str:

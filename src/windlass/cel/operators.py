@@ -2,7 +2,17 @@
 
 from collections.abc import Callable, Mapping
 
-from windlass.cel.values import INT64, NO_OVERLOAD, EvaluationError, Function, Value, equal, is_number
+from windlass.cel.values import (
+    INT64,
+    NO_OVERLOAD,
+    Cancelled,
+    EvaluationError,
+    Function,
+    Value,
+    equal,
+    has_key,
+    is_number,
+)
 
 
 def whole(number: int) -> int:
@@ -11,10 +21,20 @@ def whole(number: int) -> int:
     return number
 
 
+MAX_SIZE = 10_000_000
+"""Characters of a string, or items of a list, that an expression may make. Costs alone do not bound them."""
+
+
+def check_size(size: int) -> None:
+    if size > MAX_SIZE:
+        raise Cancelled(f"operation cancelled: a result of size {size} is too large")
+
+
 def plus(left: Value, right: Value) -> Value:
     if is_number(left) and is_number(right) and type(left) is type(right):
         return whole(left + right) if isinstance(left, int) else left + right
     if type(left) is type(right) and isinstance(left, str | bytes | list):
+        check_size(len(left) + len(right))
         return left + right
     raise EvaluationError(NO_OVERLOAD)
 
@@ -75,7 +95,7 @@ def contains(item: Value, container: Value) -> bool:
     if isinstance(container, list):
         return any(equal(item, other) for other in container)
     if isinstance(container, Mapping):
-        return any(equal(item, key) for key in container)
+        return has_key(container, item)
     raise EvaluationError(NO_OVERLOAD)
 
 

@@ -1,5 +1,8 @@
 """An expression as a tree. Every rule of the grammar is one method, from the loosest binding to the tightest."""
 
+from collections.abc import Generator
+from typing import TypeAlias
+
 from windlass.cel import lexer, syntax, values
 
 _RELATIONS = ("==", "!=", "<", "<=", ">", ">=", "in")
@@ -8,16 +11,36 @@ _RESERVED = frozenset(
     ("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
      "namespace", "return", "var", "void", "while", "in")
 )  # fmt: skip
-_DEEPEST = 50
-"""How far expressions may be nested. Kubernetes' own parser goes further; nobody else does."""
+_LEVELS = {"||": 1, "&&": 2, **dict.fromkeys(_RELATIONS, 3), "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}
+"""Binary operators, from the loosest to the tightest."""
+_MAX_DEPTH = 250
+"""How far expressions may be nested: the limit of Kubernetes' own parser."""
+
+Rule: TypeAlias = Generator["Rule", syntax.Node, syntax.Node]
+"""Yields the rules within it, is sent their nodes, and returns its own: so nesting takes no recursion."""
 
 
 def parse(expression: str) -> syntax.Node:
     """The tree of an expression. CompileError, with the position, where it cannot be read."""
     parser = _Parser(list(lexer.split(expression)))
-    tree = parser.expression()
+    tree = _run(parser.expression())
     parser.expect_end()
     return tree
+
+
+def _run(rule: Rule) -> syntax.Node:
+    stack = [rule]
+    node: syntax.Node | None = None
+    while True:
+        try:
+            stack.append(next(stack[-1]) if node is None else stack[-1].send(node))
+            node = None
+        except StopIteration as done:
+            node = done.value
+            assert node is not None
+            stack.pop()
+            if not stack:
+                return node
 
 
 class _Parser:
@@ -26,122 +49,116 @@ class _Parser:
 
     # Rules
 
-    def expression(self) -> syntax.Node:
+    def expression(self) -> Rule:
         """`condition ? this : that`"""
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise values.CompileError(f"nested deeper than {_DEEPEST}")
-        condition = self._any()
+        if self._depth > _MAX_DEPTH:
+            raise values.CompileError(f"expression recursion limit exceeded: {_MAX_DEPTH}")
+        condition = yield self._binary(1)
         if (sign := self._take("?")) is not None:
-            this = self._any()
+            this = yield self._binary(1)
             self._expect(":")
-            condition = syntax.Call("?:", (condition, this, self.expression()), sign.at)
+            that = yield self.expression()
+            condition = syntax.Call("?:", (condition, this, that), sign.at)
         self._depth -= 1
         return condition
 
-    def _any(self) -> syntax.Node:
-        left = self._all()
-        while (sign := self._take("||")) is not None:
-            left = syntax.Call("||", (left, self._all()), sign.at)
+    def _binary(self, level: int) -> Rule:
+        """Operands and the operators between them that bind at least as tightly as this level."""
+        left = yield self._unary()
+        while (sign := self._take_operator(level)) is not None:
+            right = yield self._binary(_LEVELS[sign.text] + 1)
+            if sign.text in ("&&", "||") and isinstance(left, syntax.Call) and left.function == sign.text:
+                left = syntax.Call(sign.text, (*left.arguments, right), left.at)
+            else:
+                left = syntax.Call(sign.text, (left, right), sign.at)
         return left
 
-    def _all(self) -> syntax.Node:
-        left = self._relation()
-        while (sign := self._take("&&")) is not None:
-            left = syntax.Call("&&", (left, self._relation()), sign.at)
-        return left
+    def _take_operator(self, level: int) -> lexer.Word | None:
+        word = self._words[self._next]
+        if word.kind not in ("sign", "name") or _LEVELS.get(word.text, 0) < level:
+            return None
+        self._next += 1
+        return word
 
-    def _relation(self) -> syntax.Node:
-        left = self._sum()
-        while (sign := self._take(*_RELATIONS)) is not None:
-            left = syntax.Call(sign.text, (left, self._sum()), sign.at)
-        return left
+    def _unary(self) -> Rule:
+        """Two negations in a row are none."""
+        first = sign = self._take("!", "-")
+        count = 0
+        while sign is not None:
+            count += 1
+            if sign.text == "-" and count % 2 and self._words[self._next].kind in ("int", "float"):
+                self._words[self._next] = _negate(self._words[self._next])
+                count -= 1
+                break
+            sign = self._take(sign.text)
+        operand = yield self._member()
+        if first is None or count % 2 == 0:
+            return operand
+        return syntax.Call("!_" if first.text == "!" else "-_", (operand,), first.at)
 
-    def _sum(self) -> syntax.Node:
-        left = self._product()
-        while (sign := self._take("+", "-")) is not None:
-            left = syntax.Call(sign.text, (left, self._product()), sign.at)
-        return left
-
-    def _product(self) -> syntax.Node:
-        left = self._unary()
-        while (sign := self._take("*", "/", "%")) is not None:
-            left = syntax.Call(sign.text, (left, self._unary()), sign.at)
-        return left
-
-    def _unary(self) -> syntax.Node:
-        sign = self._take("!", "-")
-        if sign is None:
-            return self._member()
-        if sign.text == "-" and self._words[self._next].kind in ("int", "float"):
-            self._words[self._next] = _negate(self._words[self._next])
-            return self._member()
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise values.CompileError(f"nested deeper than {_DEEPEST}")
-        operand = self._unary()
-        self._depth -= 1
-        return syntax.Call("!_" if sign.text == "!" else "-_", (operand,), sign.at)
-
-    def _member(self) -> syntax.Node:
-        node = self._primary()
+    def _member(self) -> Rule:
+        node = yield self._primary()
         while (sign := self._take(".", "[")) is not None:
             is_optional = self._take("?") is not None
             if sign.text == "[":
-                node = syntax.Index(node, self.expression(), sign.at, is_optional)
+                key = yield self.expression()
+                node = syntax.Index(node, key, sign.at, is_optional)
                 self._expect("]")
                 continue
             word = self._words[self._next]
-            if word.kind not in ("name", "quoted"):
+            if word.kind not in ("name", "quoted") or word.text in _CONSTANTS or word.text == "in":
                 raise _unexpected(word, "the name of a field")
             self._next += 1
-            if not is_optional and self._take("(") is not None:
-                node = syntax.Call(word.text, self._arguments(")"), sign.at, node)
+            if not is_optional and word.kind == "name" and self._take("(") is not None:
+                arguments = yield from self._arguments()
+                node = syntax.Call(word.text, arguments, sign.at, node)
             else:
                 node = syntax.Select(node, word.text.strip("`"), sign.at, is_optional)
         return node
 
-    def _primary(self) -> syntax.Node:
+    def _primary(self) -> Rule:
         word = self._words[self._next]
         self._next += 1
         if word.kind in ("int", "float", "text"):
             if isinstance(word.value, int) and word.value not in values.INT64:
                 raise values.CompileError(f"the number {word.text} at position {word.at + 1} is too large")
             return syntax.Literal(word.value, word.at)
+        if word.text == "." and word.kind == "sign" and self._words[self._next].kind == "name":
+            word = self._words[self._next]
+            self._next += 1
         if word.kind == "name":
-            return self._name(word)
+            return (yield from self._name(word))
         match word.text:
             case "(":
-                node = self.expression()
+                node = yield self.expression()
                 self._expect(")")
                 return node
             case "[":
-                items, optional = self._items()
-                return syntax.List(items, word.at, optional)
+                return (yield from self._list(word.at))
             case "{":
-                return self._map(word.at)
-            case ".":
-                return self._primary()
+                return (yield from self._map(word.at))
         raise _unexpected(word, "a value")
 
-    def _name(self, word: lexer.Word) -> syntax.Node:
+    def _name(self, word: lexer.Word) -> Rule:
         if word.text in _CONSTANTS:
             return syntax.Literal(_CONSTANTS[word.text], word.at)
         if word.text in _RESERVED:
             raise _unexpected(word, "a value")
         if self._take("(") is not None:
-            return syntax.Call(word.text, self._arguments(")"), word.at)
+            arguments = yield from self._arguments()
+            return syntax.Call(word.text, arguments, word.at)
         return syntax.Name(word.text, word.at)
 
-    def _arguments(self, end: str) -> tuple[syntax.Node, ...]:
+    def _arguments(self) -> Generator[Rule, syntax.Node, tuple[syntax.Node, ...]]:
         found: list[syntax.Node] = []
-        while self._take(end) is None:
+        while self._take(")") is None:
             if found:
                 self._expect(",")
-            found.append(self.expression())
+            found.append((yield self.expression()))
         return tuple(found)
 
-    def _items(self) -> tuple[tuple[syntax.Node, ...], frozenset[int]]:
+    def _list(self, at: int) -> Rule:
         found: list[syntax.Node] = []
         optional: set[int] = set()
         while self._take("]") is None:
@@ -151,10 +168,10 @@ class _Parser:
                     break
             if self._take("?") is not None:
                 optional.add(len(found))
-            found.append(self.expression())
-        return tuple(found), frozenset(optional)
+            found.append((yield self.expression()))
+        return syntax.List(tuple(found), at, frozenset(optional))
 
-    def _map(self, at: int) -> syntax.Node:
+    def _map(self, at: int) -> Rule:
         entries: list[tuple[syntax.Node, syntax.Node]] = []
         optional: set[int] = set()
         while self._take("}") is None:
@@ -164,9 +181,10 @@ class _Parser:
                     break
             if self._take("?") is not None:
                 optional.add(len(entries))
-            key = self.expression()
+            key = yield self.expression()
             self._expect(":")
-            entries.append((key, self.expression()))
+            value = yield self.expression()
+            entries.append((key, value))
         return syntax.Map(tuple(entries), at, frozenset(optional))
 
     # Words

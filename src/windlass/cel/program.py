@@ -1,27 +1,40 @@
 """Expressions made ready to be evaluated: every node becomes a function of the variables.
 
 What can never work is refused here: unknown names and functions, the wrong number of arguments. `&&` and `||` do not
-mind an error on one side when the other side decides, and neither do `all` and `exists`.
+mind an error on one side when another side decides, and neither do `all` and `exists`.
+
+Every node also has a cost. What is always spent with a node is spent with the node around it; what is spent only on
+one branch, or again for every item, is charged there.
 """
 
-from collections.abc import Callable, Mapping
+import itertools
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from windlass.cel import functions, macros, parser, syntax
+from windlass.cel import costs, functions, macros, parser, syntax
+from windlass.cel.code import Builder, Code, Scope, Step, Variables, add_up, build_all, charge
 from windlass.cel.values import (
     NO_OVERLOAD,
     NOTHING,
+    Cancelled,
     CompileError,
     EvaluationError,
     Function,
+    Map,
     Optional,
     Value,
+    as_evaluation_error,
     is_number,
+    print_number,
+    print_value,
+    type_name,
 )
 
-Variables: TypeAlias = Mapping[str, Value]
-Step: TypeAlias = Callable[[Variables], Value]
+MAX_COST = 1_000_000
+"""What an evaluation may cost: Kubernetes' limit for selectors of devices."""
+_MAX_DEPTH = 251
+_TOO_DEEP = "max recursion depth exceeded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,78 +42,141 @@ class Program:
     """A compiled expression. Evaluating it changes nothing."""
 
     text: str
-    step: Step
+    metered: Code
+    """Counts what it costs."""
+    unmetered: Step
+    """Counts nothing: for limits that the expression cannot exceed."""
+    most: float
+    """What the expression costs at most, as far as that is known before it is evaluated."""
 
-    def evaluate(self, variables: Variables) -> Value:
-        """What the expression comes to. EvaluationError where it fails on these variables."""
+    def evaluate(self, variables: Variables, max_cost: int = MAX_COST) -> Value:
+        """What the expression comes to. EvaluationError where it fails on these variables, whatever the cause."""
         try:
-            return self.step(variables)
-        except RecursionError:
-            raise EvaluationError(_TOO_LONG) from None
-
-
-_TOO_LONG = "too many operators in a row"
+            if self.most <= max_cost:
+                return self.unmetered(variables)
+            meter = costs.Meter(max_cost)
+            meter.charge(self.metered.cost)
+            return self.metered.step({**variables, costs.KEY: meter})
+        except EvaluationError:
+            raise
+        except Exception as error:
+            raise as_evaluation_error(error) from error
 
 
 def compile(text: str, variables: tuple[str, ...]) -> Program:
-    """The expression over variables of these names. CompileError if it can never be evaluated."""
+    """The expression over variables of these names. CompileError if it can never be evaluated, whatever the cause."""
     try:
-        return Program(text, build(parser.parse(text), frozenset(variables)))
-    except RecursionError:
-        raise CompileError(_TOO_LONG) from None
+        tree, names = parser.parse(text), frozenset(variables)
+        metered = build(tree, Scope(names))
+        if metered.most is None:
+            return Program(text, metered, metered.step, math.inf)
+        return Program(text, metered, build(tree, Scope(names, is_metered=False)).step, metered.most)
+    except CompileError:
+        raise
+    except Exception as error:
+        raise CompileError(f"internal error: {type(error).__name__}: {error}"[:300]) from error
 
 
-def build(node: syntax.Node, known: frozenset[str]) -> Step:
-    """A node as a function. `known` are the names that it may use."""
+def build(tree: syntax.Node, scope: Scope) -> Code:
+    """A tree as code. Builders of nodes ask for the code of other nodes."""
+    stack: list[Builder] = []
+    made = _build(tree, scope)
+    while not isinstance(made, Code) or stack:
+        try:
+            if isinstance(made, Code):
+                made = _build(*stack[-1].send(made))
+                continue
+            if len(stack) >= _MAX_DEPTH:
+                raise CompileError(_TOO_DEEP)
+            stack.append(made)
+            made = _build(*next(made))
+        except StopIteration as done:
+            stack.pop()
+            made = done.value
+    return made
+
+
+def _build(node: syntax.Node, scope: Scope) -> Code | Builder:
     match node:
         case syntax.Literal(value):
-            return lambda _: value
+            return Code(lambda _: value, is_constant=True)
         case syntax.Name(name, at):
-            if name not in known:
+            if name not in scope.names:
                 raise CompileError(f"undeclared reference to {name!r} at position {at + 1}")
-            return lambda variables: variables[name]
+            return Code(lambda variables: variables[name], cost=1)
         case syntax.Select():
-            return _build_select(node, known)
+            return _build_select(node, scope)
         case syntax.Index():
-            return _build_index(node, known)
+            return _build_index(node, scope)
         case syntax.List():
-            return _build_list(node, known)
+            return _build_list(node, scope)
         case syntax.Map():
-            return _build_map(node, known)
+            return _build_map(node, scope)
         case syntax.Call():
-            return _build_call(node, known)
+            return _build_call(node, scope)
 
 
-def _build_select(node: syntax.Select, known: frozenset[str]) -> Step:
-    operand, field = build(node.operand, known), node.field
+def _fold(code: Code) -> Code:
+    """Code over constants only: evaluated now and free, unless it fails."""
+    try:
+        value = code.step({costs.KEY: costs.Meter(MAX_COST)})
+    except Exception:
+        return code
+    return Code(lambda _: value, is_constant=True)
+
+
+def _select_cost(operand: syntax.Node) -> int:
+    """A chain of selections costs one each, and one for what it begins with."""
+    return 1 if isinstance(operand, syntax.Name | syntax.Select | syntax.Index) else 2
+
+
+def _build_select(node: syntax.Select, scope: Scope) -> Builder:
+    operand = yield node.operand, scope
+    container, field = operand.step, node.field
+    cost = operand.cost + _select_cost(node.operand)
     if node.is_optional:
-        return lambda variables: find(operand(variables), field)
-    return lambda variables: _look_up(operand(variables), field)
+        return Code(lambda variables: find(container(variables), field), cost, operand.more)
+    return Code(lambda variables: _look_up(container(variables), field), cost, operand.more)
 
 
-def _build_index(node: syntax.Index, known: frozenset[str]) -> Step:
-    operand, key = build(node.operand, known), build(node.key, known)
+def _build_index(node: syntax.Index, scope: Scope) -> Builder:
+    operand = yield node.operand, scope
+    index = yield node.key, scope
+    container, key = operand.step, index.step
+    cost = operand.cost + index.cost + _select_cost(node.operand)
+    more = add_up((operand.more, index.more))
     if node.is_optional:
-        return lambda variables: find(operand(variables), key(variables))
-    return lambda variables: _look_up(operand(variables), key(variables))
+        return Code(lambda variables: find(container(variables), key(variables)), cost, more)
+    if index.is_constant:
+        constant = key({})
+        return Code(lambda variables: _look_up(container(variables), constant), cost, more)
+    return Code(lambda variables: _look_up(container(variables), key(variables)), cost, more)
 
 
 def _look_up(container: Value, key: Value) -> Value:
     """The value under a key; of something that may be missing, something that may be missing, too."""
-    if isinstance(container, Optional):
-        return find(container, key)
     if isinstance(container, Mapping):
         try:
+            if type(key) is not str and type(container) is not Map:
+                raise KeyError
             return container[key]
         except KeyError:
-            raise EvaluationError(f"no such key: {key}") from None
+            raise EvaluationError(f"no such key: {print_value(key)}") from None
+    if isinstance(container, Optional):
+        return find(container, key)
     if isinstance(container, list):
-        if not is_number(key) or key != int(key):
-            raise EvaluationError(NO_OVERLOAD)
-        if not 0 <= key < len(container):
-            raise EvaluationError(f"index out of bounds: {int(key)}")
-        return container[int(key)]
+        return container[_list_index(key, len(container))]
     raise EvaluationError(NO_OVERLOAD)
+
+
+def _list_index(key: Value, length: int) -> int:
+    if not is_number(key):
+        raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
+    if isinstance(key, float) and not key.is_integer():
+        raise EvaluationError(f"unsupported index value {print_number(key)} in list")
+    if not 0 <= key < length:
+        raise EvaluationError(f"index out of bounds: {int(key)}")
+    return int(key)
 
 
 def find(container: Value, key: Value) -> Optional:
@@ -118,8 +194,9 @@ def find(container: Value, key: Value) -> Optional:
     return found if isinstance(found, Optional) else Optional(found, True)
 
 
-def _build_list(node: syntax.List, known: frozenset[str]) -> Step:
-    items = [(build(item, known), number in node.optional) for number, item in enumerate(node.items)]
+def _build_list(node: syntax.List, scope: Scope) -> Builder:
+    codes = yield from build_all(node.items, scope)
+    items = [(code.step, number in node.optional) for number, code in enumerate(codes)]
 
     def evaluate(variables: Variables) -> Value:
         made: list[Value] = []
@@ -131,26 +208,33 @@ def _build_list(node: syntax.List, known: frozenset[str]) -> Step:
                 made.append(value.value)
         return made
 
-    return evaluate
+    return _combine(evaluate, codes, costs.CREATE_LIST)
 
 
-def _build_map(node: syntax.Map, known: frozenset[str]) -> Step:
+def _combine(step: Step, parts: list[Code], cost: int) -> Code:
+    """A list or a map of parts: made once, and free, if all of them are constants."""
+    code = Code(step, cost + sum(part.cost for part in parts), add_up(part.more for part in parts))
+    return _fold(code) if all(part.is_constant for part in parts) else code
+
+
+def _build_map(node: syntax.Map, scope: Scope) -> Builder:
+    codes = yield from build_all(itertools.chain.from_iterable(node.entries), scope)
     entries = [
-        (build(key, known), build(value, known), number in node.optional)
-        for number, (key, value) in enumerate(node.entries)
+        (key.step, value.step, number in node.optional)
+        for number, (key, value) in enumerate(zip(codes[::2], codes[1::2], strict=True))
     ]
 
     def evaluate(variables: Variables) -> Value:
-        made: dict[Value, Value] = {}
+        made: list[tuple[Value, Value]] = []
         for key, item, is_optional in entries:
             name, value = key(variables), item(variables)
             if not is_optional:
-                made[name] = value
+                made.append((name, value))
             elif _given(value):
-                made[name] = value.value
-        return made
+                made.append((name, value.value))
+        return Map(made)
 
-    return evaluate
+    return _combine(evaluate, codes, costs.CREATE_MAP)
 
 
 def _given(value: Value) -> bool:
@@ -159,21 +243,53 @@ def _given(value: Value) -> bool:
     return value.has_value
 
 
-def _build_call(node: syntax.Call, known: frozenset[str]) -> Step:
+_CONVERSIONS = frozenset(("int", "uint", "double", "bool", "string", "bytes", "dyn", "duration", "timestamp"))
+"""Conversions of constants are done once, and free."""
+
+
+def _build_call(node: syntax.Call, scope: Scope) -> Builder:
     if node.target is None:
-        if node.function in ("&&", "||"):
-            return _build_logic(node, known)
-        if node.function == "?:":
-            return _build_choice(node, known)
-        if node.function == "has":
-            return _build_has(node, known)
-    made = macros.expand(node, known, build)
-    if made is not None:
-        return made
-    called = _find_function(node, known)
-    target = node.target if called.takes_target else None
-    given = [build(argument, known) for argument in ((target, *node.arguments) if target else node.arguments)]
-    function = called.function
+        match node.function:
+            case "&&" | "||":
+                return (yield from _build_logic(node, scope))
+            case "?:":
+                return (yield from _build_choice(node, scope))
+            case "has":
+                return (yield from _build_has(node, scope))
+    macro = macros.expand(node, scope)
+    if macro is not None:
+        return (yield from macro)
+    called = _find_function(node, scope)
+    target = (node.target,) if node.target is not None and called.takes_target else ()
+    given = yield from build_all((*target, *node.arguments), scope)
+    return _charge_call(called, given, scope)
+
+
+def _charge_call(called: "_Called", given: list[Code], scope: Scope) -> Code:
+    """A call at its cost. What all constants decide is done once; what the input decides is charged at every call."""
+    steps = [code.step for code in given]
+    spent, more = sum(code.cost for code in given), add_up(code.more for code in given)
+    are_constant = [code.is_constant for code in given]
+    cost = costs.CALLS.get(called.name, 1)
+    if called.name == "in" and are_constant[1] and isinstance(steps[1]({}), list):
+        cost = 0
+    if called.name in costs.COMPARISONS and any(code.is_constant and costs.is_small(code.step({})) for code in given):
+        cost = 1
+    step = _call(called.function, steps)
+    if all(are_constant):
+        fixed = cost if isinstance(cost, int) else cost(*(argument({}) for argument in steps))
+        folded = _fold(Code(step))
+        if called.name in _CONVERSIONS and folded.is_constant:
+            return folded
+        return Code(folded.step, spent + fixed)
+    if isinstance(cost, int):
+        return Code(step, spent + cost, more)
+    bound = costs.bound_comparison(steps, are_constant) if called.name in costs.COMPARISONS else None
+    charged = _call_at_cost(called.function, steps, cost) if scope.is_metered else step
+    return Code(charged, spent, add_up((more, bound)))
+
+
+def _call(function: Function, given: list[Step]) -> Step:
     if len(given) == 1:
         (only,) = given
         return lambda variables: function(only(variables))
@@ -183,40 +299,66 @@ def _build_call(node: syntax.Call, known: frozenset[str]) -> Step:
     return lambda variables: function(*[argument(variables) for argument in given])
 
 
+def _call_at_cost(function: Function, given: list[Step], cost: costs.CallCost) -> Step:
+    """A call whose arguments decide what it costs. It is paid for before it is made."""
+    if len(given) == 2:
+        first, second = given
+
+        def call_two(variables: Variables) -> Value:
+            left, right = first(variables), second(variables)
+            charge(variables, cost(left, right))
+            return function(left, right)
+
+        return call_two
+
+    def call(variables: Variables) -> Value:
+        arguments = [argument(variables) for argument in given]
+        charge(variables, cost(*arguments))
+        return function(*arguments)
+
+    return call
+
+
 @dataclass(frozen=True, slots=True)
 class _Called:
+    name: str
     function: Function
     takes_target: bool = False
 
 
-def _find_function(node: syntax.Call, known: frozenset[str]) -> _Called:
+def _find_function(node: syntax.Call, scope: Scope) -> _Called:
     count = len(node.arguments)
     found: Function | None
+    name = node.function
     match node.target:
         case None:
             found = functions.FUNCTIONS.get((node.function, count))
-        case syntax.Name(namespace) if namespace not in known:
+        case syntax.Name(namespace) if namespace not in scope.names:
             found = functions.NAMESPACED.get((namespace, node.function, count))
+            name = f"{namespace}.{node.function}"
         case _:
             found = functions.METHODS.get((node.function, count))
             if found is not None:
-                return _Called(found, takes_target=True)
+                return _Called(name, found, takes_target=True)
     if found is None:
         raise CompileError(f"undeclared reference to {node.function!r} with {count} arguments at {node.at + 1}")
-    return _Called(found)
+    return _Called(name, found)
 
 
-def _build_logic(node: syntax.Call, known: frozenset[str]) -> Step:
+def _build_logic(node: syntax.Call, scope: Scope) -> Builder:
     decides = node.function == "||"
-    left, right = (build(argument, known) for argument in node.arguments)
+    sides = yield from build_all(node.arguments, scope)
+    steps = [sides[0].step, *(side.charged(scope) for side in sides[1:])]
 
     def evaluate(variables: Variables) -> Value:
         failed: EvaluationError | None = None
-        for side in (left, right):
+        for side in steps:
             try:
                 value = side(variables)
-            except EvaluationError as error:
-                failed = failed or error
+            except Cancelled:
+                raise
+            except Exception as error:
+                failed = failed or as_evaluation_error(error)
                 continue
             if value is decides:
                 return decides
@@ -226,33 +368,40 @@ def _build_logic(node: syntax.Call, known: frozenset[str]) -> Step:
             raise failed
         return not decides
 
-    return evaluate
+    return Code(evaluate, sides[0].cost, add_up((sides[0].more, *(side.most for side in sides[1:]))))
 
 
-def _build_choice(node: syntax.Call, known: frozenset[str]) -> Step:
-    condition, this, that = (build(argument, known) for argument in node.arguments)
+def _build_choice(node: syntax.Call, scope: Scope) -> Builder:
+    condition = yield node.arguments[0], scope
+    branches: list[Code] = []
+    for branch in node.arguments[1:]:
+        code = yield branch, scope
+        is_chain = isinstance(branch, syntax.Name | syntax.Select | syntax.Index)
+        branches.append(Code(code.step, code.cost - is_chain, code.more))
+    test, (this, that) = condition.step, [branch.charged(scope) for branch in branches]
 
     def evaluate(variables: Variables) -> Value:
-        chosen = condition(variables)
+        chosen = test(variables)
         if not isinstance(chosen, bool):
             raise EvaluationError(NO_OVERLOAD)
         return this(variables) if chosen else that(variables)
 
-    return evaluate
+    return Code(evaluate, condition.cost, add_up((condition.more, *(branch.most for branch in branches))))
 
 
-def _build_has(node: syntax.Call, known: frozenset[str]) -> Step:
+def _build_has(node: syntax.Call, scope: Scope) -> Builder:
     if len(node.arguments) != 1 or not isinstance(node.arguments[0], syntax.Select):
         raise CompileError(f"invalid argument to has() macro at position {node.at + 1}")
     selected = node.arguments[0]
-    operand, field = build(selected.operand, known), selected.field
+    operand = yield selected.operand, scope
+    step, field = operand.step, selected.field
 
     def evaluate(variables: Variables) -> Value:
-        container = operand(variables)
+        container = step(variables)
         if isinstance(container, Optional):
             return find(container, field).has_value
         if not isinstance(container, Mapping):
             raise EvaluationError(NO_OVERLOAD)
         return find(container, field).has_value
 
-    return evaluate
+    return Code(evaluate, operand.cost + _select_cost(selected.operand) - 1, operand.more)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from windlass import regexp
+from windlass.cel import operators
 from windlass.cel.values import NO_OVERLOAD, Cancelled, EvaluationError, Value
 
 T = TypeVar("T")
@@ -86,6 +87,8 @@ def split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 
 def replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    count = text.count(old) if limit < 0 else min(text.count(old), limit)
+    operators.check_size(len(text) + count * (len(new) - len(old)))
     return text.replace(old, new, limit)
 
 

@@ -1,8 +1,9 @@
 """Values that Python has no type for, what types are called, and when two values are equal."""
 
 import functools
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -32,6 +33,15 @@ class Cancelled(EvaluationError):
 NO_OVERLOAD = "no such overload"
 
 
+def as_evaluation_error(error: Exception) -> EvaluationError:
+    """An error of the expression, whatever was raised while it was evaluated."""
+    if isinstance(error, EvaluationError):
+        return error
+    if isinstance(error, RecursionError):
+        return EvaluationError("max recursion depth exceeded")
+    return EvaluationError(f"internal error: {type(error).__name__}: {error}"[:300])
+
+
 @dataclass(frozen=True, slots=True)
 class Optional:
     """A value that may be missing."""
@@ -41,6 +51,37 @@ class Optional:
 
 
 NOTHING = Optional()
+
+
+class Map(Mapping[Value, Value]):
+    """A map whose keys may be anything: `true` is not one, and what Python cannot hash is only ever itself."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Iterable[tuple[Value, Value]]) -> None:
+        self._entries = {key_of(key): (key, value) for key, value in entries}
+
+    def __getitem__(self, key: Value) -> Value:
+        return self._entries[key_of(key)][1]
+
+    def __iter__(self) -> Iterator[Value]:
+        return (key for key, _ in self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return repr(dict(self._entries.values()))
+
+
+def key_of(value: Value) -> Hashable:
+    """What stands for a value as the key of a map: the same for equal numbers, another for every type besides."""
+    if isinstance(value, bool):
+        return bool, value
+    if isinstance(value, str | bytes | int | float):
+        return value
+    return type(value), id(value)
+
 
 _NUMBER = r"(0|[1-9][0-9]*)"
 _VERSION = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?", re.ASCII)
@@ -78,6 +119,9 @@ def parse_version(text: str) -> Version:
         raise ValueError(f"{text!r} is not a semantic version")
     major, minor, patch, before, _ = match.groups()
     marks = tuple(before.split(".")) if before else ()
+    for number in (major, minor, patch, *marks):
+        if number.isdigit() and (len(number) > 20 or int(number) >= 2**64):
+            raise ValueError(f'strconv.ParseUint: parsing "{number}": value out of range')
     if any(not mark or (mark.isdigit() and len(mark) > 1 and mark[0] == "0") for mark in marks):
         raise ValueError(f"{text!r} is not a semantic version")
     return Version(int(major), int(minor), int(patch), marks)
@@ -114,7 +158,10 @@ def is_number(value: Value) -> bool:
 
 
 def equal(left: Value, right: Value) -> bool:
-    """Values of different types are not equal; numbers are compared as numbers."""
+    """Values of different types are not equal; numbers are compared as numbers.
+
+    Quantities and versions have no equality with anything else.
+    """
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if is_number(left) and is_number(right):
@@ -122,5 +169,32 @@ def equal(left: Value, right: Value) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(equal, left, right))
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(equal(value, right[key]) for key, value in left.items())
+        return len(left) == len(right) and all(
+            has_key(right, key) and equal(value, right[key]) for key, value in left.items()
+        )
+    if isinstance(left, Optional) and isinstance(right, Optional):
+        return left.has_value is right.has_value and equal(left.value, right.value)
+    if isinstance(left, Quantity | Version) and type(left) is not type(right):
+        raise EvaluationError(NO_OVERLOAD)
     return type(left) is type(right) and bool(left == right)
+
+
+def has_key(container: Mapping[Value, Value], key: Value) -> bool:
+    """Is there an entry? Keys of maps from outside are strings."""
+    return (type(key) is str or isinstance(container, Map)) and key in container
+
+
+def print_number(number: float) -> str:
+    """As Go prints it."""
+    if math.isinf(number):
+        return "+Inf" if number > 0 else "-Inf"
+    return "NaN" if math.isnan(number) else repr(number).removesuffix(".0")
+
+
+def print_value(value: Value) -> str:
+    """A value within an error message."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return print_number(value)
+    return str(value)[:100] if isinstance(value, str | int | bytes) else type_name(value)

@@ -12,6 +12,10 @@ from windlass.quantity import Quantity
 _FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
 
 
+_MAX_LENGTH = 10 * 1024
+"""What the API server accepts. How much an evaluation may cost is CEL's own limit, which is that of such selectors."""
+
+
 class SelectorFailed(Exception):
     """A selector that cannot be compiled, or that fails on a device."""
 
@@ -26,6 +30,8 @@ class _Domains(dict[str, dict[str, Any]]):
 @functools.lru_cache(maxsize=4096)
 def compile_selector(expression: str) -> cel.Program | str:
     """The selector, or why it can select nothing."""
+    if len(expression) > _MAX_LENGTH:
+        return f"compilation failed: expression has {len(expression)} characters, more than {_MAX_LENGTH}"
     try:
         return cel.compile(expression, ("device",))
     except cel.CompileError as error:

@@ -1,0 +1,82 @@
+"""Code: what a node of an expression compiles to, and how builders of nodes ask for the code of other nodes."""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from windlass.cel import costs, syntax
+from windlass.cel.values import Value
+
+Variables: TypeAlias = Mapping[str, Value]
+Step: TypeAlias = Callable[[Variables], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A node as a function of the variables."""
+
+    step: Step
+    cost: int = 0
+    """What is always spent when the node is evaluated. It is charged by the node around it."""
+    more: int | None = 0
+    """What may be spent beyond that, at most; None if only the input can tell."""
+    is_constant: bool = False
+
+    @property
+    def most(self) -> int | None:
+        """What evaluating the node costs at most."""
+        return None if self.more is None else self.cost + self.more
+
+    def charged(self, scope: "Scope") -> Step:
+        """The step, paying for itself where costs are counted."""
+        if not self.cost or not scope.is_metered:
+            return self.step
+        step, cost = self.step, self.cost
+
+        def evaluate(variables: Variables) -> Value:
+            charge(variables, cost)
+            return step(variables)
+
+        return evaluate
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where a node stands: the names that it may use, and whether costs are counted there."""
+
+    names: frozenset[str]
+    is_metered: bool = True
+
+    def add(self, *names: str) -> "Scope":
+        return Scope(self.names | frozenset(names), self.is_metered)
+
+
+Asked: TypeAlias = tuple[syntax.Node, Scope]
+Builder: TypeAlias = Generator[Asked, Code, Code]
+"""Yields nodes, with their scopes; is sent their code; returns the code of its own node.
+
+So trees are built without recursion, however deep they are.
+"""
+
+
+def charge(variables: Variables, cost: int) -> None:
+    variables[costs.KEY].charge(cost)
+
+
+def build_all(nodes: Iterable[syntax.Node], scope: Scope) -> Generator[Asked, Code, list[Code]]:
+    """The code of several nodes."""
+    made: list[Code] = []
+    for node in nodes:
+        code = yield node, scope
+        made.append(code)
+    return made
+
+
+def add_up(costs: Iterable[int | None]) -> int | None:
+    """The sum, if all of it is known."""
+    total = 0
+    for cost in costs:
+        if cost is None:
+            return None
+        total += cost
+    return total
