@@ -60,7 +60,7 @@ async def test_a_watch_streams_line_by_line(session: aiohttp.ClientSession) -> N
         for name in ("a", "b"):
             async with session.post(path, json=config_map(name)) as made:
                 assert made.status == 201
-            line = await asyncio.wait_for(answer.content.readline(), 10)
+            line = await asyncio.wait_for(answer.content.readline(), 60)
             event = msgspec.json.decode(line)
             assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", name)
 
@@ -74,7 +74,7 @@ async def test_many_watch_at_once_and_all_see_all(session: aiohttp.ClientSession
             assert made.status == 201
     for answer in watches:
         names = [
-            msgspec.json.decode(await asyncio.wait_for(answer.content.readline(), 10))["object"]["metadata"]["name"]
+            msgspec.json.decode(await asyncio.wait_for(answer.content.readline(), 60))["object"]["metadata"]["name"]
             for _ in range(20)
         ]
         assert names == [f"c{number}" for number in range(20)]

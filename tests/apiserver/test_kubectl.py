@@ -136,11 +136,11 @@ async def test_get_watches(kubectl: Kubectl) -> None:
     await kubectl.run("apply", "--server-side", "-f", "-", given=_MANIFEST)
     process = await kubectl.start("get", "pods", "-w", "-o", "name")
     assert process.stdout is not None
-    assert (await asyncio.wait_for(process.stdout.readline(), 30)).strip() == b"pod/p1"
+    assert (await asyncio.wait_for(process.stdout.readline(), 60)).strip() == b"pod/p1"
     await kubectl.run("label", "pod", "p1", "a=b")
-    assert (await asyncio.wait_for(process.stdout.readline(), 30)).strip() == b"pod/p1"
+    assert (await asyncio.wait_for(process.stdout.readline(), 60)).strip() == b"pod/p1"
     await kubectl.run("delete", "pod", "p1")
-    assert (await asyncio.wait_for(process.stdout.readline(), 30)).strip() == b"pod/p1"
+    assert (await asyncio.wait_for(process.stdout.readline(), 60)).strip() == b"pod/p1"
     process.terminate()
     await process.wait()
 

@@ -149,11 +149,11 @@ async def test_health_and_metrics_are_served() -> None:
     running = asyncio.ensure_future(operator.run([Copier(site)], site, address=f"127.0.0.1:{port}"))
 
     def ask(path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return str(answer.read().decode())
 
     async def eventually(path: str, word: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     if word in await asyncio.to_thread(ask, path):
