@@ -121,6 +121,7 @@ class Authenticated:
 
     async def send(self, request: transport.Request) -> transport.Response:
         credential = await self._credentials.current()
+        request.check_may_send()
         response = await self._inner.send(_sign(request, credential))
         if response.status != _UNAUTHORIZED:
             return response
@@ -129,6 +130,7 @@ class Authenticated:
         if other == credential:
             return response
         await response.stream.aclose()
+        request.check_may_send()
         return await self._inner.send(_sign(request, other))
 
 

@@ -8,6 +8,7 @@
         ├── InvalidAnswer            an answer that is not what the API promises: no JSON, no object
         ├── CredentialsFailed        the credentials could not be had: a plugin failed, a token file is gone
         ├── NotCurrent               what was seen may be over by now: watches are cut off
+        ├── Withheld                 not sent: whoever asked for it does not lead any more
         └── ApiError                 the server said no; carries its Status object
             ├── BadRequest           400
             ├── Unauthorized         401   the credentials are not (or no longer) good
@@ -89,6 +90,10 @@ class CredentialsFailed(KubeError):
 
 class NotCurrent(KubeError):
     """What was seen may be over by now: its watches are cut off."""
+
+
+class Withheld(KubeError):
+    """Not sent: whoever asked for it does not lead any more."""
 
 
 @dataclass(eq=False)

@@ -5,6 +5,7 @@ purpose. Time limits of calls are the sender's; only connecting is limited here.
 """
 
 import contextlib
+import contextvars
 import errno
 import logging
 import os
@@ -13,6 +14,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 from urllib import parse
 
 import aiohttp
@@ -41,6 +43,24 @@ class Tls:
     verify: bool = True
 
 
+_sending: contextvars.ContextVar[transport.Request] = contextvars.ContextVar("request that is being sent")
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Makes connections, which may take a while: afterwards it is asked whether the request may still be sent."""
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.connector.Connection:
+        connection = await super().connect(req, traces, timeout)
+        try:
+            _sending.get().check_may_send()
+        except errors.Withheld:
+            connection.release()
+            raise
+        return connection
+
+
 class Http:
     """Carries requests to one server, over connections that it keeps."""
 
@@ -58,6 +78,7 @@ class Http:
         self._contexts: dict[transport.Certificate | None, ssl.SSLContext] = {}
 
     async def send(self, request: transport.Request) -> transport.Response:
+        _sending.set(request)
         try:
             context = self._context(request.certificate)
         except (OSError, ValueError) as error:
@@ -98,7 +119,7 @@ class Http:
     def _connect(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, socket_factory=self._open_socket),
+                connector=_Connector(limit=0, socket_factory=self._open_socket),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
                 read_bufsize=_READ_BUFFER_BYTES,
                 # Compressed lists save a network that is fast and cost a processor that is not.

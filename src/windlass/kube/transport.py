@@ -5,9 +5,11 @@ faults here, below the client. A transport keeps no promise beyond one exchange:
 meaning of answers belong to whoever sends.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from windlass.kube import errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,14 @@ class Request:
     """The answer must be in within this time; of a stream, its beginning, and then more of it."""
     certificate: Certificate | None = None
     """Who asks, where the server knows its clients by certificate."""
+    may_send: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
+    """Asked at the last moment, after credentials were had and a connection was made: may it still be sent? None: it
+    may. `errors.Withheld` if not."""
+
+    def check_may_send(self) -> None:
+        """Whoever waited for something asks again before it sends."""
+        if self.may_send is not None and not self.may_send():
+            raise errors.Withheld(f"{self.call}: not sent: this process does not lead any more")
 
     @property
     def call(self) -> str:

@@ -1,20 +1,22 @@
 """Fencing: whoever does not lead changes nothing.
 
 A plan may have begun while its process led, and the process may have stood still since then for longer than its lease.
-Whether one leads is therefore asked once more for each change, right before it is sent. What is on its way then cannot
-be called back: `leader_election` leaves it the time between the leader's deadline and the end of the lease.
+Whether one leads is therefore asked once more for each change, right before it is sent: not only before credentials are
+fetched and a connection is made, which may take longer than the lease, but also after (`Request.may_send`). What is on
+its way then cannot be called back: `leader_election` leaves it the time between the leader's deadline and the end of
+the lease.
 """
 
+import dataclasses
 from collections.abc import Callable
 
-from windlass.kube import errors, transport
+from windlass.kube import transport
+from windlass.kube.errors import Withheld
 from windlass.runtime import leader_election
 
 _READS = ("GET", "HEAD")
 
-
-class Withheld(errors.KubeError):
-    """Not sent: whoever asked for it does not lead any more."""
+__all__ = ["Fenced", "Withheld", "fence"]
 
 
 class Fenced:
@@ -24,8 +26,9 @@ class Fenced:
         self._inner, self._may_act = inner, may_act
 
     async def send(self, request: transport.Request) -> transport.Response:
-        if request.method not in _READS and not self._may_act():
-            raise Withheld(f"{request.call}: not sent: this process does not lead any more")
+        if request.method not in _READS:
+            request = dataclasses.replace(request, may_send=self._may_act)
+            request.check_may_send()
         return await self._inner.send(request)
 
 
