@@ -23,6 +23,8 @@ class Place(enum.StrEnum):
 
     INFORMER = "informer"
     """Decoding or storing an object that the API server sent."""
+    REPORTER = "reporter"
+    """Writing events and the status. What ended is begun again."""
     WEBHOOK = "webhook"
     """Judging an object before it is stored."""
 

@@ -221,3 +221,22 @@ def test_a_turn_that_fails_instead_of_being_cancelled_ends_the_loop() -> None:
         assert looping.turns == 1
 
     play(scenario)
+
+
+def test_a_leader_that_never_sees_everything_is_not_live() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        async def turn() -> None:
+            raise AssertionError
+
+        since: list[float | None] = [None]
+        turning = loop.Loop("scan", turn, 10.0, time)
+        activity = health.Activity(turning, time, max_startup_s=800.0, leading_since_s=lambda: since[0])
+        await time.sleep(2000.0)
+        assert activity() == "", "a candidate waits for as long as it takes"
+        since[0] = time.monotonic_s()
+        await time.sleep(800.0)
+        assert activity() == ""
+        await time.sleep(1.0)
+        assert activity() == "scan: leads for 801 s and has not seen everything yet"
+
+    play(scenario)

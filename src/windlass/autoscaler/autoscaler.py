@@ -25,7 +25,7 @@ from windlass.autoscaler.expander_server import consulting
 from windlass.autoscaler.observe.world import UNSCHEDULABLE, Seen, World
 from windlass.autoscaler.recording.recorder import Recorder
 from windlass.autoscaler.report.families import Function
-from windlass.engine import facts, plan, taints
+from windlass.engine import plan, taints
 from windlass.engine.advance import advance
 from windlass.engine.decide import Decision, decide
 from windlass.engine.draining import resuming
@@ -116,6 +116,8 @@ class Autoscaler:
         """What the last loop did about groups."""
         self._looked_s = float("-inf")
         """When the last loop looked at what there is to decide on, monotonic."""
+        self._waking: asyncio.TimerHandle | None = None
+        """When time will have changed something: what the last loop knew of that, and none before it."""
         self._drains_changed = asyncio.Event()
         self._set_aside: tuple[errors.InvalidObject, ...] = ()
         self._over: asyncio.Future[keeping.Superseded]
@@ -178,6 +180,8 @@ class Autoscaler:
             raise await self._over
         finally:
             self._stopwatch.abort()
+            if self._waking is not None:
+                self._waking.cancel()
 
     async def _remember(self) -> Memory:
         while True:
@@ -201,11 +205,6 @@ class Autoscaler:
         self._set_aside = seen.set_aside
         return seen
 
-    def _find_node(self, name: str) -> facts.Node | None:
-        table = self._world.snapshot.nodes
-        row = table.rows.get(name)
-        return None if row is None or not table.alive[row] else table.facts[row]
-
     def _look_at_clock(self) -> float:
         """What time it is, and by the same clock all that is remembered."""
         self.memory = self._jumps.take_out(self.memory)
@@ -227,7 +226,7 @@ class Autoscaler:
             async with self._turns:
                 account, decision, outcome = await self._decide_and_resize()
             if self._bystander is None:
-                outcome = actor.merge(outcome, await self._actor.change(decision.plan, self._find_node))
+                outcome = actor.merge(outcome, await self._actor.change(decision.plan, self._world.find_node))
             self._reporter.after_acting(account, outcome)
             if self._bystander is None:
                 await self._keep()
@@ -346,8 +345,11 @@ class Autoscaler:
             self.loop.wake()
         self._done = done
         rest_s = decision.quiet_until_s - self._clock.now_s()
+        if self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
         if 0.0 < rest_s < self._settings.scale_down.scan_interval_s:
-            asyncio.get_running_loop().call_later(rest_s + _JUST_AFTER_S, self.loop.wake)
+            self._waking = asyncio.get_running_loop().call_later(rest_s + _JUST_AFTER_S, self.loop.wake)
 
     # Drains
 
@@ -378,7 +380,7 @@ class Autoscaler:
                 await self._save(advanced.memory)
             self.memory = advanced.memory
             self._failed = {}  # not before they were seen, and what is made of them is written
-        outcome = await self._actor.change(advanced.plan, self._find_node)
+        outcome = await self._actor.change(advanced.plan, self._world.find_node)
         self._failed |= outcome.failed
         self._reporter.after_acting(account, outcome)
         await self._keep()

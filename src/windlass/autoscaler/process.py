@@ -126,6 +126,7 @@ class Process:
         """
         self._servers, self._chosen, self._wiring, self._clock, self._chance = servers, chosen, wiring, time, chance
         self._identity = leader_election.make_identity()
+        self._leads_since_s: float | None = None
         self._election = self._stand() if wiring.leads else None
         self.published = published
         self._snapshots = endpoints.Snapshots(self._is_leading) if wiring.reporting.debugging_snapshot_enabled else None
@@ -197,6 +198,7 @@ class Process:
 
     async def lead(self) -> None:
         """Decide and act, once everything was seen; put things in order in the end."""
+        self._leads_since_s = self._clock.monotonic_s()
         writing = asyncio.create_task(self.reporter.run())
         try:
             self._tell_leading()
@@ -211,6 +213,7 @@ class Process:
                 _log.info("%s", self._shadow.end())
             if self._recorder is not None:
                 self._recorder.close()
+            self._leads_since_s = None
             await self.reporter.close()
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
@@ -288,6 +291,7 @@ class Process:
             chosen.max_inactivity_s,
             chosen.max_failing_time_s,
             max(chosen.max_startup_time_s, chosen.max_inactivity_s, chosen.max_failing_time_s),
+            lambda: self._leads_since_s,
         )
         state = health.Health(live={"loop": activity}, ready={"watches": self._complain})
         app = endpoints.make_app(

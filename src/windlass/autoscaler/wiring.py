@@ -115,7 +115,7 @@ class Loop:
     max_failing_time_s: float = 15 * MINUTE_S
     """Longer than this without a loop that succeeds, and /health-check complains."""
     max_startup_time_s: float = 20 * MINUTE_S
-    """Instead of both, until the first loop succeeds. Never shorter than either."""
+    """Instead of both, from when it leads until the first loop succeeds. Never shorter than either."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -335,6 +335,7 @@ class _Loop:
         not_started = {name for one in upcoming.values() for name in one.not_started}
         scene = self._set_scene([node for node in self._nodes if node.name not in not_started])
         names = planning.find_candidates(scene, durable.scale_down, durable.activities, settings, self._now_s)
+        names = self._leave_out_deleted(names, durable)
         time = self._ledger.begin("scale-down simulation", settings.scale_down.scale_down_simulation_timeout_s)
         looked = planning.look(scene, names, durable.scale_down, settings, self._now_s, time)
         durable = replace(durable, scale_down=looked.state)
@@ -347,6 +348,25 @@ class _Loop:
         going = {instruction.node for instruction in self._plan if isinstance(instruction, plan.Drain)}
         self._plan += [change for change in marks.changes if change.node not in going]
         return story, durable
+
+    def _leave_out_deleted(self, names: list[str], durable: Durable) -> list[str]:
+        """Without nodes whose deletion the provider was told, however long ago: they must not be chosen once more.
+
+        Those that were marked lately stay: that they are being deleted is told of them.
+        """
+        deleted = {
+            name
+            for name, begun in durable.drains.items()
+            if begun.progress.deleting_s is not None and begun.progress.failure is None
+        }
+        if not deleted:
+            return names
+        table, now_s = self._seen.snapshot.nodes, self._now_s
+        return [
+            name
+            for name in names
+            if name not in deleted or taints.is_being_deleted(table.facts[table.rows[name]], now_s)
+        ]
 
     def _set_scene(self, nodes: Sequence[facts.Node]) -> scenes.Scene:
         budgets = disruption.Remaining(self._seen.budgets)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass import clock
+from windlass.errors import WindlassError
 from windlass.kube import client, errors, times
 from windlass.kube.resources import EVENTS
 
@@ -199,9 +200,10 @@ class Recorder:
             write = await self._queue.get()
             try:
                 await self._write(write)
-            except errors.KubeError as error:
+            except Exception as error:  # whatever it is, it costs one event
                 self.dropped += 1
-                _log.warning("event %s of %s: %s", write.occurrence.reason, write.occurrence.about.name, error)
+                about, is_unforeseen = write.occurrence.about, not isinstance(error, WindlassError)
+                _log.warning("event %s of %s: %s", write.occurrence.reason, about.name, error, exc_info=is_unforeseen)
             finally:
                 self._queue.task_done()
 

@@ -39,12 +39,17 @@ class Activity:
     """A turn must succeed at least this often."""
     max_startup_s: float = 900.0
     """The first success may take this long, with cold caches."""
+    leading_since_s: Callable[[], float | None] = lambda: None
+    """Since when the loop may turn, monotonic; None: it may not, as another process leads."""
 
     def __call__(self) -> str:
         first_s, begun_s, succeeded_s = self.loop.first_at_s, self.loop.begun_at_s, self.loop.succeeded_at_s
-        if first_s is None or begun_s is None:
-            return ""
         now_s = self.clock.monotonic_s()
+        if first_s is None or begun_s is None:
+            leading_s = self.leading_since_s()
+            if leading_s is None or now_s - leading_s <= self.max_startup_s:
+                return ""
+            return f"{self.loop.name}: leads for {now_s - leading_s:.0f} s and has not seen everything yet"
         active_s = max(begun_s, succeeded_s or begun_s)
         if now_s - active_s > (self.max_startup_s if succeeded_s is None else self.max_inactivity_s):
             return f"{self.loop.name}: no activity for {now_s - active_s:.0f} s"

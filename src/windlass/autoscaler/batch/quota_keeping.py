@@ -57,7 +57,7 @@ async def keep(api: client.Client, known: Quotas, nodes: Iterable[facts.Node], n
 
 
 async def keep_on(
-    api: client.Client, known: Quotas, nodes_now: Callable[[], list[facts.Node]], time: clock.Clock, every_s: float
+    api: client.Client, known: Quotas, nodes_now: Callable[[], Sequence[facts.Node]], time: clock.Clock, every_s: float
 ) -> None:
     """Until cancelled. `nodes_now` finds the nodes that exist."""
     while True:

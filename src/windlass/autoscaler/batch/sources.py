@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from windlass import clock
@@ -36,7 +36,7 @@ def choose(settings: Settings) -> Sources:
 async def keeping_statuses(
     api: client.Client,
     known: Sources,
-    nodes_now: Callable[[], list[facts.Node]],
+    nodes_now: Callable[[], Sequence[facts.Node]],
     settings: Settings,
     time: clock.Clock,
 ) -> AsyncIterator[None]:

@@ -24,6 +24,11 @@ class Gate:
         self.failed = 0
         """Changes that waited and could not be made."""
 
+    @property
+    def is_closed(self) -> bool:
+        """Then a thread may be working on what changes go to: the event loop must not even read it."""
+        return self._closed > 0
+
     def do(self, change: Change, *arguments: Any) -> None:
         """Change something: now, or after all that waits. What fails now is raised."""
         if self._closed or self._waiting:

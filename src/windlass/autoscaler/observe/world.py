@@ -9,7 +9,7 @@ with world.still():
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +75,8 @@ class World:
         self.snapshot = Snapshot() if snapshot is None else snapshot
         self._provider, self._on_change, self._clock = provider, on_change, api.clock
         self._gate = gate.Gate()
+        self._observed: Sequence[facts.Node] = ()
+        self._lacking: list[str] = []
         self.untried = untried.Untried(api.clock, self._find_lacking)
         self._workloads = _Workloads()
         self._controllers: tuple[tuple[object, ...], dict[ControllerKey, facts.Controller]] = ((), {})
@@ -128,8 +130,22 @@ class World:
         with self._gate.closed():
             yield
 
-    def nodes(self) -> list[facts.Node]:
-        """Those that exist."""
+    def nodes(self) -> Sequence[facts.Node]:
+        """Those that exist; while nothing changes (`still`), those that were observed.
+
+        A decision tries things out on the snapshot, in a thread: nodes come and go there that nobody else should see.
+        """
+        return self._observed if self._gate.is_closed else self._list_nodes()
+
+    def find_node(self, name: str) -> facts.Node | None:
+        """The node of that name, if it exists. None: the informer saw it go, or never saw it."""
+        if self._gate.is_closed:
+            return next((node for node in self._observed if node.name == name), None)
+        table = self.snapshot.nodes
+        row = table.rows.get(name)
+        return None if row is None or not table.alive[row] else table.facts[row]
+
+    def _list_nodes(self) -> list[facts.Node]:
         table = self.snapshot.nodes
         return [node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive]
 
@@ -138,7 +154,8 @@ class World:
         if self.snapshot.is_cluttered:
             self.snapshot.forget_unused()
             pods.forget_older()
-        groups = self._provider.observe(self.nodes())
+        self._observed = self._list_nodes()
+        groups = self._provider.observe(self._observed)
         known = self._workloads
         rules = known.priorities.all
         seen = Observation(
@@ -177,7 +194,16 @@ class World:
         return found
 
     def _find_lacking(self, uids: Collection[str]) -> list[str]:
-        """Which of these controllers want more pods than they have, and create them all at once."""
+        """Which of these controllers want more pods than they have, and create them all at once.
+
+        While a thread works on the snapshot, those that did when it was last asked.
+        """
+        if self._gate.is_closed:
+            return [uid for uid in self._lacking if uid in uids]
+        self._lacking = self._count_lacking(uids)
+        return self._lacking
+
+    def _count_lacking(self, uids: Collection[str]) -> list[str]:
         every = self._index_controllers().values()
         wanted = {one.uid: one.replicas for one in every if one.uid in uids and one.creates_at_once}
         if not wanted:

@@ -15,10 +15,10 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 
-from windlass import errors, verbosity
+from windlass import errors, unexpected, verbosity
 from windlass.autoscaler import wiring
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.published import publisher
@@ -53,6 +53,9 @@ QUIET_S = 300.0
 """Time within which the same event is written once, unless the user wants duplicates."""
 CLOSING_S = 1.0
 """How long the end waits for events to be written, and as long again for the status to be deleted."""
+
+_BEGIN_AGAIN_S = 60.0
+"""The longest pause before what failed to write is begun again."""
 
 _TRIED = frozenset({Result.SUCCESSFUL, Result.ERROR, Result.NO_OPTIONS})
 _log = logging.getLogger(__name__)
@@ -109,12 +112,22 @@ class Reporter:
             await self._writer.flush()
 
     async def run(self) -> None:
-        """Write events and the status until cancelled."""
+        """Write events and the status until cancelled. Whatever ends one of these ends none of the others."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._recorder.run())
-            group.create_task(self._hand_over())
+            group.create_task(self._go_on("events", self._recorder.run))
+            group.create_task(self._go_on("event queue", self._hand_over))
             if self._keeps_status:
-                group.create_task(self._writer.run())
+                group.create_task(self._go_on("status", self._writer.run))
+
+    async def _go_on(self, what: str, write: Callable[[], Awaitable[None]]) -> None:
+        failures = 0
+        while True:
+            try:
+                await write()
+            except Exception as error:
+                failures += 1
+                unexpected.report(unexpected.Place.REPORTER, what, "", error)
+                await self._clock.sleep(min(2.0**failures, _BEGIN_AGAIN_S))
 
     async def close(self) -> None:
         """Let what was said be written, while `run` still runs, and take the status away, as nobody keeps it now."""

@@ -9,6 +9,7 @@ import logging
 
 from windlass.autoscaler.report import status_text
 from windlass.autoscaler.report.status import Since, Status
+from windlass.errors import WindlassError
 from windlass.kube import client, errors, resources
 from windlass.kube.events import About
 from windlass.kube.resources import Unstructured
@@ -33,7 +34,7 @@ class StatusWriter:
     @property
     def about(self) -> About:
         """The ConfigMap as the object of events."""
-        uid = "" if self._found is None else str(self._found["metadata"].get("uid", ""))
+        uid = "" if self._found is None else str((self._found.get("metadata") or {}).get("uid", ""))
         return About("v1", "ConfigMap", self._name, self._namespace, uid)
 
     async def read_since(self) -> Since:
@@ -42,7 +43,7 @@ class StatusWriter:
             self._found = await self._client.get(_CONFIG_MAPS, self._name, self._namespace)
         except errors.NotFound:
             return {}
-        except errors.KubeError as error:
+        except WindlassError as error:
             _log.warning("status ConfigMap %s/%s cannot be read: %s", self._namespace, self._name, error)
             return {}
         return status_text.read_since(str((self._found.get("data") or {}).get(status_text.KEY, "")))
@@ -67,7 +68,7 @@ class StatusWriter:
             return
         try:
             self._found = await self._write(wanted)
-        except errors.KubeError as error:
+        except WindlassError as error:
             self._found = None
             _log.error("status ConfigMap %s/%s cannot be written: %s", self._namespace, self._name, error)
 
@@ -78,7 +79,7 @@ class StatusWriter:
             await self._client.delete(_CONFIG_MAPS, self._name, self._namespace)
         except errors.NotFound:
             return
-        except errors.KubeError as error:
+        except WindlassError as error:
             _log.error("status ConfigMap %s/%s cannot be deleted: %s", self._namespace, self._name, error)
 
     async def _write(self, status: Status) -> Unstructured:
@@ -97,7 +98,7 @@ class StatusWriter:
     def _body(self, status: Status, found: Unstructured | None) -> Unstructured:
         """The ConfigMap with our part of it changed: all that others wrote stays."""
         before = found or {"metadata": {"name": self._name, "namespace": self._namespace}}
-        metadata = dict(before["metadata"])
+        metadata = dict(before.get("metadata") or {"name": self._name, "namespace": self._namespace})
         metadata["annotations"] = {
             **(metadata.get("annotations") or {}),
             status_text.LAST_UPDATED: status_text.spell_time(status.at_s),
