@@ -5,6 +5,7 @@ import contextlib
 import errno
 import logging
 import resource
+import socket
 import ssl
 from collections.abc import AsyncIterator
 
@@ -214,3 +215,29 @@ def test_most_file_descriptors_are_left_for_others(
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
     assert Limits().count_connections() == most
+
+
+async def test_connections_that_come_all_at_once_take_no_more_file_descriptors_than_are_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    accept, accepted, open_at_once = loop.sock_accept, list[socket.socket](), list[int]()
+
+    async def note(sock: socket.socket) -> object:
+        found, address = await accept(sock)
+        accepted.append(found)
+        open_at_once.append(sum(each.fileno() >= 0 for each in accepted))
+        return found, address
+
+    monkeypatch.setattr(loop, "sock_accept", note)
+    async with served(Limits(5, NEVER_S, NEVER_S, NEVER_S)) as port:
+        clients = [socket.socket() for _ in range(100)]
+        for client in clients:  # without a pause, so that all of them wait to be accepted
+            client.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                client.connect(("127.0.0.1", port))
+        assert (await ask(port))[0] == 200
+        for client in clients:
+            client.close()
+    assert len(accepted) > 100
+    assert max(open_at_once) <= 5 + 5

@@ -192,6 +192,8 @@ class Listener:
             connection = _Connection(self, accepted, make_protocol())
             self._open[connection] = None
             connection.open(tls)
+            # Waiting connections are accepted without a pause otherwise, and those that were ended are not closed yet.
+            await asyncio.sleep(0)
 
     def forget(self, connection: _Connection) -> None:
         self._open.pop(connection, None)
