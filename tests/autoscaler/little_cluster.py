@@ -48,6 +48,8 @@ class Cluster:
         """The autoscaler that runs."""
         self.unready: set[str] = set()
         """Groups whose nodes register and never become ready."""
+        self.acting_qps = 0.0
+        """How many requests a second are sent to carry out plans, at most; 0 is no limit."""
         self._known: set[str] = set()
         self._started = 0
         self.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
@@ -115,8 +117,8 @@ class Cluster:
     ) -> AsyncIterator[Autoscaler]:
         """An autoscaler that runs meanwhile; afterwards it is gone at once, as if killed. `choose` decides."""
 
-        def connect() -> client.Client:
-            return client.Client(self.carrier, self.clock, client.Settings(qps=0), random.Random(2))
+        def connect(qps: float = 0.0) -> client.Client:
+            return client.Client(self.carrier, self.clock, client.Settings(qps=qps, burst=1), random.Random(2))
 
         def hear(kind: str) -> None:
             running.note(kind)
@@ -125,7 +127,7 @@ class Cluster:
         world = World(connect(), self.provider, hear, "", snapshot, batch)
         running = Autoscaler(
             world,
-            Actor(connect(), self.provider, batch.requests),
+            Actor(connect(self.acting_qps), self.provider, batch.requests),
             report.Reporter(connect(), self.settings),
             keeping.Keeper(connect(), "kube-system", "windlass-memory", f"process {self._started}"),
             self.settings,

@@ -1,8 +1,15 @@
 """Drains through the live loop: what becomes of nodes when machines, servers and people do not do as they should."""
 
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
 from windlass.engine import taints
+from windlass.engine.settings import Settings
+from windlass.kube import prepare, resources
 
 
 def idle_beside_busy(cluster: Cluster) -> None:
@@ -25,3 +32,111 @@ def test_a_node_that_outlives_its_machine_is_never_reopened() -> None:
             assert not running.memory.durable.drains
 
     play(scenario, quick())
+
+
+# ── Evictions that take long to be sent ──────────────────────────────────────────────────────────────────────────
+
+
+def count_evictions(cluster: Cluster) -> Counter[str]:
+    """How often each pod was asked to leave."""
+    return Counter(one.path.split("/")[-2] for one in cluster.carrier.sent if one.path.endswith("/eviction"))
+
+
+async def end_pods(cluster: Cluster) -> None:
+    """As kubelets do with pods that were told to leave."""
+    found = await cluster.api.list(resources.PODS.untyped(), prepare.Selection("default"))
+    for pod in found.items:
+        if "deletionTimestamp" in pod["metadata"]:
+            gone = prepare.Deletion(grace_s=0)
+            cluster.server.handle(prepare.delete(resources.PODS, pod["metadata"]["name"], "default", gone))
+
+
+def one_node_at_a_time() -> Settings:
+    chosen = quick()
+    return replace(chosen, scale_down=replace(chosen.scale_down, max_drain_parallelism=1))
+
+
+def many_pods(cluster: Cluster, count: int = 30) -> list[str]:
+    """a-2 can be emptied onto a-1. The pods of a-2."""
+    cluster.add_group("a", 2)
+    cluster.register_nodes()
+    names = [f"p{i}" for i in range(count)]
+    for name in names:
+        cluster.add_pod(name, "10m", "a-2")
+    cluster.add_pod("stays", "2", "a-1", annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"})
+    return names
+
+
+def test_pods_whose_evictions_take_long_to_be_sent_are_each_asked_once_and_their_node_goes() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        names = many_pods(cluster)
+        cluster.acting_qps = 1 / 8  # 240 s together, twice --max-pod-eviction-time
+        async with cluster.autoscaling() as running:
+            while cluster.provider.groups["a"].size > 1:
+                assert cluster.clock.monotonic_s() < 600.0, "not in time"
+                await cluster.clock.sleep(1.0)
+                await end_pods(cluster)
+            assert count_evictions(cluster) == Counter(dict.fromkeys(names, 1))
+            assert running.memory.durable.activity.failed_s is None
+
+    play(scenario, one_node_at_a_time())
+
+
+def test_other_nodes_go_while_evictions_wait_to_be_sent() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        many_pods(cluster, 100)
+        cluster.acting_qps = 1.0
+        other = cluster.add_group("b", 2)
+        cluster.register_nodes()
+        names = [node.name for node in cluster.provider.nodes if node.name.startswith("b-")]
+        keep = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+        for name in names:
+            cluster.add_pod(f"on-{name}", "3", name, annotations=keep)
+        async with cluster.autoscaling():
+            while not count_evictions(cluster):
+                await cluster.clock.sleep(1.0)
+            cluster.server.handle(
+                prepare.delete(resources.PODS, f"on-{names[1]}", "default", prepare.Deletion(grace_s=0))
+            )
+            await cluster.until(lambda: other.size == 1, 60.0)
+            assert count_evictions(cluster).total() < 100
+
+    play(scenario, quick())
+
+
+@pytest.mark.parametrize("after_s", [30.0, 130.0, 200.0])
+def test_a_restart_while_evictions_wait_to_be_sent_loses_none_of_them(after_s: float) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        many_pods(cluster)
+        cluster.acting_qps = 1 / 8
+        async with cluster.autoscaling():
+            while not count_evictions(cluster):
+                await cluster.clock.sleep(1.0)
+            await cluster.clock.sleep(after_s)
+        async with cluster.autoscaling() as running:
+            while cluster.provider.groups["a"].size > 1:
+                assert cluster.clock.monotonic_s() < 900.0, "not in time"
+                await cluster.clock.sleep(1.0)
+                await end_pods(cluster)
+            assert running.memory.durable.activity.failed_s is None
+
+    play(scenario, one_node_at_a_time())
+
+
+def test_evictions_that_are_not_sent_yet_are_withdrawn_when_the_drain_fails() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        many_pods(cluster)
+        cluster.acting_qps = 1 / 8
+        async with cluster.autoscaling() as running:
+            while not count_evictions(cluster):
+                await cluster.clock.sleep(1.0)
+            (name,) = running.memory.durable.drains
+            node = await cluster.node(name)
+            node["spec"]["taints"] = []  # someone takes the mark off: the node is to stay
+            await cluster.api.update(resources.NODES.untyped(), node)
+            await cluster.clock.sleep(20.0)
+            sent = count_evictions(cluster).total()
+            await cluster.clock.sleep(120.0)
+            assert count_evictions(cluster).total() == sent
+
+    play(scenario, one_node_at_a_time())

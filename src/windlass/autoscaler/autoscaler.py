@@ -25,7 +25,7 @@ from windlass.autoscaler.expander_server import consulting
 from windlass.autoscaler.observe.world import UNSCHEDULABLE, Seen, World
 from windlass.autoscaler.recording.recorder import Recorder
 from windlass.autoscaler.report.families import Function
-from windlass.engine import plan, taints
+from windlass.engine import held_groups, plan, taints
 from windlass.engine.advance import advance
 from windlass.engine.decide import Decision, decide
 from windlass.engine.draining import resuming
@@ -111,6 +111,7 @@ class Autoscaler:
         self._advance = advance if recorder is None else recorder.advance
         self._rhythm = rhythm.Rhythm(time, settings.deviations, world.untried.awaited_until_s)
         self._turns, self._questions = asyncio.Lock(), asyncio.Lock()
+        self._evictor, does.evictor.on_answer = does.evictor, self._note_eviction
         self._failed: dict[plan.Instruction, str] = {}
         self._done: plan.Plan = ()
         """What the last loop did about groups."""
@@ -135,6 +136,10 @@ class Autoscaler:
             self.loop.wake()
         if kind in DRAINING and self.memory.durable.drains:
             self._drains_changed.set()
+
+    def _note_eviction(self) -> None:
+        """An eviction was answered."""
+        self._drains_changed.set()
 
     def _was_decided_on(self) -> bool:
         """Did the last decision count the pod that turns unschedulable now among those that are?"""
@@ -170,6 +175,7 @@ class Autoscaler:
             together.create_task(self.loop.run())
             if self._bystander is None:
                 together.create_task(self._move_drains())
+                together.create_task(self._evictor.run())
 
     async def _abort_at_end(self) -> None:
         """Whatever ends the loops, a decision that runs in its thread ends at its next checkpoint.
@@ -371,7 +377,7 @@ class Autoscaler:
         async with self._turns:
             now_s = self._look_at_clock()
             self._drains_changed.clear()
-            seen = self._observe(self._failed).observation
+            seen = self._observe_drains()
             advanced = self._advance(seen, self.memory, self._settings, now_s)
             account = self._reporter.before_acting(seen, advanced, now_s)
             self.loop.stir()
@@ -380,6 +386,7 @@ class Autoscaler:
                 await self._save(advanced.memory)
             self.memory = advanced.memory
             self._failed = {}  # not before they were seen, and what is made of them is written
+        self._evict(advanced.plan, seen, account)
         outcome = await self._actor.change(advanced.plan, self._world.find_node)
         self._failed |= outcome.failed
         self._reporter.after_acting(account, outcome)
@@ -387,6 +394,32 @@ class Autoscaler:
         if any(isinstance(one, plan.DeleteNode) for one in outcome.done):
             self.loop.wake()
         return 0.0 if advanced.plan else advanced.next_s - now_s
+
+    def _observe_drains(self) -> Observation:
+        """With what became of the last plan, and of evictions that were ordered before."""
+        for account, outcome in self._evictor.take_outcomes():
+            self._reporter.after_evicting(account, outcome)
+            self._failed |= outcome.failed
+        try:
+            seen = self._observe(self._failed).observation
+        except kube_errors.NotCurrent:
+            self._evictor.withdraw_all_but(())
+            raise
+        return replace(seen, evictions=self._evictor.observe())
+
+    def _evict(self, ordered: plan.Plan, seen: Observation, account: report.Account) -> None:
+        """Have pods evicted, and none of a node that does not go any more, or is left alone."""
+        drains = self.memory.durable.drains
+        self._evictor.withdraw_all_but(
+            {
+                name
+                for name, begun in drains.items()
+                if begun.progress.failure is None and held_groups.find(begun.group, seen.held) is None
+            }
+        )
+        self._evictor.submit((order for order in ordered if isinstance(order, plan.Evict)), account)
+        if not drains:
+            self._evictor.forget_answers()
 
     async def _wait_for_change(self, rest_s: float) -> None:
         if rest_s <= 0.0:

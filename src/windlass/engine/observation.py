@@ -13,6 +13,22 @@ from windlass.engine.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """When the eviction of a pod was answered, whatever the answer: for the first time, and for the last."""
+
+    first_s: float
+    last_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evictions:
+    """Evictions that were ordered and take their time to be sent, and those that were answered. Pods go by identity."""
+
+    unanswered: frozenset[str] = frozenset()
+    answered: Mapping[str, Answer] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """The cluster, its groups, and what became of the last plan.
 
@@ -42,6 +58,9 @@ class Observation:
     """Instructions carried out since the last observation that failed, and what was said. Evicting a pod that is gone
     is no failure; one that a budget forbids for now is."""
 
+    evictions: Evictions = field(default_factory=Evictions)
+    """What is known of evictions of the drains that are under way; of one that is not told of here, nothing is known
+    but what `failed` and the pod itself say."""
     held: tuple[facts.HeldGroup, ...] = ()
     """Groups that must be left alone for now; none of them is among `groups`."""
 

@@ -105,6 +105,11 @@ class Evict:
     grace_s: float | None
     node: str
 
+    @property
+    def identity(self) -> str:
+        """The pod, as drains know it: by its uid, or by its key where it has none."""
+        return self.uid or f"{self.namespace}/{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteNode:

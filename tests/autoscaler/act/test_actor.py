@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from tests.autoscaler.little_cluster import Cluster, play
 from windlass.autoscaler.act import actor
@@ -104,40 +103,6 @@ def test_what_fails_is_told_and_keeps_nothing_else_from_being_done() -> None:
         outcome = await change(cluster, MARK, other)
         assert outcome.done == (other,)
         assert "403 Forbidden" in outcome.failed[MARK]
-
-    play(scenario)
-
-
-def evict(name: str, uid: str) -> plan.Evict:
-    return plan.Evict("default", name, uid, 1.5, "a-1")
-
-
-def test_evictions_answers_are_told_apart() -> None:
-    async def scenario(cluster: Cluster) -> None:
-        cluster.add_group("a", 1)
-        cluster.register_nodes()
-        for name in ("free", "held", "other"):
-            cluster.add_pod(name, node="a-1", labels={"app": name})
-        selector = {"selector": {"matchLabels": {"app": "held"}}, "minAvailable": 1}
-        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": selector}
-        cluster.server.apply({**budget, "metadata": {"name": "b", "namespace": "default"}})
-        uids: dict[str, str] = {}
-        for name in ("free", "held", "other"):
-            found: dict[str, Any] = await cluster.api.get(resources.PODS.untyped(), name, "default")
-            uids[name] = found["metadata"]["uid"]
-        orders = [
-            evict("free", uids["free"]),
-            evict("held", uids["held"]),
-            evict("gone", ""),
-            evict("other", "old-uid"),
-        ]
-        outcome = await change(cluster, *orders)
-        assert set(outcome.done) == {orders[0], orders[2], orders[3]}
-        assert "disruption budget" in outcome.failed[orders[1]]
-        left = await cluster.api.list(resources.PODS.untyped())
-        assert sorted(pod["metadata"]["name"] for pod in left.items) == ["free", "held", "other"]
-        free = await cluster.api.get(resources.PODS.untyped(), "free", "default")
-        assert free["metadata"]["deletionGracePeriodSeconds"] == 2
 
     play(scenario)
 

@@ -1,5 +1,6 @@
 """Evictions: who is asked, when, with how much time, and for how long."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, budget_of, node, pod, with_drain
 from tests.engine.scale_down.builders import AGENT
 from windlass.engine import advance, facts, plan, pod_traits
+from windlass.engine.draining.progress import Why
+from windlass.engine.observation import Answer, Evictions
 from windlass.engine.scale_down import daemonset_eviction
 from windlass.engine.settings import PriorityGrace, Settings
 
@@ -378,3 +381,68 @@ def test_a_pod_that_comes_to_a_node_that_was_to_be_empty_gives_it_back() -> None
     run = Run(world).begin("a", is_empty=True).go_on()
     assert run.why("a") == "NotEmpty"
     assert run.deletions() == []
+
+
+# ── Answers that take long ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def asked(world: World, *pods: facts.Pod) -> Run:
+    """A drain whose pods were just asked to leave, and of which nothing was heard yet."""
+    run = Run(world).begin("a").go_on(until_s=4.9)
+    world.move_to(START_S + 5.0)
+    budgets = dict(world.budgets)
+    run.ask()
+    world.pods, world.budgets = {one.uid: one for one in pods}, budgets
+    return run
+
+
+def asked_alone() -> Run:
+    only = pod("p", "a")
+    return asked(World([node("a"), node("b")], [only]), only)
+
+
+def look(run: Run, after_s: float, evictions: Evictions, refused: Sequence[str] = ()) -> advance.Advanced:
+    """One look at it, so long after the start."""
+    run.world.now_s = START_S + after_s
+    failed: dict[plan.Instruction, str] = {
+        plan.Evict("default", name, f"uid-{name}", 30.0, "a"): "429" for name in refused
+    }
+    seen = replace(run.world.observe(failed), evictions=evictions)
+    answer = advance.advance(seen, run.memory, run.settings, run.world.now_s)
+    run.memory = answer.memory
+    return answer
+
+
+def answered(first_s: float, last_s: float) -> Evictions:
+    return Evictions(answered={"uid-p": Answer(START_S + first_s, START_S + last_s)})
+
+
+def test_while_an_eviction_is_not_answered_it_is_not_repeated_and_no_deadline_runs() -> None:
+    found = look(asked_alone(), 1000.0, Evictions(frozenset({"uid-p"})))
+    assert (found.plan, [str(one.phase) for one in found.story]) == ((), ["evicting"])
+
+
+def test_an_eviction_counts_from_its_answer() -> None:
+    run = asked_alone()
+    found = look(run, 509.0, answered(500.0, 500.0))
+    assert (found.plan, found.next_s) == ((), START_S + 510.0)
+    found = look(run, 510.0, answered(500.0, 500.0))
+    assert [type(one) for one in found.plan] == [plan.Evict]
+
+
+def test_each_pod_has_its_whole_time_from_its_first_answer() -> None:
+    run = asked_alone()
+    whys = [
+        [one.failure.why for one in look(run, at_s, answered(500.0, at_s - 1.0), ["p"]).story if one.failure]
+        for at_s in (501.0, 619.0, 620.0)
+    ]
+    assert whys == [[], [], [Why.EVICTION_REFUSED]]
+
+
+def test_what_is_not_answered_yet_has_been_paid_for() -> None:
+    pods = [pod("p", "a", labels={"app": "x"}), pod("q", "a", labels={"app": "x"})]
+    world = World([node("a"), node("b")], pods)
+    world.budgets["x"] = budget_of("x", 1)
+    run = asked(world, *pods)
+    ((_, first),) = run.evictions()
+    assert look(run, 1000.0, Evictions(frozenset({f"uid-{first}"}))).plan == ()

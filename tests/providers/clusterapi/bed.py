@@ -92,8 +92,8 @@ class Carrier:
         self.refuse = lambda _: None
 
 
-def refusal(code: int, reason: str, message: str = "not today") -> transport.Response:
-    body = statuses.Status(message=message, reason=reason, code=code)
+def refusal(code: int, reason: str, message: str = "not today", kind: str | None = None) -> transport.Response:
+    body = statuses.Status(message=message, reason=reason, code=code, details=statuses.Details(kind=kind))
 
     async def stream() -> AsyncIterator[bytes]:
         yield msgspec.json.encode(body)

@@ -2,21 +2,22 @@
 
     groups first      one after the other up to the first refusal, or all together
     then nodes        all that is wanted of one node at once
-    then pods
     then machines     those of one group at once
     then requests     what was decided about them
 
 What the plan says of draining is not done here: `advance` orders the steps of a drain, one plan after another.
+Evictions go through `evictor`, and nothing waits for them.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from windlass import errors
-from windlass.autoscaler.act import evictions, nodes
+from windlass.autoscaler.act import nodes
+from windlass.autoscaler.act.evictor import Evictor
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.batch import answering, following
 from windlass.engine import facts, plan, taints
@@ -27,7 +28,6 @@ T = TypeVar("T")
 
 _NODES_AT_ONCE = 5
 _GROUPS_AT_ONCE = 10
-_EVICTIONS_AT_ONCE = 25
 _ANSWERS_AT_ONCE = 10
 
 _MARKS_STAY_S = 30.0
@@ -54,6 +54,7 @@ class Actor:
 
     def __init__(self, api: client.Client, provider: base.Provider, requests: following.Requests | None = None) -> None:
         self._api, self._provider, self._requests = api, provider, requests
+        self.evictor: Evictor[Any] = Evictor(api)
         self._raised_s = float("-inf")
         """When a group was last raised, monotonic."""
 
@@ -81,7 +82,7 @@ class Actor:
         return tally.close()
 
     async def change(self, ordered: plan.Plan, known: Callable[[str], facts.Node | None]) -> Outcome:
-        """Carry out what a plan says of nodes and pods. `known` finds a node by its name."""
+        """Carry out what a plan says of nodes and requests. `known` finds a node by its name."""
         tally = _Tally()
         by_node: dict[str, list[nodes.Change]] = {}
         marks_stay = self._api.clock.monotonic_s() < self._raised_s + _MARKS_STAY_S
@@ -94,10 +95,6 @@ class Actor:
             _NODES_AT_ONCE,
             by_node.items(),
             lambda one: self._try(tally, one[1], nodes.change(self._api, *one)),
-        )
-        leaving = [order for order in ordered if isinstance(order, plan.Evict)]
-        await _each(
-            _EVICTIONS_AT_ONCE, leaving, lambda order: self._try(tally, [order], evictions.evict(self._api, order))
         )
         await self._delete(tally, [order for order in ordered if isinstance(order, plan.DeleteNode)], known)
         await self._answer(tally, ordered)

@@ -11,7 +11,7 @@ from windlass.engine import facts
 from windlass.engine.drain.context import ControllerKey
 from windlass.engine.expanders import outside
 from windlass.engine.memory import Memory
-from windlass.engine.observation import Observation
+from windlass.engine.observation import Evictions, Observation
 from windlass.engine.plan import Plan
 from windlass.engine.settings import Settings
 
@@ -127,6 +127,8 @@ class Recording:
                 new[name] = members.change(getattr(last, name), found[name])
         if "controllers" in found:
             new["controllers"] = _index(self._change_controllers(found["controllers"]))
+        if "evictions" in found:
+            new["evictions"] = values.read(Evictions, found["evictions"])
         if "held" in found:
             new["held"] = values.read(tuple[facts.HeldGroup, ...], found["held"])
         if "priorities" in found:

@@ -177,6 +177,8 @@ class Recorder:
             known = tuple((last.controllers or {}).values())
             new = None if seen.controllers is None else tuple(seen.controllers.values())
             found["controllers"] = sequences.CONTROLLERS.find_changes(known, new or ()) or []
+        if seen.evictions != last.evictions:
+            found["evictions"] = values.spell(seen.evictions)
         if seen.held != last.held:
             found["held"] = values.spell(seen.held)
         if seen.priorities != last.priorities:

@@ -192,6 +192,13 @@ class Reporter:
         except Exception:
             _log.exception("what became of a decision cannot be reported")
 
+    def after_evicting(self, account: Account, outcome: Outcome) -> None:
+        """Say what became of evictions that were ordered with it."""
+        try:
+            self._tell_outcome(account, outcome)
+        except Exception:
+            _log.exception("what became of evictions cannot be reported")
+
     # What others know
 
     @contextlib.contextmanager
@@ -258,15 +265,18 @@ class Reporter:
         return accounts.of_advance(seen, advanced, self._drains, now_s)
 
     def _report(self, account: Account, outcome: Outcome) -> None:
-        self._tell(events.tell_outcome(account.doing, outcome, self._writer.about))
+        self._tell_outcome(account, outcome)
         self.metrics.read(account.gauges)
-        removals = account.doing.unregistered
-        self.metrics.count(counting.count_outcome(outcome, account.known, account.doing.drains, removals))
         if isinstance(account.decision, decide.Decision):
             self._conclude(account, account.decision, outcome)
         else:
             self.metrics.count(account.counts)
         self._drains = account.decision.memory.durable.drains
+
+    def _tell_outcome(self, account: Account, outcome: Outcome) -> None:
+        self._tell(events.tell_outcome(account.doing, outcome, self._writer.about))
+        removals = account.doing.unregistered
+        self.metrics.count(counting.count_outcome(outcome, account.known, account.doing.drains, removals))
 
     def _conclude(self, account: Account, decision: decide.Decision, outcome: Outcome) -> None:
         self._tell((*account.told.after, *events.tell_triggered(account.told, outcome)))

@@ -45,8 +45,8 @@ def read_situation(
         match instruction:
             case plan.SetTaint(node=node, key=taints.TO_BE_DELETED) | plan.Cordon(node=node, cordoned=True):
                 marks[node] = said
-            case plan.Evict(uid=uid, namespace=namespace, name=name):
-                evictions[uid or f"{namespace}/{name}"] = said
+            case plan.Evict():
+                evictions[instruction.identity] = said
             case plan.DeleteNode(node=node):
                 deletions[node] = said
     groups = {group.id: group for group in seen.groups}

@@ -1,6 +1,6 @@
 """Evicting: pods are asked to leave turn by turn, and waited for.
 
-asked, and again every 10 s while refused     for --max-pod-eviction-time, then the drain fails
+asked, and again every 10 s while refused     for --max-pod-eviction-time from the first answer, then the drain fails
 all of the turn are on their way out          for the turn's grace period and 30 s; then the drain fails, or pods that
                                               should be gone by then count as gone
 all of the turn are gone                      the next turn begins
@@ -92,17 +92,23 @@ class _Eviction:
     def _deadline_s(self) -> float:
         evicting = self._evicting
         if evicting.accepted_s is None:
-            return evicting.since_s + max(self._settings.drain.max_pod_eviction_time_s, paying.RETRY_S)
+            return self._began_s + max(self._settings.drain.max_pod_eviction_time_s, paying.RETRY_S)
         return evicting.accepted_s + self._turns.limit_s(evicting.stage) + HEADROOM_S
+
+    @property
+    def _began_s(self) -> float:
+        """Since when pods of the turn are asked to leave: all of them were answered once by then."""
+        answered = self._situation.seen.evictions.answered
+        waiting = (identity(pod) for pod in self._waiting) if answered else ()
+        return max(self._evicting.since_s, *(answered[uid].first_s for uid in waiting if uid in answered), -math.inf)
 
     def _is_overdue(self) -> bool:
         """Is the time up? Whoever was just asked is still given time to answer."""
         if self._now_s < self._deadline_s:
             return False
-        evicting, now_s = self._evicting, self._now_s
-        if evicting.accepted_s is not None:
+        if self._evicting.accepted_s is not None:
             return True
-        return not any(paying.is_under_way(pod, evicting, now_s) for pod in self._waiting)
+        return not any(paying.is_under_way(pod, self._evicting, self._situation) for pod in self._waiting)
 
     def _may_leave_behind(self) -> bool:
         """Is everyone who is left just not ending, and does that count as gone?"""
@@ -121,7 +127,7 @@ class _Eviction:
         tried, refused = dict(self._evicting.tried), dict(self._evicting.refused)
         for pod in (*self._current, *agents):
             uid = identity(pod)
-            if pod.is_terminating or self._now_s < tried.get(uid, -math.inf) + paying.RETRY_S:
+            if pod.is_terminating or self._now_s < paying.due_s(uid, self._evicting, self._situation):
                 continue
             if self._purse.pay(pod):
                 tried[uid] = self._now_s
@@ -144,10 +150,12 @@ class _Eviction:
 
     def _find_change_s(self) -> float:
         """When the same pods would be dealt with otherwise."""
-        now_s, tried = self._now_s, self._evicting.tried
+        now_s, evicting = self._now_s, self._evicting
         times = [self._deadline_s]
         asked = (*self._waiting, *(pod for pod in self._left.agents if not pod.is_terminating))
-        times += [tried.get(identity(pod), now_s) + paying.RETRY_S for pod in asked]
+        for uid in map(identity, asked):
+            is_tried = uid in evicting.tried
+            times.append(paying.due_s(uid, evicting, self._situation) if is_tried else now_s + paying.RETRY_S)
         if self._settings.deviations.count_stuck_pods_as_gone:
             gone = [
                 pod_traits.gone_at_s(pod.deleted_s, pod.grace_s) for pod in self._current if pod.deleted_s is not None

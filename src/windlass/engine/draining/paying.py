@@ -4,6 +4,7 @@ What budgets leave is shared by all drains. Evictions that were asked for, and o
 been paid: otherwise the last disruption that a budget allows would be spent twice.
 """
 
+import math
 from dataclasses import replace
 
 from windlass.engine import disruption, facts
@@ -21,12 +22,21 @@ def hear(evicting: Evicting, situation: Situation) -> Evicting:
     return replace(evicting, refused={**evicting.refused, **said}) if said else evicting
 
 
-def is_under_way(pod: facts.Pod, evicting: Evicting, now_s: float) -> bool:
-    """Was its eviction asked for so lately that the answer may not be seen yet?"""
+def is_under_way(pod: facts.Pod, evicting: Evicting, situation: Situation) -> bool:
+    """Is its eviction still to be answered, or was it so lately that the effect may not be seen yet?"""
     uid = identity(pod)
     if pod.is_terminating or uid not in evicting.tried or uid in evicting.refused:
         return False
-    return now_s < evicting.tried[uid] + RETRY_S
+    return situation.now_s < due_s(uid, evicting, situation)
+
+
+def due_s(uid: str, evicting: Evicting, situation: Situation) -> float:
+    """When a pod is to be asked to leave, or again: some time after the last answer. Not while there is none."""
+    evictions = situation.seen.evictions
+    if uid in evictions.unanswered:
+        return math.inf
+    answer, asked_s = evictions.answered.get(uid), evicting.tried.get(uid, -math.inf)
+    return (asked_s if answer is None else max(answer.last_s, asked_s)) + RETRY_S
 
 
 class Purse:
@@ -42,7 +52,7 @@ class Purse:
             return
         snapshot = self._situation.seen.snapshot
         pods = [snapshot.pod(row) for row in snapshot.pods_on(snapshot.nodes.rows[case.name])]
-        self._left.remove(pod for pod in pods if is_under_way(pod, evicting, self._situation.now_s))
+        self._left.remove(pod for pod in pods if is_under_way(pod, evicting, self._situation))
 
     def pay(self, pod: facts.Pod) -> bool:
         """May this pod go, too? If so, it has been paid for."""

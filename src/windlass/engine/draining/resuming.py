@@ -18,11 +18,15 @@ def resume(drains: Mapping[str, DrainBegun]) -> dict[str, DrainBegun]:
 
 def _forget_asking(progress: Progress) -> Progress:
     evicting = progress.evicting
+    if evicting is not None:
+        evicting = replace(evicting, tried={}, refused={})
+        if evicting.accepted_s is None:  # the turn begins anew: each of its pods is asked before time is up
+            evicting = replace(evicting, stage=-1)
     is_marking = progress.marked_s is None and progress.failure is None
     return replace(
         progress,
         asked_s=None if is_marking else progress.asked_s,
-        evicting=None if evicting is None else replace(evicting, tried={}, refused={}),
+        evicting=evicting,
         may_be_unheard=progress.deleting_s is not None,
         undone_s=None,
     )
