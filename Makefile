@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# What is installed is what was pinned, byte by byte, and nothing of it is built here.
+PINNED := -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all:
+COMPILE = $(BIN)/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
 .PHONY: help run stories sweeps test testbed check format bench conformance fuzz races chaos outages inputs soak reference docs alerts licences sbom audit coverage mutants requirements clean
@@ -15,7 +18,7 @@ $(READY): requirements/dev.txt pyproject.toml
 		{ echo "windlass needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "setting up $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@$(BIN)/python $(PINNED) -r requirements/dev.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -81,7 +84,7 @@ reference: $(READY) ## write docs/reference and deploy/rbac anew from the code
 	@$(BIN)/python -m handbook
 
 docs: $(READY) ## build the documents as a site, in site/; a link that leads nowhere fails it
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@$(BIN)/python $(PINNED) -r requirements/docs.txt
 	@$(BIN)/python -m handbook
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet && echo "Open site/index.html in a browser."
 
@@ -93,16 +96,16 @@ licences: $(READY) ## the licence of every dependency; one that will not do fail
 	@$(BIN)/python -m handbook licences
 
 sbom: $(READY) ## the bill of materials, CycloneDX 1.6, in dist/; held to its schema
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.txt
+	@$(BIN)/python $(PINNED) -r requirements/audit.txt
 	@$(BIN)/python -m handbook sbom dist/windlass.cdx.json
 	@$(BIN)/python -m tests.supply dist/windlass.cdx.json
 
 audit: $(READY) ## is anything known against a dependency? Error 1: yes; Error 3: the service could not be asked
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.txt
+	@$(BIN)/python $(PINNED) -r requirements/audit.txt
 	@$(BIN)/python -m handbook audit
 
 coverage: $(READY) ## lines and branches that tests reach, by package (COVERED=tests/engine)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/audit.txt
+	@$(BIN)/python $(PINNED) -r requirements/audit.txt
 	@mkdir -p build
 	@$(BIN)/python -m coverage run --branch --source=src/windlass --data-file=build/.coverage -m pytest -n 0 -x $(or $(COVERED),tests/engine)
 	@$(BIN)/python -m coverage json -q --data-file=build/.coverage -o build/coverage.json && $(BIN)/python -m handbook coverage build/coverage.json
@@ -112,10 +115,12 @@ mutants: $(READY) ## change drain rules and predicates, one place at a time: doe
 
 requirements: $(READY) ## compile the pinned requirements anew
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml -o requirements/runtime.txt
-	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml --extra dev -o requirements/dev.txt
-	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml --extra docs -c requirements/dev.txt -o requirements/docs.txt
-	@$(BIN)/uv pip compile -q --upgrade --no-emit-index-url --no-header pyproject.toml --extra audit -c requirements/dev.txt -o requirements/audit.txt
+	@$(COMPILE) pyproject.toml -o requirements/runtime.txt
+	@$(COMPILE) pyproject.toml --extra dev -o requirements/dev.txt
+	@$(COMPILE) pyproject.toml --extra docs -c requirements/dev.txt -o requirements/docs.txt
+	@$(COMPILE) pyproject.toml --extra audit -c requirements/dev.txt -o requirements/audit.txt
+	@$(COMPILE) pyproject.toml --extra grpc -c requirements/dev.txt -o requirements/image.txt
+	@$(COMPILE) --group build -c requirements/dev.txt -o requirements/build.txt
 
 clean: ## remove what make created
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist site

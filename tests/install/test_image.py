@@ -24,11 +24,31 @@ def of(stage: list[Instruction], name: str) -> list[str]:
     return [instruction.text for instruction in stage if instruction.name == name]
 
 
-def test_the_base_is_pinned_by_a_whole_version() -> None:
-    (base,) = [instruction.text for instruction in FILE if instruction.name == "ARG"]
-    assert re.fullmatch(r"BASE=python:\d+\.\d+\.\d+-slim-[a-z]+", base)
+def test_the_base_is_named_by_a_whole_version() -> None:
+    base = FILE[0]
+    assert base.name == "ARG"
+    assert re.fullmatch(r"BASE=python:\d+\.\d+\.\d+-slim-[a-z]+", base.text)
     assert of(BUILD, "FROM") == ["${BASE} AS build"]
     assert of(IMAGE, "FROM") == ["${BASE}"]
+
+
+@pytest.mark.parametrize(
+    ("release", "base", "is_refused"),
+    [
+        ("false", "python:3.11.14-slim-bookworm", False),
+        ("true", "python:3.11.14-slim-bookworm", True),
+        ("1", "python:3.11.14-slim-bookworm", True),
+        ("true", "python@sha256:123", True),
+        ("true", "python:3.11.14-slim-bookworm@sha256:" + 64 * "a", False),
+        ("true", "mirror.example/python@sha256:" + 64 * "0", False),
+    ],
+)
+def test_a_release_is_built_on_a_digest_alone(release: str, base: str, is_refused: bool) -> None:
+    assert of(BUILD, "ARG") == ["BASE", "RELEASE=false"]
+    first = next(instruction for instruction in BUILD if instruction.name == "RUN")
+    command = [sys.executable, *first.words[1:]]
+    ran = subprocess.run(command, env={"BASE": base, "RELEASE": release}, capture_output=True, text=True, check=False)
+    assert (ran.returncode != 0, "expected a digest" in ran.stderr) == (is_refused, is_refused)
 
 
 def test_nothing_needs_a_shell() -> None:
@@ -56,15 +76,36 @@ def test_what_is_copied_is_there_and_is_sent_to_the_engine() -> None:
     assert not any("__pycache__" in path for path in sent)
 
 
+PINS = re.compile(r"^([a-z0-9-]+(?:\[[^]]*\])?==[^\s;]+)[^\\\n]*(.*)$", re.MULTILINE)
+REQUIREMENTS = {path.stem: path.read_text() for path in sorted((ROOT / "requirements").glob("*.txt"))}
+
+
 def test_versions_are_those_that_tests_run_with() -> None:
-    runtime, dev = ((ROOT / "requirements" / f"{name}.txt").read_text() for name in ("runtime", "dev"))
-    pins = re.compile(r"^\S+==\S+$", re.MULTILINE)
-    assert set(pins.findall(runtime)) <= set(pins.findall(dev))
-    wheels = [instruction.words for instruction in BUILD if instruction.name == "RUN" and "wheel" in instruction.words]
-    assert [word for words in wheels for word in words if word.startswith(("--requirement", "--constraint"))] == [
-        "--requirement=requirements/runtime.txt",
-        "--constraint=requirements/dev.txt",
-    ]
+    dev = {pin for pin, _ in PINS.findall(REQUIREMENTS["dev"])}
+    for name in ("runtime", "image", "build"):
+        assert {pin for pin, _ in PINS.findall(REQUIREMENTS[name])} <= dev, name
+
+
+@pytest.mark.parametrize("name", REQUIREMENTS)
+def test_every_pin_has_hashes_and_names_no_index(name: str) -> None:
+    text = REQUIREMENTS[name]
+    pins = PINS.findall(text)
+    assert pins
+    assert [pin for pin, rest in pins if rest != "\\"] == []
+    assert len(re.findall(r"\\\n    --hash=sha256:[0-9a-f]{64}", text)) >= len(pins)
+    assert "://" not in text
+
+
+def test_what_is_installed_is_held_to_its_hash_and_is_not_built() -> None:
+    held = {"--require-hashes", "--only-binary=:all:"}
+    for instruction in BUILD:
+        if instruction.name == "RUN" and "pip" in instruction.words and "--no-index" not in instruction.words:
+            assert held <= set(instruction.words), instruction.text
+    makefile = (ROOT / "Makefile").read_text()
+    (pinned,) = re.findall(r"^PINNED := (.*)$", makefile, re.MULTILINE)
+    assert held <= set(pinned.split())
+    files = re.findall(r"^\t@\$\(BIN\)/python (.*) -r requirements/", makefile, re.MULTILINE)
+    assert set(files) == {"$(PINNED)"}
 
 
 @pytest.fixture(scope="module")
