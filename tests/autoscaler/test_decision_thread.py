@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tests.autoscaler.little_cluster import Cluster, play
 from windlass.autoscaler import timing
+from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.autoscaler import in_thread
 from windlass.engine.decide import decide
 
@@ -95,5 +97,53 @@ def test_a_decision_that_is_not_wanted_any_more_ends_at_its_next_checkpoint() ->
             assert aborted.is_set()
             assert running.loop.turns == 1
             assert running._world.snapshot.forks == 0
+
+    play(scenario)
+
+
+def test_what_a_decision_imagines_is_seen_by_nobody_else() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 3)
+        cluster.register_nodes()
+        let_go, begun, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+        def imagine(seen: Any, memory: Any, settings: Any, now_s: float, timer: Any) -> Any:
+            with seen.snapshot.scratch():
+                seen.snapshot.retire(seen.snapshot.nodes.rows["a-2"])
+                seen.snapshot.append(seen.snapshot.nodes.facts[0], ["imagined"])
+                loop.call_soon_threadsafe(begun.set)
+                let_go.wait(30)
+            return decide(seen, memory, settings, now_s, timer)
+
+        async with cluster.autoscaling(think=in_thread, choose=imagine) as running:
+            await begun.wait()
+            try:
+                world = running._world
+                assert sorted(node.name for node in world.nodes()) == ["a-1", "a-2", "a-3"]
+                found = world.find_node("a-2")
+                assert found is not None
+                assert found.name == "a-2"
+                assert world.find_node("imagined") is None
+                assert world._find_lacking({"x"}) == []
+            finally:
+                let_go.set()
+
+    play(scenario)
+
+
+def test_only_the_last_loop_says_when_the_next_one_is_woken() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(1.0)
+            before, woken = running.loop.turns, list[float]()
+            running.loop.wake = lambda: woken.append(cluster.clock.monotonic_s())  # type: ignore[method-assign]
+            assert running.decision is not None
+            for rest_s in (1.0, 2.0, 3.0):
+                soon = replace(running.decision, quiet_until_s=cluster.clock.now_s() + rest_s)
+                running._go_on(soon, Outcome())
+            since_s = cluster.clock.monotonic_s()
+            await cluster.clock.sleep(5.0)
+            assert [round(at_s - since_s, 1) for at_s in woken] == [3.0]
+            assert running.loop.turns == before
 
     play(scenario)
