@@ -7,16 +7,16 @@ here: what the variables mean; the caller says that.
     program = cel.compile('device.driver == "gpu.example.com"', ("device",))
     program.evaluate({"device": {...}})
 
-Values are Python's own (bool, int, float, str, bytes, None, list, dict) and `values.Version`, `quantity.Quantity` and
-`values.Optional`. An expression that cannot be read raises `CompileError`, one that fails on its input
+Values are Python's own (bool, int, float, str, bytes, None, list, dict) and `quantity.Quantity` and those of
+`values` and `addresses`. An expression that cannot be read raises `CompileError`, one that fails on its input
 `EvaluationError`, in the words of Kubernetes' own implementation where those are short.
 
 An expression of a stranger can do no more than fail: nesting takes no recursion, regular expressions never backtrack,
 costs are counted as Kubernetes counts them and end an evaluation at its limit, sizes are bounded, and any other
 exception becomes an error of the expression.
 
-Left out, and refused by name when an expression is compiled: timestamps and durations, URLs, IP addresses, formats
-and the authorizer. Types are not checked before an expression is evaluated: the API server has done that.
+Left out, and refused by name when an expression is compiled: timestamps and durations, URLs, formats and the
+authorizer. Types are not checked before an expression is evaluated: the API server has done that.
 """
 
 from windlass.cel.program import Program, compile

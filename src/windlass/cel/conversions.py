@@ -1,9 +1,21 @@
 """Conversions: a value as one of another type."""
 
 import re
+from ipaddress import IPv4Address, IPv6Address
 
 from windlass.cel import operators
-from windlass.cel.values import NO_OVERLOAD, EvaluationError, Value, is_number, print_number, type_name
+from windlass.cel.addresses import Cidr
+from windlass.cel.values import (
+    NO_OVERLOAD,
+    UINT64,
+    EvaluationError,
+    Type,
+    Uint,
+    Value,
+    is_number,
+    print_number,
+    type_name,
+)
 
 _WHOLE = re.compile("[+-]?[0-9]+")
 _NUMBER = re.compile(
@@ -13,7 +25,9 @@ _NUMBER = re.compile(
 
 def to_int(value: Value) -> int:
     try:
-        if isinstance(value, float | int) and not isinstance(value, bool):
+        if isinstance(value, float) and not -(2.0**63) < value < 2.0**63:
+            raise OverflowError
+        if is_number(value):
             return operators.whole(int(value))
         if isinstance(value, str) and _WHOLE.fullmatch(value):
             return operators.whole(int(value, 10))
@@ -24,6 +38,28 @@ def to_int(value: Value) -> int:
             raise EvaluationError("integer overflow") from None
         raise EvaluationError(f"type conversion error from '{type_name(value)}' to 'int'") from None
     raise EvaluationError(NO_OVERLOAD)
+
+
+def to_uint(value: Value) -> Uint:
+    if isinstance(value, str):
+        if not value.isascii() or not value.isdigit() or len(value) > 20 or int(value) not in UINT64:
+            raise EvaluationError("type conversion error from 'string' to 'uint'")
+        return Uint(int(value))
+    if not is_number(value):
+        raise EvaluationError(NO_OVERLOAD)
+    if isinstance(value, float) and not 0 <= value < 2.0**64:
+        raise EvaluationError("unsigned integer overflow")
+    return operators.unsigned(int(value))
+
+
+def to_bytes(value: Value) -> bytes:
+    if not isinstance(value, str | bytes):
+        raise EvaluationError(NO_OVERLOAD)
+    return value.encode() if isinstance(value, str) else value
+
+
+def to_type(value: Value) -> Type:
+    return Type(type_name(value))
 
 
 def to_double(value: Value) -> float:
@@ -60,5 +96,12 @@ def to_string(value: Value) -> str:
         case float():
             return print_number(value)
         case bytes():
-            return value.decode("utf-8", "replace")
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+        case Cidr():
+            return f"{value.address}/{value.prefix}"
+        case IPv4Address() | IPv6Address():
+            return str(value)
     raise EvaluationError(NO_OVERLOAD)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from windlass.cel.addresses import Cidr
 from windlass.cel.values import Cancelled, Optional, Value, Version
 from windlass.quantity import Quantity
 
@@ -124,10 +125,39 @@ def _copy(items: Value, *_: Value) -> int:
     return size(items) + 1 + CREATE_LIST
 
 
-def _compare_all(items: Value, *_: Value) -> int:
+def compare_all(items: Value, *_: Value) -> int:
     count = size(items)
     has_texts = isinstance(items, list) and bool(items) and isinstance(items[0], str | bytes)
     return int(count * count * (2 + _CHARACTER * has_texts)) + 1 + CREATE_LIST
+
+
+def _count(limit: Value) -> int:
+    return (max(limit, 0) if type(limit) is int else 0) + 1 + CREATE_LIST
+
+
+def _slice(_: Value, start: Value, end: Value) -> int:
+    return (max(end - start, 0) if type(start) is type(end) is int else 0) + 1 + CREATE_LIST
+
+
+def _flatten(items: Value, depth: Value = 1) -> int:
+    return size(items) * (max(depth, 0) if type(depth) is int else 0) + 1 + CREATE_LIST
+
+
+def _read_ip(value: Value) -> int:
+    return _read(value) if isinstance(value, str) else 1
+
+
+def _contain_ip(cidr: Value, other: Value) -> int:
+    """The size of a network is that of its prefix, in bytes."""
+    return math.ceil(2 * _width(cidr) * _CHARACTER) + (_read(other) if isinstance(other, str) else 0)
+
+
+def _contain_cidr(cidr: Value, other: Value) -> int:
+    return _contain_ip(cidr, other) + math.ceil(_width(cidr) * _CHARACTER) + 1
+
+
+def _width(cidr: Value) -> int:
+    return math.ceil(cidr.prefix / 8) if isinstance(cidr, Cidr) else 1
 
 
 CALLS: Mapping[str, int | CallCost] = {
@@ -138,7 +168,10 @@ CALLS: Mapping[str, int | CallCost] = {
     "join": _join, "quantity": _read, "isQuantity": _read, "semver": _read, "isSemver": _read,
     "isSorted": traversal, "sum": traversal, "min": traversal, "max": traversal,
     "indexOf": lambda target, *_: traversal(target), "lastIndexOf": lambda target, *_: traversal(target),
-    "reverse": _copy, "distinct": _compare_all, "bytes": _read,
+    "reverse": _copy, "distinct": compare_all, "bytes": _read,
+    "ip": _read_ip, "isIP": _read, "cidr": _read, "isCIDR": _read, "ip.isCanonical": _rewrite,
+    "containsIP": _contain_ip, "containsCIDR": _contain_cidr,
+    "slice": _slice, "flatten": _flatten, "sort": compare_all, "lists.range": _count,
     "sets.contains": _sets(1), "sets.intersects": _sets(1), "sets.equivalent": _sets(2),
 }  # fmt: skip
 """By function; whatever is not here costs one."""

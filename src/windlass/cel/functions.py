@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from windlass.cel import amounts, conversions, lists, operators, strings
+from windlass.cel import addresses, amounts, conversions, lists, operators, strings
 from windlass.cel.values import NO_OVERLOAD, NOTHING, EvaluationError, Function, Optional, Value, equal
 
 
@@ -50,7 +50,9 @@ FUNCTIONS: Mapping[tuple[str, int], Function] = {
     ("in", 2): operators.contains,
     ("size", 1): operators.size,
     ("int", 1): conversions.to_int,
-    ("uint", 1): conversions.to_int,
+    ("uint", 1): conversions.to_uint,
+    ("bytes", 1): conversions.to_bytes,
+    ("type", 1): conversions.to_type,
     ("double", 1): conversions.to_double,
     ("bool", 1): conversions.to_bool,
     ("string", 1): conversions.to_string,
@@ -62,6 +64,10 @@ FUNCTIONS: Mapping[tuple[str, int], Function] = {
     ("semver", 2): amounts.to_version,
     ("isSemver", 1): amounts.is_version,
     ("isSemver", 2): amounts.is_version,
+    ("ip", 1): addresses.to_ip,
+    ("isIP", 1): addresses.is_valid(addresses.to_ip),
+    ("cidr", 1): addresses.to_cidr,
+    ("isCIDR", 1): addresses.is_valid(addresses.to_cidr),
 }
 """By (name, arguments)."""
 
@@ -88,7 +94,7 @@ METHODS: Mapping[tuple[str, int], Function] = {
     ("lowerAscii", 0): strings.of(strings.lower),
     ("upperAscii", 0): strings.of(strings.upper),
     ("trim", 0): strings.of(str.strip),
-    ("reverse", 0): _string_or_list(strings.of(lambda text: text[::-1]), lambda items: items[::-1]),
+    ("reverse", 0): lists.of(lambda items: items[::-1]),
     ("join", 0): strings.join,
     ("join", 1): strings.join,
     ("sum", 0): lists.of(lists.sum_up),
@@ -96,6 +102,23 @@ METHODS: Mapping[tuple[str, int], Function] = {
     ("max", 0): lists.of(lists.extreme(1, "max")),
     ("isSorted", 0): lists.of(lists.is_sorted),
     ("distinct", 0): lists.of(lists.distinct),
+    ("slice", 2): lists.of(lists.slice_of),
+    ("flatten", 0): lists.of(lists.flatten),
+    ("flatten", 1): lists.of(lists.flatten),
+    ("sort", 0): lists.of(lists.sort),
+    ("first", 0): lists.of(lists.end_of(0)),
+    ("last", 0): lists.of(lists.end_of(-1)),
+    ("family", 0): addresses.of_ip(lambda address: address.version),
+    ("isUnspecified", 0): addresses.of_ip(lambda address: address.is_unspecified),
+    ("isLoopback", 0): addresses.of_ip(lambda address: address.is_loopback),
+    ("isLinkLocalMulticast", 0): addresses.of_ip(addresses.is_link_local_multicast),
+    ("isLinkLocalUnicast", 0): addresses.of_ip(lambda address: address.is_link_local),
+    ("isGlobalUnicast", 0): addresses.of_ip(addresses.is_global_unicast),
+    ("containsIP", 1): addresses.of_cidr(addresses.contains_ip),
+    ("containsCIDR", 1): addresses.of_cidr(addresses.contains_cidr),
+    ("ip", 0): addresses.of_cidr(addresses.to_ip),
+    ("masked", 0): addresses.of_cidr(addresses.mask),
+    ("prefixLength", 0): addresses.of_cidr(lambda cidr: cidr.prefix),
     ("isGreaterThan", 1): lambda left, right: amounts.compare(left, right) > 0,
     ("isLessThan", 1): lambda left, right: amounts.compare(left, right) < 0,
     ("compareTo", 1): amounts.compare,
@@ -119,6 +142,8 @@ NAMESPACED: Mapping[tuple[str, str, int], Function] = {
     ("optional", "of", 1): lambda value: Optional(value, True),
     ("optional", "ofNonZeroValue", 1): _if_not_zero,
     ("optional", "none", 0): lambda: NOTHING,
+    ("lists", "range", 1): lists.count_to,
+    ("ip", "isCanonical", 1): addresses.is_canonical,
     ("sets", "contains", 2): lists.of(lists.covers),
     ("sets", "equivalent", 2): lists.of(lists.cover_each_other),
     ("sets", "intersects", 2): lists.of(lists.intersect),

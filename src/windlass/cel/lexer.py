@@ -56,6 +56,8 @@ def _value(kind: str, text: str, at: int) -> int | float | str | bytes | None:
         case "int":
             digits = text.rstrip("uU").lower().removeprefix("0x").lstrip("0")
             number = int(digits or "0", 16 if text[:2] in ("0x", "0X") else 10) if len(digits) <= 20 else 2**64
+            if text[-1] in "uU" and number in values.UINT64:
+                return values.Uint(number)
             if number > values.INT64[-1] + 1:
                 raise values.CompileError(f"the number {text[:40]} at position {at + 1} is too large")
             return number

@@ -4,7 +4,8 @@ import itertools
 from collections.abc import Callable
 
 from windlass.cel import operators
-from windlass.cel.values import NO_OVERLOAD, EvaluationError, Function, Value, equal
+from windlass.cel.values import NO_OVERLOAD, NOTHING, EvaluationError, Function, Optional, Value, Version, equal
+from windlass.quantity import Quantity
 
 
 def of(function: Callable[..., Value]) -> Function:
@@ -73,3 +74,61 @@ def cover_each_other(left: list[Value], right: Value) -> bool:
 
 def intersect(left: list[Value], right: Value) -> bool:
     return any(operators.contains(item, left) for item in items_of(right))
+
+
+def slice_of(items: list[Value], start: Value, end: Value) -> list[Value]:
+    for index in (start, end):
+        if type(index) is not int:
+            raise EvaluationError(NO_OVERLOAD)
+    if start < 0 or end < 0:
+        raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise EvaluationError(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+    if end > len(items):
+        raise EvaluationError(f"cannot slice({start}, {end}), list is length {len(items)}")
+    return items[start:end]
+
+
+def flatten(items: list[Value], depth: Value = 1) -> list[Value]:
+    if type(depth) is not int:
+        raise EvaluationError(NO_OVERLOAD)
+    if depth < 0:
+        raise EvaluationError("level must be non-negative")
+    flat = items
+    for _ in range(min(depth, _MAX_DEPTH)):
+        if not any(isinstance(item, list) for item in flat):
+            break
+        operators.check_size(sum(len(item) if isinstance(item, list) else 1 for item in flat))
+        flat = [inner for item in flat for inner in (item if isinstance(item, list) else (item,))]
+    return flat
+
+
+_MAX_DEPTH = 250
+
+
+def count_to(limit: Value) -> list[Value]:
+    """`lists.range`"""
+    if type(limit) is not int:
+        raise EvaluationError(NO_OVERLOAD)
+    operators.check_size(limit)
+    return list(range(limit))
+
+
+def sort(items: list[Value]) -> list[Value]:
+    return sort_by(items, items)
+
+
+def sort_by(items: list[Value], keys: list[Value]) -> list[Value]:
+    """The items in the order of their keys, which are of one type that has an order."""
+    if not keys:
+        return []
+    if not isinstance(keys[0], bool | int | float | str | bytes | Version | Quantity):
+        raise EvaluationError("list elements must be comparable")
+    if any(type(key) is not type(keys[0]) for key in keys):
+        raise EvaluationError("list elements must have the same type")
+    return [items[number] for number in sorted(range(len(items)), key=keys.__getitem__)]
+
+
+def end_of(position: int) -> Callable[[list[Value]], Optional]:
+    """`first` and `last`."""
+    return lambda items: Optional(items[position], True) if items else NOTHING

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.cel import costs, syntax
+from windlass.cel import costs, lists, syntax
 from windlass.cel.code import Builder, Code, Scope, Step, Variables, add_up, build_all, charge
 from windlass.cel.values import (
     NO_OVERLOAD,
@@ -23,7 +23,8 @@ from windlass.cel.values import (
 Each: TypeAlias = Callable[[Variables], Iterator[tuple[Value, Variables]]]
 """(item, the variables with the item under its name) for every item of a list or key of a map, one after the other."""
 
-_ONE_NAME = {"all": (2,), "exists": (2,), "exists_one": (2,), "existsOne": (2,), "map": (2, 3), "filter": (2,)}
+_ONE_NAME = {"all": (2,), "exists": (2,), "exists_one": (2,), "existsOne": (2,), "map": (2, 3), "filter": (2,),
+             "sortBy": (2,)}  # fmt: skip
 _TWO_NAMES = {
     "all": (3,), "exists": (3,), "exists_one": (3,), "existsOne": (3,), "transformList": (3, 4), "transformMap": (3, 4),
     "transformMapEntry": (3, 4),
@@ -59,7 +60,7 @@ def _comprehend(node: syntax.Call, scope: Scope, count: int) -> Builder:
     step, per_item = _build_loop(node.function, loop, bodies, names[0])
     items = costs.size(target.step({})) if target.is_constant else None
     for_item = add_up((per_item, *(body.most for body in bodies)))
-    more = None if items is None or for_item is None else items * for_item
+    more = None if items is None or for_item is None or node.function == "sortBy" else items * for_item
     return Code(step, target.cost + (2 if node.function in ("exists_one", "existsOne") else 1), more)
 
 
@@ -72,6 +73,8 @@ def _build_loop(function: str, loop: "_Loop", bodies: list[Code], key: str) -> t
             return _count_one(loop, bodies[0]), 2
         case "filter":
             return _keep(loop, bodies[0]), costs.APPEND + 1
+        case "sortBy":
+            return _sort(loop, bodies[0]), 0
         case "transformMap" | "transformMapEntry":
             return _make_map(loop, bodies, function == "transformMapEntry", key), 3
         case _:
@@ -137,6 +140,22 @@ def _keep(loop: _Loop, body: Code) -> Step:
                 loop.charge(variables, costs.APPEND + 1)
                 kept.append(item)
         return kept
+
+    return evaluate
+
+
+def _sort(loop: _Loop, body: Code) -> Step:
+    step, cost = body.step, body.cost + costs.APPEND
+
+    def evaluate(variables: Variables) -> Value:
+        items: list[Value] = []
+        keys: list[Value] = []
+        for item, scope in loop.each(variables):
+            loop.charge(variables, cost)
+            items.append(item)
+            keys.append(step(scope))
+        loop.charge(variables, costs.compare_all(keys))
+        return lists.sort_by(items, keys)
 
     return evaluate
 

@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping
 from windlass.cel.values import (
     INT64,
     NO_OVERLOAD,
+    UINT64,
     Cancelled,
     EvaluationError,
     Function,
+    Uint,
     Value,
     equal,
     has_key,
@@ -21,6 +23,17 @@ def whole(number: int) -> int:
     return number
 
 
+def unsigned(number: int) -> Uint:
+    if number not in UINT64:
+        raise EvaluationError("unsigned integer overflow")
+    return Uint(number)
+
+
+def _like(example: int, number: int) -> int:
+    """The number as one of the example's type, if it is in range."""
+    return unsigned(number) if isinstance(example, Uint) else whole(number)
+
+
 MAX_SIZE = 10_000_000
 """Characters of a string, or items of a list, that an expression may make. Costs alone do not bound them."""
 
@@ -32,7 +45,7 @@ def check_size(size: int) -> None:
 
 def plus(left: Value, right: Value) -> Value:
     if is_number(left) and is_number(right) and type(left) is type(right):
-        return whole(left + right) if isinstance(left, int) else left + right
+        return _like(left, left + right) if isinstance(left, int) else left + right
     if type(left) is type(right) and isinstance(left, str | bytes | list):
         check_size(len(left) + len(right))
         return left + right
@@ -49,7 +62,7 @@ def arithmetic(function: Callable[[Value, Value], Value], zero: str = "") -> Fun
             return function(left, right) if right or not zero else _divide_by_zero(left)
         if zero and right == 0:
             raise EvaluationError(zero)
-        return whole(function(left, right))
+        return _like(left, function(int(left), int(right)))
 
     return checked
 
@@ -72,7 +85,7 @@ def remainder(left: Value, right: Value) -> Value:
 
 
 def negate(value: Value) -> Value:
-    if not is_number(value):
+    if not is_number(value) or isinstance(value, Uint):
         raise EvaluationError(NO_OVERLOAD)
     return -value if isinstance(value, float) else whole(-value)
 
@@ -88,6 +101,8 @@ def order(left: Value, right: Value) -> int:
     are_numbers = is_number(left) and is_number(right)
     if not are_numbers and not (type(left) is type(right) and isinstance(left, str | bytes | bool)):
         raise EvaluationError(NO_OVERLOAD)
+    if are_numbers and type(left) is not type(right) and (isinstance(left, float) or isinstance(right, float)):
+        left, right = float(left), float(right)  # as Kubernetes does, though large numbers become alike
     return int(left > right) - int(left < right)
 
 

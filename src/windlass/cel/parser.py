@@ -87,7 +87,7 @@ class _Parser:
         count = 0
         while sign is not None:
             count += 1
-            if sign.text == "-" and count % 2 and self._words[self._next].kind in ("int", "float"):
+            if sign.text == "-" and count % 2 and _is_signed(self._words[self._next]):
                 self._words[self._next] = _negate(self._words[self._next])
                 count -= 1
                 break
@@ -121,7 +121,7 @@ class _Parser:
         word = self._words[self._next]
         self._next += 1
         if word.kind in ("int", "float", "text"):
-            if isinstance(word.value, int) and word.value not in values.INT64:
+            if type(word.value) is int and word.value not in values.INT64:
                 raise values.CompileError(f"the number {word.text} at position {word.at + 1} is too large")
             return syntax.Literal(word.value, word.at)
         if word.text == "." and word.kind == "sign" and self._words[self._next].kind == "name":
@@ -205,6 +205,10 @@ class _Parser:
         word = self._words[self._next]
         if word.kind != "end":
             raise _unexpected(word, "the end")
+
+
+def _is_signed(word: lexer.Word) -> bool:
+    return word.kind in ("int", "float") and not isinstance(word.value, values.Uint)
 
 
 def _negate(word: lexer.Word) -> lexer.Word:

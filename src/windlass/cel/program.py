@@ -17,12 +17,14 @@ from windlass.cel.code import Builder, Code, Scope, Step, Variables, add_up, bui
 from windlass.cel.values import (
     NO_OVERLOAD,
     NOTHING,
+    TYPE_NAMES,
     Cancelled,
     CompileError,
     EvaluationError,
     Function,
     Map,
     Optional,
+    Type,
     Value,
     as_evaluation_error,
     is_number,
@@ -101,6 +103,9 @@ def _build(node: syntax.Node, scope: Scope) -> Code | Builder:
         case syntax.Literal(value):
             return Code(lambda _: value, is_constant=True)
         case syntax.Name(name, at):
+            if name not in scope.names and name in TYPE_NAMES:
+                named = Type(name)
+                return Code(lambda _: named, is_constant=True)
             if name not in scope.names:
                 raise CompileError(f"undeclared reference to {name!r} at position {at + 1}")
             return Code(lambda variables: variables[name], cost=1)
@@ -243,7 +248,7 @@ def _given(value: Value) -> bool:
     return value.has_value
 
 
-_CONVERSIONS = frozenset(("int", "uint", "double", "bool", "string", "bytes", "dyn", "duration", "timestamp"))
+_CONVERSIONS = frozenset(("int", "uint", "double", "bool", "string", "bytes", "dyn", "type", "duration", "timestamp"))
 """Conversions of constants are done once, and free."""
 
 
@@ -402,6 +407,10 @@ def _build_has(node: syntax.Call, scope: Scope) -> Builder:
             return find(container, field).has_value
         if not isinstance(container, Mapping):
             raise EvaluationError(NO_OVERLOAD)
-        return find(container, field).has_value
+        try:
+            container[field]
+        except KeyError:
+            return False
+        return True
 
     return Code(evaluate, operand.cost + _select_cost(selected.operand) - 1, operand.more)

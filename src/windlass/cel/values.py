@@ -16,6 +16,23 @@ Value: TypeAlias = Any
 Function: TypeAlias = Callable[..., Value]
 
 INT64 = range(-(2**63), 2**63)
+UINT64 = range(2**64)
+
+
+class Uint(int):
+    """A number without a sign. Arithmetic with other numbers is no overload; comparison is."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """The type of a value, as a value."""
+
+    name: str
+
+
+TYPE_NAMES = frozenset(("bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type", "type"))
 
 
 class CompileError(errors.WindlassError):
@@ -131,6 +148,8 @@ def type_name(value: Value) -> str:
     match value:
         case bool():
             return "bool"
+        case Uint():
+            return "uint"
         case int():
             return "int"
         case float():
@@ -149,6 +168,8 @@ def type_name(value: Value) -> str:
             return "kubernetes.Semver"
         case Optional():
             return "optional_type"
+        case Type():
+            return "type"
         case _:
             return "map" if isinstance(value, Mapping) else "dyn"
 
