@@ -31,6 +31,14 @@ def test_pods_that_arrive_before_their_node_are_counted_once_it_is_there() -> No
     assert names_on(snapshot, "b") == ["p", "q"]
 
 
+@pytest.mark.parametrize("cpu", [2**62, 2**63 - 1, 2**64, 10**5000], ids=("2^62", "2^63-1", "2^64", "10^5000"))
+def test_pods_that_ask_for_more_than_any_number_holds_leave_no_room(cpu: int) -> None:
+    snapshot = snapshots.build([node("a")], [pod(f"p{number}", on="a", cpu=cpu) for number in range(5)])
+    assert free_cpu(snapshot, "a") < 0
+    assert not feasible(snapshot, pod("q", cpu=1))
+    assert not feasible(snapshot, pod("r", cpu=cpu))
+
+
 def test_a_node_that_leaves_and_comes_back_finds_its_pods_again() -> None:
     snapshot = snapshots.build([node("a"), node("b")], [pod("p", on="a", cpu=1000)])
     snapshot.remove_node("a")

@@ -4,7 +4,8 @@
                        (may end the loop)     (in a fork with what is on its way)
 
 Same input, same answer: the time is an argument, ties are drawn from a generator seeded by settings and loop number.
-The snapshot is forked and left as it was found.
+The snapshot is forked and left as it was found. An object with which an exception is raised that nothing foresees is
+left out, and the rest is decided (`quarantine`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,16 @@ from windlass.engine import (
     facts,
     health,
     held_groups,
+    isolation,
+    left_out,
     outlook,
     plan,
+    quarantine,
     quiet,
     readiness,
     repairs,
     requests,
+    soundness,
     taints,
     time_limits,
 )
@@ -53,22 +58,53 @@ class Decision:
     quiet_until_s: float
     """Before this time the same observation is decided alike: nothing is ordered, and nothing new is remembered. The
     time of the decision itself, if it may be decided otherwise at once."""
+    evaluated: Observation = field(repr=False, compare=False)
+    """What was decided on: what was seen, without what cannot be evaluated."""
     ran_out: time_limits.RanOut = field(default_factory=dict)
     """Where time was up: `time_limits.Replayed` comes to the same end."""
     question: outside.Question | None = None
     """What the user's own expander should be asked before any of this is done; then it is to be decided again. Where
     nobody can ask, what is decided here is what happens without an answer."""
 
+    @property
+    def faults(self) -> quarantine.Faults:
+        """What cannot be evaluated, and was left out."""
+        return self.memory.volatile.faults
+
 
 def decide(
     seen: Observation, memory: Memory, settings: Settings, now_s: float, timer: time_limits.Timer = UNTIMED
 ) -> Decision:
     """One loop. While the last decision stands, and nothing has changed, it is given again."""
-    memory = held_groups.resume_memory(memory, seen, now_s)
+    known, stale = quarantine.find_current(memory.volatile.faults, seen, now_s)
+    evaluated = quarantine.leave_out(seen, [fault.suspect for fault in known])
+    resumed = held_groups.resume_memory(memory, evaluated, now_s)
     last = memory.volatile.standing
-    if last is not None and last.holds(seen, memory.durable, settings, now_s):
-        return Decision(last.plan, memory, last.story, last.until_s)
-    return _Loop(seen, memory, settings, now_s, timer).run()
+    if last is not None and last.holds(evaluated, resumed.durable, settings, now_s):
+        return Decision(last.plan, resumed, last.story, last.until_s, last.seen)
+
+    def run(evaluated: Observation) -> Decision:
+        resumed = held_groups.resume_memory(memory, evaluated, now_s)
+        with quarantine.hidden(evaluated):
+            return _Loop(evaluated, resumed, settings, now_s, timer).run()
+
+    def find_unsound() -> list[tuple[quarantine.Suspect, Exception]]:
+        return soundness.find_unsound(evaluated, settings, now_s)
+
+    try:
+        decision, faults = run(evaluated), known
+    except Exception as error:  # whatever it is, it must cost no more than what it was raised with
+        decision, faults = isolation.isolate(run, find_unsound, seen, known, stale, error, now_s)
+    return _remember(decision, faults) if faults else decision
+
+
+def _remember(decision: Decision, faults: quarantine.Faults) -> Decision:
+    """The decision, which stands until what it was made without is tried again."""
+    retry_s = min(fault.since_s for fault in faults) + quarantine.RETRY_S
+    until_s, volatile = min(decision.quiet_until_s, retry_s), decision.memory.volatile
+    standing = None if volatile.standing is None else replace(volatile.standing, until_s=until_s)
+    volatile = replace(volatile, standing=standing, faults=faults)
+    return replace(decision, memory=replace(decision.memory, volatile=volatile), quiet_until_s=until_s)
 
 
 class _Loop:
@@ -116,7 +152,7 @@ class _Loop:
         self._repair(repaired)
         made, remembered = outlook.find_templates(
             self._seen,
-            self._nodes,
+            [node for node in self._nodes if node.name not in self._seen.left_out.nodes],
             self._group_of,
             self._memory.volatile.templates,
             self._settings.templates,
@@ -142,7 +178,8 @@ class _Loop:
                 self._group_of = {name: groups[group.id] for name, group in self._group_of.items()}
             shrunk, durable = self._scale_down(awaited, helped, durable)
             proposals = helped.proposals
-            if self._settings.scale_up.enforce_node_group_min_size:
+            may_grow = left_out.Part.SCALE_UP not in self._seen.left_out.parts
+            if self._settings.scale_up.enforce_node_group_min_size and may_grow:
                 raised, durable = self._raise_to_minimum(replace(candidates, all=tuple(groups.values())), durable)
                 groups = _grown(groups, raised.increases)
                 proposals = (*(proposals if helped.was_tried else ()), raised)
@@ -190,6 +227,7 @@ class _Loop:
             Memory(durable, replace(volatile, standing=standing)),
             story,
             until_s,
+            seen,
             self._ledger.ran_out,
             self._ledger.inquiry.question,
         )
@@ -261,6 +299,8 @@ class _Loop:
 
     def _scale_up(self, groups: proposing.Groups, durable: Durable) -> tuple[helping.Helped, Durable]:
         settings, snapshot = self._settings, self._seen.snapshot
+        if left_out.Part.SCALE_UP in self._seen.left_out.parts:
+            return helping.Helped((proposing.Proposal(proposing.Result.NOT_TRIED),)), durable
         waiting = pending.arrange(snapshot, settings)
         helping.settle_nominated(snapshot, waiting.nominated, settings.pods.expendable_pods_priority_cutoff)
         waiting = self._make_up_pods(waiting)
@@ -330,10 +370,10 @@ class _Loop:
         self, upcoming: Mapping[str, health.Upcoming], helped: helping.Helped, durable: Durable
     ) -> tuple[ScaleDownStory, Durable]:
         settings = self._settings
-        if not settings.scale_down.scale_down_enabled:
+        if not settings.scale_down.scale_down_enabled or left_out.Part.SCALE_DOWN in self._seen.left_out.parts:
             return ScaleDownStory(ScaleDownResult.NOT_TRIED), durable
-        not_started = {name for one in upcoming.values() for name in one.not_started}
-        scene = self._set_scene([node for node in self._nodes if node.name not in not_started])
+        passed_over = {name for one in upcoming.values() for name in one.not_started} | self._find_unevaluated()
+        scene = self._set_scene([node for node in self._nodes if node.name not in passed_over])
         names = planning.find_candidates(scene, durable.scale_down, durable.activities, settings, self._now_s)
         names = self._leave_out_deleted(names, durable)
         time = self._ledger.begin("scale-down simulation", settings.scale_down.scale_down_simulation_timeout_s)
@@ -367,6 +407,11 @@ class _Loop:
             for name in names
             if name not in deleted or taints.is_being_deleted(table.facts[table.rows[name]], now_s)
         ]
+
+    def _find_unevaluated(self) -> set[str]:
+        """The nodes that are left out, or run a pod that is: they stay."""
+        rows = left_out.find_nodes(self._seen.snapshot.pods).tolist()
+        return {*self._seen.left_out.nodes, *(self._seen.snapshot.nodes.names[row] for row in rows)}
 
     def _set_scene(self, nodes: Sequence[facts.Node]) -> scenes.Scene:
         budgets = disruption.Remaining(self._seen.budgets)

@@ -12,6 +12,7 @@ from windlass.engine.draining.progress import Progress
 from windlass.engine.health import Memory as HealthMemory
 from windlass.engine.observation import Observation
 from windlass.engine.provisioning import retries
+from windlass.engine.quarantine import Faults
 from windlass.engine.scale_down import cooldown, scene
 from windlass.engine.scale_up.templates import GroupTemplate
 from windlass.engine.settings import Settings
@@ -95,6 +96,8 @@ class Volatile:
     booking: searching.Search = field(default_factory=searching.Search)
     standing: Standing | None = None
     """The last decision, for as long as it stands."""
+    faults: Faults = ()
+    """Objects that could not be evaluated; they are left out while they are as they were."""
 
 
 @dataclass(frozen=True, slots=True)

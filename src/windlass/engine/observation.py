@@ -7,6 +7,7 @@ from windlass.engine import facts, plan
 from windlass.engine.buffers.injecting import Spare
 from windlass.engine.drain.context import ControllerKey
 from windlass.engine.expanders import outside, priority
+from windlass.engine.left_out import NOTHING, LeftOut, reduce_node
 from windlass.engine.provisioning.request import Request
 from windlass.engine.scale_up.quotas import Quota
 from windlass.engine.snapshot import Snapshot
@@ -57,6 +58,8 @@ class Observation:
     failed: Mapping[plan.Instruction, str] = field(default_factory=dict)
     """Instructions carried out since the last observation that failed, and what was said. Evicting a pod that is gone
     is no failure; one that a budget forbids for now is."""
+    left_out: LeftOut = NOTHING
+    """What a decision is made without because it cannot be evaluated; see `quarantine`."""
 
     evictions: Evictions = field(default_factory=Evictions)
     """What is known of evictions of the drains that are under way; of one that is not told of here, nothing is known
@@ -67,8 +70,9 @@ class Observation:
     @property
     def nodes(self) -> list[facts.Node]:
         """The nodes that exist, in the snapshot's order."""
-        table = self.snapshot.nodes
-        return [node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive]
+        table, reduced = self.snapshot.nodes, self.left_out.nodes
+        nodes = [node for node, alive in zip(table.facts, table.alive.tolist(), strict=True) if alive]
+        return [reduce_node(one) if one.name in reduced else one for one in nodes] if reduced else nodes
 
     def group_of_nodes(self) -> dict[str, facts.NodeGroup]:
         """Group by node name, for nodes that belong to one."""

@@ -103,6 +103,8 @@ def _find_staying(snapshot: Snapshot, node_row: int) -> list[facts.Pod]:
     table = snapshot.pods
     known = table.answers.setdefault("stays on its node", {})
     rows = snapshot.pods_on(node_row)
+    if table.left_out:
+        rows = [row for row in rows if int(table.kind_ids[row]) not in table.left_out]
     kind_ids = table.kind_ids[rows].tolist()
     for row, kind_id in zip(rows, kind_ids, strict=True):
         if kind_id not in known:

@@ -50,6 +50,8 @@ class PodTable:
         """(deleted_s, unschedulable_since_s), for the few pods that have either."""
         self.answers: dict[Hashable, dict[int, int]] = {}
         """By question, then by kind: what was asked of kinds before, and is the same at all times."""
+        self.left_out: frozenset[int] = frozenset()
+        """Kinds of which the decision that is being made asks nothing; see `quarantine`."""
         self._kind_ids = np.zeros(_FIRST_ROWS, dtypes.ID)
         self._shape_ids = np.full(_FIRST_ROWS, dtypes.ABSENT, dtypes.ID)
         self._node_rows = np.full(_FIRST_ROWS, dtypes.ABSENT, dtypes.ID)

@@ -135,11 +135,12 @@ def _judge_without_pods(
         elif name in rechecks:
             reasons.append(Unremovable.RECENTLY_UNREMOVABLE)
         else:
-            reasons.append(_judge_node(table.facts[row], name in group_of, now_s))
+            reasons.append(judge_node(table.facts[row], name in group_of, now_s))
     return reasons
 
 
-def _judge_node(node: facts.Node, has_group: bool, now_s: float) -> Unremovable | None:
+def judge_node(node: facts.Node, has_group: bool, now_s: float) -> Unremovable | None:
+    """What keeps a node, for all that it says of itself."""
     if node.taints and taints.is_being_deleted(node, now_s):
         return Unremovable.CURRENTLY_BEING_DELETED
     if node.annotations and has_scale_down_disabled(node):

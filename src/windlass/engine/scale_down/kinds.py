@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from windlass.engine import dtypes, facts, pod_traits
+from windlass.engine import dtypes, facts, left_out, pod_traits
 from windlass.engine.drain import system
 from windlass.engine.pods import PodTable
 
@@ -23,7 +23,7 @@ def ask(table: PodTable, question: Callable[[facts.Pod], int], name: Hashable) -
     """Int8 (n_pods): the answer for each pod that is on a node, 0 for others. No pod is asked of as terminating.
 
     A question of the same name always has the same answers, but for pods of kube-system that no DaemonSet has: their
-    age counts.
+    age counts. Kinds that are left out are not asked of.
     """
     bound = np.flatnonzero(table.node_rows != dtypes.ABSENT)
     kind_ids = table.kind_ids
@@ -31,7 +31,7 @@ def ask(table: PodTable, question: Callable[[facts.Pod], int], name: Hashable) -
     example[kind_ids[bound]] = bound  # any pod of a kind stands for all
     answers = np.zeros(len(table.kinds), np.int8)
     known = table.answers.setdefault(name, {})
-    for kind_id in np.flatnonzero(example != dtypes.ABSENT).tolist():
+    for kind_id in left_out.without(np.flatnonzero(example != dtypes.ABSENT).tolist(), table.left_out):
         answer = known.get(kind_id)
         if answer is None:
             pod = table.fact(int(example[kind_id]), "", timeless=True)

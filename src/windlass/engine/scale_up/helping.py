@@ -66,7 +66,7 @@ def find_helpless(
     found = searching.find_places(placer, worthy, search, snapshot.nodes.alive.copy())
     search.hints.drop_old()
     table = snapshot.pods
-    daemons = {kind: _is_daemonset(table.kinds[kind]) for kind in set(table.kind_ids[found.failed].tolist())}
+    daemons = {kind: is_of_daemonset(table.kinds[kind]) for kind in set(table.kind_ids[found.failed].tolist())}
     helpless = [row for row in sorted(found.failed) if not daemons[int(table.kind_ids[row])]]
     return pending.find_old_enough(snapshot, helpless, settings.pods.new_pod_scale_up_delay_s, now_s)
 
@@ -78,7 +78,8 @@ def _judge_shapes(snapshot: Snapshot, rows: Sequence[int], judge: Callable[[fact
     return [row for row, number in zip(rows, shape_ids, strict=True) if passed[number]]
 
 
-def _is_daemonset(kind: Kind) -> bool:
+def is_of_daemonset(kind: Kind) -> bool:
+    """Are pods of this kind a DaemonSet's, or to be taken for such?"""
     return (kind.owner is not None and kind.owner.kind == "DaemonSet") or (
         dict(kind.annotations).get(pod_traits.DAEMONSET_POD) == "true"
     )

@@ -32,7 +32,7 @@ class Waiting:
 
 
 def arrange(snapshot: Snapshot, settings: Settings) -> Waiting:
-    """Sort out the pods that wait. Pods of schedulers that are not allowed are nobody's business."""
+    """Sort out the pods that wait. Pods of schedulers that are not allowed, and pods left out, are not among them."""
     bypassed, allowed = settings.pods.bypassed_scheduler_names, settings.pods.allowed_scheduler_names
     unschedulable: list[int] = []
     unprocessed: list[int] = []
@@ -40,7 +40,10 @@ def arrange(snapshot: Snapshot, settings: Settings) -> Waiting:
     nominated: list[int] = []
     table = snapshot.pods
     rows = snapshot.waiting()
+    hidden = table.left_out
     for row, kind_id in zip(rows, table.kind_ids[rows].tolist(), strict=True):
+        if kind_id in hidden:
+            continue
         kind = table.kinds[kind_id]
         deleted_s, unschedulable_since_s = table.times.get(row, (None, None))
         if (allowed and kind.scheduler not in allowed) or deleted_s is not None:

@@ -61,23 +61,26 @@ class Prospects:
         """Judge shapes for all these groups at once, and keep what is found; return those that others' pods repel."""
         snapshot, repelled = self._snapshot, []
         snapshot.fork()
-        rows = [self._append(group) for group in groups]
-        for shape in wanted:
-            if placing.is_repelled(snapshot, shape):
-                repelled.append(shape)
-                continue
-            for group, answer in zip(groups, self._explain(shape, rows), strict=True):
-                self._answers[group][shape.id] = answer
-        snapshot.revert()
+        try:
+            rows = [self._append(group) for group in groups]
+            for shape in wanted:
+                if placing.is_repelled(snapshot, shape):
+                    repelled.append(shape)
+                    continue
+                for group, answer in zip(groups, self._explain(shape, rows), strict=True):
+                    self._answers[group][shape.id] = answer
+        finally:
+            snapshot.revert()
         return repelled
 
     def _judge_alone(self, group: str, wanted: Iterable[shapes.Shape]) -> Answers:
         """Judge shapes for one group; other groups' new nodes would be domains that there are not."""
         self._snapshot.fork()
-        row = self._append(group)
-        answers = {shape.id: self._explain(shape, [row])[0] for shape in wanted}
-        self._snapshot.revert()
-        return answers
+        try:
+            row = self._append(group)
+            return {shape.id: self._explain(shape, [row])[0] for shape in wanted}
+        finally:
+            self._snapshot.revert()
 
     def _append(self, group: str) -> int:
         template = self._templates[group]

@@ -4,6 +4,9 @@ import numpy as np
 
 from windlass.engine import dtypes, facts, nodes, shapes
 
+_LARGEST = 1 << 50
+"""No node has more of anything. A pod that asks for more is counted so: thousands on one node stay within an int64."""
+
 
 class Footprints:
     """Requests by shape, as columns of the node table."""
@@ -19,7 +22,7 @@ class Footprints:
         """(column, amount) of all that one pod of the shape takes, its place among the node's pods included."""
         known = self._requests.get(shape.id)
         if known is None:
-            wanted = [(resource, amount) for resource, amount in shape.spec.requests if amount > 0]
+            wanted = [(resource, min(amount, _LARGEST)) for resource, amount in shape.spec.requests if amount > 0]
             known = [(nodes.PODS_COLUMN, 1)]
             known += [(self._nodes.resource_column(resource), amount) for resource, amount in wanted]
             self._requests[shape.id] = known

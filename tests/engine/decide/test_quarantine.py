@@ -1,0 +1,502 @@
+"""An object that raises what nothing foresees costs itself: everything else is decided as without it."""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engine import columns
+from tests.engine.decide.builders import (
+    AGENT,
+    NOW_S,
+    WINDLASS,
+    at_once,
+    budget,
+    choose,
+    decide_once,
+    drained,
+    group,
+    node,
+    observe,
+    pending,
+    running,
+    sizes,
+)
+from windlass.engine import (
+    decide,
+    disruption,
+    facts,
+    nodes,
+    outlook,
+    plan,
+    predicates,
+    quarantine,
+    readiness,
+    shapes,
+    taints,
+)
+from windlass.engine import settings as engine_settings
+from windlass.engine.buffers.injecting import Spare
+from windlass.engine.drain import rules
+from windlass.engine.expanders import priority
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.provisioning import aging, classes
+from windlass.engine.provisioning.request import PodSet, Request
+from windlass.engine.quarantine import RETRY_S, Search, Subject, Suspect
+from windlass.engine.scale_down import eligibility, soft_taints
+from windlass.engine.scale_up import helping, proposing, quotas, templates
+from windlass.engine.snapshot import footprints, snapshot
+
+ERRORS = (ValueError, RecursionError, OverflowError, ZeroDivisionError, KeyError, MemoryError, AssertionError)
+SETTINGS = choose(
+    choose(at_once(WINDLASS), "provisioning_requests", enable_provisioning_requests=True),
+    "injection",
+    capacity_buffer_pod_injection_enabled=True,
+)
+SETTINGS = choose(SETTINGS, "scale_up", expander=("priority", "least-waste"))
+ODD = "odd"
+
+
+def pool(name: str) -> dict[str, Any]:
+    """A pod that only nodes of this pool take."""
+    return {"spec": {"node_selector": (("pool", name),)}}
+
+
+def make_group(name: str, size: int = 0) -> tuple[facts.NodeGroup, list[facts.Node]]:
+    members = [node(f"{name}-{number}", labels={"pool": name}) for number in range(size)]
+    return group(name, members, template=node(f"{name}-template", labels={"pool": name}, provider_id="")), members
+
+
+def make_world() -> Observation:
+    """Two pods that want a node each, two nodes that nobody needs, and one of every kind of object that is odd."""
+    odd_group, odd_nodes = make_group(ODD, 2)
+    odd_nodes[0] = replace(odd_nodes[0], annotations={ODD: ODD})
+    made = [
+        make_group("plain"),
+        make_group("idle", 3),
+        make_group("busy", 3),
+        (odd_group, odd_nodes),
+        make_group("tenant"),
+    ]
+    groups, members = [one for one, _ in made], [one for _, found in made for one in found]
+    agent = pending("agent", owner=AGENT, namespace="kube-system").spec
+    spare = pending(ODD, cpu=10, namespace=ODD, owner=None)
+    return observe(
+        groups,
+        members,
+        [
+            pending("web-1", 3800, **pool("plain")),
+            pending("web-2", 3000, **pool("plain")),
+            pending("odd-1", 3800, namespace=ODD, **pool("tenant")),
+            pending("tenant-1", 3700, namespace="tenant", **pool("tenant")),
+            running("busy-0", "busy-0", 3900),
+            running("busy-1", "busy-1", 3900),
+            running("odd-2", "busy-2", 50, namespace=ODD),
+            running("odd-node", "odd-0", 3900),
+        ],
+        daemon_sets=(
+            facts.DaemonSet("kube-system", ODD, "uid-ds", facts.Pod("kube-system", ODD, spec=agent, owner=AGENT)),
+        ),
+        budgets=(budget(5), facts.PodDisruptionBudget(ODD, ODD, budget(1).selector, 1)),
+        priorities=priority.compile_rules({10: [".*"]}),
+        requests=(Request(ODD, ODD, "uid-r", classes.CHECK_CAPACITY, (PodSet("t", 1, spare),), created_s=NOW_S - 60),),
+        spares=(Spare(spare, ("odd-buffer-0",)),),
+        quotas=(quotas.Quota(ODD, {"nodes": 100}),),
+    )
+
+
+@dataclass(frozen=True)
+class Place:
+    """A function that is given one object, and when that is the odd one."""
+
+    owner: Any
+    name: str
+    is_odd: Callable[..., bool]
+    subject: Subject
+    objects: tuple[str, ...]
+    """What may be blamed."""
+
+    def __str__(self) -> str:
+        return f"{getattr(self.owner, '__name__', self.owner)}.{self.name}"
+
+
+def about_odd_pod(*given: Any) -> bool:
+    return any(isinstance(one, facts.Pod) and one.namespace == ODD and one.phase == "Running" for one in given)
+
+
+def about_odd_shape(*given: Any) -> bool:
+    return any(isinstance(one, shapes.Shape) and one.namespace == ODD and one.spec.node_selector for one in given)
+
+
+def about_odd_node(*given: Any) -> bool:
+    return any(isinstance(one, facts.Node) and ODD in one.annotations for one in given)
+
+
+def about_odd_template(*given: Any) -> bool:
+    return any(isinstance(one, facts.Node) and one.labels.get("pool") == ODD for one in given)
+
+
+PENDING = (Subject.POD, ("odd/odd-1",))
+RUNNING = (Subject.POD, ("odd/odd-2",))
+NODE = (Subject.NODE, ("odd-0",))
+GROUP = (Subject.GROUP, (ODD,))
+PLACES = [
+    Place(footprints.Footprints, "of", about_odd_shape, *PENDING),
+    Place(predicates, "static_mask", about_odd_shape, *PENDING),
+    Place(predicates, "feasible", about_odd_shape, *PENDING),
+    Place(helping, "is_of_daemonset", lambda kind: kind.namespace == ODD, *PENDING),
+    Place(rules, "judge", about_odd_pod, *RUNNING),
+    Place(readiness, "judge", about_odd_node, *NODE),
+    Place(taints.Passing, "judge_starting", about_odd_node, *NODE),
+    Place(templates, "is_good_example", about_odd_node, *NODE),
+    Place(eligibility, "judge_node", about_odd_node, *NODE),
+    Place(templates, "_with_price", lambda template, price: template.node.labels["pool"] == ODD, *GROUP),
+    Place(nodes.NodeTable, "add_copies", about_odd_template, *GROUP),
+    Place(engine_settings, "_first", lambda option, _: option == 0.123, *GROUP),
+    Place(aging, "find_aged", lambda found, *_: bool(found), Subject.REQUEST, ("odd/odd",)),
+    Place(
+        snapshot.Snapshot,
+        "append_pods",
+        lambda _, like, names: names == ["odd-buffer-0"],
+        Subject.BUFFER,
+        ("odd/odd",),
+    ),
+    Place(templates, "runs_on", lambda spec, _: not spec.node_selector, Subject.DAEMON_SET, ("kube-system/odd",)),
+    Place(
+        disruption._Namespace,
+        "_file",
+        lambda _, position, selector: selector == budget(1).selector and position == 1,
+        Subject.BUDGET,
+        ("odd/odd",),
+    ),
+    Place(quotas.Quota, "applies_to", lambda quota, _: quota.limits.get("nodes") == 100, Subject.QUOTA, (ODD,)),
+    Place(priority, "rank", lambda group, rules: bool(rules), Subject.PRIORITIES, ("rules",)),
+]
+
+
+def break_place(monkeypatch: pytest.MonkeyPatch, place: Place, error: type[Exception]) -> None:
+    """Let the function raise for the odd object."""
+    real = getattr(place.owner, place.name)
+
+    @functools.wraps(real)
+    def raising(*given: Any, **more: Any) -> Any:
+        if place.is_odd(*given):
+            raise error("odd")
+        return real(*given, **more)
+
+    monkeypatch.setattr(place.owner, place.name, raising)
+
+
+def make_odd_world() -> Observation:
+    """With an option, and a price, by which the odd group is known."""
+    seen = make_world()
+    marked = [
+        replace(one, price_per_hour=1.0, options=replace(one.options, scale_down_gpu_utilization_threshold=0.123))
+        if one.id == ODD
+        else one
+        for one in seen.groups
+    ]
+    return replace(seen, groups=tuple(marked))
+
+
+def test_the_world_needs_a_node_and_has_two_that_may_go() -> None:
+    decision = decide_once(make_odd_world(), SETTINGS)
+    assert sizes(decision).keys() == {"plain", "tenant"}
+    assert {"idle-1", "idle-2", "busy-2", "odd-1"} <= set(drained(decision))
+    assert not decision.faults
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("error", ERRORS)
+def test_one_object_that_raises_costs_that_object(
+    place: Place, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = make_odd_world()
+    frozen, generation = columns.freeze(seen.snapshot), seen.snapshot.generation
+    break_place(monkeypatch, place, error)
+    decision = decide_once(seen, SETTINGS)
+    assert [(one.suspect.subject, one.suspect.name) for one in decision.faults] == [
+        (place.subject, name) for name in place.objects
+    ]
+    assert decision.faults[0].error == f"{error.__name__}: {error('odd')}"
+    assert columns.freeze(seen.snapshot) == frozen
+    assert (seen.snapshot.generation, seen.snapshot.forks) == (generation, 0)
+    assert {"idle-1", "idle-2"} <= set(drained(decision)), "nodes that nobody needs go"
+    if place.subject is not Subject.QUOTA:
+        assert sizes(decision)["plain"] == 2, "other namespaces' pods get their nodes"
+        assert "tenant" in sizes(decision)
+    else:
+        assert not sizes(decision), "nothing grows while a quota cannot be read"
+    again = decide_once(make_odd_world(), SETTINGS)
+    assert (again.plan, again.memory.durable, again.faults) == (
+        decision.plan, decision.memory.durable, decision.faults,
+    )  # fmt: skip
+
+
+def test_a_node_stays_on_which_a_pod_cannot_be_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_place(monkeypatch, Place(rules, "judge", about_odd_pod, *RUNNING), ValueError)
+    assert "busy-2" not in drained(decide_once(make_odd_world(), SETTINGS))
+
+
+def test_a_node_that_cannot_be_evaluated_stays_and_no_other_is_ordered_in_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    break_place(monkeypatch, Place(readiness, "judge", about_odd_node, *NODE), ValueError)
+    decision = decide_once(make_odd_world(), SETTINGS)
+    assert "odd-0" not in drained(decision)
+    assert decision.story.upcoming.get(ODD, 0) == 0
+    assert decision.story.repairs.stop is None
+
+
+def test_a_group_that_cannot_be_evaluated_is_neither_resized_nor_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_place(monkeypatch, Place(nodes.NodeTable, "add_copies", about_odd_template, *GROUP), ValueError)
+    seen = make_odd_world()
+    seen.snapshot.add_pod(pending("for-odd", 3800, **pool(ODD)))
+    seen.snapshot.add_pod(pending("for-odd-2", 3800, **pool(ODD)))
+    decision = decide_once(seen, SETTINGS)
+    assert ODD not in sizes(decision)
+    assert not [name for name in drained(decision) if name.startswith(ODD)]
+    assert sizes(decision)["plain"] == 2
+    assert ODD not in {one.id for one in decision.evaluated.groups}
+
+
+def test_a_budget_that_cannot_be_evaluated_keeps_the_pods_of_its_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = next(place for place in PLACES if place.subject is Subject.BUDGET)
+    break_place(monkeypatch, broken, ValueError)
+    assert "busy-2" not in drained(decide_once(make_odd_world(), SETTINGS))
+
+
+# ── Many at once ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_objects_of_several_kinds_that_raise_at_once_cost_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("static_mask", "judge", "append_pods", "add_copies"):
+        break_place(monkeypatch, next(one for one in PLACES if one.name == name), ValueError)
+    break_place(monkeypatch, Place(readiness, "judge", about_odd_node, *NODE), OverflowError)
+    decision = decide_once(make_odd_world(), SETTINGS)
+    blamed = {(fault.suspect.subject, fault.suspect.name) for fault in decision.faults}
+    assert blamed == {
+        PENDING_POD,
+        RUNNING_POD,
+        (Subject.BUFFER, "odd/odd"),
+        (Subject.NODE, "odd-0"),
+        (Subject.GROUP, ODD),
+    }
+    assert sizes(decision)["plain"] == 2
+    assert {"idle-1", "idle-2"} <= set(drained(decision))
+
+
+PENDING_POD, RUNNING_POD = (Subject.POD, "odd/odd-1"), (Subject.POD, "odd/odd-2")
+
+
+def test_a_namespace_with_too_many_odd_pods_is_left_out_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = count_runs(monkeypatch)
+    seen = make_odd_world()
+    for number in range(200):
+        seen.snapshot.add_pod(pending(f"odd-many-{number}", 100 + number, namespace=ODD, **pool("tenant")))
+    break_place(monkeypatch, Place(predicates, "static_mask", about_odd_shape, *PENDING), ValueError)
+    decision = decide_once(seen, SETTINGS)
+    assert [(fault.suspect.subject, fault.suspect.name) for fault in decision.faults] == [(Subject.NAMESPACE, ODD)]
+    assert sizes(decision) == {"plain": 2, "tenant": 1}
+    assert len(runs) <= quarantine.MOST_RUNS + quarantine.MOST_RUNS_IN_NAMESPACE + 5
+
+
+def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    runs: list[None] = []
+    real = decide._Loop.run
+
+    def counted(loop: Any) -> decide.Decision:
+        runs.append(None)
+        return real(loop)
+
+    monkeypatch.setattr(decide._Loop, "run", counted)
+    return runs
+
+
+# ── No object is to blame ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fail(*_: Any, **__: Any) -> Any:
+    raise ValueError("a bug")
+
+
+def test_where_scale_down_raises_without_an_object_pods_get_their_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soft_taints, "change_marks", fail)
+    decision = decide_once(make_odd_world(), SETTINGS)
+    assert sizes(decision) == {"plain": 2, "tenant": 2}
+    assert not drained(decision)
+    assert [fault.suspect.name for fault in decision.faults] == ["scale-down"]
+
+
+def test_where_scale_up_raises_without_an_object_no_node_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(helping, "find_helpless", fail)
+    decision = decide_once(make_odd_world(), SETTINGS)
+    assert not [one for one in decision.plan if isinstance(one, plan.Resize | plan.Drain)]
+    assert {fault.suspect.name for fault in decision.faults} == {"scale-up", "scale-down"}
+    assert decision.story.scale_ups[0].result is proposing.Result.NOT_TRIED
+
+
+def test_where_nothing_can_be_decided_the_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outlook, "find_awaited", fail)
+    seen = make_odd_world()
+    with pytest.raises(ValueError, match="a bug"):
+        decide_once(seen, SETTINGS)
+    assert seen.snapshot.forks == 0
+
+
+# ── Later loops ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_raised_is_left_out_without_being_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    break_place(monkeypatch, Place(predicates, "static_mask", about_odd_shape, *PENDING), ValueError)
+    runs, seen = count_runs(monkeypatch), make_odd_world()
+    first = decide_once(seen, SETTINGS)
+    searched = len(runs)
+    assert searched > 2
+    second = decide_once(seen, SETTINGS, first.memory, NOW_S + 10)
+    assert len(runs) - searched == 1
+    assert second.faults == first.faults
+    third = decide_once(seen, SETTINGS, second.memory, NOW_S + RETRY_S + 1)
+    assert len(runs) - searched <= 6, "tried again, and known at once"
+    assert [fault.suspect for fault in third.faults] == [fault.suspect for fault in first.faults]
+    assert third.faults[0].since_s == NOW_S + RETRY_S + 1
+
+
+def test_what_raised_is_tried_again_once_it_is_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+        break_place(broken, Place(predicates, "static_mask", about_odd_shape, *PENDING), ValueError)
+        seen = make_odd_world()
+        first = decide_once(seen, SETTINGS)
+    kept = Memory(volatile=replace(first.memory.volatile, standing=None))
+    assert sizes(decide_once(seen, SETTINGS, kept, NOW_S + 10))["tenant"] == 1
+    seen.snapshot.add_pod(pending("odd-1", 3600, namespace=ODD, **pool("tenant")))
+    decision = decide_once(seen, SETTINGS, kept, NOW_S + 10)
+    assert not decision.faults
+    assert sizes(decision)["tenant"] == 2
+
+
+def test_what_no_longer_raises_is_evaluated_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+        break_place(broken, Place(readiness, "judge", about_odd_node, *NODE), MemoryError)
+        seen = make_odd_world()
+        first = decide_once(seen, SETTINGS)
+    assert first.faults
+    assert not decide_once(seen, SETTINGS, first.memory, NOW_S + RETRY_S).faults
+
+
+def test_a_quiet_decision_stands_while_something_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [node("n-0"), node("n-1")]
+    seen = observe(
+        [group("g", members)],
+        members,
+        [running("a", "n-0", 3900), running("odd-b", "n-1", 3900, namespace=ODD)],
+    )
+    break_place(monkeypatch, Place(rules, "judge", about_odd_pod, *RUNNING), ValueError)
+    runs = count_runs(monkeypatch)
+    first = decide_once(seen, WINDLASS)
+    second = decide_once(seen, WINDLASS, first.memory, NOW_S + 1)
+    made = len(runs)
+    third = decide_once(seen, WINDLASS, second.memory, NOW_S + 2)
+    assert len(runs) == made
+    assert third.faults == first.faults != ()
+    assert third.quiet_until_s <= NOW_S + RETRY_S
+
+
+# ── The search ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.integers(1, 60), st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_search_finds_exactly_those_that_must_go(count: int, data: st.DataObject) -> None:
+    suspects = [Suspect(Subject.NODE, str(number)) for number in range(count)]
+    guilty = data.draw(st.sets(st.sampled_from(suspects), min_size=1, max_size=5))
+    search = Search(lambda out: guilty <= set(out), 10_000)
+    assert set(search.find(suspects)) == guilty
+    assert search.is_exact
+
+
+@given(st.integers(1, 200), st.integers(0, 20), st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_search_that_may_not_go_on_finds_too_many_rather_than_too_few(
+    count: int, most_runs: int, data: st.DataObject
+) -> None:
+    suspects = [Suspect(Subject.NODE, str(number)) for number in range(count)]
+    guilty = data.draw(st.sets(st.sampled_from(suspects), min_size=1))
+    asked: list[Sequence[Suspect]] = []
+
+    def works(out: Sequence[Suspect]) -> bool:
+        asked.append(out)
+        return guilty <= set(out)
+
+    assert guilty <= set(Search(works, most_runs).find(suspects))
+    assert len(asked) <= most_runs
+
+
+def test_of_two_that_would_do_the_first_is_blamed() -> None:
+    one, other = Suspect(Subject.NAMESPACE, "tenant"), Suspect(Subject.GROUP, "g")
+    assert Search(lambda out: bool(out), 100).find([one, other]) == [one]
+
+
+# ── Odd facts ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+odd_numbers = st.sampled_from([0, -1, 1, 2**31, 2**53, 2**62, 2**63 - 1, 2**63, 2**64, 10**30, -(2**70)])
+odd_texts = st.sampled_from(["", "\x00", "a" * 5000, "9" * 4400, "\ud800", "١٢٣", "NaN", "-", "true"])
+odd_times = st.sampled_from([0.0, -1e300, 1e300, float("nan"), float("inf"), float("-inf")])
+odd_resources = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "pods", "x/y", "nvidia.com/gpu"]), odd_numbers, max_size=3
+).map(lambda found: tuple(sorted(found.items())))
+
+
+@st.composite
+def odd_observations(draw: st.DrawFn) -> Observation:
+    """A cluster in which a pod, a node, a group and a request may be anything; only what the snapshot takes."""
+    seen = make_odd_world()
+    spec = facts.PodSpec(requests=draw(odd_resources), priority=draw(st.none() | odd_numbers))
+    odd_pods = [
+        facts.Pod(
+            ODD, f"odd-x{number}", f"uid-x{number}", {draw(odd_texts): draw(odd_texts)},
+            {draw(odd_texts): draw(odd_texts)}, spec=spec, node_name=draw(st.sampled_from(["", "busy-2"])),
+            created_s=draw(odd_times), unschedulable_since_s=draw(odd_times), grace_s=draw(st.none() | odd_times),
+        )
+        for number in range(2)
+    ]  # fmt: skip
+    odd_node = facts.Node(
+        "odd-0", "u", {"pool": ODD, draw(odd_texts): draw(odd_texts)}, {draw(odd_texts): draw(odd_texts)},
+        tuple(facts.Taint(key, draw(odd_texts), "NoSchedule") for key in (draw(odd_texts), taints.TO_BE_DELETED)),
+        allocatable=draw(odd_resources), capacity=draw(odd_resources), provider_id="id://odd-0",
+        created_s=draw(odd_times), conditions=(facts.Condition("Ready", draw(odd_texts), draw(odd_times)),),
+    )  # fmt: skip
+    for add, one in ((seen.snapshot.add_node, odd_node), *((seen.snapshot.add_pod, one) for one in odd_pods)):
+        try:
+            add(one)  # type: ignore[operator]
+        except Exception:
+            return make_odd_world()  # the informer sets it aside, and the snapshot is not looked at again
+    odd_group = next(one for one in seen.groups if one.id == ODD)
+    odd_group = replace(
+        odd_group, min_size=draw(odd_numbers), max_size=draw(odd_numbers), target_size=draw(odd_numbers),
+        template=replace(odd_node, name="t", allocatable=draw(odd_resources), capacity=draw(odd_resources)),
+        price_per_hour=draw(st.none() | odd_times),
+        options=replace(odd_group.options, scale_down_unneeded_s=draw(odd_times)),
+    )  # fmt: skip
+    groups = tuple(odd_group if one.id == ODD else one for one in seen.groups)
+    requests = tuple(replace(one, created_s=draw(odd_times)) for one in seen.requests)
+    return replace(seen, groups=groups, requests=requests)
+
+
+@given(odd_observations())
+@settings(max_examples=60, deadline=None)
+def test_no_fact_however_odd_keeps_other_pods_from_their_nodes(seen: Observation) -> None:
+    frozen = columns.freeze(seen.snapshot)
+    decision = decide_once(seen, SETTINGS, Memory())
+    assert columns.freeze(seen.snapshot) == frozen
+    if decision.story.repairs.stop is None:
+        skipped = {reason for one in decision.story.scale_ups for reason in one.skipped.get("plain", ())}
+        assert sizes(decision).get("plain") == 2 or skipped, "unless a node or template claims more than limits allow"
+        assert not decision.faults or {fault.suspect.subject for fault in decision.faults} != {Subject.PART}
+    again = decide_once(seen, SETTINGS, Memory())
+    assert (again.plan, again.faults) == (decision.plan, decision.faults)
