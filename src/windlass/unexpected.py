@@ -27,6 +27,16 @@ class Place(enum.StrEnum):
     """Writing events and the status. What ended is begun again."""
     WEBHOOK = "webhook"
     """Judging an object before it is stored."""
+    DECISION = "decision"
+    """Evaluating an object in a loop; the rest is decided without it."""
+    DRAIN = "drain"
+    """The next step of a node on its way out; it waits, the others go on."""
+    PROVIDER = "provider"
+    """Reading a node group, or a Machine of it; the group is set aside."""
+    REPORT = "report"
+    """Events, metrics, the status, and what is published."""
+    EXPLAIN = "explain"
+    """An answer to somebody who asked."""
 
 
 class Errors:

@@ -94,7 +94,10 @@ def decide(
     try:
         decision, faults = run(evaluated), known
     except Exception as error:  # whatever it is, it must cost no more than what it was raised with
-        decision, faults = isolation.isolate(run, find_unsound, seen, known, stale, error, now_s)
+        ledger = time_limits.Ledger(timer)
+        time = ledger.begin("isolation", quarantine.MOST_S)
+        decision, faults = isolation.isolate(run, find_unsound, seen, known, stale, error, now_s, time)
+        decision = replace(decision, ran_out={**decision.ran_out, **ledger.ran_out})
     return _remember(decision, faults) if faults else decision
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from windlass.engine.estimator.limits import Budget
 from windlass.engine.left_out import Part
 from windlass.engine.observation import Observation
 from windlass.engine.quarantine import (
@@ -46,13 +47,14 @@ def isolate(
     stale: Faults,
     error: Exception,
     now_s: float,
+    time: Budget,
 ) -> tuple[T, Faults]:
     """(what is decided, what it is decided without). `held` raised before and are left out; so did `stale`.
 
     `find_unsound` says what cannot be evaluated by itself. If no decision can be made at all, `error` is raised, with
     which it failed.
     """
-    trials = _Trials(decide, seen, [fault.suspect for fault in held])
+    trials = _Trials(decide, seen, [fault.suspect for fault in held], time)
     raised = _find_culprits(trials, find_unsound, seen, [fault.suspect for fault in stale], error)
     if raised is None:
         raise error
@@ -63,8 +65,10 @@ def isolate(
 class _Trials(Generic[T]):
     """Decisions that are made without some objects, beside those that are left out anyway."""
 
-    def __init__(self, decide: Callable[[Observation], T], seen: Observation, out: Sequence[Suspect]) -> None:
-        self._decide, self._seen, self._out = decide, seen, out
+    def __init__(
+        self, decide: Callable[[Observation], T], seen: Observation, out: Sequence[Suspect], time: Budget
+    ) -> None:
+        self._decide, self._seen, self._out, self._time = decide, seen, out, time
 
     def decide(self, out: Sequence[Suspect]) -> T:
         return self._decide(leave_out(self._seen, (*self._out, *out)))
@@ -79,6 +83,10 @@ class _Trials(Generic[T]):
     def work(self, out: Sequence[Suspect]) -> bool:
         return self.find_error(out) is None
 
+    def search(self, most_runs: int, beside: Sequence[Suspect] = ()) -> Search:
+        """A search for what must be left out beside these."""
+        return Search(lambda out: self.work([*beside, *out]), most_runs, self._time)
+
 
 def _find_culprits(
     trials: _Trials[T],
@@ -89,14 +97,14 @@ def _find_culprits(
 ) -> Sequence[Raised] | None:
     """The objects without which it can be decided, and what each raises; None if it cannot."""
     if stale and trials.work(stale):
-        return _explain(trials, Search(trials.work, MOST_RUNS).find(stale), error)
+        return _explain(trials, trials.search(MOST_RUNS).find(stale), error)
     unsound = find_unsound()
     if unsound and trials.work([one for one, _ in unsound]):
         return unsound
     suspects = [*(one for one, _ in unsound), *list_suspects(seen)]
     if not suspects or not trials.work(suspects):
         return _find_parts(trials, error)
-    search = Search(trials.work, MOST_RUNS)
+    search = trials.search(MOST_RUNS)
     found = search.find(suspects)
     if not search.is_exact and (parts := _find_parts(trials, error)) is not None:
         return parts
@@ -110,7 +118,7 @@ def _find_pods(
     trials: _Trials[T], pods: Sequence[Suspect], others: Sequence[Suspect], namespace: Suspect
 ) -> list[Suspect]:
     """Those of a namespace that raise; the namespace, where that takes too long."""
-    search = Search(lambda out: trials.work([*others, *out]), MOST_RUNS_IN_NAMESPACE)
+    search = trials.search(MOST_RUNS_IN_NAMESPACE, others)
     found = search.find(pods) if pods else [namespace]
     return found if search.is_exact else [namespace]
 

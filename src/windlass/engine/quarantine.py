@@ -15,7 +15,7 @@ What it means to be left out is conservative for each kind of object:
     CapacityQuota            no node is added
     priority expander        has no opinion
     Node                     is registered, ready and in use, and says nothing else
-    node group               is not there: not resized, and its nodes are not removed
+    node group               is held: not resized, its nodes are not removed, and its timers stand still
     scale-down, scale-up     nothing of the kind is done; without scale-up no scale-down either
 """
 
@@ -28,6 +28,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from windlass.engine import facts, left_out
+from windlass.engine.estimator.limits import Budget, Unlimited
 from windlass.engine.left_out import LeftOut, Part
 from windlass.engine.observation import Observation
 from windlass.engine.scale_up import quotas
@@ -37,6 +38,8 @@ RETRY_S = 600.0
 """An object that did not change is tried again after this time: what it raised with may have been something else."""
 MOST_RUNS = 160
 """Decisions that are tried in search of what raises, at most."""
+MOST_S = 20.0
+"""How long the search may take; a large cluster is decided on in a fraction of a second."""
 MOST_RUNS_IN_NAMESPACE = 40
 """The same within one namespace; then all of its pods are left out."""
 MOST_IN_NAMESPACE = 16
@@ -177,6 +180,7 @@ def leave_out(seen: Observation, suspects: Iterable[Suspect]) -> Observation:
     return replace(
         seen,
         groups=tuple(one for one in seen.groups if not has(Subject.GROUP, one.id)),
+        held=(*seen.held, *(_hold(one) for one in seen.groups if has(Subject.GROUP, one.id))),
         daemon_sets=tuple(
             one for one in seen.daemon_sets if not has(Subject.DAEMON_SET, f"{one.namespace}/{one.name}")
         ),
@@ -199,6 +203,10 @@ def leave_out(seen: Observation, suspects: Iterable[Suspect]) -> Observation:
             frozenset(map(Part, names.get(Subject.PART, ()))) | seen.left_out.parts,
         ),
     )
+
+
+def _hold(group: facts.NodeGroup) -> facts.HeldGroup:
+    return facts.HeldGroup(group.id, "it could not be evaluated", tuple(one.provider_id for one in group.instances))
 
 
 @contextmanager
@@ -242,8 +250,10 @@ class Search:
     of suspects that come first. Where trying is no longer allowed, more than need be are left out.
     """
 
-    def __init__(self, works_without: Callable[[Sequence[Suspect]], bool], most_runs: int) -> None:
-        self._works_without, self._left = works_without, most_runs
+    def __init__(
+        self, works_without: Callable[[Sequence[Suspect]], bool], most_runs: int, time: Budget | None = None
+    ) -> None:
+        self._works_without, self._left, self._time = works_without, most_runs, time or Unlimited()
         self.is_exact = True
 
     def find(self, suspects: Sequence[Suspect]) -> list[Suspect]:
@@ -252,7 +262,7 @@ class Search:
 
     def _find(self, tried: Sequence[Suspect], among: Sequence[Suspect], out: Sequence[Suspect]) -> list[Suspect]:
         """Of these, those that must go beside those that are out; `tried`: what was added to these last."""
-        if self._left <= 0:
+        if self._left <= 0 or self._time.exhausted():
             self.is_exact = False
             return list(among)
         if tried and self._works(out):

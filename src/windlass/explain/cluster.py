@@ -65,6 +65,8 @@ class ClusterAccount:
     """Before this time nothing else is decided unless something changes; None: it may be at once, or never."""
     held: tuple[tuple[str, str], ...] = ()
     """Groups that are left alone for now: (id, why)."""
+    unevaluated: tuple[str, ...] = ()
+    """Objects that everything is decided without, because evaluating them raises, and what."""
 
 
 def describe(at: look.Look) -> ClusterAccount:
@@ -93,6 +95,7 @@ def describe(at: look.Look) -> ClusterAccount:
         tuple(steps.describe(at)),
         until_s if at.now_s < until_s < float("inf") else None,
         tuple((one.id, one.why) for one in at.seen.held),
+        tuple(str(fault) for fault in at.decision.faults),
     )
 
 

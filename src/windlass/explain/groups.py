@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass.engine import facts, plan
+from windlass.engine.quarantine import Fault
 from windlass.engine.readiness import NOBODY
 from windlass.engine.scale_up import templates
-from windlass.explain import look
+from windlass.explain import look, unevaluated
 
 
 class Source(enum.StrEnum):
@@ -134,6 +135,16 @@ def describe(at: look.Look, id: str) -> GroupAccount:
         tuple(one.node for one in at.decision.plan if isinstance(one, plan.Drain) and one.group == id),
         describe_template(at, group),
     )
+
+
+def describe_unevaluated(at: look.Look, fault: Fault) -> GroupAccount:
+    """A group that is left out of every decision, and why."""
+    group = fault.suspect.value
+    assert isinstance(group, facts.NodeGroup), "the fault is a group's"
+    return GroupAccount(
+        group.id, at.now_s, group.min_size, group.max_size, group.target_size, 0, 0, 0, 0, 0, 0,
+        is_healthy=False, lacking=0, errors=(unevaluated.tell(fault),),
+    )  # fmt: skip
 
 
 def find_growth(at: look.Look) -> dict[str, int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from windlass.engine import facts, outlook, readiness, taints
+from windlass.engine import facts, outlook, quarantine, readiness, taints
 from windlass.engine.decide import Decision, decide
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
@@ -25,6 +25,7 @@ class Look:
     """What is seen, remembered and chosen at one time, and what is decided on it. Nothing of it is changed."""
 
     seen: Observation
+    """Without what cannot be evaluated."""
     memory: Memory
     """As it was before the decision."""
     settings: Settings
@@ -50,6 +51,10 @@ class Look:
     @contextlib.contextmanager
     def scene(self) -> Iterator["Scene"]:
         """The cluster as the loop saw it when it scaled up; gone when this ends."""
+        with quarantine.hidden(self.seen):
+            yield from self._set_scene()
+
+    def _set_scene(self) -> Iterator["Scene"]:
         snapshot, chosen = self.snapshot, self.settings
         made = find_templates(self)
         nodes = passing_nodes(self)
@@ -98,7 +103,8 @@ class Scene:
 
 def take(seen: Observation, memory: Memory, settings: Settings, now_s: float) -> Look:
     """Look at a cluster: what would the loop do now?"""
-    return Look(seen, memory, settings, now_s, decide(seen, memory, settings, now_s))
+    decision = decide(seen, memory, settings, now_s)
+    return Look(decision.evaluated, memory, settings, now_s, decision)
 
 
 def passing_nodes(look: Look) -> list[facts.Node]:
@@ -113,7 +119,7 @@ def find_templates(look: Look) -> dict[str, templates.GroupTemplate]:
     """What a new node of each group would look like, by group."""
     made, _ = outlook.find_templates(
         look.seen,
-        passing_nodes(look),
+        [node for node in passing_nodes(look) if node.name not in look.seen.left_out.nodes],
         look.seen.group_of_nodes(),
         look.memory.volatile.templates,
         look.settings.templates,

@@ -11,7 +11,7 @@ from windlass.engine.scale_down.kept import Kept
 from windlass.engine.scale_down.removal import Removal, Unremovable
 from windlass.engine.settings import for_group
 from windlass.engine.story import ScaleDownResult
-from windlass.explain import drains, fates, look
+from windlass.explain import drains, fates, look, unevaluated
 from windlass.explain.drains import DrainAccount
 from windlass.explain.fates import Homeless, PodFate
 
@@ -82,6 +82,9 @@ def describe(at: look.Look, name: str) -> NodeAccount:
     """The node of this name, which exists."""
     row = at.snapshot.nodes.rows[name]
     node, group = at.snapshot.nodes.facts[row], at.seen.group_of_nodes().get(name)
+    if why := unevaluated.find_of_node(at, name):
+        kept = NodeAccount(name, at.now_s, NodeState.NO_CANDIDATE, True, node.created_s, why=f"is kept: {why}")
+        return kept if group is None else replace(kept, group=group.id, size=group.target_size, min_size=group.min_size)
     passing = taints.read_settings(at.settings.templates)
     told = NodeAccount(
         name,

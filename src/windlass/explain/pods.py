@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from windlass.engine import dtypes, facts, pod_traits
 from windlass.engine.scale_up import pending, proposing
-from windlass.explain import choices, look, verdicts
+from windlass.explain import choices, look, unevaluated, verdicts
 from windlass.explain.choices import ChoiceAccount
 from windlass.explain.verdicts import GroupVerdict
 
@@ -49,6 +49,8 @@ class PodState(enum.StrEnum):
     """Groups that would take it cannot grow now."""
     NOWHERE = "NoGroupFits"
     """No group's node would take it."""
+    UNEVALUATED = "NotEvaluated"
+    """Evaluating it raises an error that nothing foresaw: `why`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,9 @@ def describe(at: look.Look, row: int) -> PodAccount:
     )
     if row not in at.snapshot.waiting():
         group = at.seen.group_of_nodes().get(pod.node_name)
-        return replace(told, group=group.id if group else "")
+        return replace(told, group=group.id if group else "", why=unevaluated.find_of_pod(at, row))
+    if why := unevaluated.find_of_pod(at, row):
+        return replace(told, state=PodState.UNEVALUATED, why=why)
     with at.scene() as scene:
         judged = verdicts.judge(at, scene, row)
         standing = find_standing(at, scene, row, pod, lambda: judged)
@@ -138,6 +142,8 @@ def find_standing(
     at: look.Look, scene: look.Scene, row: int, pod: facts.Pod, judge: Callable[[], Sequence[GroupVerdict]]
 ) -> _Standing:
     """Where a pod that waits stands; asked as the loop asks, up to the first answer. The groups are asked last."""
+    if why := unevaluated.find_of_pod(at, row):
+        return _Standing(PodState.UNEVALUATED, why=why)
     return _find_why_not_asked(at, scene, row, pod) or _find_place(at, scene, row, pod) or _find_help(at, row, judge)
 
 

@@ -5,7 +5,8 @@ import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from windlass.explain import cluster, document, groups, look, nodes, pods
+from windlass.engine import quarantine
+from windlass.explain import cluster, document, groups, look, nodes, pods, unevaluated
 from windlass.explain.telling import cluster as tell_cluster
 from windlass.explain.telling import groups as tell_groups
 from windlass.explain.telling import nodes as tell_nodes
@@ -54,7 +55,12 @@ class Unknown:
 
 
 def answer(question: Question, at: look.Look) -> document.Account | Unknown:
-    """What is to be told."""
+    """What is to be told. Whatever is raised meanwhile, the snapshot is left as it was found."""
+    with quarantine.hidden(at.seen):
+        return _answer(question, at)
+
+
+def _answer(question: Question, at: look.Look) -> document.Account | Unknown:
     match question.about:
         case About.POD:
             row = at.find_pod(question.namespace, question.name)
@@ -64,6 +70,9 @@ def answer(question: Question, at: look.Look) -> document.Account | Unknown:
             return nodes.describe(at, question.name) if question.name in names else _unknown(question, names)
         case About.GROUP:
             ids = [group.id for group in at.seen.groups]
+            fault = unevaluated.find_group(at, question.name)
+            if fault is not None:
+                return groups.describe_unevaluated(at, fault)
             found = _find_group(question.name, ids)
             held = {group.id: group.why for group in at.seen.held}
             if found is None and (left_alone := _find_group(question.name, list(held))) is not None:

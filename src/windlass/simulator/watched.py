@@ -74,7 +74,8 @@ class Watched:
         """Keep what there was to decide on in the end, and tell those who watch that nothing more comes."""
         if self._autoscaler is not None and self._autoscaler.decision is not None:
             last: Moment = await self._autoscaler.ask(lambda *moment: moment)
-            self.published.look(last[0], decide(*last), last[3])
+            decision = decide(*last)
+            self.published.look(decision.evaluated, decision, last[3])
             self.published.end()
             self._last = last
         self._loop = None

@@ -19,9 +19,9 @@ def read(path: Path, at_s: float = float("inf")) -> Status:
         now_s = turn.step.now_s
         match turn.done:
             case Decision() as decision:
-                published.decided(turn.step.seen, decision, now_s)
+                published.decided(decision.evaluated, decision, now_s)
                 if turn.step.number == number:
-                    published.look(turn.step.seen, decision, now_s)
+                    published.look(decision.evaluated, decision, now_s)
                     published.end()
                     break
             case Advanced() as advanced:

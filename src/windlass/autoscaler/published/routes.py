@@ -18,6 +18,9 @@ from windlass import errors
 from windlass.autoscaler.explaining import Answering
 from windlass.autoscaler.published.publisher import Message, Publisher
 from windlass.engine.decide import decide
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.settings import Settings
 
 STATUS_PATH = "/published"
 STREAM_PATH = "/published/stream"
@@ -44,7 +47,12 @@ def add_routes(app: web.Application, published: Publisher, asked: Answering) -> 
 async def catch_up(published: Publisher, asked: Answering) -> None:
     """Make a status now, where none is kept up to date. WindlassError while nothing was decided."""
     if published.status is None:
-        await asked.ask(lambda *moment: published.look(moment[0], decide(*moment), moment[3]))
+        await asked.ask(lambda *moment: _look(published, *moment))
+
+
+def _look(published: Publisher, seen: Observation, memory: Memory, settings: Settings, now_s: float) -> None:
+    decision = decide(seen, memory, settings, now_s)
+    published.look(decision.evaluated, decision, now_s)
 
 
 def _answering(published: Publisher, asked: Answering) -> Handler:

@@ -65,7 +65,7 @@ class _Chooser:
         memory = self._before if step.given.again else self._take_over(step)
         decision = decide(seen, memory, chosen, now_s)
         self._before, self._after = memory, following.follow(memory, decision)
-        return look.Look(seen, memory, chosen, now_s, decision)
+        return look.Look(decision.evaluated, memory, chosen, now_s, decision)
 
     def _take_over(self, step: reading.Step) -> Memory:
         found = deeds.find_deeds(self._sight, step.seen, step.now_s) if self._sight is not None else ()

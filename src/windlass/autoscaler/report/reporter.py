@@ -41,11 +41,13 @@ from windlass.autoscaler.report.metrics import Metrics
 from windlass.autoscaler.report.status_writer import StatusWriter
 from windlass.engine import advance, decide
 from windlass.engine.observation import Observation
+from windlass.engine.quarantine import Faults
 from windlass.engine.scale_up.proposing import Result
 from windlass.engine.settings import Settings
 from windlass.engine.story import ScaleDownResult, Story
 from windlass.kube import client
 from windlass.kube.events import About, Occurrence, Recorder
+from windlass.unexpected import Place
 
 COMPONENT = "cluster-autoscaler"
 """By this name events say who wrote them; users filter for it."""
@@ -59,6 +61,10 @@ _BEGIN_AGAIN_S = 60.0
 
 _TRIED = frozenset({Result.SUCCESSFUL, Result.ERROR, Result.NO_OPTIONS})
 _log = logging.getLogger(__name__)
+
+
+def _report(error: Exception, what: str) -> None:
+    unexpected.report(Place.REPORT, what, unexpected.describe(error), error)
 
 
 class Reporter:
@@ -91,6 +97,8 @@ class Reporter:
         self._writer = StatusWriter(api, self._objects.namespace, self._objects.status_config_map_name)
         self._status = status.initializing(api.clock.now_s())
         self._drains: events.Drains = {}
+        self._faults: dict[Place, Faults] = {}
+        """What was left out of the last decision, and of the last step of drains."""
         self._told: Account | None = None
         """Of the last loop, whole."""
         self._unneeded: latency.Tracked = {}
@@ -172,25 +180,30 @@ class Reporter:
 
         To be called before anything is awaited: the snapshot must still be as it was decided on.
         """
+        if isinstance(decision, decide.Decision):
+            seen = decision.evaluated
+            self._report_faults(decision.faults)
+        else:
+            self._report_faults(decision.faults, Place.DRAIN)
         self._publish(seen, decision, now_s)
         try:
             if isinstance(decision, advance.Advanced):
                 account = self._account_for_drains(seen, decision, now_s)
             else:
                 account = self._account_for_loop(seen, decision, now_s)
-        except Exception:  # a bug here must not keep nodes from coming
-            _log.exception("a decision cannot be reported")
+            said = frozenset(instead_of.told.before) if instead_of is not None else frozenset()
+            self._tell(event for event in account.told.before if event not in said)
+            return account
+        except Exception as error:  # a bug here must not keep nodes from coming
+            _report(error, "a decision cannot be reported")
             return Account(decision, now_s)
-        said = frozenset(instead_of.told.before) if instead_of is not None else frozenset()
-        self._tell(event for event in account.told.before if event not in said)
-        return account
 
     def after_acting(self, account: Account, outcome: Outcome) -> None:
         """Say what became of it."""
         try:
             self._report(account, outcome)
-        except Exception:
-            _log.exception("what became of a decision cannot be reported")
+        except Exception as error:
+            _report(error, "what became of a decision cannot be reported")
 
     def after_evicting(self, account: Account, outcome: Outcome) -> None:
         """Say what became of evictions that were ordered with it."""
@@ -240,8 +253,16 @@ class Reporter:
                 self._published.moved(seen, decision, now_s)
             else:
                 self._published.decided(seen, decision, now_s)
-        except Exception:  # a bug in what is shown must not keep anybody from being told
-            _log.exception("the status cannot be published")
+        except Exception as error:  # a bug in what is shown must not keep anybody from being told
+            _report(error, "the status cannot be published")
+
+    def _report_faults(self, faults: Faults, place: Place = Place.DECISION) -> None:
+        """Count and log what was left out for the first time."""
+        known = self._faults.get(place, ())
+        for fault in faults:
+            if fault not in known:
+                unexpected.report(place, str(fault.suspect), fault.error, fault.cause)
+        self._faults[place] = faults
 
     def _account_for_loop(self, seen: Observation, decision: decide.Decision, now_s: float) -> Account:
         if self._snapshots is not None and self._snapshots.is_wanted:

@@ -20,6 +20,7 @@ def tell(cluster: ClusterAccount, tones: Tones = PLAIN) -> Iterator[str]:
     yield _introduce(cluster, tones)
     if cluster.stop:
         yield tones.bad(f"Nothing else is decided: {cluster.stop}.")
+    yield from _tell_unevaluated(cluster, tones)
     yield ""
     yield from _tell_groups(cluster, tones)
     for id, why in cluster.held:
@@ -37,6 +38,7 @@ def tell_plan(cluster: ClusterAccount, chosen: Sequence[ChoiceAccount], tones: T
     yield _introduce(cluster, tones)
     if cluster.stop:
         yield tones.bad(f"Nothing else is decided: {cluster.stop}.")
+    yield from _tell_unevaluated(cluster, tones)
     yield ""
     yield from tell_steps(cluster, tones)
     for choice in chosen:
@@ -44,6 +46,11 @@ def tell_plan(cluster: ClusterAccount, chosen: Sequence[ChoiceAccount], tones: T
         yield from pods.tell_choice(choice, tones)
     yield ""
     yield from _tell_waiting(cluster, tones)
+
+
+def _tell_unevaluated(cluster: ClusterAccount, tones: Tones) -> Iterator[str]:
+    for said in cluster.unevaluated:
+        yield tones.bad(f"Decided without it: {said}.")
 
 
 def _introduce(cluster: ClusterAccount, tones: Tones) -> str:
@@ -126,6 +133,7 @@ _STANDINGS = {
     PodState.MAX_NODES: "the cluster may have no more nodes",
     PodState.MORE_TO_COME: "more pods are coming: in a moment",
     PodState.LOOP_ENDED: "nothing is decided now",
+    PodState.UNEVALUATED: "could not be evaluated: see the log",
 }
 
 

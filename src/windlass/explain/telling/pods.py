@@ -9,6 +9,7 @@ from windlass.explain.telling.words import PLAIN, Tones
 from windlass.explain.verdicts import GroupVerdict
 
 _SETTLED = (PodState.SCHEDULED, PodState.TERMINATING)
+_BAD = (PodState.NOWHERE, PodState.HELD, PodState.LOOP_ENDED, PodState.UNEVALUATED)
 
 
 def tell(pod: PodAccount, tones: Tones = PLAIN) -> Iterator[str]:
@@ -42,7 +43,7 @@ def _introduce(pod: PodAccount) -> str:
 def _tone(pod: PodAccount, tones: Tones) -> "_Tone":
     if pod.state in (PodState.SCHEDULED, PodState.HAS_ROOM, PodState.HELPED, PodState.UPCOMING):
         return tones.good
-    return tones.bad if pod.state in (PodState.NOWHERE, PodState.HELD, PodState.LOOP_ENDED) else tones.note
+    return tones.bad if pod.state in _BAD else tones.note
 
 
 def _conclude(pod: PodAccount) -> str:
@@ -53,7 +54,9 @@ def _conclude(pod: PodAccount) -> str:
 def _say_scheduled(pod: PodAccount) -> str:
     if not pod.node:
         return "It is bound to a node that is not known here."
-    return f"It is scheduled: it is on {pod.node}{f', a node of {pod.group}' if pod.group else ', a node of no group'}."
+    kept = f" The node is kept: {pod.why}." if pod.why else ""
+    group = f", a node of {pod.group}" if pod.group else ", a node of no group"
+    return f"It is scheduled: it is on {pod.node}{group}.{kept}"
 
 
 def _say_upcoming(pod: PodAccount) -> str:
@@ -105,6 +108,7 @@ _SENTENCES: Mapping[PodState, Callable[[PodAccount], str]] = {
     PodState.LATER: lambda _: "A group would take it and may grow, but what it can give now goes to other pods.",
     PodState.HELD: lambda _: "A new node would take it, but no group that has such nodes can grow now.",
     PodState.NOWHERE: _say_nowhere,
+    PodState.UNEVALUATED: lambda pod: f"Nothing is done for it: {pod.why}.",
 }
 
 
