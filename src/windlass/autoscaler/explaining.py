@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from aiohttp import web
 
-from windlass import errors
+from windlass import errors, unexpected
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
@@ -64,12 +64,20 @@ def _make_handler(about: About, asked: Answering) -> Callable[[web.Request], Awa
         wants_text = request.query.get("output") == "text"
         try:
             answer = await asked.ask(lambda *moment: questions.answer(question, _look(asked, moment)))
+            return _respond(answer, wants_text)
         except errors.WindlassError as error:
             return web.Response(status=503, text=f"{error}\n")
-        if isinstance(answer, questions.Unknown):
-            return web.Response(status=404, text=f"{answer}\n")
-        if wants_text:
-            return web.Response(text="\n".join(questions.tell(answer)) + "\n")
-        return web.Response(body=document.write(answer), content_type="application/json")
+        except Exception as error:
+            said = f"{type(error).__name__}: {unexpected.describe(error)}"
+            unexpected.report(unexpected.Place.EXPLAIN, str(question), said, error)
+            return web.Response(status=503, text=f"{question} could not be explained: {said}; see the log\n")
 
     return handle
+
+
+def _respond(answer: document.Account | questions.Unknown, wants_text: bool) -> web.Response:
+    if isinstance(answer, questions.Unknown):
+        return web.Response(status=404, text=f"{answer}\n")
+    if wants_text:
+        return web.Response(text="\n".join(questions.tell(answer)) + "\n")
+    return web.Response(body=document.write(answer), content_type="application/json")

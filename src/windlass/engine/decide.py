@@ -92,17 +92,19 @@ def decide(
         return soundness.find_unsound(evaluated, settings, now_s)
 
     try:
-        decision, faults = run(evaluated), known
-    except Exception as error:  # whatever it is, it must cost no more than what it was raised with
-        ledger = time_limits.Ledger(timer)
-        time = ledger.begin("isolation", quarantine.MOST_S)
-        decision, faults = isolation.isolate(run, find_unsound, seen, known, stale, error, now_s, time)
-        decision = replace(decision, ran_out={**decision.ran_out, **ledger.ran_out})
-    return _remember(decision, faults) if faults else decision
+        return _remember(run(evaluated), known)
+    except Exception as raised:  # whatever it is, it must cost no more than what it was raised with
+        error = raised
+    ledger = time_limits.Ledger(timer)
+    time = ledger.begin("isolation", quarantine.MOST_S)
+    decision, faults = isolation.isolate(run, find_unsound, seen, known, stale, error, now_s, time)
+    return _remember(replace(decision, ran_out={**decision.ran_out, **ledger.ran_out}), faults)
 
 
 def _remember(decision: Decision, faults: quarantine.Faults) -> Decision:
     """The decision, which stands until what it was made without is tried again."""
+    if not faults:
+        return decision
     retry_s = min(fault.since_s for fault in faults) + quarantine.RETRY_S
     until_s, volatile = min(decision.quiet_until_s, retry_s), decision.memory.volatile
     standing = None if volatile.standing is None else replace(volatile.standing, until_s=until_s)

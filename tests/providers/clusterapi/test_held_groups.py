@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from tests.providers.clusterapi.bed import Bed, enough, node, play, refusal
+from windlass import unexpected
 from windlass.engine import facts, plan
 from windlass.kube import transport
 from windlass.providers import base
+from windlass.providers.clusterapi import bounds, rollout
 
 G = "MachineDeployment/default/g"
 PAUSED = {"type": "Paused", "status": "True", "reason": "Paused", "message": "Cluster spec.paused is set to true"}
@@ -240,3 +242,38 @@ def test_what_was_told_to_go_is_still_known_after_a_pause() -> None:
         assert group.target_size == 2
 
     play(scenario, three)
+
+
+# ── What nothing foresees ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("owner", [bounds, rollout])
+@pytest.mark.parametrize("error", [ValueError, RecursionError, OverflowError, KeyError, MemoryError])
+def test_a_group_that_raises_is_held_and_the_others_are_read(
+    owner: Any, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "read" if owner is bounds else "is_under_way"
+    real = getattr(owner, name)
+
+    def raising(about: Any, *more: Any) -> Any:
+        if "odd" in about if owner is bounds else any(one.meta.name == "g-1" for one in about):
+            raise error("odd")
+        return real(about, *more)
+
+    def arrange(bed: Bed) -> None:
+        bed.group("g", 3, annotations={**enough(), "odd": "odd"})
+        bed.members("g", 3)
+        bed.group("other", 1, annotations=enough())
+
+    async def scenario(bed: Bed) -> None:
+        monkeypatch.setattr(owner, name, raising)
+        bed.provider._note()
+        before = unexpected.ERRORS.counts()[unexpected.Place.PROVIDER]
+        seen = bed.provider.observe(nodes())
+        assert [group.id for group in seen.groups] == ["MachineDeployment/default/other"]
+        assert [(group.id, f"{error.__name__}: " in group.why) for group in seen.held] == [(G, True)]
+        assert unexpected.ERRORS.counts()[unexpected.Place.PROVIDER] > before
+        if owner is bounds:
+            assert len(seen.held[0].instances) == 3
+
+    play(scenario, arrange)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from windlass import clock, errors
+from windlass import clock, errors, unexpected
 from windlass.autoscaler.batch import answering, buffer_reading, completing, samples, workloads
 from windlass.autoscaler.batch.following import Heard
 from windlass.autoscaler.observe import gate, sinks
@@ -15,6 +15,7 @@ from windlass.engine.buffers.reconciling import Found
 from windlass.engine.settings import Injection
 from windlass.kube import client, informers, resources
 from windlass.kube import errors as kube_errors
+from windlass.unexpected import Place
 
 RESOURCE_QUOTAS = resources.Resource("v1", "resourcequotas", "ResourceQuota", True, dict[str, Any])
 _log = logging.getLogger(__name__)
@@ -56,13 +57,15 @@ class Buffers:
     def _find_spares(self) -> Iterator[injecting.Spare]:
         known = self._index_templates()
         for one in self._buffers.all:
-            count = injecting.inject(one, lambda name, of=one: _generation(known, of, name), 0.0).pods  # type: ignore[misc]
-            if count:
-                try:
+            try:
+                count = injecting.inject(one, lambda name, of=one: _generation(known, of, name), 0.0).pods  # type: ignore[misc]
+                if count:
                     template = known[f"{one.namespace}/{one.status.pod_template}"]["template"]
                     yield buffer_reading.make_spare(one, template, count)
-                except errors.InvalidObject as error:
-                    _log.warning("CapacityBuffer %s: %s", one.key, error)
+            except errors.InvalidObject as error:
+                _log.warning("CapacityBuffer %s: %s", one.key, error)
+            except Exception as error:  # whatever it is, it costs this buffer
+                unexpected.report(Place.DECISION, f"CapacityBuffer {one.key}", unexpected.describe(error), error)
 
     def _index_templates(self) -> dict[str, Json]:
         return {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in self._templates.all}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from windlass import errors
+from windlass import errors, unexpected
 from windlass.autoscaler.observe import pods
 from windlass.engine import facts
 from windlass.engine.provisioning.request import CLASS, CONSUME, Condition, PodSet, Request
@@ -61,6 +61,10 @@ def _make_pod(request: Request, wanted: PodSet, found: templates.PodTemplate | N
         return replace(wanted, pod=_read_pod(request, template))
     except errors.InvalidObject as error:
         return replace(wanted, fault=f"{error.field}: found {error.found!r}, expected {error.accepted}")
+    except Exception as error:  # whatever it is, it costs this request
+        said = f"{type(error).__name__}: {unexpected.describe(error)}"
+        unexpected.report(unexpected.Place.DECISION, f"PodTemplate {request.namespace}/{wanted.template}", said, error)
+        return replace(wanted, fault=f"it cannot be read: {said}")
 
 
 def _read_pod(request: Request, template: templates.PodTemplateSpec) -> facts.Pod:

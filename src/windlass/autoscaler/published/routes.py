@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from windlass import errors
+from windlass import errors, unexpected
 from windlass.autoscaler.explaining import Answering
 from windlass.autoscaler.published.publisher import Message, Publisher
 from windlass.engine.decide import decide
@@ -45,9 +45,17 @@ def add_routes(app: web.Application, published: Publisher, asked: Answering) -> 
 
 
 async def catch_up(published: Publisher, asked: Answering) -> None:
-    """Make a status now, where none is kept up to date. WindlassError while nothing was decided."""
-    if published.status is None:
+    """Make a status now, where none is kept up to date. WindlassError while nothing was decided, or if it fails."""
+    if published.status is not None:
+        return
+    try:
         await asked.ask(lambda *moment: _look(published, *moment))
+    except errors.WindlassError:
+        raise
+    except Exception as error:
+        said = f"{type(error).__name__}: {unexpected.describe(error)}"
+        unexpected.report(unexpected.Place.REPORTER, "the published status", said, error)
+        raise errors.WindlassError(f"the status could not be made: {said}") from error
 
 
 def _look(published: Publisher, seen: Observation, memory: Memory, settings: Settings, now_s: float) -> None:

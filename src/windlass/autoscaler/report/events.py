@@ -98,7 +98,11 @@ def tell_decision(
         Triggered(frozenset(one.group.id for one in proposal.increases), tuple(events))
         for proposal, events in pod_events.tell_helped(seen, decision.story)
     )
-    left = (*pod_events.tell_left(seen, decision.story), *pod_events.tell_consumers(seen, decision.story))
+    left = (
+        *pod_events.tell_left(seen, decision.story),
+        *pod_events.tell_consumers(seen, decision.story),
+        *pod_events.tell_unevaluated(seen, decision.faults),
+    )
     return Told(before, left, triggered)
 
 

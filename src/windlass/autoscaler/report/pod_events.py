@@ -8,6 +8,7 @@ from windlass.engine.expanders import priority
 from windlass.engine.expanders.outside import Worth
 from windlass.engine.observation import Observation
 from windlass.engine.provisioning.request import consumed_by
+from windlass.engine.quarantine import Faults
 from windlass.engine.scale_up import refusals
 from windlass.engine.scale_up.proposing import Alike, Proposal, Result
 from windlass.engine.settings import Settings
@@ -44,6 +45,21 @@ def tell_left(seen: Observation, story: Story) -> Iterator[Occurrence]:
             message = f"pod didn't trigger scale-up: {_reasons(proposal, alike, existing)}"
             for row in alike.rows:
                 yield Occurrence(about_pod(seen, row), NORMAL, "NotTriggerScaleUp", message)
+
+
+def tell_unevaluated(seen: Observation, faults: Faults) -> Iterator[Occurrence]:
+    """To pods that wait and cannot be evaluated: nothing is done for them, and why. So many in a loop."""
+    if not faults:
+        return
+    table, left_out = seen.snapshot.pods, seen.left_out
+    rows = [row for row in seen.snapshot.waiting() if left_out.has_kind(table.kind(row))]
+    for row in rows[:_MOST_CONSUMERS]:
+        kind = table.kind(row)
+        error = next(
+            fault.error for fault in faults if fault.suspect.value == kind or fault.suspect.name == kind.namespace
+        )
+        message = f"pod didn't trigger scale-up: it could not be evaluated: {error}"
+        yield Occurrence(about_pod(seen, row), NORMAL, "NotTriggerScaleUp", message)
 
 
 def tell_consumers(seen: Observation, story: Story) -> Iterator[Occurrence]:

@@ -13,10 +13,12 @@ server is written by `run`, in the background. A failure to report is logged, an
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import ParamSpec
 
 from windlass import errors, unexpected, verbosity
 from windlass.autoscaler import wiring
@@ -49,6 +51,8 @@ from windlass.kube import client
 from windlass.kube.events import About, Occurrence, Recorder
 from windlass.unexpected import Place
 
+P = ParamSpec("P")
+
 COMPONENT = "cluster-autoscaler"
 """By this name events say who wrote them; users filter for it."""
 QUIET_S = 300.0
@@ -64,7 +68,23 @@ _log = logging.getLogger(__name__)
 
 
 def _report(error: Exception, what: str) -> None:
-    unexpected.report(Place.REPORT, what, unexpected.describe(error), error)
+    unexpected.report(Place.REPORTER, what, unexpected.describe(error), error)
+
+
+def _guarded(what: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """A failure to report is logged and counted, and keeps nobody from acting."""
+
+    def guard(method: Callable[P, None]) -> Callable[P, None]:
+        @functools.wraps(method)
+        def guarded(*given: P.args, **more: P.kwargs) -> None:
+            try:
+                method(*given, **more)
+            except Exception as error:
+                _report(error, what)
+
+        return guarded
+
+    return guard
 
 
 class Reporter:
@@ -151,16 +171,19 @@ class Reporter:
 
     # The loop
 
+    @_guarded("the beginning of a loop cannot be reported")
     def begin_loop(self) -> None:
         """A loop begins."""
         self._loop_began_s, self._loop_began_monotonic_s = self._clock.now_s(), self._clock.monotonic_s()
         self.metrics.began(Function.MAIN, self._loop_began_s)
 
+    @_guarded("the end of a loop cannot be reported")
     def end_loop(self) -> None:
         """A loop has ended well."""
         self.metrics.began(Function.MAIN_SUCCESSFUL, self._clock.now_s())
         self._note_duration()
 
+    @_guarded("a failed loop cannot be reported")
     def loop_failed(self, error: BaseException) -> None:
         """A loop has failed."""
         self.metrics.count((counting.Count(f"{families.PEER}errors_total", (counting.type_of(error),)),))
@@ -198,12 +221,10 @@ class Reporter:
             _report(error, "a decision cannot be reported")
             return Account(decision, now_s)
 
+    @_guarded("what became of a decision cannot be reported")
     def after_acting(self, account: Account, outcome: Outcome) -> None:
         """Say what became of it."""
-        try:
-            self._report(account, outcome)
-        except Exception as error:
-            _report(error, "what became of a decision cannot be reported")
+        self._report(account, outcome)
 
     def after_evicting(self, account: Account, outcome: Outcome) -> None:
         """Say what became of evictions that were ordered with it."""
@@ -221,16 +242,19 @@ class Reporter:
         try:
             yield
         finally:
-            self.metrics.took(function, self._clock.monotonic_s() - began_s)
+            self._took(function, self._clock.monotonic_s() - began_s)
 
+    @_guarded("the time of a decision cannot be reported")
     def decided(self, kind: str, seconds: float) -> None:
         """How long a decision took: `kind` is decide or advance."""
         self.metrics.observe(families.DECISION_SECONDS, (kind,), seconds)
 
+    @_guarded("objects set aside cannot be reported")
     def set_aside(self, complaints: Iterable[errors.InvalidObject]) -> None:
         """These objects cannot be read, or not all of each."""
         self.metrics.set_aside(Counter(complaint.kind for complaint in complaints))
 
+    @_guarded("the size of memory cannot be reported")
     def saved(self, size_bytes: int) -> None:
         """Memory was saved in so many bytes."""
         self.metrics.read({families.MEMORY_BYTES.name: {(): float(size_bytes)}})
@@ -245,17 +269,16 @@ class Reporter:
 
     # Inside
 
+    @_guarded("the status cannot be published")
     def _publish(self, seen: Observation, decision: decide.Decision | advance.Advanced, now_s: float) -> None:
         if self._published is None:
             return
-        try:
-            if isinstance(decision, advance.Advanced):
-                self._published.moved(seen, decision, now_s)
-            else:
-                self._published.decided(seen, decision, now_s)
-        except Exception as error:  # a bug in what is shown must not keep anybody from being told
-            _report(error, "the status cannot be published")
+        if isinstance(decision, advance.Advanced):
+            self._published.moved(seen, decision, now_s)
+        else:
+            self._published.decided(seen, decision, now_s)
 
+    @_guarded("faults cannot be reported")
     def _report_faults(self, faults: Faults, place: Place = Place.DECISION) -> None:
         """Count and log what was left out for the first time."""
         known = self._faults.get(place, ())
@@ -317,6 +340,10 @@ class Reporter:
             self.metrics.observe(families.HETEROGENEITY, labels, kinds)
         for one in account.latencies:
             self.metrics.observe(families.REMOVAL_LATENCY, one.labels, one.seconds)
+
+    @_guarded("how long a part of the loop took cannot be reported")
+    def _took(self, function: Function, seconds: float) -> None:
+        self.metrics.took(function, seconds)
 
     def _note_duration(self) -> None:
         self.metrics.took(Function.MAIN, self._clock.monotonic_s() - self._loop_began_monotonic_s)

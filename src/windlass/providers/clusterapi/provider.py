@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from windlass import errors
+from windlass import errors, unexpected
 from windlass.engine import facts, plan
 from windlass.kube import client
 from windlass.kube import errors as kube_errors
@@ -31,6 +31,7 @@ from windlass.providers.clusterapi.nodes import Nodes
 from windlass.providers.clusterapi.replicas import Replicas
 from windlass.providers.clusterapi.scaling import Scaling
 from windlass.providers.clusterapi.sizes import Sizes
+from windlass.unexpected import Place
 
 _LOOK_AGAIN_S = 5.0
 _UNREACHABLE = (kube_errors.ConnectionLost, kube_errors.ServerError, kube_errors.TooManyRequests)
@@ -167,15 +168,19 @@ class Provider:
             unreadable = f"{followed.resource.kind}: {followed.trouble}" if followed.is_unreadable else ""
             if unreadable and not followed.synced:
                 held.append(facts.HeldGroup(f"{followed.resource.kind}/", unreadable))
-            for one in scalable.select_of(followed, self._config):
-                group, complaints = groups.read(one, self._sizes.read(one), known, context)
+            for scaled in followed:
+                one = scalable.Scalable(followed.resource, scaled)
+                try:
+                    group, complaints = self._read(one, unreadable, known, context)
+                except Exception as error:  # whatever it is, it costs this group
+                    unexpected.report(Place.PROVIDER, one.id, one.meta.resource_version or "", error)
+                    why = f"it could not be read: {type(error).__name__}: {unexpected.describe(error)}"
+                    group, complaints = facts.HeldGroup(one.id, why, self._list_instances(one, known, context)), []
                 set_aside += complaints
-                why = unreadable or scalable.find_pause(one, self._kinds)
-                if group is not None and not why:
+                if isinstance(group, facts.HeldGroup):
+                    held.append(group)
+                elif group is not None:
                     found.append(group)
-                elif group is not None or complaints:
-                    why = why or str(complaints[0])
-                    held.append(groups.hold(one, self._sizes.read(one), why, known, context))
         found.sort(key=lambda group: group.id)
         held.sort(key=lambda group: group.id)
         self._tell_held(held)
@@ -184,6 +189,26 @@ class Provider:
         keeps = is_current and not set_aside and not self._acting
         self._observed = (list(nodes), seen) if keeps else None
         return seen
+
+    def _read(
+        self, one: scalable.Scalable, unreadable: str, nodes: Nodes, context: Context
+    ) -> tuple[facts.NodeGroup | facts.HeldGroup | None, list[errors.InvalidObject]]:
+        """The group, if it is one of ours, and complaints. `unreadable`: why nothing of its kind can be trusted."""
+        if not scalable.is_selected(one, self._config):
+            return None, []
+        group, complaints = groups.read(one, self._sizes.read(one), nodes, context)
+        why = unreadable or scalable.find_pause(one, context.kinds)
+        if (group is not None and not why) or (group is None and not complaints):
+            return group, complaints
+        return groups.hold(one, self._sizes.read(one), why or str(complaints[0]), nodes, context), complaints
+
+    def _list_instances(self, one: scalable.Scalable, nodes: Nodes, context: Context) -> tuple[str, ...]:
+        """The instances of a group that cannot be read, as far as they can be told."""
+        try:
+            return groups.hold(one, 0, "", nodes, context).instances
+        except Exception as error:
+            unexpected.report(Place.PROVIDER, f"instances of {one.id}", one.meta.resource_version or "", error)
+            return ()
 
     def _tell_held(self, held: Sequence[facts.HeldGroup]) -> None:
         """Log which groups are left alone from now on, and which are back."""

@@ -1,0 +1,207 @@
+"""The live loop with an object that raises what nothing foresees: it is named in log, metric and explain."""
+
+import functools
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import test_utils
+
+from tests.autoscaler.little_cluster import Cluster, play
+from windlass import unexpected
+from windlass.autoscaler import explaining
+from windlass.autoscaler.autoscaler import Autoscaler
+from windlass.autoscaler.report import reporter
+from windlass.engine import advance, facts, predicates, shapes
+from windlass.engine.drain import rules
+from windlass.engine.draining import evicting
+from windlass.engine.settings import Settings
+from windlass.explain import look, questions, verdicts
+from windlass.explain.questions import About, Question
+from windlass.unexpected import Place
+
+ERRORS = (ValueError, RecursionError, OverflowError, MemoryError)
+
+
+def quick() -> Settings:
+    chosen = Settings()
+    groups = replace(chosen.groups, scale_down_unneeded_time_s=20.0)
+    return replace(chosen, groups=groups, scale_down=replace(chosen.scale_down, scale_down_delay_after_add_s=10.0))
+
+
+def raise_for(
+    monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, is_odd: Callable[..., bool], error: type[Exception]
+) -> None:
+    real = getattr(owner, name)
+
+    @functools.wraps(real)
+    def raising(*given: Any, **more: Any) -> Any:
+        if is_odd(*given):
+            raise error("odd")
+        return real(*given, **more)
+
+    monkeypatch.setattr(owner, name, raising)
+
+
+def asks_for_three(_: Any, shape: shapes.Shape, *__: Any) -> bool:
+    return (facts.CPU, 3000) in shape.spec.requests
+
+
+def is_odd_pod(pod: facts.Pod, *_: Any) -> bool:
+    return pod.name == "odd"
+
+
+def count(place: Place) -> int:
+    return unexpected.ERRORS.counts()[place]
+
+
+def find_lines(caplog: pytest.LogCaptureFixture, place: Place) -> list[logging.LogRecord]:
+    return [one for one in caplog.records if one.getMessage().startswith(f"unexpected error: place={place} ")]
+
+
+async def explain(running: Autoscaler, question: Question) -> str:
+    def answer(*moment: Any) -> str:
+        told = questions.answer(question, look.take(*moment))
+        assert not isinstance(told, questions.Unknown)
+        return "\n".join(questions.tell(told))
+
+    return await running.ask(answer)
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted and logged from nothing on."""
+    errors = unexpected.Errors()
+    monkeypatch.setattr(unexpected, "ERRORS", errors)
+    monkeypatch.setattr(unexpected, "report", errors.report)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_other_pods_get_their_node_within_two_loops_of_a_pod_that_raises(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    raise_for(monkeypatch, predicates, "static_mask", asks_for_three, error)
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(3.0)
+            cluster.add_pod("odd", "3")
+            cluster.add_pod("full", "4", node="a-1")
+            cluster.add_pod("web", "2")
+            took_s = await cluster.until(lambda: cluster.provider.groups["a"].size > 1)
+            assert took_s <= 20.0
+            await cluster.clock.sleep(60.0)
+            assert cluster.provider.groups["a"].size == 2
+            assert running.loop.failures == 0
+            told = await explain(running, Question(About.POD, "odd", "default"))
+            assert "could not evaluate Pod default/odd" in told
+            assert f"{error.__name__}: odd" in told
+            assert "Decided without it: Pod default/odd" in await explain(running, Question(About.CLUSTER))
+
+    play(scenario)
+    lines = find_lines(caplog, Place.DECISION)
+    assert len(lines) == 1
+    assert "object='Pod default/odd'" in lines[0].getMessage()
+    assert lines[0].exc_info is not None
+    assert count(Place.DECISION) == 1
+
+
+def test_a_node_with_a_pod_that_raises_stays_and_others_go(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    raise_for(monkeypatch, rules, "judge", is_odd_pod, RecursionError)
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 3)
+        cluster.register_nodes()
+        cluster.add_pod("odd", "100m", node="a-1")
+        cluster.add_pod("full", "3", node="a-2")
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: cluster.provider.groups["a"].size == 2)
+            await cluster.clock.sleep(120.0)
+            assert [node.name for node in cluster.provider.nodes] == ["a-1", "a-2"]
+            assert "could not evaluate Pod default/odd" in await explain(running, Question(About.NODE, "a-1"))
+            assert "The node is kept" in await explain(running, Question(About.POD, "odd", "default"))
+
+    play(scenario, quick())
+    assert len(find_lines(caplog, Place.DECISION)) == 1
+
+
+def test_a_drain_that_raises_waits_and_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_broken = True
+    real = evicting.evict
+
+    def evict(cases: Any, situation: Any) -> None:
+        if is_broken and any(case.name == "a-1" and case.is_open for case in cases):
+            raise OverflowError("odd")
+        real(cases, situation)
+
+    monkeypatch.setattr(advance, "STEPS", tuple(evict if step is real else step for step in advance.STEPS))
+
+    async def scenario(cluster: Cluster) -> None:
+        nonlocal is_broken
+        cluster.add_group("a", 3)
+        cluster.register_nodes()
+        cluster.add_pod("full", "3", node="a-2")
+        async with cluster.autoscaling() as running:
+            await cluster.until(lambda: cluster.provider.groups["a"].size == 2)
+            await cluster.clock.sleep(30.0)
+            assert [node.name for node in cluster.provider.nodes] == ["a-1", "a-2"]
+            assert "a-1" in running.memory.durable.drains
+            is_broken = False
+            await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
+
+    play(scenario, quick())
+    lines = find_lines(caplog, Place.DRAIN)
+    assert [("object='Node a-1'" in line.getMessage(), line.exc_info is not None) for line in lines] == [(True, True)]
+
+
+@pytest.mark.parametrize("name", ["_account_for_loop", "_report", "_tell", "_conclude"])
+def test_a_loop_that_cannot_be_reported_succeeds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    raise_for(monkeypatch, reporter.Reporter, name, lambda *_: True, KeyError)
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        async with cluster.autoscaling() as running:
+            cluster.add_pod("web", "3")
+            cluster.add_pod("more", "3")
+            await cluster.until(lambda: cluster.provider.groups["a"].size > 1)
+            await cluster.clock.sleep(30.0)
+            assert running.loop.failures == 0
+
+    play(scenario)
+    assert count(Place.REPORTER) >= 1
+
+
+def test_a_question_that_raises_is_answered_and_leaves_the_snapshot_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    raise_for(monkeypatch, verdicts, "judge", lambda *_: True, ZeroDivisionError)
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        cluster.add_pod("full", "4", node="a-1")
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(3.0)
+            cluster.add_pod("web", "9")
+            await cluster.clock.sleep(3.0)
+            handle = explaining._make_handler(About.POD, running)
+            request = test_utils.make_mocked_request(
+                "GET", "/explain/pod/default/web", match_info={"namespace": "default", "name": "web"}
+            )
+            response = await handle(request)
+            assert response.status == 503
+            assert "pod default/web could not be explained: ZeroDivisionError: odd" in str(response.text)
+            assert running._world.snapshot.forks == 0
+            assert not running._world.snapshot.pods.left_out
+
+    play(scenario)
+    assert len(find_lines(caplog, Place.EXPLAIN)) == 1
