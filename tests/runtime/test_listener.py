@@ -188,6 +188,18 @@ async def test_a_tls_handshake_that_is_not_made_in_time_is_given_up() -> None:
             assert got.status == 200
 
 
+async def test_nothing_is_left_at_the_end_of_handshakes_and_requests_that_hang() -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("localhost").configure_cert(context)
+    for tls in (None, context):
+        async with served(Limits(0, NEVER_S, NEVER_S, NEVER_S), tls) as port:
+            hanging = [await send(port, HALF if tls is None else b"") for _ in range(3)]
+            await asyncio.sleep(0.1)
+        for each in hanging:
+            assert await wait_closed(each) == b""
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_too_few_file_descriptors_are_logged_once_and_do_not_end_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

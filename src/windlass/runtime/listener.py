@@ -162,7 +162,10 @@ class Listener:
     async def running(
         self, bound: Sequence[socket.socket], make_protocol: MakeProtocol, tls: ssl.SSLContext | None
     ) -> AsyncIterator[None]:
-        """Accept on these sockets, which are closed in the end; connections are left to whoever made the protocols."""
+        """Accept on these sockets, which are closed in the end, and with them what is not a connection yet.
+
+        Connections are left to whoever made the protocols.
+        """
         tasks = [asyncio.create_task(self._accept(each, make_protocol, tls)) for each in bound]
         tasks.append(asyncio.create_task(self._end_overdue()))
         try:
@@ -173,6 +176,9 @@ class Listener:
             await asyncio.gather(*tasks, return_exceptions=True)
             for each in bound:
                 each.close()
+            for connection in tuple(self._open):
+                if connection.transport is None:
+                    connection.end()
 
     async def _accept(self, bound: socket.socket, make_protocol: MakeProtocol, tls: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
