@@ -218,6 +218,29 @@ async def test_a_process_without_file_descriptors_says_so(caplog: pytest.LogCapt
     ]
 
 
+async def test_the_last_file_descriptors_are_left_for_health() -> None:
+    async with serve() as port:
+        transport = http.Http(f"http://127.0.0.1:{port}")
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        highest = os.dup(0)
+        os.close(highest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 6, limits[1]))
+        try:
+            with pytest.raises(errors.ConnectFailed, match=f"127.0.0.1:{port}: Too many open files$"):
+                await transport.send(Request("GET", "/x"))
+            os.close(os.dup(0))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+            await transport.aclose()
+
+
+async def test_where_there_is_no_limit_none_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: unlimited)
+    async with serve() as port:
+        assert (await exchange(http.Http(f"http://127.0.0.1:{port}"), Request("GET", "/")))[0] == 201
+
+
 async def test_a_certificate_is_loaded_where_there_are_no_anonymous_files(ca: trustme.CA) -> None:
     mine = ca.issue_cert("me@windlass")
     chain = b"".join(pem.bytes() for pem in mine.cert_chain_pems)

@@ -28,6 +28,8 @@ _CONNECT_S = 10.0
 _READ_BUFFER_BYTES = 2**18
 _MOST_CONTEXTS = 4
 """Certificates are replaced a few times a day; those before are of no use."""
+_SPARE_FILES = 8
+"""File descriptors that are left to others: whoever asks for health has to get an answer."""
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 """A server that vanished without a word is noticed within a minute; a watch may be silent for longer than that."""
 
@@ -175,6 +177,10 @@ def make_context(tls: Tls, certificate: transport.Certificate | None = None) -> 
 def _open_socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
     family, kind, protocol, _, _ = address
     opened = socket.socket(family, kind, protocol)
+    limit = _find_limit()
+    if limit != resource.RLIM_INFINITY and opened.fileno() >= limit - _SPARE_FILES:
+        opened.close()
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE:
         with contextlib.suppress(OSError):
