@@ -33,6 +33,8 @@ class Place(enum.StrEnum):
     """The next step of a node on its way out; it waits, the others go on."""
     PROVIDER = "provider"
     """Reading a node group, or a Machine of it; the group is left alone."""
+    RECORDER = "recorder"
+    """Writing down a decision; a new recording begins with one of the next."""
     EXPLAIN = "explain"
     """An answer to somebody who asked."""
 

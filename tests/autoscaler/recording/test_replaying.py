@@ -11,7 +11,7 @@ import pytest
 from tests.autoscaler.little_cluster import NOW_S, Cluster, play
 from tests.autoscaler.recording import recorded
 from tests.engine.devices.making import device, pool
-from windlass import errors
+from windlass import errors, unexpected
 from windlass.autoscaler.dry_run import DryRun
 from windlass.autoscaler.recording import changes, files, journal, reading, recorder, replay
 from windlass.engine import facts, memory, plan
@@ -154,6 +154,24 @@ def test_a_decision_that_fails_is_recorded_and_fails_again(tmp_path: Path) -> No
     assert "ValueError" in turn.error
 
 
+def test_an_error_that_cannot_be_printed_is_recorded_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Decision:
+        raise ValueError(10**5000)
+
+    for module in (recorder, replay):
+        monkeypatch.setattr(module, "decide", fail)
+    snapshot = journal.Journal()
+    kept = recorder.Recorder(snapshot, tmp_path / "file", recorded.PLENTY)
+    with pytest.raises(ValueError) as raised:  # noqa: PT011, no message can be made of it
+        kept.decide(Observation(snapshot), memory.Memory(), Settings(), NOW_S)
+    assert raised.value.args == (10**5000,), "the error itself, not one about its message"
+    kept.close()
+    (turn,) = replay.turns(reading.Recording(tmp_path / "file"))
+    assert (turn.error, turn.differences) == ("ValueError", ())
+
+
 def test_decisions_go_on_where_no_recording_can_be_written(tmp_path: Path) -> None:
     snapshot = journal.Journal()
     kept = recorder.Recorder(snapshot, tmp_path / "nowhere" / "file", recorded.PLENTY)
@@ -167,6 +185,7 @@ def test_decisions_go_on_where_no_recording_can_be_written(tmp_path: Path) -> No
 def test_a_recording_goes_on_in_a_new_file_after_what_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    before = unexpected.ERRORS.counts()[unexpected.Place.RECORDER]
     fail_at = iter([False] * 5 + [True, True] + [False] * 1000)
     spell = changes.spell
 
@@ -183,6 +202,7 @@ def test_a_recording_goes_on_in_a_new_file_after_what_cannot_be_written(
     assert recorded.count(path) > 3
     retries = [record.args[1] for record in caplog.records if "recording interrupted" in record.msg]  # type: ignore[index]
     assert retries == [1, 2], "less and less often"
+    assert unexpected.ERRORS.counts()[unexpected.Place.RECORDER] == before + 2
 
 
 def test_a_second_process_waits_until_the_first_has_ended_its_recording(

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from windlass import unexpected
 from windlass.autoscaler.recording import changes, digests, files, journal, layout, sequences, values
 from windlass.engine import facts, time_limits
 from windlass.engine.advance import Advanced, advance
@@ -120,7 +121,7 @@ class Recorder:
         try:
             done = take()
         except Exception as error:
-            self._guard(self._write_step, what, seen, memory, now_s, shown, None, repr(error))
+            self._guard(self._write_step, what, seen, memory, now_s, shown, None, spell_error(error))
             raise
         self._guard(self._write_step, what, seen, memory, now_s, shown, done)
         return done
@@ -233,17 +234,22 @@ class Recorder:
             self._failures += 1
             self._pause = 2 ** min(self._failures - 1, _MOST_DOUBLINGS)
             self._written = 0
-            _log.warning(
-                "recording interrupted: file=%s retry_after_decisions=%d: %s",
-                self._path,
-                self._pause,
-                error,
-                exc_info=None if isinstance(error, OSError) else error,
-            )
+            said = unexpected.describe(error)
+            _log.warning("recording interrupted: file=%s retry_after_decisions=%d: %s", self._path, self._pause, said)
+            if not isinstance(error, OSError):
+                unexpected.report(unexpected.Place.RECORDER, str(self._path), str(self._failures), error)
         else:
             self._written += 1
             if self._written > _WELL_AGAIN:
                 self._failures = 0
+
+
+def spell_error(error: Exception) -> str:
+    """What was raised, by its name alone where the rest cannot be said: a number may be too long to be printed."""
+    try:
+        return repr(error)
+    except Exception:
+        return type(error).__name__
 
 
 def story_of(done: Decision | Advanced) -> str:

@@ -91,7 +91,7 @@ def _take(step: reading.Step, memory: Memory, settings: Settings) -> tuple[Decis
         timer = time_limits.Replayed(step.recorded.ran_out)
         return decide(step.seen, memory, settings, step.now_s, timer), ""
     except Exception as error:
-        return None, repr(error)
+        return None, recorder.spell_error(error)
 
 
 def _compare(
