@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from windlass import quantity
-from windlass.cel.values import INT64, NO_OVERLOAD, EvaluationError, Value, Version, parse_version
+from windlass.cel.values import INT64, NO_OVERLOAD, EvaluationError, Sum, Value, Version, parse_version
 from windlass.quantity import Quantity
 
 Amount = TypeVar("Amount", Quantity, Version)
@@ -102,11 +102,11 @@ def sign(amount: Value) -> int:
 
 
 def add(amount: Value, other: Value) -> Quantity:
-    return Quantity(_quantity(amount).nano + _nano(other), amount.family)
+    return Sum(_quantity(amount).nano + _nano(other), amount.family)
 
 
 def sub(amount: Value, other: Value) -> Quantity:
-    return Quantity(_quantity(amount).nano - _nano(other), amount.family)
+    return Sum(_quantity(amount).nano - _nano(other), amount.family)
 
 
 def _quantity(amount: Value) -> Quantity:

@@ -46,9 +46,14 @@ class Scope:
 
     names: frozenset[str]
     is_metered: bool = True
+    bound: frozenset[str] = frozenset()
+    """Names whose value may be an error, which is one only where the name is used."""
 
     def add(self, *names: str) -> "Scope":
-        return Scope(self.names | frozenset(names), self.is_metered)
+        return Scope(self.names | frozenset(names), self.is_metered, self.bound - frozenset(names))
+
+    def bind(self, name: str) -> "Scope":
+        return Scope(self.names | {name}, self.is_metered, self.bound | {name})
 
 
 Asked: TypeAlias = tuple[syntax.Node, Scope]

@@ -94,7 +94,7 @@ def to_string(value: Value) -> str:
         case int():
             return str(value)
         case float():
-            return print_number(value)
+            return print_number(value, largest=6)
         case bytes():
             try:
                 return value.decode()

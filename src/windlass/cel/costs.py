@@ -135,8 +135,9 @@ def _count(limit: Value) -> int:
     return (max(limit, 0) if type(limit) is int else 0) + 1 + CREATE_LIST
 
 
-def _slice(_: Value, start: Value, end: Value) -> int:
-    return (max(end - start, 0) if type(start) is type(end) is int else 0) + 1 + CREATE_LIST
+def _slice(items: Value, start: Value, end: Value) -> int:
+    are_valid = type(start) is type(end) is int and 0 <= start <= end <= size(items)
+    return (end - start if are_valid else 0) + 1 + CREATE_LIST
 
 
 def _flatten(items: Value, depth: Value = 1) -> int:
@@ -162,7 +163,7 @@ def _width(cidr: Value) -> int:
 
 CALLS: Mapping[str, int | CallCost] = {
     "==": compare, "!=": compare, "<": compare, "<=": compare, ">": compare, ">=": compare,
-    "+": _plus, "in": _within, "orValue": 0, "or": 0,
+    "+": _plus, "in": _within,
     "startsWith": _read, "endsWith": _read, "contains": _contain, "matches": _match, "find": _match, "findAll": _match,
     "lowerAscii": _read, "upperAscii": _read, "trim": _read, "substring": _read, "replace": _rewrite, "split": _rewrite,
     "join": _join, "quantity": _read, "isQuantity": _read, "semver": _read, "isSemver": _read,

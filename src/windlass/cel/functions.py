@@ -19,10 +19,6 @@ def _optional(function: Callable[..., Value]) -> Function:
     return checked
 
 
-def _or_value(target: Optional, other: Value) -> Value:
-    return target.value if target.has_value else other
-
-
 def _value_of(target: Optional) -> Value:
     if not target.has_value:
         raise EvaluationError("optional.none() dereference")
@@ -133,8 +129,6 @@ METHODS: Mapping[tuple[str, int], Function] = {
     ("patch", 0): amounts.part("patch"),
     ("hasValue", 0): _optional(lambda target: target.has_value),
     ("value", 0): _optional(_value_of),
-    ("orValue", 1): _optional(_or_value),
-    ("or", 1): _optional(lambda target, other: target if target.has_value else other),
 }
 """By (name, arguments beside the target)."""
 

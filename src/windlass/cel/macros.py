@@ -228,10 +228,19 @@ def _bind(node: syntax.Call, scope: Scope) -> Builder:
     """`cel.bind(name, value, expression over the name)`"""
     name = _name(node.arguments[0])
     bound = yield node.arguments[1], scope
-    body = yield node.arguments[2], scope.add(name)
+    body = yield node.arguments[2], scope.bind(name)
     value, step = bound.step, body.step
-    more = add_up((bound.more, body.more))
-    return Code(lambda variables: step({**variables, name: value(variables)}), bound.cost + body.cost, more)
+
+    def evaluate(variables: Variables) -> Value:
+        try:
+            given = value(variables)
+        except Cancelled:
+            raise
+        except Exception as error:
+            given = as_evaluation_error(error)
+        return step({**variables, name: given})
+
+    return Code(evaluate, bound.cost + body.cost, add_up((bound.more, body.more)))
 
 
 def _map_optional(node: syntax.Call, scope: Scope) -> Builder:

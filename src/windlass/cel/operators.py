@@ -103,6 +103,8 @@ def order(left: Value, right: Value) -> int:
         raise EvaluationError(NO_OVERLOAD)
     if are_numbers and type(left) is not type(right) and (isinstance(left, float) or isinstance(right, float)):
         left, right = float(left), float(right)  # as Kubernetes does, though large numbers become alike
+    if left != left or right != right:
+        raise EvaluationError("NaN values cannot be ordered")
     return int(left > right) - int(left < right)
 
 

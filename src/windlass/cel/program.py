@@ -108,6 +108,8 @@ def _build(node: syntax.Node, scope: Scope) -> Code | Builder:
                 return Code(lambda _: named, is_constant=True)
             if name not in scope.names:
                 raise CompileError(f"undeclared reference to {name!r} at position {at + 1}")
+            if name in scope.bound:
+                return Code(lambda variables: _use(variables[name]), cost=1)
             return Code(lambda variables: variables[name], cost=1)
         case syntax.Select():
             return _build_select(node, scope)
@@ -119,6 +121,12 @@ def _build(node: syntax.Node, scope: Scope) -> Code | Builder:
             return _build_map(node, scope)
         case syntax.Call():
             return _build_call(node, scope)
+
+
+def _use(value: Value) -> Value:
+    if isinstance(value, EvaluationError):
+        raise value
+    return value
 
 
 def _fold(code: Code) -> Code:
@@ -261,6 +269,8 @@ def _build_call(node: syntax.Call, scope: Scope) -> Builder:
                 return (yield from _build_choice(node, scope))
             case "has":
                 return (yield from _build_has(node, scope))
+    if node.target is not None and node.function in ("or", "orValue") and len(node.arguments) == 1:
+        return (yield from _build_alternative(node, node.target, scope))
     macro = macros.expand(node, scope)
     if macro is not None:
         return (yield from macro)
@@ -277,6 +287,8 @@ def _charge_call(called: "_Called", given: list[Code], scope: Scope) -> Code:
     are_constant = [code.is_constant for code in given]
     cost = costs.CALLS.get(called.name, 1)
     if called.name == "in" and are_constant[1] and isinstance(steps[1]({}), list):
+        if not steps[1]({}):
+            return Code(lambda _: False)
         cost = 0
     if called.name in costs.COMPARISONS and any(code.is_constant and costs.is_small(code.step({})) for code in given):
         cost = 1
@@ -392,6 +404,23 @@ def _build_choice(node: syntax.Call, scope: Scope) -> Builder:
         return this(variables) if chosen else that(variables)
 
     return Code(evaluate, condition.cost, add_up((condition.more, *(branch.most for branch in branches))))
+
+
+def _build_alternative(node: syntax.Call, target: syntax.Node, scope: Scope) -> Builder:
+    """`orValue` and `or`: what stands behind them is evaluated only if there is no value."""
+    given = yield target, scope
+    alternative = yield node.arguments[0], scope
+    source, otherwise, is_value = given.step, alternative.charged(scope), node.function == "orValue"
+
+    def evaluate(variables: Variables) -> Value:
+        found = source(variables)
+        if not isinstance(found, Optional):
+            raise EvaluationError(NO_OVERLOAD)
+        if found.has_value:
+            return found.value if is_value else found
+        return otherwise(variables)
+
+    return Code(evaluate, given.cost, add_up((given.more, alternative.most)))
 
 
 def _build_has(node: syntax.Call, scope: Scope) -> Builder:

@@ -1,5 +1,6 @@
 """Values that Python has no type for, what types are called, and when two values are equal."""
 
+import decimal
 import functools
 import math
 import re
@@ -68,6 +69,12 @@ class Optional:
 
 
 NOTHING = Optional()
+
+
+class Sum(Quantity):
+    """A quantity that was calculated. Kubernetes compares it with others, but not others with it."""
+
+    __slots__ = ()
 
 
 class Map(Mapping[Value, Value]):
@@ -181,8 +188,10 @@ def is_number(value: Value) -> bool:
 def equal(left: Value, right: Value) -> bool:
     """Values of different types are not equal; numbers are compared as numbers.
 
-    Quantities and versions have no equality with anything else.
+    Quantities and versions have no equality with anything else but null.
     """
+    if isinstance(left, Quantity | Version) and right is not None:
+        return _equal_amounts(left, right)
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if is_number(left) and is_number(right):
@@ -195,9 +204,15 @@ def equal(left: Value, right: Value) -> bool:
         )
     if isinstance(left, Optional) and isinstance(right, Optional):
         return left.has_value is right.has_value and equal(left.value, right.value)
-    if isinstance(left, Quantity | Version) and type(left) is not type(right):
-        raise EvaluationError(NO_OVERLOAD)
     return type(left) is type(right) and bool(left == right)
+
+
+def _equal_amounts(left: Quantity | Version, right: Value) -> bool:
+    if isinstance(left, Quantity) and type(right) is Quantity:
+        return left.nano == right.nano
+    if isinstance(left, Version) and isinstance(right, Version):
+        return left == right
+    raise EvaluationError(NO_OVERLOAD)
 
 
 def has_key(container: Mapping[Value, Value], key: Value) -> bool:
@@ -205,11 +220,16 @@ def has_key(container: Mapping[Value, Value], key: Value) -> bool:
     return (type(key) is str or isinstance(container, Map)) and key in container
 
 
-def print_number(number: float) -> str:
-    """As Go prints it."""
+def print_number(number: float, largest: int = 21) -> str:
+    """As Go prints it: the fewest digits that are exact, with an exponent from 10^-5 down and 10^largest up."""
     if math.isinf(number):
         return "+Inf" if number > 0 else "-Inf"
-    return "NaN" if math.isnan(number) else repr(number).removesuffix(".0")
+    if math.isnan(number):
+        return "NaN"
+    digits, exponent = f"{decimal.Decimal(repr(number)).normalize():e}".lower().split("e")
+    if -5 < int(exponent) < largest:
+        return f"{decimal.Decimal(repr(number)):f}".removesuffix(".0")
+    return f"{digits}e{exponent[0]}{exponent[1:]:0>2}"
 
 
 def print_value(value: Value) -> str:
