@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tests.autoscaler.little_cluster import Cluster, play
+from tests.kube.little_server import answer, refusal
 from windlass.autoscaler.act import actor
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.engine import facts, plan, taints
+from windlass.engine.provisioning.request import Condition
 from windlass.kube import client, prepare, resources, transport
 from windlass.providers import base
 
@@ -164,5 +166,37 @@ def test_a_node_that_the_provider_refuses_fails_alone() -> None:
         outcome = await change(cluster, *(plan.DeleteNode(name, "a") for name in ("a-1", "a-2", "a-3")))
         assert outcome.done == (plan.DeleteNode("a-1", "a"), plan.DeleteNode("a-3", "a"))
         assert outcome.failed == {plan.DeleteNode("a-2", "a"): "not this one"}
+
+    play(scenario)
+
+
+def test_answers_to_hundreds_of_requests_keep_no_loop_waiting_and_all_are_written_in_the_end() -> None:
+    """At five writes a second; the tenant's first hundred are refused, the room of one other is given away."""
+
+    def order(number: int, type: str = "Failed") -> plan.SetConditions:
+        return plan.SetConditions("default", f"r{number}", "1", (Condition(type, "True", "Because", "", 0.0),))
+
+    async def scenario(cluster: Cluster) -> None:
+        tried = list[str]()
+
+        def refuse(request: transport.Request) -> transport.Response | None:
+            tried.append(request.path.split("/")[-2])
+            if int(tried[-1][1:]) < 100:
+                return refusal(404, "NotFound")
+            return answer(200, {"metadata": {"name": tried[-1], "namespace": "default"}, "spec": {}})
+
+        cluster.carrier.refuse = refuse
+        throttled = client.Client(cluster.carrier, cluster.clock, client.Settings(qps=5, burst=1))
+        acts = actor.Actor(throttled, cluster.provider)
+        left = {order(number) for number in range(200)} | {provisioned := order(200, "Provisioned")}
+        longest_s = 0.0
+        for _ in range(40):
+            began_s = cluster.clock.monotonic_s()
+            outcome = await acts.change(tuple(sorted(left, key=str)), lambda _: None)
+            longest_s = max(longest_s, cluster.clock.monotonic_s() - began_s)
+            left -= set(outcome.done)
+        assert tried[0] == provisioned.name, "others would give its room away"
+        assert {one.name for one in left} == {f"r{number}" for number in range(100)}
+        assert longest_s < 5.0
 
     play(scenario)

@@ -21,6 +21,7 @@ from windlass.autoscaler.act.evictor import Evictor
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.batch import answering, following
 from windlass.engine import facts, plan, taints
+from windlass.engine.provisioning import conditions
 from windlass.kube import client
 from windlass.providers import base
 
@@ -29,6 +30,9 @@ T = TypeVar("T")
 _NODES_AT_ONCE = 5
 _GROUPS_AT_ONCE = 10
 _ANSWERS_AT_ONCE = 10
+_ANSWERING_S = 2.0
+"""How long a plan may begin to answer ProvisioningRequests. With a few requests a second to the API server, hundreds of
+them, all of one tenant, would keep everyone's next loop waiting; what is not written is ordered again by that loop."""
 
 _MARKS_STAY_S = 30.0
 """How long after groups were raised nodes keep the mark of a candidate, though they are needed again. A node that
@@ -57,6 +61,8 @@ class Actor:
         self.evictor: Evictor[Any] = Evictor(api)
         self._raised_s = float("-inf")
         """When a group was last raised, monotonic."""
+        self._unwritten: frozenset[tuple[str, str]] = frozenset()
+        """ProvisioningRequests whose answers could not be written last time, by namespace and name."""
 
     async def resize(self, ordered: plan.Plan, together: bool) -> Outcome:
         """Carry out what a plan says of groups: raise them, and take back what did not come.
@@ -106,12 +112,28 @@ class Actor:
             if isinstance(order, plan.TakeBack):
                 lower = plan.ReduceTarget(order.group, order.by, order.why, order.from_size)
                 await self._try(tally, [order], self._provider.reduce_target(lower))
-        said = [order for order in ordered if isinstance(order, plan.SetConditions)]
-        await _each(_ANSWERS_AT_ONCE, said, lambda order: self._try(tally, [order], self._say(order)))
-        old = [order for order in ordered if isinstance(order, plan.DeleteRequest)]
-        await _each(_ANSWERS_AT_ONCE, old, lambda order: self._try(tally, [order], answering.delete(self._api, order)))
+        until_s = self._api.clock.monotonic_s() + _ANSWERING_S
 
-    async def _say(self, order: plan.SetConditions) -> None:
+        async def write(order: plan.OfRequests) -> None:
+            if self._api.clock.monotonic_s() <= until_s:
+                await self._try(tally, [order], self._write(order))
+
+        answers = [order for order in ordered if isinstance(order, plan.SetConditions | plan.DeleteRequest)]
+        await _each(_ANSWERS_AT_ONCE, sorted(answers, key=self._rank), write)
+        self._unwritten = frozenset((order.namespace, order.name) for order in answers if order in tally.failed)
+
+    def _rank(self, order: plan.OfRequests) -> int:
+        """Which answers are written first: room that is given away, and last those whose writing failed before."""
+        if (order.namespace, order.name) in self._unwritten:
+            return 3
+        if isinstance(order, plan.DeleteRequest):
+            return 2
+        return 1 - any(one.type == conditions.PROVISIONED and one.status == "True" for one in order.conditions)
+
+    async def _write(self, order: plan.OfRequests) -> None:
+        if isinstance(order, plan.DeleteRequest):
+            await answering.delete(self._api, order)
+            return
         found = await answering.answer(self._api, order)
         if self._requests is not None:
             self._requests.note_written(order, found)
