@@ -37,6 +37,8 @@ class Place(enum.StrEnum):
     """Writing down a decision; a new recording begins with one of the next."""
     EXPLAIN = "explain"
     """An answer to somebody who asked."""
+    WORKLOAD_CLUSTER = "workload_cluster"
+    """Reading the kubeconfig of a workload cluster, or connecting to it."""
 
 
 class Errors:

@@ -84,6 +84,28 @@ def test_other_addresses_are_not(address: str) -> None:
     assert addresses.explain_refusal(address) == ""
 
 
+@pytest.mark.parametrize(
+    "server",
+    [
+        "https://[::1", "https://[", "https://]", "https://host:99999999", "https://host:-1", "https://host:x",
+        "https://ho st", "https://h\0ost", "https://\u2100", "https://a\nb", "https:///x", "https://:443", "https://a..b",
+        f"https://{'a' * 300}", "https://.", "https://host:443:443", "https://\u202e", "host", "", "file:///etc/passwd",
+    ],
+)  # fmt: skip
+def test_what_is_no_address_is_refused(server: str) -> None:
+    with pytest.raises(errors.InvalidInput, match="cluster 'c': server: found"):
+        read({"server": server})
+
+
+async def test_what_cannot_be_sent_is_an_error_of_ours() -> None:
+    async with metadata() as (port, asked):
+        carrier = http.Http(f"http://127.0.0.1:{port}")
+        with pytest.raises(kube_errors.ConnectFailed, match="the request cannot be sent"):
+            await carrier.send(Request("GET", "/latest", headers={"authorization": "Bearer a\r\nb"}))
+        await carrier.aclose()
+    assert asked == []
+
+
 @contextlib.asynccontextmanager
 async def metadata() -> AsyncIterator[tuple[int, list[str]]]:
     """A service on a loopback address, and what it was asked; it sends everyone elsewhere."""

@@ -94,13 +94,14 @@ def of_context(
         raise errors.InvalidInput(f"{where}: no current-context; contexts: {_names(config.contexts)}")
     context = _look_up(config.contexts, name, f"{where}: context").found
     cluster = _look_up(config.clusters, context.cluster, f"{where}: context {name!r}: cluster")
+    server = _read_server(cluster, context.cluster)
     tls = _read_tls(cluster, context.cluster, allow_insecure)
     credentials: auth.Credentials = auth.Fixed(auth.ANONYMOUS)
     if context.user:
         user = _look_up(config.users, context.user, f"{where}: context {name!r}: user")
         credentials = _read_user(time, user, context.user, _describe(cluster.found, tls), environment)
     return Access(
-        server=_read_server(cluster, context.cluster),
+        server=server,
         tls=tls,
         credentials=credentials,
         namespace=context.namespace or "default",
@@ -110,11 +111,22 @@ def of_context(
 
 def _read_server(cluster: kubeconfig.From[kubeconfig.Cluster], name: str) -> str:
     server = cluster.found.server
-    if parse.urlsplit(server).scheme not in ("http", "https") or not parse.urlsplit(server).hostname:
+    if not _is_server(server):
         raise errors.InvalidInput(
-            f"kubeconfig {cluster.file}: cluster {name!r}: server: found {server!r}, expected https://host:port"
+            f"kubeconfig {cluster.file}: cluster {name!r}: server: found {server!r:.200}, expected https://host:port"
         )
     return server
+
+
+def _is_server(server: str) -> bool:
+    """Whether it is an address that can be asked: with a host that DNS can have, and a port there can be."""
+    try:
+        url = parse.urlsplit(server)
+        host, _ = url.hostname or "", url.port
+        host.encode("idna")
+    except ValueError:  # of which UnicodeError is one
+        return False
+    return url.scheme in ("http", "https") and bool(host) and server.isprintable() and " " not in server
 
 
 def _read_tls(cluster: kubeconfig.From[kubeconfig.Cluster], name: str, allow_insecure: bool) -> http.Tls:
@@ -193,7 +205,10 @@ def _describe(cluster: kubeconfig.Cluster, tls: http.Tls) -> dict[str, object]:
 def _read_proxy(cluster: kubeconfig.From[kubeconfig.Cluster], name: str, environment: Mapping[str, str]) -> str | None:
     """The proxy that the kubeconfig names, or else the environment."""
     proxy = cluster.found.proxy_url or proxies.find(cluster.found.server, environment)
-    scheme = parse.urlsplit(proxy).scheme if proxy else "http"
+    try:
+        scheme = parse.urlsplit(proxy).scheme if proxy else "http"
+    except ValueError:
+        scheme = ""
     if scheme not in ("http", "https"):
         raise errors.InvalidInput(
             f"kubeconfig {cluster.file}: cluster {name!r}: found a proxy of scheme {scheme!r}, expected http or https"

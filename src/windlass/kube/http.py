@@ -100,6 +100,8 @@ class Http:
             raise errors.ConnectFailed(request.call, self._explain(error)) from error
         except (aiohttp.ClientError, OSError) as error:
             raise errors.ConnectionLost(request.call, self._explain(error)) from error
+        except ValueError as error:  # an address, a proxy or a header that cannot be sent
+            raise errors.ConnectFailed(request.call, f"the request cannot be sent: {error}") from error
         self._is_exhausted = False
         headers = {name.lower(): value for name, value in answer.headers.items()}
         return transport.Response(answer.status, headers, _Body(request.call, answer))

@@ -266,7 +266,9 @@ def test_what_a_workload_cluster_answers_is_not_told_by_the_pool(status: int) ->
     play()
 
 
-@pytest.mark.parametrize("server", ["http://work.example:80", "https://127.0.0.1:6443", "https://work.example/x?y="])
+@pytest.mark.parametrize(
+    "server", ["http://work.example:80", "https://127.0.0.1:6443", "https://work.example/x?y=", "https://[::1"]
+)
 def test_a_kubeconfig_that_leads_where_it_should_not_is_named(server: str) -> None:
     @in_virtual_time
     async def play(scene: World, stage: Stage) -> None:
@@ -279,3 +281,24 @@ def test_a_kubeconfig_that_leads_where_it_should_not_is_named(server: str) -> No
             await check(scene, "bad", "KubeconfigInvalid", "default/odd-kubeconfig", "server: ")
 
     play()
+
+
+class Failing:
+    """A way that nobody foresaw to fail."""
+
+    async def send(self, request: transport.Request) -> transport.Response:
+        raise LookupError(SECRET)
+
+
+@in_virtual_time
+async def test_what_nobody_foresaw_costs_one_cluster(scene: World, stage: Stage) -> None:
+    await stage.set()
+    await add_good_pool(stage)
+    await stage.add_infrastructure("bad", [])
+    await stage.add_cluster("failing")
+    await stage.add_pool("bad", 0, cluster="failing")
+    scene.carriers["https://failing.example:6443"] = Failing()
+    async with scene.controlled():
+        await scene.settle(60.0)
+        pool = await check(scene, "bad", "WorkloadClusterUnreachable", "default/failing")
+        assert SECRET not in json.dumps(pool)

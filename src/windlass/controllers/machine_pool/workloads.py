@@ -17,7 +17,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from windlass import clock, errors
+from windlass import clock, errors, unexpected
 from windlass.controllers.machine_pool import facts, models, observe
 from windlass.controllers.machine_pool.settings import Settings
 from windlass.kube import access, client, informers, prepare, secret_kubeconfigs, store, transport
@@ -28,6 +28,7 @@ _LOOK_S = 1.0
 """How often the state of a connection is looked at."""
 _RETRY_S = 10.0
 """How often a kubeconfig that does not serve is read again."""
+_UNEXPECTED = "an unexpected error, see the operator's log"
 _PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
 _log = logging.getLogger(__name__)
 _PROBE_S = 5.0
@@ -103,6 +104,11 @@ class Workload:
                 self._set(facts.Unreachable("KubeconfigUnreadable", f"Secret {self._secret}: {_explain(error)}"))
             except errors.InvalidInput as error:
                 self._set(facts.Unreachable("KubeconfigInvalid", f"Secret {self._secret}: {error}"))
+            except Exception as error:
+                unexpected.report(unexpected.Place.WORKLOAD_CLUSTER, f"Secret {self._secret}", "", error)
+                self._set(
+                    facts.Unreachable("WorkloadClusterUnreachable", f"workload cluster {self.key}: {_UNEXPECTED}")
+                )
             await self._pause(_RETRY_S)
 
     @property
