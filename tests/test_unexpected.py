@@ -11,7 +11,7 @@ from windlass.runtime import unexpected_errors
 
 def raised() -> Exception:
     try:
-        raise ValueError("four thousand digits")
+        raise ValueError("too long")
     except ValueError as error:
         return error
 
@@ -24,7 +24,7 @@ def test_an_error_is_logged_once_for_each_version_of_an_object_and_counted_each_
         for version in ("7", "7", "8", "7"):
             errors.report(unexpected.Place.INFORMER, "Pod default/web", version, raised())
     assert [record.getMessage() for record in caplog.records] == [
-        f"unexpected error: place=informer object='Pod default/web' version='{version}': ValueError: four thousand digits"
+        f"unexpected error: place=informer object='Pod default/web' version='{version}': ValueError: too long"
         for version in ("7", "8")
     ]
     assert all(record.exc_info for record in caplog.records)

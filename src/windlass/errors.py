@@ -10,6 +10,9 @@ and is not a WindlassError is a bug of ours.
 
 from dataclasses import dataclass
 
+_LONGEST_FOUND = 2000
+"""Characters of a value that is quoted in an error."""
+
 
 class WindlassError(Exception):
     """Base of everything windlass raises on purpose."""
@@ -27,6 +30,15 @@ class InvalidObject(WindlassError):
     found: object
     accepted: str
     """What would have been accepted, in words."""
+
+    def __post_init__(self) -> None:
+        """Keep what was found only if it can be shown, compared and logged: objects may hold anything."""
+        try:
+            is_short = len(repr(self.found)) <= _LONGEST_FOUND
+        except Exception:  # thousands of digits, or of levels
+            self.found = "something that cannot be shown"
+        else:
+            self.found = self.found if is_short else f"{repr(self.found)[:_LONGEST_FOUND]}…"
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}: {self.field}: found {self.found!r}, expected {self.accepted}"

@@ -24,6 +24,9 @@ _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
 _LARGEST_EXPONENT = 10_000
 """Exponents are kept within this: no resource is that large, and a power of ten must not fill the memory."""
+_LARGEST_NANO = INT64_MAX * NANO
+_MOST_DIGITS = 1000
+"""Digits beyond these count by how many they are: Python refuses to read thousands of them."""
 ACCEPTED = "a quantity such as 500m, 2, 1.5Gi or 1e3"
 
 
@@ -67,18 +70,18 @@ def parse(text: str) -> Quantity:
         raise ValueError(f"{text!r} is not a quantity")
     sign, whole, fraction, suffix = match.groups()
     fraction = fraction or ""
-    digits = int(whole + fraction or "0")
+    digits, dropped = _read_digits(whole + fraction)
     if suffix in _BINARY:
         # Very large and very small suffixes alone make Kubernetes insist on a digit.
         if suffix in ("Pi", "Ei") and not whole + fraction:
             raise ValueError(f"{text!r} is not a quantity: it has no digit")
-        nano = min(_round_up(digits * 2 ** _BINARY[suffix], 9 - len(fraction)), INT64_MAX * NANO)
+        nano = min(_round_up(digits * 2 ** _BINARY[suffix], 9 - len(fraction) + dropped), INT64_MAX * NANO)
         family = "binary"
     else:
         exponent, family = _read_exponent(text, suffix)
         if exponent < -9 and not whole + fraction:
             raise ValueError(f"{text!r} is not a quantity: it has no digit")
-        nano = _round_up(digits, 9 - len(fraction) + exponent)
+        nano = _round_up(digits, 9 - len(fraction) + exponent + dropped)
     return Quantity(-nano if sign == "-" else nano, family)
 
 
@@ -91,6 +94,23 @@ def read(value: object) -> Quantity:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return parse(str(value))
     raise ValueError(f"{value!r} is not a quantity")
+
+
+def saturate(amount: Quantity) -> Quantity:
+    """The amount, at most as large as Quantity.Value() can tell it: no integer grows beyond 28 digits from here on."""
+    if -_LARGEST_NANO <= amount.nano <= _LARGEST_NANO:
+        return amount
+    return Quantity(_LARGEST_NANO if amount.nano > 0 else -_LARGEST_NANO, amount.family)
+
+
+def _read_digits(text: str) -> tuple[int, int]:
+    """The number that digits spell, and how many of its last digits were dropped: of a long one, all but the first."""
+    if len(text) <= _MOST_DIGITS:
+        return int(text or "0"), 0
+    significant = text.lstrip("0")
+    dropped = max(len(significant) - _MOST_DIGITS, 0)
+    kept = int(significant[:_MOST_DIGITS] or "0")
+    return kept + bool(significant[_MOST_DIGITS:].strip("0")), dropped
 
 
 def _read_exponent(text: str, suffix: str) -> tuple[int, str]:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _INT64 = range(-(2**63), 2**63)
+_MOST_DIGITS = 19
+"""Of an int64, leading zeros aside."""
 
 
 class Operator(enum.StrEnum):
@@ -126,5 +128,7 @@ def parse_int64(text: str | None) -> int | None:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit():
         return None
-    number = int(text)
+    if len(digits) > _MOST_DIGITS and len(digits.lstrip("0")) > _MOST_DIGITS:
+        return None  # Python refuses to read thousands of digits, with an error of its own
+    number = int(digits[-_MOST_DIGITS:]) * (-1 if text[:1] == "-" else 1)
     return number if number in _INT64 else None

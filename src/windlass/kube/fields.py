@@ -38,7 +38,11 @@ def translate(error: msgspec.MsgspecError, text: bytes | str | msgspec.Raw, with
     field = ".".join(part for part in (within, path) if part) or "the object"
     mismatch = _MISMATCH.fullmatch(what)
     accepted = mismatch["accepted"].replace("`", "") if mismatch else "a time such as 2006-01-02T15:04:05Z"
-    return InvalidField(field, _look_up(msgspec.json.decode(text), path), accepted)
+    try:
+        found = _look_up(msgspec.json.decode(text), path)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        found = what
+    return InvalidField(field, found, accepted)
 
 
 def _look_up(tree: Any, path: str) -> Any:
@@ -58,9 +62,9 @@ def choose(value: str | None, accepted: tuple[str, ...], at: str) -> str:
 
 
 def read_quantity(value: object, at: str) -> quantity.Quantity:
-    """A quantity of any sign."""
+    """A quantity of any sign; one beyond what an int64 holds is as large as that."""
     try:
-        return quantity.read(value)
+        return quantity.saturate(quantity.read(value))
     except ValueError:
         raise InvalidField(at, value, quantity.ACCEPTED) from None
 

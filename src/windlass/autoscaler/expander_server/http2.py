@@ -24,6 +24,7 @@ from h2.settings import SettingCodes, Settings
 from hpack.exceptions import HPACKError
 from hyperframe.exceptions import HyperframeError
 
+from windlass import selectors
 from windlass.errors import WindlassError
 
 MOST_BYTES = 128 * 2**20
@@ -100,7 +101,8 @@ class Call:
             raise NoAnswer("Unknown", f"found HTTP status {status} and no gRPC status, expected both")
         code = self._said["grpc-status"]
         if code != "0":
-            named = CODES[int(code)] if code.isascii() and code.isdigit() and int(code) < len(CODES) else "Unknown"
+            number = selectors.parse_int64(code)
+            named = CODES[number] if number is not None and 0 <= number < len(CODES) else "Unknown"
             raise NoAnswer(named, urllib.parse.unquote(self._said.get("grpc-message", "")))
         if len(self._received) < _HEADER.size:
             raise NoAnswer("Internal", "found no message, expected one")

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from windlass.engine import taints
 from windlass.engine.observation import Observation
 
-_STEP = re.compile(r"\{(?P<group>\S+) (?P<from>\d+)->(?P<to>\d+) \(max: \d+\)\}")
+_STEP = re.compile(r"\{(?P<group>\S+) (?P<from>[0-9]{1,18})->(?P<to>[0-9]{1,18}) \(max: \d+\)\}")
 
 
 @dataclass(frozen=True, slots=True)

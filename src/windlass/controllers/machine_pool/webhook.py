@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from windlass import errors
+from windlass import errors, selectors
 from windlass.controllers.machine_pool import names
 
 Json = dict[str, Any]
@@ -17,7 +17,6 @@ Json = dict[str, Any]
 DEFAULT_NODE_DELETION_TIMEOUT_S = 10
 
 _LARGEST = 2**31 - 1
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _NUMBER = r"(?:0|[1-9]\d*)"
 _WORD = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
 _VERSION = re.compile(
@@ -72,9 +71,10 @@ def default_replicas(annotations: Mapping[str, str], old: int | None, *, is_new:
 
 def _read_size(annotations: Mapping[str, str], name: str) -> int:
     text = annotations[name]
-    if not _INTEGER.fullmatch(text) or not -_LARGEST - 1 <= int(text) <= _LARGEST:
+    size = selectors.parse_int64(text)
+    if size is None or not -_LARGEST - 1 <= size <= _LARGEST:
         raise Refused(f'replicas: annotation "{name}": found {text!r}, expected a whole number')
-    return int(text)
+    return size
 
 
 # Validation

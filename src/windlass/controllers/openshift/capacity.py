@@ -4,10 +4,9 @@ OpenShift's providers wrote keys of their own before the autoscaler had some. Bo
 autoscaler reads its own alone.
 """
 
-import re
 from collections.abc import Mapping
 
-from windlass import errors
+from windlass import errors, selectors
 from windlass.kube import quantity
 
 VCPU = "machine.openshift.io/vCPU"
@@ -25,7 +24,6 @@ PODS = f"{PREFIX}maxPods"
 
 NVIDIA = "nvidia.com/gpu"
 _MIB = 1 << 20
-_INTEGER = re.compile(r"[+]?\d+", re.ASCII)
 
 
 class Unreadable(errors.WindlassError):
@@ -58,12 +56,13 @@ def count_gpus(annotations: Mapping[str, str]) -> int:
     if GPU not in annotations:
         return 0
     try:
-        return max(0, quantity.parse(annotations[GPU]).nano // quantity.NANO)
+        return max(0, quantity.saturate(quantity.parse(annotations[GPU])).nano // quantity.NANO)
     except ValueError:
         raise Unreadable("could not parse quantity", GPU, annotations[GPU], "a number of GPUs") from None
 
 
 def _read_mib(found: str) -> int:
-    if not _INTEGER.fullmatch(found):
+    size_mib = None if found.startswith("-") else selectors.parse_int64(found)
+    if size_mib is None:
         raise Unreadable("could not parse integer", MEMORY_MB, found, "MiB as a whole number")
-    return int(found)
+    return size_mib

@@ -1,15 +1,13 @@
 """Annotations: the bounds of an autoscaled pool, as Cluster API and autoscalers read them on its MachineDeployment."""
 
-import re
 from collections.abc import Mapping
 
-from windlass import errors
+from windlass import errors, selectors
 from windlass.controllers.worker_pools.sizes import Limits
 
 MIN_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 MAX_SIZE = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _LARGEST = 2**31 - 1
 
 
@@ -33,6 +31,7 @@ def read(annotations: Mapping[str, str]) -> Limits | None:
 
 def _read(annotations: Mapping[str, str], name: str) -> int:
     found = annotations[name]
-    if _INTEGER.fullmatch(found) and -_LARGEST - 1 <= int(found) <= _LARGEST:
-        return int(found)
+    number = selectors.parse_int64(found)
+    if number is not None and -_LARGEST - 1 <= number <= _LARGEST:
+        return number
     raise Unreadable(name, found)

@@ -50,7 +50,7 @@ def read_template(template: clusterapi.InfrastructureTemplate | None) -> Capacit
     found = {}
     for name, value in ((status.capacity if status else None) or {}).items():
         try:
-            amount = quantity.read(value)
+            amount = quantity.saturate(quantity.read(value))
         except ValueError:
             continue
         if amount.nano >= 0:
@@ -64,7 +64,7 @@ def read_quantity(annotations: Mapping[str, str], key: str) -> quantity.Quantity
     if not text:
         return quantity.ZERO
     try:
-        amount = quantity.parse(text)
+        amount = quantity.saturate(quantity.parse(text))
     except ValueError:
         raise fields.InvalidField(keys.at(key), text, quantity.ACCEPTED) from None
     if amount.nano < 0:

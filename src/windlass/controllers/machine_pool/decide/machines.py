@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from windlass import selectors
 from windlass.controllers.machine_pool import names
 from windlass.controllers.machine_pool.decide import ownership
 from windlass.controllers.machine_pool.facts import Condition, InfraMachine, Machine, Node, Pool
@@ -113,4 +114,5 @@ def versions(found: Iterable[str]) -> tuple[tuple[str, int], ...]:
 
 def _precedence(version: str) -> tuple[list[int], str]:
     core = version.removeprefix("v").partition("-")[0].partition("+")[0]
-    return [int(part) if part.isdecimal() else -1 for part in core.split(".")], version
+    numbers = map(selectors.parse_int64, core.split("."))
+    return [-1 if number is None else number for number in numbers], version

@@ -1,13 +1,10 @@
 """Bounds and the owner of a MachineSet, as annotations. Which keys the bounds have depends on the API."""
 
-import re
 from collections.abc import Mapping
 
-from windlass import errors
+from windlass import errors, selectors
 from windlass.controllers.openshift import apis, names
 from windlass.controllers.worker_pools.sizes import Limits
-
-_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 
 Annotations = Mapping[str, str]
 
@@ -28,9 +25,10 @@ def read(annotations: Annotations, api: apis.Api) -> Limits:
 
 
 def _read(found: str, which: str) -> int:
-    if not _INTEGER.fullmatch(found):
+    size = selectors.parse_int64(found)
+    if size is None:
         raise Unreadable(f"bad {which} annotation: {found}")
-    return int(found)
+    return size
 
 
 def differ(annotations: Annotations, limits: Limits, api: apis.Api) -> bool:
