@@ -68,6 +68,8 @@ class Node:
     conditions: tuple["Condition", ...] = ()
     slices: Slices = ()
     """Templates: what drivers would publish of the devices. Slices of nodes that exist are facts of their own."""
+    unreadable: str = ""
+    """Why not all of it could be read; empty of a node that could. Such a node is in use, stays, and is no example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,8 @@ class Pod:
     """Scheduling gates keep the scheduler from looking at it."""
     scale_up_delay_s: float | None = None
     """How long it wants to wait before a node is added for it, where it says so."""
+    unreadable: str = ""
+    """Why not all of it could be read; empty of a pod that could. Such a pod is bound, and keeps its node."""
 
     @property
     def key(self) -> str:
@@ -440,6 +444,8 @@ class Instance:
     """`Running`, `Creating` or `Deleting`."""
     error: InstanceError | None = None
     """Set on an instance that is Creating and never will be created."""
+    had_node: bool = False
+    """The provider knows that it became a node: it is never removed for not having registered."""
 
 
 @dataclass(frozen=True, slots=True)

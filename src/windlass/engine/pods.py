@@ -33,6 +33,7 @@ class Kind:
     grace_s: float | None
     is_gated: bool
     scale_up_delay_s: float | None
+    unreadable: str = ""
 
 
 class PodTable:
@@ -109,7 +110,7 @@ class PodTable:
             Kind(
                 pod.namespace, tuple(sorted(pod.annotations.items())), pod.owner, pod.spec, pod.digest,
                 pod.nominated_node, pod.scheduler, pod.phase, pod.restart_policy, pod.grace_s, pod.is_gated,
-                pod.scale_up_delay_s,
+                pod.scale_up_delay_s, pod.unreadable,
             )
         )  # fmt: skip
 
@@ -177,7 +178,7 @@ class PodTable:
             kind.namespace, self.names[row], self.uids[row], self.label_map(row), dict(kind.annotations), kind.owner,
             kind.spec, kind.digest, node_name, kind.nominated_node, kind.scheduler, kind.phase, kind.restart_policy,
             float(self._created_s[row]), deleted_s, kind.grace_s, unschedulable_since_s, kind.is_gated,
-            kind.scale_up_delay_s,
+            kind.scale_up_delay_s, kind.unreadable,
         )  # fmt: skip
 
     def _append(self) -> int:

@@ -1,8 +1,8 @@
 """Repairs: what is done about groups that are not as they should be, in this order.
 
     1. what a scale-up asked for and did not get in time is taken back
-    2. instances that never registered are deleted, down to the group's minimum
-       (an unhealthy cluster: no further)
+    2. instances that never registered are deleted, down to the group's minimum (an unhealthy cluster: no further);
+       one of which the provider knows that it became a node did register, and stays
     3. instances that could not be created are deleted
     4. a target size that has been wrong for too long is lowered to what is there; then the loop is over
 
@@ -124,7 +124,9 @@ def _remove_unregistered(
     removals = []
     for group in _spare_rollouts(groups, chosen):
         size, seen = sizes[group.id], found.groups[group.id].readiness
-        doomed = sorted(seen.long_unregistered if seen else (), key=lambda instance: (since[instance], instance))
+        kept = {instance.provider_id for instance in group.instances if instance.had_node}
+        late = (instance for instance in (seen.long_unregistered if seen else ()) if instance not in kept)
+        doomed = sorted(late, key=lambda instance: (since[instance], instance))
         allowed = len(doomed) if is_forced else max(min(len(doomed), size.target - group.min_size), 0)
         going = _complete(group, doomed[:allowed], chosen)
         if going and _is_chosen(group, going, size, chosen):

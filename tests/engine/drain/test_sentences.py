@@ -24,6 +24,8 @@ SENTENCES = [
      "mirrors a static pod of the kubelet and goes with its node"),
     (builders.pod(**LATE), BARE, "LongTerminating", "skip", None,
      "has been terminating for longer than its grace period and counts as gone"),
+    (builders.pod(unreadable="spec.x: found 1"), BARE, "Unreadable", "block", "UnreadablePod",
+     "cannot be read in full: spec.x: found 1"),
     (builders.pod(), builders.context(), "ReplicaCount", "block", "ControllerNotFound",
      "is owned by ReplicaSet web, which does not exist: nothing would start the pod again"),
     (builders.pod(), FEW, "ReplicaCount", "block", "MinReplicasReached",

@@ -47,7 +47,7 @@ def test_a_machine_without_provider_id_is_found_by_the_nodes_annotations_or_its_
 
 
 def test_a_node_of_the_same_name_with_another_id_is_someone_elses() -> None:
-    assert see([node("g-0", "fake:///elsewhere")]) == (Instance("fake:///g-0"),)
+    assert see([node("g-0", "fake:///elsewhere")]) == (Instance("fake:///g-0", had_node=True),)
 
 
 def test_a_machine_without_a_node_is_pending() -> None:
@@ -55,7 +55,7 @@ def test_a_machine_without_a_node_is_pending() -> None:
 
 
 def test_a_machine_whose_node_is_gone_is_known_by_its_provider_id() -> None:
-    assert see() == (Instance("fake:///g-0"),)
+    assert see() == (Instance("fake:///g-0", had_node=True),)
 
 
 def test_a_machine_on_its_way_out_is_deleting_with_and_without_a_node() -> None:

@@ -144,6 +144,7 @@ def test_no_more_rights_are_needed_than_cluster_autoscaler_has() -> None:
     def arrange(bed: Bed) -> None:
         bed.group("g", 4)
         bed.members("g", 3)
+        bed.machine("g-1", "g-1", node=False)
         bed.machine("g-2", "g-1", marked=True)
 
     async def scenario(bed: Bed) -> None:

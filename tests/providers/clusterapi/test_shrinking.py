@@ -172,20 +172,31 @@ def test_an_instance_that_has_become_a_node_meanwhile_stays() -> None:
     play(scenario, three)
 
 
+def test_a_machine_with_a_node_reference_is_never_deleted_for_not_having_registered() -> None:
+    async def scenario(bed: Bed) -> None:
+        with pytest.raises(base.Refused, match="has become a node"):
+            await bed.provider.delete_instances(plan.DeleteInstances(G, ("fake:///g-0",), "", force=True))
+        assert (await bed.marked(), await bed.replicas(G)) == (set(), 3)
+
+    play(scenario, three)
+
+
 def test_a_batch_that_goes_below_the_minimum_is_refused_whole_unless_it_is_forced() -> None:
     def arrange(bed: Bed) -> None:
         bed.group("g", 3, (2, 10))
-        bed.members("g", 3)
+        bed.members("g", 1)
+        bed.machine("g-1", "g-1", node=False)
+        bed.machine("g-2", "g-1", node=False)
 
     async def scenario(bed: Bed) -> None:
         with pytest.raises(base.Refused, match="unable to delete 2 machines"):
             await bed.provider.delete_nodes(G, nodes(0, 1))
         assert (await bed.marked(), await bed.replicas(G)) == (set(), 3)
-        ids = ("fake:///g-0", "fake:///g-1")
+        ids = ("fake:///g-1", "fake:///g-2")
         await bed.provider.delete_instances(plan.DeleteInstances(G, ids, "", force=True))
-        assert (await bed.marked(), await bed.replicas(G)) == ({"g-0", "g-1"}, 1)
+        assert (await bed.marked(), await bed.replicas(G)) == ({"g-1", "g-2"}, 1)
         with pytest.raises(base.Refused, match="min size reached"):
-            await bed.provider.delete_nodes(G, nodes(2))
+            await bed.provider.delete_nodes(G, nodes(0))
 
     play(scenario, arrange)
 

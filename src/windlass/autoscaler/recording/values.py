@@ -162,7 +162,7 @@ def make_pod(
         kind.namespace, name, uid, dict(zip(labels[::2], labels[1::2], strict=True)), dict(kind.annotations),
         kind.owner, kind.spec, kind.digest, node_name, kind.nominated_node, kind.scheduler, kind.phase,
         kind.restart_policy, created_s, deleted_s, kind.grace_s, unschedulable_since_s, kind.is_gated,
-        kind.scale_up_delay_s,
+        kind.scale_up_delay_s, kind.unreadable,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ class Action(enum.StrEnum):
 
 
 class Reason(enum.StrEnum):
-    """Why a pod keeps its node. The names are Cluster Autoscaler's."""
+    """Why a pod keeps its node. The names are Cluster Autoscaler's, but for UnreadablePod."""
 
     CONTROLLER_NOT_FOUND = "ControllerNotFound"
     MIN_REPLICAS_REACHED = "MinReplicasReached"
@@ -29,6 +29,7 @@ class Reason(enum.StrEnum):
     NOT_SAFE_TO_EVICT_ANNOTATION = "NotSafeToEvictAnnotation"
     UNMOVABLE_KUBE_SYSTEM_POD = "UnmovableKubeSystemPod"
     NOT_ENOUGH_PDB = "NotEnoughPdb"
+    UNREADABLE_POD = "UnreadablePod"
     UNEXPECTED_ERROR = "UnexpectedError"
     """No rule says this: facts are read before, and what could not be read has been set aside. Kept because those
     who count by reason expect it."""

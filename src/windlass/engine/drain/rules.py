@@ -18,6 +18,7 @@ from windlass.engine.drain import (
     safe_to_evict,
     system,
     terminal,
+    unreadable,
 )
 from windlass.engine.drain.context import Context
 from windlass.engine.drain.outcome import Action, Outcome
@@ -29,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     mirror.decide,  # the kubelet's own copy of a static pod: skipped
     long_terminating.decide,  # should long be gone: skipped
     # Blocks before anything may allow: a pod that nothing recreates is not moved even if it is marked as safe.
+    unreadable.decide,  # runs, and nobody knows what it needs
     replica_count.decide,  # its controller is gone, or wants too few replicas
     # Allow, or wait: the pod may go whatever the rules below would say.
     daemonset.decide,  # ends with the node

@@ -2,6 +2,7 @@
 
 The first of these that holds keeps a node:
 
+    cannot be read in full                               UnreadableNode
     could not be removed lately                          RecentlyUnremovable
     marked for deletion less than 5 minutes ago          CurrentlyBeingDeleted
     annotated cluster-autoscaler.kubernetes.io/scale-down-disabled=true
@@ -132,6 +133,8 @@ def _judge_without_pods(
         row = table.rows.get(name)
         if row is None or not alive[row]:
             reasons.append(Unremovable.UNEXPECTED_ERROR)
+        elif table.facts[row].unreadable:
+            reasons.append(Unremovable.UNREADABLE_NODE)
         elif name in rechecks:
             reasons.append(Unremovable.RECENTLY_UNREMOVABLE)
         else:

@@ -45,5 +45,6 @@ _SAYINGS = {
     Unremovable.UNEXPECTED_ERROR: "does not tell what it has, or is not known well enough",
     Unremovable.NO_NODE_INFO: "does not exist any more",
     Unremovable.BLOCKED_BY_ON_COMPLETION_POD: "waits for {found:g} pods to finish",
+    Unremovable.UNREADABLE_NODE: "cannot be read in full, and may be in use",
 }  # fmt: skip
 """Continues a sentence that begins with the node's name."""

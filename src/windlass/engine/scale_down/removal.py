@@ -17,7 +17,7 @@ from windlass.engine.snapshot import Snapshot
 
 
 class Unremovable(enum.StrEnum):
-    """Why a node cannot go. The names are the peer's."""
+    """Why a node cannot go. The names are the peer's, but for UnreadableNode."""
 
     SCALE_DOWN_DISABLED_ANNOTATION = "ScaleDownDisabledAnnotation"
     SCALE_DOWN_UNREADY_DISABLED = "ScaleDownUnreadyDisabled"
@@ -37,6 +37,7 @@ class Unremovable(enum.StrEnum):
     UNEXPECTED_ERROR = "UnexpectedError"
     NO_NODE_INFO = "NoNodeInfo"
     BLOCKED_BY_ON_COMPLETION_POD = "BlockedByOnCompletionPod"
+    UNREADABLE_NODE = "UnreadableNode"
 
 
 @dataclass(frozen=True, slots=True)

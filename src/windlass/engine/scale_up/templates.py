@@ -51,7 +51,7 @@ def find_templates(
     `group_of` and `pods_on` go by node name; the latter is asked of few nodes.
     """
     found: dict[str, GroupTemplate] = {}
-    own = [(node, group_of[node.name].id) for node in nodes if node.name in group_of]
+    own = [(node, group_of[node.name].id) for node in nodes if node.name in group_of and not node.unreadable]
 
     def learn(node: facts.Node, group: str) -> None:
         found[group] = _from_example(node, group, pods_on(node.name), daemon_sets, sanitize, force_daemon_sets)

@@ -35,11 +35,16 @@ class Following(Generic[T]):
         namespaces: Sequence[str],
         handler: store.Handler[T],
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
+        *,
+        keeps_partial: bool = False,
     ) -> None:
+        """`keeps_partial`: one that was never read as a whole is there with what can be read of it."""
         self.resource = resource
         self._clock = api.clock
         self._troubled_at_s: float | None = None
-        self._stores = {namespace: store.Store(indexes, [handler]) for namespace in namespaces}
+        self._stores = {
+            namespace: store.Store(indexes, [handler], keeps_partial=keeps_partial) for namespace in namespaces
+        }
         self._informers = [
             informers.Informer(api, resource, held, prepare.Selection(namespace))
             for namespace, held in self._stores.items()

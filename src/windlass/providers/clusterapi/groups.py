@@ -153,7 +153,7 @@ def _make_template(
 
 def _find_example(found: Iterable[facts.Instance], nodes: Nodes) -> facts.Node | None:
     registered = (nodes.find(instance.provider_id) for instance in found)
-    return next((node for node in registered if node is not None), None)
+    return next((node for node in registered if node is not None and not node.unreadable), None)
 
 
 def _refer(group: Scalable) -> clusterapi.Reference | None:

@@ -29,7 +29,7 @@ def describe(machine: clusterapi.Machine, node: facts.Node | None, is_leaving: b
     if node is not None:
         return facts.Instance(node.provider_id)
     if has_node(machine) and spec.provider_id:
-        return facts.Instance(spec.provider_id)
+        return facts.Instance(spec.provider_id, had_node=True)
     if (error := find_failure(status, spec)) is not None:
         return facts.Instance(_name(provider_ids.Kind.FAILED, machine), "Creating", error)
     return facts.Instance(_name(provider_ids.Kind.PENDING, machine), "Creating")

@@ -115,12 +115,13 @@ def follow(
     def follow_scalable(plural: str, indexes: Any = None) -> Following[Any]:
         resource = found[plural]
         handler: Notify[Any] = Notify(lambda changed: on_scalable(resource, changed))
-        return Following(api, resource, namespaces, handler, indexes)
+        # MachineSets say which Machines are whose: without one, running Machines would seem to be nobody's.
+        return Following(api, resource, namespaces, handler, indexes, keeps_partial=plural == "machinesets")
 
     noted: Notify[Any] = Notify(lambda _: on_change())
     machines = {_OWNER: _find_owners, _PROVIDER_ID: _find_provider_id, _NODE: _find_node}
     return Kinds(
-        machines=Following(api, found["machines"], namespaces, noted, machines),
+        machines=Following(api, found["machines"], namespaces, noted, machines, keeps_partial=True),
         machine_sets=follow_scalable("machinesets", {_OWNER: _find_owners}),
         machine_deployments=follow_scalable("machinedeployments") if "machinedeployments" in found else None,
         machine_pools=follow_scalable("machinepools") if "machinepools" in found else None,

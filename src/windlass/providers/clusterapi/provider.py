@@ -163,15 +163,18 @@ class Provider:
         context, known = self._context(), Nodes(nodes, self._keys)
         found: list[facts.NodeGroup] = []
         set_aside: list[errors.InvalidObject] = list(self._kinds.malformed)
-        held = [facts.HeldGroup(f"{one.kind}/{one.name}", str(one)) for one in self._kinds.malformed_groups]
+        held: list[facts.HeldGroup] = []
+        malformed = {f"{one.kind}/{one.name}": str(one) for one in self._kinds.malformed_groups}
         for followed in self._kinds.scalable:
             unreadable = f"{followed.resource.kind}: {followed.trouble}" if followed.is_unreadable else ""
             if unreadable and not followed.synced:
                 held.append(facts.HeldGroup(f"{followed.resource.kind}/", unreadable))
             for scaled in followed:
                 one = scalable.Scalable(followed.resource, scaled)
+                # Of one that cannot be read, what was known before is there, and may be over.
+                over = malformed.pop(one.id, "")
                 try:
-                    group, complaints = self._read(one, unreadable, known, context)
+                    group, complaints = self._read(one, unreadable or over, known, context)
                 except Exception as error:  # whatever it is, it costs this group
                     unexpected.report(Place.PROVIDER, one.id, one.meta.resource_version or "", error)
                     why = f"it could not be read: {type(error).__name__}: {unexpected.describe(error)}"
@@ -182,6 +185,7 @@ class Provider:
                 elif group is not None:
                     found.append(group)
         found.sort(key=lambda group: group.id)
+        held += [facts.HeldGroup(id, why) for id, why in malformed.items()]
         held.sort(key=lambda group: group.id)
         self._tell_held(held)
         seen = base.Groups(tuple(found), tuple(held), tuple(set_aside))

@@ -84,8 +84,8 @@ class Scaling:
             group = self._find(order.group)
             wanted = [(provider_id, self._find_by_id(provider_id)) for provider_id in order.provider_ids]
             for provider_id, machine in wanted:
-                if machine is not None and provider_ids.is_made(provider_id) and instances.has_node(machine):
-                    raise refusals.refuse(f"{provider_id} has become a node meanwhile")
+                if machine is not None and instances.has_node(machine):
+                    raise refusals.refuse(f"{provider_id} has become a node")
             refused = await self._delete(group, wanted, 0 if order.force else self._bound(group).min)
         if refused:
             raise next(iter(refused.values()))
