@@ -102,6 +102,8 @@ class _Sink:
 
     def end(self) -> None: ...
 
+    def set_aside(self, found: resources.Unreadable[Unstructured]) -> None: ...
+
     def remove(self, metadata: meta.ObjectMeta) -> None:
         self._see(metadata.name or "", None)
 

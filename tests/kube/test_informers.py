@@ -1,9 +1,10 @@
 import asyncio
 import dataclasses
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,15 +55,15 @@ class Scene:
     log: Log
     informer: informers.Informer[ConfigMap]
 
-    def check(self) -> None:
-        """Nothing is lost and nothing doubled."""
+    def check(self, besides: Collection[str] = ()) -> None:
+        """Nothing is lost and nothing doubled; of those besides, which cannot be read, what was known may be left."""
         expected = {f"ns/{name}": found for name, found in self.server.objects.items()}
-        held = {found.meta.key: found for found in self.store}
+        held = {found.meta.key: found for found in self.store if found.meta.name not in besides}
         assert held.keys() == expected.keys()
         for key, found in held.items():
             assert found.meta.resource_version == expected[key]["metadata"]["resourceVersion"]
             assert found.meta.uid == expected[key]["metadata"]["uid"]
-        assert self.log.state == held
+        assert {key: found for key, found in self.log.state.items() if found.meta.name not in besides} == held
 
 
 def play(
@@ -146,11 +147,11 @@ def test_a_server_that_does_not_know_streaming_lists_is_read_in_pages_without_wa
     assert [dict(request.query).get("sendInitialEvents") for request in scene.server.requests] == ["true", None, None]
 
 
-def test_a_server_that_takes_a_streaming_list_for_a_plain_watch_is_found_out_by_its_bookmark() -> None:
+def test_a_server_that_takes_a_streaming_list_for_a_plain_watch_is_found_out_by_its_bookmarks() -> None:
     def plain(request: transport.Request) -> transport.Response:
         event = b'{"type":"ADDED","object":{"metadata":{"namespace":"ns","name":"gone","uid":"u"}}}\n'
         mark = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"13"}}}\n'
-        return transport.Response(200, {}, little_server.Bytes(event + mark))
+        return transport.Response(200, {}, little_server.Bytes(event + 3 * mark))
 
     async def scenario(scene: Scene) -> None:
         scene.server.faults.append(plain)
@@ -158,6 +159,45 @@ def test_a_server_that_takes_a_streaming_list_for_a_plain_watch_is_found_out_by_
 
     scene = play(scenario)
     scene.check()
+
+
+def test_bookmarks_before_the_end_of_a_streaming_list_are_passed_over() -> None:
+    def early(request: transport.Request) -> transport.Response:
+        mark = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"13"}}}\n'
+        event = (
+            b'{"type":"ADDED","object":{"metadata":{"namespace":"ns","name":"a","uid":"u","resourceVersion":"5"}}}\n'
+        )
+        end = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"13","annotations":'
+        end += b'{"k8s.io/initial-events-end":"true"}}}}\n'
+        return transport.Response(200, {}, little_server.Bytes(mark + event + mark + end))
+
+    async def scenario(scene: Scene) -> None:
+        scene.server.faults.append(early)
+        await scene.informer.wait_synced()
+
+    scene = play(scenario)
+    assert scene.store.keys() == ["ns/a"]
+    assert not any("limit" in dict(request.query) for request in scene.server.requests)
+
+
+def test_a_watch_that_ends_at_once_again_and_again_is_trouble_until_it_brings_something() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        empty = transport.Response(200, {}, little_server.Bytes(b""))
+        scene.server.faults.extend([lambda request: empty] * 4)
+        await scene.server.end_watches()
+        troubles = []
+        while len(scene.server.faults) > 0:
+            await scene.clock.sleep(0.01)
+            troubles.append(scene.informer.trouble)
+        assert troubles[0] is None
+        assert "times in a row" in str(troubles[-1])
+        await scene.clock.sleep(60)
+        await scene.server.put("d")
+        await scene.clock.sleep(1)
+        assert scene.informer.trouble is None
+
+    play(scenario).check()
 
 
 @both_lists
@@ -278,6 +318,8 @@ def test_pages_that_expire_under_way_begin_anew() -> None:
     scene = play(scenario, settings=reflector.Settings(streaming=False, page_size=5), names=names)
     scene.check()
     assert scene.informer.counts.relists == 1
+    asked = [dict(request.query) for request in scene.server.requests if "watch" not in dict(request.query)]
+    assert [query.get("limit") for query in asked] == ["5", "5", None]  # the list that is begun anew comes in one piece
 
 
 def test_a_page_that_fails_is_asked_for_again_without_those_before_it() -> None:
@@ -444,7 +486,9 @@ def test_a_malformed_object_is_reported_by_name_and_the_rest_is_kept(streaming: 
         await scene.server.put("a", data=3)
         await scene.clock.sleep(1)
         assert sorted(scene.informer.malformed) == ["ns/a", "ns/bad"]
-        assert "ns/a" not in scene.store
+        before = scene.store.get("ns/a")
+        assert before is not None  # what was known of it stays: it is not gone
+        assert before.data == {"v": "0"}
         await scene.server.put("a", data={"v": "well again"})
         await scene.server.delete("bad")
         await scene.clock.sleep(1)
@@ -499,11 +543,107 @@ def test_an_object_that_the_sink_refuses_is_set_aside_like_a_malformed_one() -> 
         await server.put("a", data={"v": "ugly"})
         await server.put("b", data={"v": "nice"})
         await virtual.sleep(1)
-        assert held.keys() == ["ns/b"]
+        assert sorted(held.keys()) == ["ns/a", "ns/b"]
+        assert [(found.data or {})["v"] for found in held] == ["nice", "nice"]
         assert list(informer.malformed) == ["ns/a"]
         running.cancel()
 
     virtual.run(main())
+
+
+DEEP = msgspec.Raw(b'{"":' * 3000 + b"1" + b"}" * 3000)
+LONE = msgspec.Raw(b'"half a pair: \\ud83d"')
+
+
+@both_lists
+def test_an_object_that_no_decoder_takes_costs_neither_the_page_nor_the_stream(streaming: bool) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.server.put("deep", opaque=DEEP)
+        await scene.server.put("lone", data={"v": LONE})
+        await scene.informer.wait_synced()
+        assert sorted(scene.informer.malformed) == ["ns/deep", "ns/lone"]
+        await scene.server.put("a", data={"v": "1"})
+        await scene.server.put("deeper", opaque=DEEP)
+        await scene.server.put("later", data={"v": LONE})
+        await scene.server.put("b", data={"v": "1"})
+        await scene.clock.sleep(1)
+        held = {found.meta.name: (found.data or {}).get("v") for found in scene.store}
+        half = "half a pair: \ufffd"
+        assert held == {"a": "1", "b": "1", "c": "0", "deep": None, "deeper": None, "lone": half, "later": half}
+        assert sorted(scene.informer.malformed) == ["ns/deep", "ns/deeper", "ns/later", "ns/lone"]
+        for name in ("deep", "deeper", "lone", "later"):
+            await scene.server.delete(name)
+        await scene.clock.sleep(1)
+        assert not scene.informer.malformed
+        assert sorted(scene.store.keys()) == ["ns/a", "ns/b", "ns/c"]
+
+    scene = play(scenario, streaming=streaming)
+    assert scene.informer.counts.failures == (0 if streaming else 1)
+
+
+def test_a_line_that_is_no_json_costs_the_object_that_it_names() -> None:
+    line = b'{"type":"MODIFIED","object":{"metadata":{"name":"a","namespace":"ns","uid":"u"},"data":{"v":nonsense}}}\n'
+
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        scene.server.faults.append(lambda request: transport.Response(200, {}, little_server.Bytes(line)))
+        await scene.server.end_watches()
+        await scene.clock.sleep(1)
+        assert list(scene.informer.malformed) == ["ns/a"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("kind", [ValueError, RecursionError, OverflowError, AttributeError, MemoryError, KeyError])
+@pytest.mark.parametrize("where", ["put", "remove", "begin", "end", "set_aside"])
+def test_whatever_a_sink_raises_costs_one_change(
+    kind: type[Exception], where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Fragile(store.Store[ConfigMap]):
+        def begin(self) -> None:
+            super().begin()
+            self._break("begin")
+
+        def put(self, metadata: meta.ObjectMeta, found: ConfigMap) -> None:
+            if metadata.name == "odd":
+                self._break("put")
+            super().put(metadata, found)
+
+        def set_aside(self, found: resources.Unreadable[ConfigMap]) -> None:
+            super().set_aside(found)
+            self._break("set_aside")
+
+        def remove(self, metadata: meta.ObjectMeta) -> None:
+            super().remove(metadata)
+            self._break("remove")
+
+        def end(self) -> None:
+            super().end()
+            self._break("end")
+
+        def _break(self, here: str) -> None:
+            if here == where:
+                raise kind("nobody foresaw this")
+
+    virtual = clock.Virtual()
+
+    async def main() -> None:
+        server = Server()
+        for name in ("a", "odd", "b"):
+            await server.put(name, data={"v": "0"})
+        await server.put("bad", data=5)
+        held = Fragile()
+        informer = informers.Informer(client.Client(server, virtual), resources.CONFIG_MAPS, held)
+        running = asyncio.create_task(informer.run())
+        await informer.wait_synced()
+        await server.delete("b")
+        await server.put("c", data={"v": "0"})
+        await virtual.sleep(1)
+        assert sorted(held.keys()) == ["ns/a", "ns/c", *(["ns/odd"] if where != "put" else [])]
+        running.cancel()
+
+    virtual.run(main())
+    assert f"{kind.__name__}: " in caplog.text
 
 
 changes = st.one_of(
@@ -577,7 +717,7 @@ def test_whatever_happens_in_the_end_the_store_is_as_the_server(
         assert set(scene.informer.malformed) == {f"ns/{name}" for name in bad}
         for name in bad:
             del scene.server.objects[name]
-        scene.check()
+        scene.check(besides=bad)
 
     settings = reflector.Settings(page_size=2)
     play(scenario, streaming=streaming, chunk_bytes=chunk_bytes, settings=settings)

@@ -53,8 +53,8 @@ def test_a_malformed_object_is_an_event_with_its_name_and_spoils_no_other() -> N
 
     first, bad, last = decode(block)
     assert isinstance(bad, watch.Malformed)
-    assert (bad.type, bad.metadata.key, bad.metadata.resource_version) == ("MODIFIED", "odd", "5")
-    assert str(bad.error) == "Node odd: spec: found 5, expected object | null"
+    assert (bad.type, bad.found.metadata.key, bad.found.metadata.resource_version) == ("MODIFIED", "odd", "5")
+    assert str(bad.found.error) == "Node odd: spec: found 5, expected object | null"
     assert isinstance(first, watch.Event)
     assert isinstance(last, watch.Event)
 
@@ -64,7 +64,8 @@ def test_an_object_whose_metadata_is_malformed_is_named_as_well_as_it_can_be() -
 
     (bad,) = decode(line("ADDED", broken))
     assert isinstance(bad, watch.Malformed)
-    assert (bad.metadata.name, bad.metadata.namespace, bad.metadata.resource_version) == ("odd", None, "8")
+    assert (bad.found.metadata.name, bad.found.metadata.namespace) == ("odd", None)
+    assert bad.found.metadata.resource_version == "8"
 
 
 @pytest.mark.parametrize("resource", [resources.NODES, resources.CONFIG_MAPS, resources.NODES.untyped()])

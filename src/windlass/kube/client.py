@@ -134,7 +134,7 @@ class Client:
         *,
         resource_version: str,
         timeout_s: int = 300,
-    ) -> AsyncGenerator[watch.Event[T] | watch.Malformed, None]:
+    ) -> AsyncGenerator[watch.Event[T] | watch.Malformed[T], None]:
         """Changes after a resourceVersion, as they come, until the server ends the stream.
 
         `errors.Gone` if that version is forgotten. Whoever wants to follow a resource for good uses an informer.

@@ -6,8 +6,9 @@ from typing import Generic, TypeVar
 import msgspec
 
 from windlass import errors
+from windlass.kube import salvage
 from windlass.kube.models.meta import Model
-from windlass.kube.resources import Resource, decoder
+from windlass.kube.resources import UNDECODABLE, Resource, Unreadable, decoder
 
 T = TypeVar("T")
 
@@ -38,15 +39,20 @@ class Listing(Generic[T]):
 
     items: list[T] = field(default_factory=list)
     resource_version: str = ""
-    malformed: list[errors.InvalidObject] = field(default_factory=list)
-    """Those that could not be read, by name; they are not among the items."""
+    unreadable: list[Unreadable[T]] = field(default_factory=list)
+    """Those that could not be read as they are; they are not among the items."""
     continue_token: str = ""
     """What to ask for the next page with; empty on the last."""
+
+    @property
+    def malformed(self) -> list[errors.InvalidObject]:
+        """What is wrong with those that could not be read."""
+        return [one.error for one in self.unreadable]
 
     def extend(self, page: "Listing[T]") -> None:
         """Go on with the next page."""
         self.items += page.items
-        self.malformed += page.malformed
+        self.unreadable += page.unreadable
         self.resource_version = page.resource_version or self.resource_version
         self.continue_token = page.continue_token
 
@@ -60,19 +66,32 @@ def decode_page(resource: Resource[T], body: bytes) -> Listing[T]:
         return _decode_one_by_one(resource, body)
     try:
         page = decoder(_Fast[resource.model]).decode(body)  # type: ignore[name-defined]
-    except msgspec.ValidationError:
+    except UNDECODABLE:
         return _decode_one_by_one(resource, body)
     metadata = page.metadata or _NO_META
     return Listing(page.items or [], metadata.resource_version or "", [], metadata.continue_ or "")
 
 
 def _decode_one_by_one(resource: Resource[T], body: bytes) -> Listing[T]:
-    page = _SLOW.decode(body)
-    metadata = page.metadata or _NO_META
+    metadata, items = _take_apart(body)
     listing: Listing[T] = Listing([], metadata.resource_version or "", [], metadata.continue_ or "")
-    for raw in page.items or ():
-        try:
-            listing.items.append(resource.decode(raw))
-        except errors.InvalidObject as error:
-            listing.malformed.append(error)
+    for raw in items:
+        found = resource.read(raw)
+        if isinstance(found, Unreadable):
+            listing.unreadable.append(found)
+        else:
+            listing.items.append(found)
     return listing
+
+
+def _take_apart(body: bytes) -> tuple[ListMeta, list[msgspec.Raw] | list[bytes]]:
+    """What the list says of itself, and the text of each item."""
+    try:
+        page = _SLOW.decode(body)
+    except UNDECODABLE as error:
+        try:
+            rest, items = salvage.split(body)
+            return _SLOW.decode(salvage.mend(rest)).metadata or _NO_META, items
+        except (ValueError, RecursionError):
+            raise msgspec.DecodeError(str(error)) from error
+    return page.metadata or _NO_META, page.items or []

@@ -5,13 +5,18 @@
         │                 └── initial events end ──▶ watch ◀──┘ last page
         └──────────────────── 410, or behind us ───────┘ └──┘ stream ended: go on from the last resourceVersion
 
-A list that breaks off begins anew, or, where it is read in pages, at the page that failed. Whatever happens, an object
-reaches the sink in the order of its versions, and each deletion is seen, at the latest by the next complete list.
+A list that breaks off begins anew, or, where it is read in pages, at the page that failed. One whose pages the server
+forgets while they are read is asked for in one piece. Whatever happens, an object reaches the sink in the order of its
+versions, and each deletion is seen, at the latest by the next complete list.
+
+An object that cannot be read, or that the sink fails on for whatever reason, is set aside: the sink is told what can be
+read of it, and everything else goes on.
 """
 
 import enum
 import logging
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -21,7 +26,7 @@ from windlass import errors
 from windlass.kube import errors as kube_errors
 from windlass.kube import listing, prepare, retry, watch
 from windlass.kube.models import meta
-from windlass.kube.resources import Resource
+from windlass.kube.resources import Resource, Unreadable
 from windlass.kube.transport import Request
 
 T = TypeVar("T")
@@ -29,6 +34,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 _HEALTHY_S = 10.0
 """A stream that lasted this long was no failure, even if nothing came."""
+
+_MOST_EARLY_BOOKMARKS = 2
+"""Bookmarks before the end of a streaming list that are passed over; servers send one a minute."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +51,10 @@ class Sink(Protocol[T_contra]):
         """It exists, and this is its state: new, changed, or as it was. InvalidObject if it cannot be used."""
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
-        """It is gone, or can no longer be used. It may never have been put."""
+        """It is gone. It may never have been put."""
+
+    def set_aside(self, found: Unreadable[T_contra]) -> None:
+        """It exists, and cannot be used as it is. It is not gone."""
 
     def end(self) -> None:
         """The list was complete: what was not put since `begin` is gone."""
@@ -125,6 +136,12 @@ class Reflector(Generic[T]):
         self._continue_token = ""
         self._failures = 0
         self._wait_s = 0.0
+        self._call = ""
+        """The stream that is read, in words."""
+        self._early_bookmarks = 0
+        """Bookmarks of a streaming list that came before its end."""
+        self._whole = False
+        """Pages were forgotten while they were read: the next list is asked for in one piece."""
         self._asked_after = ""
         """How far the sink was when the stream that is read was asked for."""
         self._decoder: watch.Decoder[T] | None = None
@@ -141,6 +158,8 @@ class Reflector(Generic[T]):
         if self._mode is _Mode.PAGES:
             return Step(wait_s, self._prepare_page(), streams=False)
         request = self._prepare_watch()
+        self._call = request.call
+        self._early_bookmarks = 0
         self._decoder = watch.Decoder(self._resource, request.call)
         self._listing = False
         self._asked_after = self.resource_version
@@ -148,9 +167,9 @@ class Reflector(Generic[T]):
         return Step(wait_s, request, streams=True)
 
     def _prepare_page(self) -> Request:
-        return prepare.list_page(
-            self._resource, self._selection, limit=self._settings.page_size, continue_token=self._continue_token
-        )
+        # No resourceVersion: what an API server has in its cache may be older than what the sink was told before.
+        limit = 0 if self._whole else self._settings.page_size
+        return prepare.list_page(self._resource, self._selection, limit=limit, continue_token=self._continue_token)
 
     def _prepare_watch(self) -> Request:
         lists = self._mode is _Mode.STREAMING_LIST
@@ -176,8 +195,8 @@ class Reflector(Generic[T]):
         self._begin()
         for found in page.items:
             self._put(self._resource.metadata(found), found)
-        for complaint in page.malformed:
-            self._report(complaint.name, complaint)
+        for unreadable in page.unreadable:
+            self._set_aside(unreadable)
         self._continue_token = page.continue_token
         if not page.continue_token:
             self._end(page.resource_version)
@@ -196,6 +215,9 @@ class Reflector(Generic[T]):
         has_brought = self.resource_version != self._asked_after
         if self._mode is _Mode.STREAMING_LIST or (lasted_s < _HEALTHY_S and not has_brought):
             self._back_off(0.0)
+            if self._failures > 1:  # once may be chance; again and again, what the sink holds may be over
+                said = f"the stream ended after {lasted_s:g} s without an event, {self._failures} times in a row"
+                self.trouble = kube_errors.ConnectionLost(self._call, said)
         else:
             self._get_well()
 
@@ -223,11 +245,11 @@ class Reflector(Generic[T]):
             self._begin()
         if isinstance(found, watch.Malformed):
             self.counts.events += 1
-            self._advance(found.metadata)
+            self._advance(found.found.metadata)
             if found.type == watch.DELETED:
-                self._remove(found.metadata)
-            else:
-                self._set_aside(found.metadata, found.error)
+                self._remove(found.found.metadata)
+            elif found.type != watch.BOOKMARK:
+                self._set_aside(found.found)
             return True
         metadata = self._resource.metadata(found.object)
         self._advance(metadata)
@@ -247,7 +269,10 @@ class Reflector(Generic[T]):
         if (metadata.annotations or {}).get(watch.INITIAL_EVENTS_END) == "true":
             self._end(metadata.resource_version or "")
             return True
-        # A server that does not know streaming lists takes the request for a plain watch.
+        # A server that does not know streaming lists takes the request for a plain watch: its bookmarks never end.
+        self._early_bookmarks += 1
+        if self._early_bookmarks <= _MOST_EARLY_BOOKMARKS:
+            return True
         self._read_pages()
         return False
 
@@ -257,10 +282,10 @@ class Reflector(Generic[T]):
         if not self._listing:
             self._listing = True
             self.malformed.clear()
-            self._sink.begin()
+            self._change_sink(meta.NO_META, self._sink.begin)
 
     def _end(self, resource_version: str) -> None:
-        self._sink.end()
+        self._change_sink(meta.NO_META, self._sink.end)
         self._listing = False
         self._get_well()
         self.counts.lists += 1
@@ -268,27 +293,40 @@ class Reflector(Generic[T]):
         self.synced = True
         self._mode = _Mode.WATCH
         self._continue_token = ""
+        self._whole = False
 
     def _put(self, metadata: meta.ObjectMeta, found: T) -> None:
         try:
             if not metadata.name:  # nothing could be done with it: it has no address
                 raise errors.InvalidObject(self._resource.kind, "", "metadata.name", metadata.name, "a name")
             self._sink.put(metadata, found)
-        except errors.InvalidObject as error:
-            self._set_aside(metadata, error)
+        except Exception as error:  # what it costs is this object, whatever it is
+            complaint = self._resource.complain(metadata, error)
+            self._set_aside(Unreadable(metadata, complaint, found))
             return
         if self.malformed:
             self.malformed.pop(metadata.key, None)
 
     def _remove(self, metadata: meta.ObjectMeta) -> None:
         self.malformed.pop(metadata.key, None)
-        self._sink.remove(metadata)
+        self._change_sink(metadata, self._sink.remove, metadata)
 
-    def _set_aside(self, metadata: meta.ObjectMeta, error: errors.InvalidObject) -> None:
-        """An object that cannot be used is as good as gone: a list would leave it out, too."""
-        self._report(metadata.key or error.name, error)
+    def _set_aside(self, found: Unreadable[T]) -> None:
+        """What cannot be read is not gone: the sink keeps of it what is safe."""
+        metadata = found.metadata
         if metadata.name:
-            self._sink.remove(metadata)
+            if found.is_whole and found.partial is not None:
+                self._put(metadata, found.partial)
+            else:
+                self._change_sink(metadata, self._sink.set_aside, found)
+        self._report(metadata.key or found.error.name, found.error)
+
+    def _change_sink(self, metadata: meta.ObjectMeta, change: Callable[..., None], *arguments: object) -> None:
+        """Whatever a sink raises costs no more than this change."""
+        try:
+            change(*arguments)
+        except Exception as error:
+            self._report(metadata.key, self._resource.complain(metadata, error))
 
     def _report(self, key: str, error: errors.InvalidObject) -> None:
         self.counts.malformed += 1
@@ -308,6 +346,8 @@ class Reflector(Generic[T]):
     def _relist(self) -> None:
         if self._mode is _Mode.WATCH or self._continue_token:
             self.counts.relists += 1
+        if self._continue_token:
+            self._whole = True
         self._mode = _Mode.STREAMING_LIST if self._streaming else _Mode.PAGES
         self._continue_token = ""
 

@@ -13,7 +13,8 @@ from urllib import parse
 
 import msgspec
 
-from windlass.kube import fields
+from windlass import errors, unexpected
+from windlass.kube import fields, salvage
 from windlass.kube.models import (
     apps,
     autoscaling,
@@ -34,6 +35,7 @@ from windlass.kube.models import (
 )
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 M = TypeVar("M", bound=meta.Object)
 
 Unstructured = dict[str, Any]
@@ -48,8 +50,25 @@ def _quote(segment: str) -> str:
     return parse.quote(segment, safe=_SAFE)
 
 
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoders raise: a wrong type, text that is no UTF-8, and more levels than they take."""
+
+
 class _Identity(meta.Object, frozen=True):
     """Of an object that cannot be read: who it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable(Generic[T_co]):
+    """An object that exists and cannot be read as it is."""
+
+    metadata: meta.ObjectMeta
+    """Who it is, as well as it can be made out."""
+    error: errors.InvalidObject
+    partial: T_co | None = None
+    """What can be read of it, without the fields that cannot; None where that is nothing."""
+    is_whole: bool = False
+    """The partial object lacks nothing that the model reads: what was cut lies deeper."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +105,48 @@ class Resource(Generic[T]):
     def is_untyped(self) -> bool:
         return cast(object, self.model) is Unstructured
 
+    def read(self, raw: bytes | msgspec.Raw) -> "T | Unreadable[T]":
+        """One object, or what can be read of it. No exception leaves this."""
+        try:
+            return self.decode(raw)
+        except Exception as error:
+            return self._salvage(bytes(raw), error)
+
+    def _salvage(self, raw: bytes, error: Exception) -> "Unreadable[T]":
+        metadata = self.identify(raw)
+        complaint = self.complain(metadata, error)
+        mended = salvage.mend(raw)
+        if mended != raw and not isinstance(mended_object := self.read(mended), Unreadable):
+            return self.distrust(mended_object, complaint)
+        if self.is_untyped:
+            return Unreadable(metadata, complaint)
+        return Unreadable(metadata, complaint, salvage.decode(decoder(self.model), mended))
+
+    def distrust(self, found: T, complaint: errors.InvalidObject) -> "Unreadable[T]":
+        """An object whose text had to be mended before it could be decoded."""
+        if self.is_untyped:  # writes are made from all of it: part of it would undo the rest
+            return Unreadable(self.metadata(found), complaint)
+        return Unreadable(self.metadata(found), complaint, found, is_whole=True)
+
+    def complain(self, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
+        """See `complain`."""
+        return complain(self.kind, metadata, error)
+
+    def complain_of_text(self, metadata: meta.ObjectMeta, error: Exception) -> errors.InvalidObject:
+        """About text that no decoder takes: nested too deep, or no valid text."""
+        name = metadata.key or "without a name"
+        if isinstance(error, RecursionError):
+            return errors.InvalidObject(self.kind, name, "the object", "more levels", f"at most {salvage.DEEPEST}")
+        return errors.InvalidObject(self.kind, name, "the object", str(error), "valid JSON")
+
     def decode(self, raw: bytes | msgspec.Raw) -> T:
         """One object. InvalidObject, with its name, if it cannot be read."""
         try:
             found = decoder(self.model).decode(raw)
         except msgspec.MsgspecError as error:
             raise fields.translate(error, raw).of(self.kind, self.identify(raw).key or "without a name") from error
+        except UNDECODABLE as error:
+            raise self.complain_of_text(self.identify(raw), error) from error
         if isinstance(found, dict):
             # Items of typed lists do not say what they are.
             found.setdefault("apiVersion", self.api_version)
@@ -109,8 +164,18 @@ class Resource(Generic[T]):
         """Who an object is that cannot be read, as well as it can be made out."""
         try:
             return decoder(_Identity).decode(raw).meta
-        except msgspec.MsgspecError:
-            return _make_out(raw)
+        except UNDECODABLE:
+            return salvage.identify(bytes(raw))
+
+
+def complain(kind: str, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
+    """An exception as a complaint about the object that it was met with; reported, if no code foresaw it."""
+    name = metadata.key or "without a name"
+    if isinstance(error, errors.InvalidObject):
+        return error
+    unexpected.report(unexpected.Place.INFORMER, f"{kind} {name}", metadata.resource_version or "", error)
+    found = f"{type(error).__name__}: {unexpected.describe(error)}"
+    return errors.InvalidObject(kind, name, "the object", found, "an object that can be handled")
 
 
 def read_meta(found: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta:
@@ -119,25 +184,8 @@ def read_meta(found: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta
     try:
         return msgspec.convert(metadata, meta.ObjectMeta)
     except msgspec.ValidationError as error:
-        name = _make_out(msgspec.json.encode(found)).key or "without a name"
+        name = salvage.identify(msgspec.json.encode({"metadata": metadata})).key or "without a name"
         raise fields.translate(error, msgspec.json.encode(metadata), "metadata").of(kind, name) from error
-
-
-def _make_out(raw: bytes | msgspec.Raw) -> meta.ObjectMeta:
-    """Name, uid and resourceVersion, each if it is text."""
-    try:
-        found = msgspec.json.decode(raw)["metadata"]
-    except (msgspec.MsgspecError, LookupError, TypeError):
-        return meta.NO_META
-    if not isinstance(found, dict):
-        return meta.NO_META
-    texts = {name: value for name, value in found.items() if isinstance(value, str)}
-    return meta.ObjectMeta(
-        name=texts.get("name"),
-        namespace=texts.get("namespace"),
-        uid=texts.get("uid"),
-        resource_version=texts.get("resourceVersion"),
-    )
 
 
 @functools.cache

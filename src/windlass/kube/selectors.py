@@ -29,6 +29,22 @@ def read_nodes(selector: core.NodeSelector | None, at: str) -> selectors.NodeSel
     return selectors.NodeSelector(tuple(_read_term(term, f"{at}.nodeSelectorTerms[{i}]") for i, term in terms))
 
 
+def read_affinity(
+    selector: core.NodeSelector | None, at: str, complaints: list[fields.InvalidField]
+) -> selectors.NodeSelector | None:
+    """A node selector as kube-scheduler takes it: a term that cannot be parsed matches no node; the others count."""
+    if selector is None:
+        return None
+    terms: list[selectors.NodeSelectorTerm] = []
+    for i, term in enumerate(selector.node_selector_terms or ()):
+        try:
+            terms.append(_read_term(term, f"{at}.nodeSelectorTerms[{i}]"))
+        except fields.InvalidField as error:
+            complaints.append(error)
+            terms.append(selectors.NodeSelectorTerm())
+    return selectors.NodeSelector(tuple(terms))
+
+
 def _read_term(term: core.NodeSelectorTerm, at: str) -> selectors.NodeSelectorTerm:
     expressions = [
         _read_requirement(expression, _NODE_OPERATORS, f"{at}.matchExpressions[{i}]")

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from windlass import unexpected
 from windlass.kube.models import meta
+from windlass.kube.resources import Unreadable
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -25,6 +27,8 @@ class _Entry(Generic[T]):
     uid: str | None
     resource_version: str | None
     found: T
+    indexed: tuple[tuple[str, tuple[str, ...]], ...]
+    """What it is to be found under, by index."""
 
 
 class Store(Generic[T]):
@@ -38,12 +42,16 @@ class Store(Generic[T]):
         self,
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         handlers: Sequence[Handler[T]] = (),
+        *,
+        keeps_partial: bool = False,
     ) -> None:
+        """`keeps_partial`: an object that was never read as a whole is kept as what can be read of it."""
         self._entries: dict[str, _Entry[T]] = {}
         self._makers = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._makers}
         self._handlers = list(handlers)
         self._unseen: set[str] | None = None
+        self._keeps_partial = keeps_partial
 
     # Reading
 
@@ -80,6 +88,7 @@ class Store(Generic[T]):
 
     def put(self, metadata: meta.ObjectMeta, found: T) -> None:
         key = metadata.key
+        indexed = tuple((name, tuple(make(found))) for name, make in self._makers.items())
         if self._unseen is not None:
             self._unseen.discard(key)
         before = self._entries.get(key)
@@ -88,7 +97,19 @@ class Store(Generic[T]):
             before = None
         if before is not None and before.resource_version == metadata.resource_version is not None:
             return
-        self._keep(key, _Entry(metadata.uid, metadata.resource_version, found), before)
+        self._keep(key, _Entry(metadata.uid, metadata.resource_version, found, indexed), before)
+
+    def set_aside(self, found: Unreadable[T]) -> None:
+        """What was known of it stays; where that is nothing, what can be read of it, if that may be kept."""
+        metadata, key = found.metadata, found.metadata.key
+        if self._unseen is not None:
+            self._unseen.discard(key)
+        before = self._entries.get(key)
+        if before is not None and metadata.uid and before.uid != metadata.uid:
+            self._drop(key)
+            before = None
+        if before is None and found.partial is not None and self._keeps_partial:
+            self.put(metadata, found.partial)
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
         if self._unseen is not None:
@@ -103,27 +124,35 @@ class Store(Generic[T]):
 
     def _keep(self, key: str, entry: _Entry[T], before: _Entry[T] | None) -> None:
         if before is not None:
-            self._unindex(key, before.found)
+            self._unindex(key, before)
         self._entries[key] = entry
-        for name, make in self._makers.items():
-            for value in make(entry.found):
+        for name, values in entry.indexed:
+            for value in values:
                 self._indexes[name].setdefault(value, {})[key] = None
         for handler in self._handlers:
             if before is None:
-                handler.added(entry.found)
+                self._tell(key, handler.added, entry.found)
             else:
-                handler.modified(before.found, entry.found)
+                self._tell(key, handler.modified, before.found, entry.found)
 
     def _drop(self, key: str) -> None:
         entry = self._entries.pop(key)
-        self._unindex(key, entry.found)
+        self._unindex(key, entry)
         for handler in self._handlers:
-            handler.deleted(entry.found)
+            self._tell(key, handler.deleted, entry.found)
 
-    def _unindex(self, key: str, found: T) -> None:
-        for name, make in self._makers.items():
+    def _tell(self, key: str, told: Callable[..., None], *found: T) -> None:
+        """A handler that fails costs its own share of this change, and neither the object nor the other handlers."""
+        try:
+            told(*found)
+        except Exception as error:
+            version = getattr(self._entries.get(key), "resource_version", None) or ""
+            unexpected.report(unexpected.Place.INFORMER, f"{type(found[0]).__name__} {key}", version, error)
+
+    def _unindex(self, key: str, entry: _Entry[T]) -> None:
+        for name, values in entry.indexed:
             index = self._indexes[name]
-            for value in make(found):
+            for value in values:
                 keys = index.get(value, {})
                 keys.pop(key, None)
                 if not keys:

@@ -9,10 +9,10 @@ from typing import Generic, TypeVar, cast
 
 import msgspec
 
-from windlass import errors
 from windlass.kube import errors as kube_errors
-from windlass.kube.models import meta, status
-from windlass.kube.resources import Resource, decoder
+from windlass.kube import salvage
+from windlass.kube.models import status
+from windlass.kube.resources import UNDECODABLE, Resource, Unreadable, decoder
 
 T = TypeVar("T")
 
@@ -37,13 +37,11 @@ class Event(msgspec.Struct, Generic[T], frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(Generic[T]):
     """A change of an object that cannot be read."""
 
     type: str
-    metadata: meta.ObjectMeta
-    """Who it is, as well as it can be made out."""
-    error: errors.InvalidObject
+    found: Unreadable[T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class Failed:
     error: kube_errors.ApiError
 
 
-Found = Event[T] | Malformed | Failed
+Found = Event[T] | Malformed[T] | Failed
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -107,7 +105,7 @@ class Decoder(Generic[T]):
             return self._decode_one_by_one(block)
         try:
             events: list[Event[T]] = self._fast.decode_lines(block)
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             return self._decode_one_by_one(block)
         if any(event.type == ERROR for event in events):
             return self._decode_one_by_one(block)
@@ -120,18 +118,35 @@ class Decoder(Generic[T]):
         """One line, with care."""
         try:
             outer = decoder(_Line).decode(line)
-        except msgspec.MsgspecError as error:
-            raise kube_errors.InvalidAnswer(self._call, f"{error}: {line[:80]!r}") from error
+        except UNDECODABLE as error:
+            return self._make_out(line, error)
         if outer.type == ERROR:
             return Failed(self._read_error(outer.object))
+        found = self._resource.read(outer.object)
+        if isinstance(found, Unreadable):
+            return Malformed(outer.type, found)
+        return Event(outer.type, found)
+
+    def _make_out(self, line: bytes, error: Exception) -> Found[T]:
+        """A line that is nested too deep, or holds no valid text: it costs its object, and not the stream."""
         try:
-            return Event(outer.type, self._resource.decode(outer.object))
-        except errors.InvalidObject as error:
-            return Malformed(outer.type, self._resource.identify(outer.object), error)
+            outer = decoder(_Line).decode(salvage.mend(line))
+        except UNDECODABLE:
+            kind, metadata = salvage.find_type(line), salvage.identify(line, (b'"object"',))
+            if kind not in (ADDED, MODIFIED, DELETED) or not metadata.name:
+                raise kube_errors.InvalidAnswer(self._call, f"{error}: {line[:80]!r}") from error
+            return Malformed(kind, Unreadable(metadata, self._resource.complain_of_text(metadata, error)))
+        if outer.type == ERROR:
+            return Failed(self._read_error(outer.object))
+        found = self._resource.read(outer.object)
+        if not isinstance(found, Unreadable):
+            complaint = self._resource.complain_of_text(self._resource.metadata(found), error)
+            found = self._resource.distrust(found, complaint)
+        return Malformed(outer.type, found)
 
     def _read_error(self, raw: msgspec.Raw) -> kube_errors.ApiError:
         try:
             said = decoder(status.Status).decode(raw)
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             said = status.Status(message=bytes(raw)[:500].decode(errors="replace"))
         return kube_errors.from_status(self._call, said)

@@ -117,13 +117,20 @@ BAD: dict[str, tuple[Json, str, object]] = {
 }
 
 
+COUNTS_FOR_NOTHING = {
+    "an unknown operator", "In without values", "Exists with values", "Gt without an integer", "Gt with two integers",
+    "an unknown toleration operator", "an unknown toleration effect",
+}  # fmt: skip
+"""Kube-scheduler passes these over: a node affinity term matches no node, a toleration tolerates no taint."""
+
+
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_object_is_set_aside_with_its_name_and_field_and_the_others_are_seen(what: str) -> None:
     bad, field, found = BAD[what]
     seen = cluster.read([GOOD[0], bad, GOOD[1]])
 
-    assert [fact.name for fact in seen.nodes] == ["n"]
-    assert [fact.key for fact in seen.pods] == ["ns/p"]
+    assert [fact.name for fact in seen.nodes if not fact.unreadable] == ["n"]
+    assert [fact.key for fact in seen.pods] == [*(["ns/bad"] if what in COUNTS_FOR_NOTHING else []), "ns/p"]
     [error] = seen.set_aside
     name = "bad" if bad["kind"] == "Node" else "ns/bad"
     assert (error.kind, error.name, error.field, error.found) == (bad["kind"], name, field, found)
@@ -138,8 +145,24 @@ def test_a_bad_object_within_a_list_is_set_aside_alone(what: str) -> None:
 
     for raw in (listed, msgspec.json.encode(listed), msgspec.json.format(msgspec.json.encode(listed))):
         seen = cluster.read([raw])
-        assert (len(seen.nodes), len(seen.pods)) == (1, 1)
+        is_pod = bad["kind"] == "Pod"
+        assert (len(seen.nodes), len(seen.pods)) == (1 if is_pod else 2, 1 + (what in COUNTS_FOR_NOTHING))
         assert [error.field for error in seen.set_aside] == [field]
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_cannot_be_read_in_full_is_not_gone(what: str) -> None:
+    """A pod on a node stays there, and a node is in use; what kube-scheduler passes over changes nothing."""
+    bad, _, _ = BAD[what]
+    bound = (
+        bad if not isinstance(bad.get("spec", {}), dict) else {**bad, "spec": {**bad.get("spec", {}), "nodeName": "n"}}
+    )
+    seen = cluster.read([GOOD[0], bound, GOOD[1]])
+    if bad["kind"] == "Node":
+        assert [(fact.name, bool(fact.unreadable)) for fact in seen.nodes] == [("n", False), ("bad", True)]
+    elif bound is not bad:
+        found = next(fact for fact in seen.pods if fact.name == "bad")
+        assert (found.node_name, bool(found.unreadable)) == ("n", what not in COUNTS_FOR_NOTHING)
 
 
 def test_what_is_no_object_is_set_aside_too() -> None:

@@ -3,11 +3,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass import errors
+from windlass import errors, unexpected
 from windlass.autoscaler.observe import gate, sinks
-from windlass.engine import snapshot
+from windlass.engine import facts, snapshot
 from windlass.kube import resources
 from windlass.kube.models import core, pods
+from windlass.selectors import EVERYTHING
 
 
 def pod(name: str, *, node: str = "", uid: str = "", **status: Any) -> pods.Pod:
@@ -137,7 +138,7 @@ def test_what_is_seen_while_a_decision_is_made_waits() -> None:
 
 def test_a_pod_that_cannot_be_read_is_complained_about_at_once() -> None:
     scene = Scene()
-    bad = {"metadata": {"name": "bad", "namespace": "ns"}, "spec": {"tolerations": [{"operator": "Likes"}]}}
+    bad = {"metadata": {"name": "bad", "namespace": "ns"}, "spec": {"overhead": {"cpu": "much"}}}
     with scene.gate.closed(), pytest.raises(errors.InvalidObject, match="ns/bad"):
         scene.put(resources.PODS.decode(msgspec.json.encode(bad)))
 
@@ -150,3 +151,164 @@ def test_nothing_changes_where_nothing_did() -> None:
     assert scene.kept.generation == generation
     scene.put(pod("a", node="n", phase="Succeeded"))
     assert scene.kept.generation > generation
+
+
+# ── What cannot be read is not gone ──────────────────────────────────────────────────────────────────────────────
+
+
+def set_aside(scene: Scene, raw: dict[str, Any], kind: resources.Resource[Any] = resources.PODS) -> None:
+    """As an informer does with an object of which the sink, or the decoder, can make nothing."""
+    sink: sinks.Sink[Any, Any] = scene.pods if kind is resources.PODS else scene.nodes
+    found = kind.read(msgspec.json.encode(raw))
+    if isinstance(found, resources.Unreadable):
+        sink.set_aside(found)
+        return
+    try:
+        sink.put(found.meta, found)
+    except errors.InvalidObject as error:
+        sink.set_aside(resources.Unreadable(found.meta, error, found))
+
+
+def odd_pod(**spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "odd", "namespace": "ns", "uid": "uid-odd", "labels": {"app": "web"}},
+        "spec": spec,
+        "status": {"phase": "Running"},
+    }
+
+
+def odd(scene: Scene) -> facts.Pod:
+    return scene.kept.pod(scene.kept.pods.rows["uid-odd"])
+
+
+ASKING = {"name": "c", "resources": {"requests": {"cpu": "1", "memory": "much"}}}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [ASKING]},
+        {"containers": [ASKING], "priority": "high"},
+        {"containers": [ASKING], "topologySpreadConstraints": [{"maxSkew": 0}]},
+        {"containers": [ASKING, {"ports": [{"hostPort": "http"}]}], "affinity": 5},
+    ],
+)
+def test_a_pod_on_a_node_that_cannot_be_read_stays_there_with_what_can_be_read(spec: dict[str, Any]) -> None:
+    scene = Scene()
+    scene.put(node("n"))
+    set_aside(scene, odd_pod(nodeName="n", **spec))
+    assert scene.on("n") == ["odd"]
+    found = odd(scene)
+    assert found.unreadable
+    assert (found.labels, found.spec.requests) == ({"app": "web"}, ((facts.CPU, 1000),))
+
+
+def test_a_pod_that_waits_and_cannot_be_read_is_left_out() -> None:
+    scene = Scene()
+    set_aside(scene, odd_pod(containers=[ASKING]))
+    assert scene.names() == []
+
+
+def test_a_pod_that_has_ended_and_cannot_be_read_keeps_no_node() -> None:
+    scene = Scene()
+    scene.put(node("n"))
+    set_aside(scene, odd_pod(nodeName="n", containers=[ASKING]) | {"status": {"phase": "Succeeded"}})
+    assert scene.on("n") == []
+
+
+def test_of_a_pod_of_which_nothing_can_be_read_what_was_known_stays() -> None:
+    scene = Scene()
+    scene.put(node("n"), pod("odd", node="n"))
+    known = pod("odd", node="n").meta
+    scene.pods.set_aside(resources.Unreadable(known, errors.InvalidObject("Pod", "ns/odd", "spec", "?", "JSON")))
+    assert scene.on("n") == ["odd"]
+    assert odd(scene).unreadable
+
+
+def test_a_pod_that_can_be_read_again_is_as_any_other() -> None:
+    scene = Scene()
+    scene.put(node("n"))
+    set_aside(scene, odd_pod(nodeName="n", containers=[ASKING]))
+    scene.put(pod("odd", node="n"))
+    assert not odd(scene).unreadable
+
+
+def test_an_unknown_operator_counts_for_nothing_and_is_named() -> None:
+    scene = Scene()
+    scene.put(node("n"))
+    set_aside(scene, odd_pod(nodeName="n", tolerations=[{"key": "k", "operator": "Gt", "value": "1"}]))
+    assert (odd(scene).unreadable, odd(scene).spec.tolerations) == ("", ())
+    assert [str(one) for one in scene.pods.complaints.values()] == [
+        "Pod ns/odd: spec.tolerations[0].operator: found 'Gt', expected Equal or Exists"
+    ]
+    scene.put(pod("odd", node="n"))
+    assert not scene.pods.complaints
+
+
+@pytest.mark.parametrize(
+    ("raw", "provider_id"),
+    [
+        ({"spec": {"taints": [{"key": "k", "effect": "Perhaps"}], "providerID": "p"}}, "p"),
+        ({"spec": {"providerID": "p"}, "status": {"allocatable": {"cpu": "many"}}}, "p"),
+        ({"spec": {"providerID": 5, "taints": 7}}, ""),
+        ({"status": "fine"}, ""),
+    ],
+)
+def test_a_node_that_cannot_be_read_is_there_and_nothing_is_placed_on_it(raw: dict[str, Any], provider_id: str) -> None:
+    scene = Scene()
+    scene.put(pod("a", node="n"))
+    set_aside(scene, {"metadata": {"name": "n", "uid": "u", "labels": {"zone": "z"}}, **raw}, resources.NODES)
+    found = scene.kept.nodes.facts[scene.kept.nodes.rows["n"]]
+    assert (found.provider_id, found.labels, found.unschedulable) == (provider_id, {"zone": "z"}, True)
+    assert found.unreadable
+    assert scene.on("n") == ["a"]
+
+
+def test_a_pod_that_cannot_be_counted_stays_on_its_node_whenever_the_gate_opens(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene()
+    scene.put(node("n"))
+    add = scene.kept.add_pod
+
+    def fail(fact: facts.Pod) -> int | None:
+        if fact.name == "odd" and not fact.unreadable:
+            raise OverflowError("int too large to convert")
+        return add(fact)
+
+    monkeypatch.setattr(scene.kept, "add_pod", fail)
+    before = unexpected.ERRORS.counts()[unexpected.Place.INFORMER]
+    with scene.gate.closed():
+        scene.put(pod("a", node="n"), pod("odd", node="n"), pod("b", node="n"))
+        assert scene.names() == []
+    assert sorted(scene.on("n")) == ["a", "b", "odd"]
+    assert odd(scene).unreadable
+    assert unexpected.ERRORS.counts()[unexpected.Place.INFORMER] == before + 1
+    assert list(scene.pods.complaints) == ["uid-odd"]
+    assert "OverflowError: int too large to convert" in caplog.text
+
+
+def test_an_object_that_cannot_be_removed_keeps_no_other_from_going(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene()
+    scene.put(node("n"), pod("a", node="n"), pod("b", node="n"))
+    remove = scene.kept.remove_pod
+
+    def fail(identity: str) -> None:
+        if identity == "uid-a":
+            raise ValueError("not in list")
+        remove(identity)
+
+    monkeypatch.setattr(scene.pods._kept, "remove", fail)
+    scene.pods.begin()
+    scene.pods.end()
+    assert scene.on("n") == ["a"]
+
+
+def test_a_disruption_budget_that_cannot_be_read_allows_nothing() -> None:
+    kept: sinks.Kept[facts.PodDisruptionBudget] = sinks.Kept()
+    sink = sinks.budget_sink(kept, gate.Gate())
+    raw = {"metadata": {"name": "b", "namespace": "ns"}, "spec": {"selector": 5}, "status": {"disruptionsAllowed": 3}}
+    found = resources.POD_DISRUPTION_BUDGETS.read(msgspec.json.encode(raw))
+    assert isinstance(found, resources.Unreadable)
+    sink.set_aside(found)
+    assert kept.all == (facts.PodDisruptionBudget("ns", "b", EVERYTHING, 0),)

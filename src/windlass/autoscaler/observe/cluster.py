@@ -11,8 +11,9 @@ from windlass import errors
 from windlass.autoscaler.observe import devices, nodes, pods, storage, workloads
 from windlass.engine import facts
 from windlass.engine.devices import model
-from windlass.kube import models
+from windlass.kube import models, resources, salvage
 from windlass.kube.models import meta
+from windlass.kube.models import pods as pod_models
 
 
 @dataclass(slots=True)
@@ -63,6 +64,14 @@ READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Any]]] = {
 """The place and the reader of each kind, by (apiVersion, kind). Other kinds are passed over."""
 
 
+_SALVAGING: dict[str, Callable[[Any, str], Any]] = {
+    "Node": nodes.salvage,
+    "Pod": pods.salvage_pod,
+    "PodDisruptionBudget": workloads.salvage_budget,
+}
+"""What cannot be read is not gone: how as much as possible is read of it, by kind."""
+
+
 def read(objects: Iterable[models.Raw]) -> Cluster:
     """All objects, lists opened. One that cannot be read is set aside; it stops no other."""
     cluster = Cluster()
@@ -79,14 +88,44 @@ def _take(cluster: Cluster, raw: models.Raw, known: models.Header | None) -> Non
             for item in header.items or ():
                 _take(cluster, item, header.of_items)
         elif found := READERS.get((header.api_version or "", header.kind or "")):
-            place, reader = found
-            getattr(cluster, place).append(reader(models.decode(text, header)))
+            _read(cluster, text, header, *found)
         elif header.api_version and header.kind:
             cluster.passed_over[f"{header.api_version} {header.kind}"] += 1
         elif header.kind != "List":
             raise _complain(text, header)
     except errors.InvalidObject as error:
         cluster.set_aside.append(error)
+
+
+def _read(cluster: Cluster, text: models.Json, header: models.Header, place: str, reader: Callable[[Any], Any]) -> None:
+    try:
+        decoded = models.decode(text, header)
+        if isinstance(decoded, pod_models.Pod):
+            fact, complaint = pods.read_complaining(decoded)
+            cluster.set_aside += [] if complaint is None else [complaint]
+        else:
+            fact = reader(decoded)
+    except Exception as error:
+        complaint = resources.complain(header.kind or "object", salvage.identify(_as_bytes(text)), error)
+        cluster.set_aside.append(complaint)
+        fact = _salvage(text, header, str(complaint))
+    if fact is not None:
+        getattr(cluster, place).append(fact)
+
+
+def _salvage(text: models.Json, header: models.Header, why: str) -> Any:
+    """What is known of it in spite of it; None of a pod that waits, and of most kinds."""
+    read_partly = _SALVAGING.get(header.kind or "")
+    model = models.KINDS[header.api_version or "", header.kind or ""]
+    partial = salvage.decode(resources.decoder(model), _as_bytes(text))
+    if partial is None or read_partly is None:
+        return None
+    found = read_partly(partial, why)
+    return None if isinstance(found, facts.Pod) and not found.node_name else found
+
+
+def _as_bytes(text: models.Json) -> bytes:
+    return text.encode(errors="replace") if isinstance(text, str) else bytes(text)
 
 
 def _complain(text: models.Json, header: models.Header) -> errors.InvalidObject:

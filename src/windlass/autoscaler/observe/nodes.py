@@ -1,6 +1,8 @@
 """Nodes and namespaces."""
 
-from windlass.autoscaler.observe import resources
+from collections.abc import Callable
+
+from windlass.autoscaler.observe import parts, resources
 from windlass.engine import facts
 from windlass.kube import fields
 from windlass.kube.models import core, meta
@@ -14,6 +16,28 @@ def read(node: core.Node) -> facts.Node:
         return _read(node)
     except fields.InvalidField as error:
         raise error.of("Node", node.meta.key) from error
+
+
+def salvage(node: core.Node, why: str) -> facts.Node:
+    """What can be read of a node that cannot be read in full. Nothing is placed on it: nobody knows what it refuses."""
+    metadata, spec, status = node.meta, node.spec or core.NodeSpec(), node.status or core.NodeStatus()
+    readers: dict[str, Callable[[], object]] = {
+        "capacity": lambda: resources.read_capacity(fields.read_amounts(status.capacity, "")),
+        "allocatable": lambda: resources.read_capacity(fields.read_amounts(status.allocatable or status.capacity, "")),
+        "taints": lambda: tuple(_read_taint(taint, "") for taint in spec.taints or ()),
+        "conditions": lambda: tuple(_read_condition(condition) for condition in status.conditions or ()),
+    }
+    return facts.Node(
+        name=metadata.name or "",
+        uid=metadata.uid or "",
+        labels=metadata.labels or facts.NOTHING,
+        annotations=metadata.annotations or facts.NOTHING,
+        unschedulable=True,
+        provider_id=spec.provider_id or "",
+        created_s=meta.seconds(metadata.creation_timestamp) or 0.0,
+        unreadable=why,
+        **parts.read(readers),
+    )
 
 
 def read_namespace(namespace: core.Namespace) -> facts.Namespace:

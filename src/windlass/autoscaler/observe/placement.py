@@ -13,16 +13,27 @@ _POLICIES = ("Honor", "Ignore")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def read_node_affinity(spec: pods.PodSpec) -> selectors.NodeSelector | None:
+Complaints = list[fields.InvalidField]
+"""What counts for nothing, as kube-scheduler has it, and should be named all the same."""
+
+
+def read_node_affinity(spec: pods.PodSpec, complaints: Complaints) -> selectors.NodeSelector | None:
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    return kube_selectors.read_nodes(required, f"spec.affinity.nodeAffinity.{_REQUIRED}")
+    return kube_selectors.read_affinity(required, f"spec.affinity.nodeAffinity.{_REQUIRED}", complaints)
 
 
-def read_tolerations(spec: pods.PodSpec) -> tuple[facts.Toleration, ...]:
-    return tuple(
-        _read_toleration(toleration, f"spec.tolerations[{i}]") for i, toleration in enumerate(spec.tolerations or ())
-    )
+def read_tolerations(spec: pods.PodSpec, complaints: Complaints) -> tuple[facts.Toleration, ...]:
+    """Those that can tolerate a taint. One with an operator or effect that is not known tolerates none: of operators,
+    Gt and Lt are such while kube-scheduler's TaintTolerationComparisonOperators is off.
+    """
+    found: list[facts.Toleration] = []
+    for i, toleration in enumerate(spec.tolerations or ()):
+        try:
+            found.append(_read_toleration(toleration, f"spec.tolerations[{i}]"))
+        except fields.InvalidField as error:
+            complaints.append(error)
+    return tuple(found)
 
 
 def _read_toleration(toleration: pods.Toleration, at: str) -> facts.Toleration:

@@ -6,16 +6,17 @@ node's name, and the random name of the token volume. The rest of the spec, as i
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
 
-from windlass.autoscaler.observe import digest, placement, pod_claims, resources, volumes
+from windlass import errors
+from windlass.autoscaler.observe import digest, parts, placement, pod_claims, resources, volumes
 from windlass.engine import facts
-from windlass.kube import durations, fields, requests
-from windlass.kube.models import meta, pods
+from windlass.kube import durations, fields, requests, salvage
+from windlass.kube.models import core, meta, pods
 
 _TOKEN_VOLUME = b'"kube-api-access-'
 Value = TypeVar("Value")
@@ -37,6 +38,8 @@ class Template:
     grace_s: float | None
     has_ephemeral: bool
     is_gated: bool
+    complaint: fields.InvalidField | None = None
+    """The first of what counts for nothing, if anything does."""
 
 
 class Reader:
@@ -57,19 +60,54 @@ class Reader:
 
         `pending` reads it as a pod that waits, even if it names a node: the node it names is what it asks for.
         """
+        return self.read_complaining(pod, pending=pending)[0]
+
+    def read_complaining(
+        self, pod: pods.Pod, *, pending: bool = False
+    ) -> tuple[facts.Pod, errors.InvalidObject | None]:
+        """The pod, and what of it counts for nothing, as kube-scheduler has it: an unknown operator, say."""
         try:
-            return self._read(pod, pending)
+            found, complaint = self._read(pod, pending)
+            return found, None if complaint is None else complaint.of("Pod", pod.meta.key)
         except fields.InvalidField as error:
             raise error.of("Pod", pod.meta.key) from error
         except msgspec.MsgspecError as error:
             raise fields.translate(error, pod.spec, "spec").of("Pod", pod.meta.key) from error
 
-    def _read(self, pod: pods.Pod, pending: bool) -> facts.Pod:
+    def salvage(self, pod: pods.Pod, why: str) -> facts.Pod:
+        """What can be read of a pod that cannot be read in full, part by part; `why` is kept with it.
+
+        Its digest is its own: nobody knows which other pods it is equal to.
+        """
+        spec = salvage.decode(pods.SPEC, bytes(pod.spec)) or pods.PodSpec()
+        metadata, status = pod.meta, pod.status or _NO_STATUS
+        return facts.Pod(
+            namespace=metadata.namespace or "",
+            name=metadata.name or "",
+            uid=metadata.uid or "",
+            labels=metadata.labels or facts.NOTHING,
+            annotations=_read_annotations(metadata.annotations),
+            owner=_read_owner(metadata),
+            spec=_salvage_spec(spec, metadata.namespace or "", metadata.labels or {}),
+            digest=f"unreadable {metadata.uid or metadata.key}",
+            node_name=spec.node_name or "",
+            nominated_node=status.nominated_node_name or "",
+            scheduler=spec.scheduler_name or "default-scheduler",
+            phase=status.phase or "Pending",
+            restart_policy=spec.restart_policy or "Always",
+            created_s=meta.seconds(metadata.creation_timestamp) or 0.0,
+            deleted_s=meta.seconds(metadata.deletion_timestamp),
+            grace_s=None if (grace := spec.termination_grace_period_seconds) is None else float(grace),
+            is_gated=bool(spec.scheduling_gates),
+            unreadable=why,
+        )
+
+    def _read(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, fields.InvalidField | None]:
         metadata, status = pod.meta, pod.status or _NO_STATUS
         node_name = pods.decode_node_name(pod.spec)
         template = self._template(pod, bytes(pod.spec), node_name)
         created_s = meta.seconds(metadata.creation_timestamp) or 0.0
-        return facts.Pod(
+        found = facts.Pod(
             namespace=metadata.namespace or "",
             name=metadata.name or "",
             uid=metadata.uid or "",
@@ -90,6 +128,7 @@ class Reader:
             is_gated=template.is_gated,
             scale_up_delay_s=_scale_up_delay(metadata.annotations),
         )
+        return found, template.complaint
 
     def _template(self, pod: pods.Pod, spec: bytes, node_name: str) -> Template:
         key = _key(spec, node_name, pod.meta)
@@ -107,7 +146,8 @@ class Reader:
 
     def _make_template(self, pod: pods.Pod, raw: bytes) -> Template:
         model = pods.decode_spec(raw)
-        spec = self._read_spec(model, pod.meta.namespace or "", pod.meta.labels or {})
+        complaints: list[fields.InvalidField] = []
+        spec = self._read_spec(model, pod.meta.namespace or "", pod.meta.labels or {}, complaints)
         grace = model.termination_grace_period_seconds
         return Template(
             spec=self._share(spec),
@@ -118,14 +158,17 @@ class Reader:
             grace_s=None if grace is None else float(grace),
             has_ephemeral=any(volume.source == "ephemeral" for volume in spec.volumes),
             is_gated=bool(model.scheduling_gates),
+            complaint=complaints[0] if complaints else None,
         )
 
-    def _read_spec(self, model: pods.PodSpec, namespace: str, labels: Mapping[str, str]) -> facts.PodSpec:
+    def _read_spec(
+        self, model: pods.PodSpec, namespace: str, labels: Mapping[str, str], complaints: placement.Complaints
+    ) -> facts.PodSpec:
         return facts.PodSpec(
             requests=self._share(resources.read_requests(requests.of_waiting(model))),
             node_selector=tuple(sorted((model.node_selector or {}).items())),
-            node_affinity=placement.read_node_affinity(model),
-            tolerations=self._share(placement.read_tolerations(model)),
+            node_affinity=placement.read_node_affinity(model, complaints),
+            tolerations=self._share(placement.read_tolerations(model, complaints)),
             host_ports=placement.read_host_ports(model),
             spread=self._share(placement.read_spread(model, labels)),
             affinity=self._share(placement.read_affinity(model, namespace)),
@@ -161,6 +204,49 @@ class Reader:
         if len(self._shared) >= 4 * self._limit:
             self._shared = {}
         return self._shared.setdefault(value, value)  # type: ignore[return-value]
+
+
+def _salvage_spec(spec: pods.PodSpec, namespace: str, labels: Mapping[str, str]) -> facts.PodSpec:
+    """Each part that can be read; requests as far as they parse."""
+    readers: dict[str, Callable[[], object]] = {
+        "requests": lambda: resources.read_requests(requests.of_waiting(_drop_unreadable_amounts(spec))),
+        "node_selector": lambda: tuple(sorted((spec.node_selector or {}).items())),
+        "node_affinity": lambda: placement.read_node_affinity(spec, []),
+        "tolerations": lambda: placement.read_tolerations(spec, []),
+        "host_ports": lambda: placement.read_host_ports(spec),
+        "spread": lambda: placement.read_spread(spec, labels),
+        "affinity": lambda: placement.read_affinity(spec, namespace),
+        "anti_affinity": lambda: placement.read_anti_affinity(spec, namespace),
+        "volumes": lambda: volumes.read(spec.volumes),
+        "priority": lambda: spec.priority,
+    }
+    return facts.PodSpec(**parts.read(readers))
+
+
+def _drop_unreadable_amounts(spec: pods.PodSpec) -> pods.PodSpec:
+    def keep(amounts: meta.Amounts | None) -> meta.Amounts:
+        return {name: value for name, value in (amounts or {}).items() if _is_amount(value)}
+
+    def clean(container: pods.Container) -> pods.Container:
+        asked = container.resources.requests if container.resources else None
+        return msgspec.structs.replace(container, resources=core.ResourceRequirements(requests=keep(asked)))
+
+    level = spec.resources.requests if spec.resources else None
+    return msgspec.structs.replace(
+        spec,
+        containers=[clean(one) for one in spec.containers or ()],
+        init_containers=[clean(one) for one in spec.init_containers or ()],
+        resources=None if level is None else core.ResourceRequirements(requests=keep(level)),
+        overhead=keep(spec.overhead),
+    )
+
+
+def _is_amount(value: object) -> bool:
+    try:
+        fields.read_amounts({"": value}, "")
+    except fields.InvalidField:
+        return False
+    return True
 
 
 def _key(spec: bytes, node_name: str, metadata: meta.ObjectMeta) -> bytes:
@@ -237,6 +323,16 @@ _reader = Reader(remembered=50_000)
 def read(pod: pods.Pod, *, pending: bool = False) -> facts.Pod:
     """The pod as the engine sees it, templates shared with all pods read this way. See `Reader.read`."""
     return _reader.read(pod, pending=pending)
+
+
+def read_complaining(pod: pods.Pod) -> tuple[facts.Pod, errors.InvalidObject | None]:
+    """See `Reader.read_complaining`."""
+    return _reader.read_complaining(pod)
+
+
+def salvage_pod(pod: pods.Pod, why: str) -> facts.Pod:
+    """See `Reader.salvage`."""
+    return _reader.salvage(pod, why)
 
 
 def forget_older() -> None:

@@ -2,22 +2,31 @@
 
 A pod is read into facts and counted in columns at once; its JSON lives no longer than the chunk it came in. Reading
 comes first, and complains; what changes the snapshot waits at the gate while a decision is made.
+
+What cannot be read is not gone. A pod on a node stays there with what can be read, and keeps its node; a node is in
+use; a disruption budget allows nothing; of all else, what was known before stays.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
-from windlass.autoscaler.observe import gate, nodes, pods
+from windlass import errors
+from windlass.autoscaler.observe import gate, nodes, pods, workloads
 from windlass.engine import facts, snapshot
 from windlass.engine.devices import model
 from windlass.engine.storage import Fact
-from windlass.kube.models import core, meta
+from windlass.kube import resources
+from windlass.kube.models import core, meta, policy
 from windlass.kube.models import pods as pod_models
+from windlass.kube.resources import Unreadable
 
 Model = TypeVar("Model")
 Read = TypeVar("Read")
 Read_contra = TypeVar("Read_contra", contravariant=True)
+
+_log = logging.getLogger(__name__)
 
 
 class Keeper(Protocol[Read_contra]):
@@ -29,9 +38,15 @@ class Keeper(Protocol[Read_contra]):
 
     def remove(self, key: str) -> None: ...
 
+    def set_aside(self, key: str, fact: Read_contra | None, why: str) -> None:
+        """It exists and cannot be used as it is. `fact` is what is known of it in spite of that, if anything is."""
+
 
 class Sink(Generic[Model, Read]):
-    """Keeps facts as the server has them."""
+    """Keeps facts as the server has them.
+
+    Whatever goes wrong with one object, now or when the gate opens, costs that object: it is told as a complaint.
+    """
 
     def __init__(
         self,
@@ -39,35 +54,110 @@ class Sink(Generic[Model, Read]):
         read: Callable[[Model], Read],
         key: Callable[[meta.ObjectMeta], str],
         behind: gate.Gate,
+        salvage: Callable[[Model, str], Read] | None = None,
+        blank: Callable[[meta.ObjectMeta], Model] | None = None,
     ) -> None:
+        """`salvage` reads what can be read; `blank` makes an object of which nothing but its metadata can be."""
         self._kept, self._read, self._key, self._gate = kept, read, key, behind
+        self._salvage, self._blank = salvage, blank
         self._unseen: set[str] | None = None
+        self.complaints: dict[str, errors.InvalidObject] = {}
+        """Of objects that were read, by key: what of them counts for nothing, or why they could not be kept."""
 
     def begin(self) -> None:
         self._gate.do(self._begin)
 
     def put(self, metadata: meta.ObjectMeta, found: Model) -> None:
-        """InvalidObject if it cannot be read; the informer then has it removed."""
-        self._gate.do(self._put, self._key(metadata), self._read(found))
+        """InvalidObject if it cannot be read; the informer then has it set aside."""
+        self._gate.do(self._put, metadata, self._read(found))
+
+    def set_aside(self, found: Unreadable[Model]) -> None:
+        partial, fact = found.partial, None
+        if partial is None and self._blank is not None:
+            partial = self._blank(found.metadata)
+        if partial is not None and self._salvage is not None:
+            try:
+                fact = self._salvage(partial, str(found.error))
+            except Exception as error:  # what was known before must stand, whatever this is
+                self._report(found.metadata, error)
+        self._gate.do(self._set_aside, found.metadata, fact, str(found.error))
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
-        self._gate.do(self._kept.remove, self._key(metadata))
+        self._gate.do(self._remove, metadata)
 
     def end(self) -> None:
         self._gate.do(self._end)
 
+    # Changes, each safe to be made later
+
     def _begin(self) -> None:
         self._unseen = set(self._kept.keys())
 
-    def _put(self, key: str, fact: Read) -> None:
+    def _put(self, metadata: meta.ObjectMeta, fact: Read, complaint: errors.InvalidObject | None = None) -> None:
+        key = self._key(metadata)
         if self._unseen is not None:
             self._unseen.discard(key)
-        self._kept.put(key, fact)
+        if complaint is not None:
+            self._complain(key, complaint)
+        elif self.complaints:
+            self.complaints.pop(key, None)
+        try:
+            self._kept.put(key, fact)
+        except Exception as error:
+            self._fail(metadata, key, fact, error)
+
+    def _set_aside(self, metadata: meta.ObjectMeta, fact: Read | None, why: str) -> None:
+        key = self._key(metadata)
+        if self._unseen is not None:
+            self._unseen.discard(key)
+        try:
+            self._kept.set_aside(key, fact, why)
+        except Exception as error:
+            self._fail(metadata, key, fact, error)
+
+    def _remove(self, metadata: meta.ObjectMeta) -> None:
+        self._drop(self._key(metadata), metadata)
 
     def _end(self) -> None:
         for key in sorted(self._unseen or ()):
-            self._kept.remove(key)
+            self._drop(key, meta.ObjectMeta(name=key))
         self._unseen = None
+
+    def _drop(self, key: str, metadata: meta.ObjectMeta) -> None:
+        self.complaints.pop(key, None)
+        try:
+            self._kept.remove(key)
+        except Exception as error:
+            self._complain(key, self._report(metadata, error))
+
+    def _fail(self, metadata: meta.ObjectMeta, key: str, fact: Read | None, error: Exception) -> None:
+        """It could not be kept as it is: keep what is safe to keep of it."""
+        complaint = self._report(metadata, error, fact)
+        self._complain(key, complaint)
+        rescue = getattr(self._kept, "rescue", None)
+        if rescue is None or fact is None:
+            return
+        try:
+            rescue(key, fact, str(complaint))
+        except Exception as again:
+            self._report(metadata, again, fact)
+
+    def _report(self, metadata: meta.ObjectMeta, error: Exception, fact: object = None) -> errors.InvalidObject:
+        kind = "object" if fact is None else type(fact).__name__
+        return resources.complain(kind, metadata, error)
+
+    def _complain(self, key: str, complaint: errors.InvalidObject) -> None:
+        if self.complaints.get(key) != complaint:
+            _log.warning("not used as it is: %s", complaint)
+        self.complaints[key] = complaint
+
+
+class PodSink(Sink[pod_models.Pod, facts.Pod]):
+    """The same for pods, of which some say what counts for nothing."""
+
+    def put(self, metadata: meta.ObjectMeta, found: pod_models.Pod) -> None:
+        fact, complaint = pods.read_complaining(found)
+        self._gate.do(self._put, metadata, fact, complaint)
 
 
 # ── What facts are kept in ───────────────────────────────────────────────────────────────────────────────────────
@@ -86,6 +176,28 @@ class _Pods:
         if row is None or self._snapshot.pod(row) != fact:  # much of what pods say of themselves is nobody's business
             self._snapshot.add_pod(fact)
 
+    def set_aside(self, key: str, fact: facts.Pod | None, why: str) -> None:
+        """A pod on a node stays there with what is known of it, and keeps the node; one that waits cannot be helped."""
+        if fact is None and (row := self._snapshot.pods.rows.get(key)) is not None:
+            fact = replace(self._snapshot.pod(row), unreadable=why)
+        if fact is not None and fact.node_name:
+            self.put(key, fact)
+        else:
+            self.remove(key)
+
+    def rescue(self, key: str, fact: facts.Pod, why: str) -> None:
+        """After a failed put: the pod as little more than a name on its node."""
+        self.remove(key)
+        if fact.node_name and fact.phase not in snapshot.FINISHED:
+            spec = facts.PodSpec(requests=fact.spec.requests, priority=fact.spec.priority)
+            self._snapshot.add_pod(
+                facts.Pod(
+                    fact.namespace, fact.name, fact.uid, fact.labels, owner=fact.owner, spec=spec, digest=fact.digest,
+                    node_name=fact.node_name, phase="Running", created_s=fact.created_s, deleted_s=fact.deleted_s,
+                    grace_s=fact.grace_s, unreadable=why,
+                )
+            )  # fmt: skip
+
 
 class _Nodes:
     def __init__(self, kept: snapshot.Snapshot) -> None:
@@ -100,6 +212,22 @@ class _Nodes:
     def remove(self, key: str) -> None:
         if key in self._snapshot.nodes.rows:
             self._snapshot.remove_node(key)
+
+    def set_aside(self, key: str, fact: facts.Node | None, why: str) -> None:
+        """It is registered and in use, whatever it says."""
+        row = self._snapshot.nodes.rows.get(key)
+        if fact is None and row is not None:
+            fact = replace(self._snapshot.nodes.facts[row], unschedulable=True, unreadable=why)
+        self.put(key, fact or facts.Node(key, unschedulable=True, unreadable=why))
+
+    def rescue(self, key: str, fact: facts.Node, why: str) -> None:
+        """After a failed put: the node as little more than a name."""
+        self._snapshot.add_node(
+            facts.Node(
+                fact.name, fact.uid, unschedulable=True, provider_id=fact.provider_id, created_s=fact.created_s,
+                unreadable=why,
+            )
+        )  # fmt: skip
 
 
 class Kept(Generic[Read]):
@@ -128,6 +256,18 @@ class Kept(Generic[Read]):
     def remove(self, key: str) -> None:
         if self._known.pop(key, None) is not None:
             self._all = None
+
+    def set_aside(self, key: str, fact: Read | None, why: str) -> None:
+        """What is known in spite of it; otherwise what was known before stays."""
+        if fact is not None:
+            self.put(key, fact)
+
+
+class Current(Kept[Read]):
+    """The same of facts that count only while they can be read: a configuration, say."""
+
+    def set_aside(self, key: str, fact: Read | None, why: str) -> None:
+        self.remove(key)
 
 
 class _Namespaces(Kept[facts.Namespace]):
@@ -165,6 +305,9 @@ class _Devices:
         if key in self._known:
             self._stock.remove(self._known.pop(key))
 
+    def set_aside(self, key: str, fact: model.Fact | None, why: str) -> None:
+        """What was known before stays: devices that a claim holds are not free because it cannot be read."""
+
 
 class _Storage:
     """Facts of one kind in the snapshot's storage, which finds them by what they say of themselves."""
@@ -182,6 +325,9 @@ class _Storage:
         if key in self._known:
             self._storage.remove(self._known.pop(key))
 
+    def set_aside(self, key: str, fact: Fact | None, why: str) -> None:
+        """What was known before stays. Of what was never known there is no volume, and no pod that needs it moves."""
+
 
 def identity(metadata: meta.ObjectMeta) -> str:
     """As the snapshot names pods."""
@@ -189,11 +335,11 @@ def identity(metadata: meta.ObjectMeta) -> str:
 
 
 def pod_sink(kept: snapshot.Snapshot, behind: gate.Gate) -> Sink[pod_models.Pod, facts.Pod]:
-    return Sink(_Pods(kept), pods.read, identity, behind)
+    return PodSink(_Pods(kept), pods.read, identity, behind, pods.salvage_pod)
 
 
 def node_sink(kept: snapshot.Snapshot, behind: gate.Gate) -> Sink[core.Node, facts.Node]:
-    return Sink(_Nodes(kept), nodes.read, lambda metadata: metadata.name or "", behind)
+    return Sink(_Nodes(kept), nodes.read, lambda metadata: metadata.name or "", behind, nodes.salvage, core.Node)
 
 
 def namespace_sink(kept: snapshot.Snapshot, behind: gate.Gate) -> Sink[core.Namespace, facts.Namespace]:
@@ -202,6 +348,15 @@ def namespace_sink(kept: snapshot.Snapshot, behind: gate.Gate) -> Sink[core.Name
 
 def plain_sink(kept: Kept[Read], read: Callable[[Model], Read | None], behind: gate.Gate) -> Sink[Model, Read | None]:
     return Sink(kept, read, lambda metadata: metadata.key, behind)
+
+
+def budget_sink(
+    kept: Kept[facts.PodDisruptionBudget], behind: gate.Gate
+) -> Sink[policy.PodDisruptionBudget, facts.PodDisruptionBudget | None]:
+    return Sink(
+        kept, workloads.read_budget, lambda metadata: metadata.key, behind,
+        workloads.salvage_budget, policy.PodDisruptionBudget,
+    )  # fmt: skip
 
 
 def storage_sink(kept: snapshot.Snapshot, read: Callable[[Model], Fact], behind: gate.Gate) -> Sink[Model, Fact]:

@@ -34,7 +34,7 @@ def _read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
         access_modes=tuple(spec.access_modes or ()),
         storage_class=_read_class(metadata, spec.storage_class_name) or "",
         volume_mode=spec.volume_mode or "Filesystem",
-        node_affinity=selectors.read_nodes(affinity, "spec.nodeAffinity.required"),
+        node_affinity=selectors.read_affinity(affinity, "spec.nodeAffinity.required", []),
         phase=(volume.status.phase if volume.status else None) or "",
         claim_namespace=claim.namespace or "",
         claim_name=claim.name or "",

@@ -6,6 +6,7 @@ from windlass.engine import facts
 from windlass.engine.buffers import proactive
 from windlass.kube import fields, selectors
 from windlass.kube.models import apps, batch, core, policy
+from windlass.selectors import EVERYTHING
 
 Scaled = apps.ReplicaSet | apps.StatefulSet | core.ReplicationController
 
@@ -20,6 +21,20 @@ def read_budget(budget: policy.PodDisruptionBudget) -> facts.PodDisruptionBudget
         )
     except fields.InvalidField as error:
         raise error.of("PodDisruptionBudget", budget.meta.key) from error
+
+
+def salvage_budget(budget: policy.PodDisruptionBudget, why: str) -> facts.PodDisruptionBudget:
+    """A budget that cannot be read in full allows nothing; one of which nobody knows whom it selects selects all."""
+    try:
+        found = selectors.read_labels(budget.spec.selector if budget.spec else None, "spec.selector")
+    except fields.InvalidField:
+        found = None
+    return facts.PodDisruptionBudget(
+        namespace=budget.meta.namespace or "",
+        name=budget.meta.name or "",
+        selector=EVERYTHING if found is None else found,
+        disruptions_allowed=0,
+    )
 
 
 def read_scaled(controller: Scaled) -> facts.Controller:

@@ -57,7 +57,7 @@ class _Workloads:
     daemon_sets: sinks.Kept[facts.DaemonSet] = field(default_factory=sinks.Kept)
     budgets: sinks.Kept[facts.PodDisruptionBudget] = field(default_factory=sinks.Kept)
     controllers: list[sinks.Kept[facts.Controller]] = field(default_factory=list)
-    priorities: sinks.Kept[tuple[priority.Rule, ...]] = field(default_factory=sinks.Kept)
+    priorities: sinks.Current[tuple[priority.Rule, ...]] = field(default_factory=sinks.Current)
 
 
 class World:
@@ -79,6 +79,7 @@ class World:
         self._lacking: list[str] = []
         self.untried = untried.Untried(api.clock, self._find_lacking)
         self._workloads = _Workloads()
+        self._heard: list[_Heard] = []
         self._controllers: tuple[tuple[object, ...], dict[ControllerKey, facts.Controller]] = ((), {})
         self._informers = [*self._follow(api), *self._follow_priorities(api, priorities_namespace)]
         batch = batch or sources.Sources()
@@ -172,12 +173,14 @@ class World:
             held=groups.held,
         )
         malformed = [error for one in (*self._informers, *self._optional) for error in one.malformed.values()]
-        return Seen(seen, (*malformed, *groups.set_aside))
+        odd = [error for one in self._heard for error in one.complaints.values()]
+        return Seen(seen, (*malformed, *odd, *groups.set_aside))
 
     # Inside
 
     def _hear(self, sink: reflector.Sink[Any], kind: str) -> "_Heard":
-        return _Heard(sink, kind, self._on_change)
+        self._heard.append(_Heard(sink, kind, self._on_change))
+        return self._heard[-1]
 
     def _index_controllers(self) -> Mapping[ControllerKey, facts.Controller]:
         """The same object while nothing in it changes."""
@@ -215,14 +218,15 @@ class World:
         kept, known, behind = self.snapshot, self._workloads, self._gate
 
         def follow(resource: resources.Resource[Any], sink: sinks.Sink[Any, Any]) -> informers.Informer[Any]:
-            return informers.Informer(api, resource, _Heard(sink, resource.kind, self._on_change))
+            return informers.Informer(api, resource, self._hear(sink, resource.kind))
 
         # Nodes first: a pod that comes before its node is counted when that comes.
         yield follow(resources.NODES, sinks.node_sink(kept, behind))
         heard = _HeardPods(sinks.pod_sink(kept, behind), self._on_change, self.untried)
+        self._heard.append(heard)
         yield informers.Informer(api, resources.PODS, heard)
         yield follow(resources.NAMESPACES, sinks.namespace_sink(kept, behind))
-        yield follow(resources.POD_DISRUPTION_BUDGETS, sinks.plain_sink(known.budgets, workloads.read_budget, behind))
+        yield follow(resources.POD_DISRUPTION_BUDGETS, sinks.budget_sink(known.budgets, behind))
         yield follow(resources.DAEMON_SETS, sinks.plain_sink(known.daemon_sets, daemon_sets.read, behind))
         for resource, read in _CONTROLLERS.items():
             controllers: sinks.Kept[facts.Controller] = sinks.Kept()
@@ -234,14 +238,13 @@ class World:
     def _follow_devices(self, api: client.Client) -> Iterator[informers.Informer[Any]]:
         for resource, read in _DEVICES.items():
             sink = sinks.device_sink(self.snapshot, read, self._gate)
-            yield informers.Informer(api, resource, _Heard(sink, resource.kind, self._on_change))
+            yield informers.Informer(api, resource, self._hear(sink, resource.kind))
 
     def _follow_priorities(self, api: client.Client, namespace: str) -> Iterator[informers.Informer[Any]]:
         if namespace:
             only = prepare.Selection(namespace=namespace, fields=f"metadata.name={priorities.NAME}")
             sink = sinks.plain_sink(self._workloads.priorities, _read_priorities, self._gate)
-            heard = _Heard(sink, "ConfigMap", self._on_change)
-            yield informers.Informer(api, resources.CONFIG_MAPS, heard, only)
+            yield informers.Informer(api, resources.CONFIG_MAPS, self._hear(sink, "ConfigMap"), only)
 
 
 _CONTROLLERS: Mapping[resources.Resource[Any], Callable[[Any], facts.Controller | None]] = {
@@ -279,8 +282,18 @@ class _Heard:
         self._sink, self._kind, self._tell = sink, kind, tell
         self.begin = sink.begin
 
+    @property
+    def complaints(self) -> Mapping[str, errors.InvalidObject]:
+        """What the sink says of objects that could be read. See `sinks.Sink.complaints`."""
+        found: Mapping[str, errors.InvalidObject] = getattr(self._sink, "complaints", {})
+        return found
+
     def put(self, metadata: meta.ObjectMeta, found: Any) -> None:
         self._sink.put(metadata, found)
+        self._tell(self._kind)
+
+    def set_aside(self, found: resources.Unreadable[Any]) -> None:
+        self._sink.set_aside(found)
         self._tell(self._kind)
 
     def remove(self, metadata: meta.ObjectMeta) -> None:
@@ -312,7 +325,14 @@ class _HeardPods(_Heard):
             self._waiting.add(identity)
             self._tell(UNSCHEDULABLE)
 
+    def set_aside(self, found: resources.Unreadable[Any]) -> None:
+        self._forget(found.metadata)
+        super().set_aside(found)
+
     def remove(self, metadata: meta.ObjectMeta) -> None:
+        self._forget(metadata)
+        super().remove(metadata)
+
+    def _forget(self, metadata: meta.ObjectMeta) -> None:
         self._waiting.discard(sinks.identity(metadata))
         self._untried.remove(sinks.identity(metadata))
-        super().remove(metadata)

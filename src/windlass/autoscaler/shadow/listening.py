@@ -43,6 +43,9 @@ class _Ear:
         name = f"{about.namespace or metadata.namespace}/{about.name}" if about.kind == "Pod" else about.name
         self._to.hear(Said(name, found.reason or "", found.message or ""))
 
+    def set_aside(self, found: resources.Unreadable[events.Event]) -> None:
+        pass
+
     def remove(self, metadata: meta.ObjectMeta) -> None:
         pass
 

@@ -101,6 +101,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel"):
 Model = TypeVar("Model", bound=meta.Object)
 
 _NAMELESS = "without a name"
+_UNDECODABLE = (UnicodeDecodeError, RecursionError)
 _HEADER = msgspec.json.Decoder(Header)
 _DECODERS = {model: msgspec.json.Decoder(model) for model in KINDS.values()}
 
@@ -123,6 +124,10 @@ def decode_as(model: type[Model], raw: Raw) -> Model:
         return _DECODERS[model].decode(text)  # type: ignore[return-value]
     except msgspec.MsgspecError as error:
         raise fields.translate(error, text).of(model.__name__, _name(text)) from error
+    except _UNDECODABLE as error:
+        raise errors.InvalidObject(
+            model.__name__, _name(text), "the object", str(error), "what can be decoded"
+        ) from error
 
 
 def read_header(raw: Raw) -> Header:
@@ -132,6 +137,8 @@ def read_header(raw: Raw) -> Header:
         return _HEADER.decode(text)
     except msgspec.MsgspecError as error:
         raise fields.translate(error, text).of("object", _name(text)) from error
+    except _UNDECODABLE as error:
+        raise errors.InvalidObject("object", _name(text), "the object", str(error), "what can be decoded") from error
 
 
 def as_json(raw: Raw) -> Json:
@@ -151,5 +158,5 @@ def _name(text: Json) -> str:
     try:
         metadata = msgspec.json.decode(text)["metadata"]
         return "/".join(str(metadata[key]) for key in ("namespace", "name") if metadata.get(key))
-    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError):
+    except (msgspec.MsgspecError, LookupError, TypeError, AttributeError, *_UNDECODABLE):
         return _NAMELESS

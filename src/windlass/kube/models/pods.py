@@ -197,12 +197,12 @@ class _Binding(Model, frozen=True):
 
 
 _BINDING = msgspec.json.Decoder(_Binding | None)
-_SPEC = msgspec.json.Decoder(PodSpec | None)
+SPEC = msgspec.json.Decoder(PodSpec | None)
 
 
 def decode_spec(raw: bytes | msgspec.Raw) -> PodSpec:
     """The spec of a pod. msgspec.MsgspecError if it cannot be read."""
-    return _SPEC.decode(raw) or PodSpec()
+    return SPEC.decode(raw) or PodSpec()
 
 
 def decode_node_name(raw: bytes | msgspec.Raw) -> str:
