@@ -14,6 +14,8 @@ DAY_S = 24 * 3600.0
 EVENING_S = 18 * 3600.0
 """From here on nothing goes wrong any more, and there is work for a third of the machines at most."""
 MOST_NODES = 30
+_ONE_IN = 4
+"""So many days, one of which has its decisions made in a thread."""
 _MOST_JOBS_AN_HOUR = 3.0
 _SHAPES = ((2, 8), (4, 16), (8, 32))
 _ANNOTATIONS = ("min-size", "max-size")
@@ -50,9 +52,13 @@ class Day:
     edits: tuple[Edit, ...]
     pauses: tuple[Pause, ...]
     """With any of these there are two processes, and one Lease."""
+    in_thread: bool = False
+    """Do they decide in a thread of their own, as live?"""
 
     def tell(self) -> Iterator[str]:
         """All that happens, a line each."""
+        if self.in_thread:
+            yield "decisions are made in a thread"
         yield "flags: " + " ".join(f"--{name}={value}" for name, value in self.scenario.flags.items())
         for group in self.scenario.groups:
             yield f"group {group.name} in {','.join(group.zones)}: {group.min} to {group.max}, {group.capacity}"
@@ -90,6 +96,7 @@ def draw(seed: int) -> Day:
         tuple(_draw_jump(chance, busy_s) for _ in range(chance.randrange(3))),
         tuple(_draw_edits(chance, groups, busy_s)),
         tuple(_draw_pauses(chance, busy_s)),
+        seed % _ONE_IN == _ONE_IN - 1,
     )
 
 

@@ -4,11 +4,13 @@ import asyncio
 import random
 from collections.abc import Coroutine
 
-from tests.chaos import pacing, rivalry
+from tests.chaos import deciding, pacing, rivalry
 from tests.chaos.drawing import Day
 from tests.chaos.faults import Edit, Kill
 from tests.chaos.lifeline import Lifeline, Own, Standstill
 from tests.chaos.weather import Outdoors, Skies
+from windlass.autoscaler.autoscaler import Think, inline
+from windlass.engine.decide import Decision
 from windlass.kube import transport
 from windlass.runtime.leader_election import LeadershipLost
 from windlass.simulator import autoscaling
@@ -58,10 +60,14 @@ class Lives:
             line = Lifeline(Outdoors(inner, self._skies), time, kill)
             chance = random.Random(seed + number)
             number += 1
+            think: Think[Decision] = inline
+            if self._day.in_thread:
+                die = None if kill is None else line.cut.set
+                think = deciding.InThread(simulation.clock, random.Random(f"{seed} {number}"), die)
             life = (
-                autoscaling.live(simulation.scenario, line, time, chance)
+                autoscaling.live(simulation.scenario, line, time, chance, think=think)
                 if rival is None
-                else rivalry.take_part(simulation.scenario, line, time, chance)
+                else rivalry.take_part(simulation.scenario, line, time, chance, think)
             )
             if await self._live(life, line, kill, may_end=rival is not None):
                 assert kill is not None

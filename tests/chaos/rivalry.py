@@ -9,7 +9,8 @@ from tests.chaos.faults import Pause
 from tests.chaos.lifeline import READS, Standstill
 from windlass import clock
 from windlass.autoscaler import flags, process
-from windlass.autoscaler.autoscaler import inline
+from windlass.autoscaler.autoscaler import Think, inline
+from windlass.engine.decide import Decision
 from windlass.kube import transport
 from windlass.providers.clusterapi import config
 from windlass.simulator.scenario import model
@@ -30,13 +31,17 @@ _BESIDES = (_LEASES, "/events")
 
 
 async def take_part(
-    scenario: model.Scenario, server: transport.Transport, time: clock.Clock, chance: random.Random
+    scenario: model.Scenario,
+    server: transport.Transport,
+    time: clock.Clock,
+    chance: random.Random,
+    think: Think[Decision] = inline,
 ) -> None:
     """One process that stands for election, until it has led and does not any more."""
     given = {name: [model.spell_flag(value)] for name, value in scenario.flags.items()}
     chosen, wiring = flags.read_flags(given), flags.read_wiring({**given, **_WIRED})
     servers = process.Servers(server, server)
-    one = process.Process(servers, chosen, wiring, config.read((), {}), time, inline, chance)
+    one = process.Process(servers, chosen, wiring, config.read((), {}), time, think, chance)
     one.reporter.keeps_gauges = False
     await one.take_part()
 

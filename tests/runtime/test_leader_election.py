@@ -392,6 +392,35 @@ def test_a_renewal_that_arrives_long_after_it_was_given_up_changes_nothing() -> 
     play(scenario)
 
 
+@pytest.mark.parametrize("after_s", [0.1, 0.3, 0.5, 0.7, 0.9, 1.1])
+def test_a_candidate_that_ends_while_it_takes_the_lease_does_not_keep_it(after_s: float) -> None:
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        election = Process(base, server, latency=lambda: 0.2).election("a")
+        standing = asyncio.create_task(election.run(forever))
+        await base.sleep(after_s)
+        standing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await standing
+        await base.sleep(10.0)
+        assert server.history in ([], ["a", ""])
+
+    play(scenario)
+
+
+def test_a_candidate_that_hangs_while_it_takes_the_lease_ends_soon() -> None:
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        process = Process(base, server)
+        process.odd = _hang
+        standing = asyncio.create_task(process.election("a").run(forever))
+        await base.sleep(0.5)
+        standing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await standing
+        assert base.monotonic_s() <= 1.6
+
+    play(scenario)
+
+
 def test_what_ended_leadership_is_told() -> None:
     async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
         process = Process(base, server)

@@ -231,10 +231,23 @@ class Election:
 
     async def _acquire(self) -> None:
         while True:
-            await self._try(self._settings.renew_deadline_s)
+            attempt = asyncio.ensure_future(self._try(self._settings.renew_deadline_s))
+            try:
+                await asyncio.shield(attempt)
+            except asyncio.CancelledError:
+                await self._give_up(attempt)
+                raise
             if self._leads():
                 return
             await self._clock.sleep(self._settings.retry_s * (1.0 + _JITTER * self._rng.random()))
+
+    async def _give_up(self, attempt: "asyncio.Future[None]") -> None:
+        """End an attempt that is not wanted any more: what is on its way may take the lease, and would hold it."""
+        with contextlib.suppress(TimeoutError):
+            await clock.within(self._clock, _RELEASE_S, _wait_done(attempt))
+        attempt.cancel()
+        await asyncio.gather(attempt, return_exceptions=True)
+        await self._release()
 
     async def _renew(self) -> None:
         """Returns when we no longer lead, even if the lease could be had again: others may have led meanwhile."""
@@ -300,6 +313,10 @@ class Election:
         self._candidate.step_down()
         with contextlib.suppress(errors.WindlassError, TimeoutError):
             await clock.within(self._clock, _RELEASE_S, self._write(self._candidate.compose_release))
+
+
+async def _wait_done(task: "asyncio.Future[None]") -> None:
+    await asyncio.wait((task,))
 
 
 def make_identity() -> str:

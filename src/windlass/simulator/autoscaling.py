@@ -7,7 +7,7 @@ from typing import Protocol
 
 from windlass import clock
 from windlass.autoscaler import flags, process
-from windlass.autoscaler.autoscaler import Think
+from windlass.autoscaler.autoscaler import Think, inline
 from windlass.autoscaler.published.publisher import Publisher
 from windlass.engine.decide import Decision
 from windlass.kube import transport
@@ -47,8 +47,9 @@ async def live(
     chance: random.Random,
     hear: Hear = lambda decision: None,
     audience: Audience | None = None,
+    think: Think[Decision] = inline,
 ) -> None:
-    """One process of it, until cancelled."""
+    """One process of it, until cancelled. `think`: how it decides."""
     given = {name: [model.spell_flag(value)] for name, value in scenario.flags.items()}
     servers = process.Servers(server, server)
     chosen, wiring = flags.read_flags(given), flags.read_wiring({**_PRESET, **given, **_SIMULATED})
@@ -58,7 +59,7 @@ async def live(
         wiring,
         config.read((), {}),
         time,
-        _heard(hear),
+        _heard(hear, think),
         chance,
         audience.published if audience is not None else None,
     )
@@ -71,14 +72,14 @@ async def live(
         together.create_task(playing.lead())
 
 
-def _heard(hear: Hear) -> Think[Decision]:
-    """Decide while everything else stands still, and say what was decided."""
+def _heard(hear: Hear, think: Think[Decision]) -> Think[Decision]:
+    """Decide, and say what was decided."""
 
-    async def think(work: Callable[[], Decision]) -> Decision:
-        decision = work()
+    async def think_aloud(work: Callable[[], Decision]) -> Decision:
+        decision = await think(work)
         # Whoever asks between two loops thinks here, too; and who has a question decides again with the answer.
         if isinstance(decision, Decision) and decision.question is None:
             hear(decision)
         return decision
 
-    return think
+    return think_aloud
