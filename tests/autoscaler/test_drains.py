@@ -1,5 +1,6 @@
 """Drains through the live loop: what becomes of nodes when machines, servers and people do not do as they should."""
 
+import json
 from collections import Counter
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
 from windlass.engine import taints
 from windlass.engine.settings import Settings
-from windlass.kube import prepare, resources
+from windlass.kube import prepare, resources, transport
 
 
 def idle_beside_busy(cluster: Cluster) -> None:
@@ -29,6 +30,36 @@ def test_a_node_that_outlives_its_machine_is_never_reopened() -> None:
                 await cluster.clock.sleep(1.0)
                 assert taints.TO_BE_DELETED in await cluster.taints("a-2")
                 assert (await cluster.node("a-2"))["spec"]["unschedulable"] is True
+            assert not running.memory.durable.drains
+
+    play(scenario, quick())
+
+
+def test_another_node_that_came_under_the_name_of_one_that_was_chosen_is_not_marked() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        idle_beside_busy(cluster)
+        replaced: list[str] = []
+
+        def replace_when_asked(request: transport.Request) -> transport.Response | None:
+            if request.path.endswith("/nodes/a-2") and running.memory.durable.drains and not replaced:
+                before = cluster.server.handle(prepare.get(resources.NODES, "a-2")).body
+                old = json.loads(before)
+                cluster.server.handle(prepare.delete(resources.NODES, "a-2"))
+                spec = {"providerID": "simulated:///another"}
+                made = cluster.server.apply(
+                    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a-2"}, "spec": spec}
+                )
+                replaced.extend([old["metadata"]["uid"], made["metadata"]["uid"]])
+            return None
+
+        cluster.carrier.refuse = replace_when_asked
+        async with cluster.autoscaling() as running:
+            while not replaced:
+                await cluster.clock.sleep(0.1)
+            assert replaced[0] != replaced[1]
+            await cluster.clock.sleep(60.0)
+            assert taints.TO_BE_DELETED not in await cluster.taints("a-2")
+            assert "unschedulable" not in (await cluster.node("a-2"))["spec"]
             assert not running.memory.durable.drains
 
     play(scenario, quick())

@@ -379,6 +379,9 @@ class Autoscaler:
             self._drains_changed.clear()
             seen = self._observe_drains()
             advanced = self._advance(seen, self.memory, self._settings, now_s)
+            nodes = {
+                one.node: self._world.find_node(one.node) for one in advanced.plan if isinstance(one, plan.OfNodes)
+            }
             account = self._reporter.before_acting(seen, advanced, now_s)
             self.loop.stir()
             if advanced.plan:
@@ -387,7 +390,7 @@ class Autoscaler:
             self.memory = advanced.memory
             self._failed = {}  # not before they were seen, and what is made of them is written
         self._evict(advanced.plan, seen, account)
-        outcome = await self._actor.change(advanced.plan, self._world.find_node)
+        outcome = await self._actor.change(advanced.plan, nodes.get)
         self._failed |= outcome.failed
         self._reporter.after_acting(account, outcome)
         await self._keep()

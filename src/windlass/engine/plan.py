@@ -139,6 +139,7 @@ class DeleteRequest:
 
 
 OfGroups: TypeAlias = Resize | ReduceTarget | TakeBack | DeleteInstances
+OfNodes: TypeAlias = SetTaint | RemoveTaint | Cordon | DeleteNode
 OfRequests: TypeAlias = SetConditions | DeleteRequest
 Instruction: TypeAlias = OfGroups | SetTaint | RemoveTaint | Cordon | Drain | Evict | DeleteNode | OfRequests
 Plan: TypeAlias = tuple[Instruction, ...]

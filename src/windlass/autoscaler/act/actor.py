@@ -100,7 +100,7 @@ class Actor:
         await _each(
             _NODES_AT_ONCE,
             by_node.items(),
-            lambda one: self._try(tally, one[1], nodes.change(self._api, *one)),
+            lambda one: self._try(tally, one[1], nodes.change(self._api, *one, _find_uid(one[0], known))),
         )
         await self._delete(tally, [order for order in ordered if isinstance(order, plan.DeleteNode)], known)
         await self._answer(tally, ordered)
@@ -186,6 +186,11 @@ class Actor:
             tally.failed[order] = said
             if isinstance(order, plan.Resize):
                 tally.refused[order.group] = why
+
+
+def _find_uid(name: str, known: Callable[[str], facts.Node | None]) -> str:
+    node = known(name)
+    return "" if node is None else node.uid
 
 
 def _unmarks(order: nodes.Change) -> bool:

@@ -19,12 +19,17 @@ _TRY_FOR_S = 5.0
 Written: TypeAlias = dict[str, Any]
 
 
-async def change(api: client.Client, name: str, changes: Sequence[Change]) -> None:
-    """Make these changes to a node, if they are not made already. A node that is gone needs none."""
+async def change(api: client.Client, name: str, changes: Sequence[Change], uid: str = "") -> None:
+    """Make these changes to a node, if they are not made already. A node that is gone needs none.
+
+    `uid`: of the node that they were decided for, if it is known. Another one that came under its name is left alone.
+    """
     until_s = api.clock.monotonic_s() + _TRY_FOR_S
     while True:
         try:
             node = await api.get(_NODES, name)
+            if uid and node["metadata"].get("uid") != uid:
+                return
             if apply(node, changes):
                 await api.update(_NODES, node)
             return
