@@ -109,6 +109,13 @@ class Cluster:
             await self.clock.sleep(0.1)
         return self.clock.monotonic_s() - since_s
 
+    async def wait(self, what: Callable[[], object], within_s: float = 300.0) -> None:
+        """Let time pass until it is so, and nobody registers nodes meanwhile."""
+        since_s = self.clock.monotonic_s()
+        while not what():
+            assert self.clock.monotonic_s() < since_s + within_s, "not in time"
+            await self.clock.sleep(0.1)
+
     # The autoscaler
 
     @contextlib.asynccontextmanager

@@ -24,8 +24,7 @@ def test_a_node_that_outlives_its_machine_is_never_reopened() -> None:
     async def scenario(cluster: Cluster) -> None:
         idle_beside_busy(cluster)
         async with cluster.autoscaling() as running:
-            while cluster.provider.groups["a"].size > 1:
-                await cluster.clock.sleep(1.0)
+            await cluster.wait(lambda: cluster.provider.groups["a"].size == 1)
             for _ in range(600):  # nobody deletes the Node object
                 await cluster.clock.sleep(1.0)
                 assert taints.TO_BE_DELETED in await cluster.taints("a-2")
@@ -54,8 +53,7 @@ def test_another_node_that_came_under_the_name_of_one_that_was_chosen_is_not_mar
 
         cluster.carrier.refuse = replace_when_asked
         async with cluster.autoscaling() as running:
-            while not replaced:
-                await cluster.clock.sleep(0.1)
+            await cluster.wait(lambda: replaced)
             assert replaced[0] != replaced[1]
             await cluster.clock.sleep(60.0)
             assert taints.TO_BE_DELETED not in await cluster.taints("a-2")
@@ -124,8 +122,7 @@ def test_other_nodes_go_while_evictions_wait_to_be_sent() -> None:
         for name in names:
             cluster.add_pod(f"on-{name}", "3", name, annotations=keep)
         async with cluster.autoscaling():
-            while not count_evictions(cluster):
-                await cluster.clock.sleep(1.0)
+            await cluster.wait(lambda: count_evictions(cluster))
             cluster.server.handle(
                 prepare.delete(resources.PODS, f"on-{names[1]}", "default", prepare.Deletion(grace_s=0))
             )
@@ -141,8 +138,7 @@ def test_a_restart_while_evictions_wait_to_be_sent_loses_none_of_them(after_s: f
         many_pods(cluster)
         cluster.acting_qps = 1 / 8
         async with cluster.autoscaling():
-            while not count_evictions(cluster):
-                await cluster.clock.sleep(1.0)
+            await cluster.wait(lambda: count_evictions(cluster))
             await cluster.clock.sleep(after_s)
         async with cluster.autoscaling() as running:
             while cluster.provider.groups["a"].size > 1:
@@ -159,8 +155,7 @@ def test_evictions_that_are_not_sent_yet_are_withdrawn_when_the_drain_fails() ->
         many_pods(cluster)
         cluster.acting_qps = 1 / 8
         async with cluster.autoscaling() as running:
-            while not count_evictions(cluster):
-                await cluster.clock.sleep(1.0)
+            await cluster.wait(lambda: count_evictions(cluster))
             (name,) = running.memory.durable.drains
             node = await cluster.node(name)
             node["spec"]["taints"] = []  # someone takes the mark off: the node is to stay

@@ -97,8 +97,7 @@ async def held_while_draining(cluster: Cluster) -> AsyncIterator[tuple[Autoscale
     cluster.add_pod("p", "1", "a-1")
     cluster.add_pod("q", "1", "a-2")
     async with cluster.autoscaling() as running:
-        while not running.memory.durable.drains:
-            await cluster.clock.sleep(0.1)
+        await cluster.wait(lambda: running.memory.durable.drains)
         (name,) = running.memory.durable.drains
         group.held = WHY
         yield running, group, name

@@ -157,7 +157,7 @@ def _find_exclusion(at: look.Look, node: facts.Node, group: facts.NodeGroup) -> 
     if group.is_rolling_out:
         return "belongs to a group whose nodes are being replaced: nobody could say which of them would go", None
     if node.provider_id in group.kept:
-        return "has a Machine that is paused or cannot be read: nobody would delete it", None
+        return "cannot be removed: a Machine is paused or cannot be read, or the group's size is put back", None
     if not group.can_choose:
         return "belongs to a group that cannot be told which of its nodes goes", None
     activity = at.memory.durable.activities.get(group.id)

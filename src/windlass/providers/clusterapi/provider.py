@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from windlass import errors, unexpected
@@ -28,6 +29,7 @@ from windlass.providers.clusterapi.infrastructure import Infrastructure
 from windlass.providers.clusterapi.marks import Marks
 from windlass.providers.clusterapi.memory import Memory
 from windlass.providers.clusterapi.nodes import Nodes
+from windlass.providers.clusterapi.put_backs import PutBacks
 from windlass.providers.clusterapi.replicas import Replicas
 from windlass.providers.clusterapi.scaling import Scaling
 from windlass.providers.clusterapi.sizes import Sizes
@@ -53,7 +55,11 @@ class Provider:
         self._keys = keys.Keys(self._config.group)
         self._on_change = on_change
         self._memory = Memory()
-        self._sizes = Sizes()
+        self._put_backs = PutBacks(api.clock)
+        self._sizes = Sizes(self._put_backs)
+        self._contested: set[str] = set()
+        self._newly_contested: asyncio.Queue[str] = asyncio.Queue()
+        """Groups whose sizes are put back: those are to be told of."""
         namespaces = discovery_spec.find_namespaces(self._config.specs)
         self._infrastructure = Infrastructure(api, namespaces, self._note)
         self._kinds: kinds.Kinds | None = None
@@ -74,11 +80,12 @@ class Provider:
         found = await self._discover()
         self._kinds = kinds.follow(self._api, self._config, found, self._note, self._look_at)
         marks = Marks(self._api, found["machines"], self._keys.delete_machine)
-        replicas = Replicas(self._api, self._sizes)
-        self._scaling = Scaling(self._context, self._sizes, replicas, marks, self._memory)
+        replicas = Replicas(self._api, self._sizes, self._put_backs)
+        self._scaling = Scaling(self._context, self._sizes, replicas, marks, self._memory, self._put_backs)
         self._is_discovered.set()
         async with asyncio.TaskGroup() as together:
             together.create_task(self._infrastructure.run())
+            together.create_task(self._tell_contested(self._scaling))
             for followed in self._kinds.all:
                 together.create_task(followed.run())
 
@@ -183,14 +190,14 @@ class Provider:
                 if isinstance(group, facts.HeldGroup):
                     held.append(group)
                 elif group is not None:
-                    found.append(group)
+                    found.append(self._keep_contested(group))
         found.sort(key=lambda group: group.id)
         held += [facts.HeldGroup(id, why) for id, why in malformed.items()]
         held.sort(key=lambda group: group.id)
         self._tell_held(held)
         seen = base.Groups(tuple(found), tuple(held), tuple(set_aside))
         # A complaint may come to say something else without any object being different.
-        keeps = is_current and not set_aside and not self._acting
+        keeps = is_current and not set_aside and not self._acting and not self._contested
         self._observed = (list(nodes), seen) if keeps else None
         return seen
 
@@ -213,6 +220,25 @@ class Provider:
         except Exception as error:
             unexpected.report(Place.PROVIDER, f"instances of {one.id}", one.meta.resource_version or "", error)
             return ()
+
+    def _keep_contested(self, group: facts.NodeGroup) -> facts.NodeGroup:
+        """Nothing of a group whose sizes are put back is removed: it would be made anew."""
+        if not self._put_backs.is_contested(group.id):
+            self._contested.discard(group.id)
+            return group
+        if group.id not in self._contested:
+            self._contested.add(group.id)
+            self._newly_contested.put_nowait(group.id)
+        return replace(group, kept=frozenset(instance.provider_id for instance in group.instances))
+
+    async def _tell_contested(self, scaling: Scaling) -> None:
+        """Log who puts sizes back, until cancelled."""
+        while True:
+            id = await self._newly_contested.get()
+            try:
+                _log.warning("node group size is put back: group=%s: %s", id, await scaling.explain_put_backs(id))
+            except base.Refused as error:
+                _log.warning("node group size is put back: group=%s: %s", id, error)
 
     def _tell_held(self, held: Sequence[facts.HeldGroup]) -> None:
         """Log which groups are left alone from now on, and which are back."""

@@ -11,10 +11,11 @@ import msgspec
 from windlass.kube import client, prepare
 from windlass.kube import errors as kube_errors
 from windlass.providers import base
-from windlass.providers.clusterapi import refusals
+from windlass.providers.clusterapi import put_backs, refusals
 from windlass.providers.clusterapi.marks import MANAGER
+from windlass.providers.clusterapi.put_backs import PutBacks, Size
 from windlass.providers.clusterapi.scalable import Scalable
-from windlass.providers.clusterapi.sizes import Size, Sizes
+from windlass.providers.clusterapi.sizes import Sizes
 
 _TRIES = 5
 
@@ -26,9 +27,10 @@ class OutcomeUnknown(base.Refused):
 class Replicas:
     """Sizes on the server."""
 
-    def __init__(self, api: client.Client, sizes: Sizes) -> None:
+    def __init__(self, api: client.Client, sizes: Sizes, undone: PutBacks) -> None:
         self._api = api
         self._sizes = sizes
+        self._put_backs = undone
 
     async def read(self, group: Scalable) -> Size:
         return await self._get(group, None)
@@ -39,22 +41,39 @@ class Replicas:
         `choose` may refuse.
         """
         sent: int | None = None
+        before = 0
         for left in reversed(range(_TRIES)):
             size = known or await self._get(group, sent)
             known = None
             wanted = size.replicas if size.replicas == sent else choose(size.replicas)
             if wanted == size.replicas:
                 self._sizes.note(group.id, size)
+                if sent is not None:
+                    self._put_backs.note(group.id, before, size)
                 return
             try:
-                self._sizes.note(group.id, await self._patch(group, wanted, size.resource_version))
+                written = await self._patch(group, wanted, size.resource_version)
+                self._sizes.note(group.id, written)
+                self._put_backs.note(group.id, size.replicas, written)
                 return
             except (kube_errors.Conflict, kube_errors.ConnectionLost, kube_errors.ServerError) as error:
-                sent = wanted
+                sent, before = wanted, size.replicas
                 if not left:
                     raise OutcomeUnknown(refusals.from_call(error).error) from error
             except kube_errors.KubeError as error:
                 raise refusals.from_call(error) from error
+
+    async def find_owners(self, group: Scalable) -> list[str]:
+        """Who else holds the size, by the object's managedFields; nobody where they cannot be read.
+
+        Listed, not got: following is all that our rights allow.
+        """
+        only = prepare.Selection(group.namespace, fields=f"metadata.name={group.name}")
+        try:
+            found = await self._api.list(group.resource.untyped(), only)
+        except kube_errors.KubeError:
+            return []
+        return [owner for one in found.items for owner in put_backs.find_owners(one, MANAGER)]
 
     async def _get(self, group: Scalable, sent: int | None) -> Size:
         try:

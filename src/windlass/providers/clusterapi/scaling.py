@@ -13,13 +13,14 @@ from windlass.kube import errors as kube_errors
 from windlass.kube import fields
 from windlass.kube.models import clusterapi
 from windlass.providers import base
-from windlass.providers.clusterapi import bounds, groups, instances, pauses, provider_ids, refusals, scalable
+from windlass.providers.clusterapi import bounds, groups, instances, pauses, provider_ids, put_backs, refusals, scalable
 from windlass.providers.clusterapi.groups import Context, Members
 from windlass.providers.clusterapi.marks import Marks
 from windlass.providers.clusterapi.memory import Memory
+from windlass.providers.clusterapi.put_backs import PutBacks, Size
 from windlass.providers.clusterapi.replicas import OutcomeUnknown, Replicas
 from windlass.providers.clusterapi.scalable import Scalable
-from windlass.providers.clusterapi.sizes import Size, Sizes
+from windlass.providers.clusterapi.sizes import Sizes
 
 Machine = clusterapi.Machine
 
@@ -28,8 +29,15 @@ class Scaling:
     """Changes groups."""
 
     def __init__(
-        self, context: Callable[[], Context], sizes: Sizes, replicas: Replicas, marks: Marks, memory: Memory
+        self,
+        context: Callable[[], Context],
+        sizes: Sizes,
+        replicas: Replicas,
+        marks: Marks,
+        memory: Memory,
+        undone: PutBacks,
     ) -> None:
+        self._put_backs = undone
         self._context = context
         self._sizes = sizes
         self._replicas = replicas
@@ -40,6 +48,8 @@ class Scaling:
     async def resize(self, order: plan.Resize) -> None:
         async with self._lock(order.group):
             if self._sizes.read(self._find(order.group)) < order.to_size:
+                if self._put_backs.must_refuse(order.group):
+                    raise await self.explain_put_backs(order.group)
                 await self._marks.wait_taken(lambda: self._is_taken(order.group))
             group = self._find(order.group)
             largest = self._bound(group).max
@@ -50,6 +60,10 @@ class Scaling:
                 return max(replicas, order.to_size)
 
             await self._replicas.write(group, choose, self._sizes.read_version(group))
+
+    async def explain_put_backs(self, id: str) -> base.Refused:
+        """Who puts back the sizes of a contested group."""
+        return put_backs.refuse(id, await self._replicas.find_owners(self._find(id)))
 
     def _is_taken(self, id: str) -> bool:
         """Does Cluster API delete all Machines of a group that were told to go?"""

@@ -4,24 +4,15 @@ What was written here shows in the informer's store only a moment later. Until i
 a loop that begins at once must not order the same nodes again.
 """
 
-from dataclasses import dataclass
-
-from windlass import selectors
+from windlass.providers.clusterapi.put_backs import PutBacks, Size, as_number
 from windlass.providers.clusterapi.scalable import Scalable
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """A number of replicas, and when it was so."""
-
-    replicas: int
-    resource_version: str
 
 
 class Sizes:
     """Sizes written here and not seen yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, put_backs: PutBacks) -> None:
+        self._put_backs = put_backs
         self._written: dict[str, Size] = {}
         """By group."""
 
@@ -35,11 +26,8 @@ class Sizes:
         """The size, and the resourceVersion of the object that had it."""
         seen = Size(group.spec.replicas or 0, group.meta.resource_version or "")
         written = self._written.get(group.id)
-        if written is not None and _number(seen.resource_version) < _number(written.resource_version):
+        if written is not None and as_number(seen.resource_version) < as_number(written.resource_version):
             return written
         self._written.pop(group.id, None)
+        self._put_backs.look(group.id, seen)
         return seen
-
-
-def _number(resource_version: str) -> int:
-    return selectors.parse_int64(resource_version) or 0
