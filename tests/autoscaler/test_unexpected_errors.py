@@ -4,17 +4,20 @@ import functools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import test_utils
 
 from tests.autoscaler.little_cluster import Cluster, play
+from tests.autoscaler.recording import recorded
+from tests.engine.decide import builders
 from windlass import unexpected
 from windlass.autoscaler import explaining
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.autoscaler.report import reporter
-from windlass.engine import advance, facts, predicates, shapes
+from windlass.autoscaler.report import pod_events, reporter
+from windlass.engine import advance, facts, nodes, predicates, shapes
 from windlass.engine.drain import rules
 from windlass.engine.draining import evicting
 from windlass.engine.settings import Settings
@@ -205,3 +208,64 @@ def test_a_question_that_raises_is_answered_and_leaves_the_snapshot_as_it_was(
 
     play(scenario)
     assert len(find_lines(caplog, Place.EXPLAIN)) == 1
+
+
+@pytest.mark.parametrize("limit_bytes", [recorded.PLENTY, 20_000])
+def test_what_was_decided_without_an_object_is_decided_again_as_it_was(
+    limit_bytes: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    raise_for(monkeypatch, predicates, "static_mask", asks_for_three, ValueError)
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_pod("odd", "3")
+        async with recorded.recording(cluster, tmp_path / "file", limit_bytes) as running:
+            await recorded.live(cluster, running)
+            assert [str(fault.suspect) for fault in running.decision.faults] == ["Pod default/odd"]  # type: ignore[union-attr]
+
+    play(scenario, recorded.quick())
+    assert recorded.differences(tmp_path / "file") == []
+
+
+def is_template_of_b(_: Any, template: facts.Node, *__: Any) -> bool:
+    return template.labels.get("group") == "b"
+
+
+def test_a_group_that_raises_is_left_alone_and_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    raise_for(monkeypatch, nodes.NodeTable, "add_copies", is_template_of_b, OverflowError)
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.add_group("b", 1)
+        cluster.register_nodes()
+        cluster.add_pod("full", "4", node="a-1")
+        cluster.add_pod("as-full", "4", node="b-2")
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(3.0)
+            for number in range(3):
+                cluster.add_pod(f"web-{number}", "3")
+            await cluster.until(lambda: cluster.provider.groups["a"].size == 4)
+            await cluster.clock.sleep(120.0)
+            assert cluster.provider.groups["b"].size == 1
+            assert "could not evaluate node group b: OverflowError" in await explain(
+                running, Question(About.GROUP, "b")
+            )
+            assert "could not evaluate node group b" in await explain(running, Question(About.NODE, "b-2"))
+            assert running.loop.failures == 0
+            status = running.memory.durable
+            assert list(status.held) == ["b"]
+
+    play(scenario, quick())
+    assert len(find_lines(caplog, Place.DECISION)) == 1
+    assert not find_lines(caplog, Place.REPORTER)
+
+
+def test_a_pending_pod_that_raises_is_told_so_by_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    raise_for(monkeypatch, predicates, "static_mask", asks_for_three, ValueError)
+    seen = builders.observe([builders.group("g")], [], [builders.pending("odd", 3000), builders.pending("web", 100)])
+    decision = builders.decide_once(seen)
+    told = list(pod_events.tell_unevaluated(decision.evaluated, decision.faults))
+    assert [(one.about.name, one.reason, one.message) for one in told] == [
+        ("odd", "NotTriggerScaleUp", "pod didn't trigger scale-up: it could not be evaluated: ValueError: odd")
+    ]

@@ -258,7 +258,7 @@ def story_of(done: Decision | Advanced) -> str:
 
 
 def _take_down(memory: Memory) -> Memory:
-    """Without a decision that stands."""
-    if memory.volatile.standing is None:
+    """Without a decision that stands, and without knowing what could not be evaluated: it is found again."""
+    if memory.volatile.standing is None and not memory.volatile.faults:
         return memory
-    return replace(memory, volatile=replace(memory.volatile, standing=None))
+    return replace(memory, volatile=replace(memory.volatile, standing=None, faults=()))
