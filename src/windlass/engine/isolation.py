@@ -23,6 +23,7 @@ from windlass.engine.quarantine import (
     Suspect,
     leave_out,
     list_pods,
+    list_running,
     list_suspects,
     make_fault,
 )
@@ -101,20 +102,26 @@ def _find_culprits(
     unsound = find_unsound()
     if unsound and trials.work([one for one, _ in unsound]):
         return unsound
-    suspects = [*(one for one, _ in unsound), *list_suspects(seen)]
-    if not suspects or not trials.work(suspects):
-        return _find_parts(trials, error)
-    search = trials.search(MOST_RUNS)
-    found = search.find(suspects)
-    if not search.is_exact and (parts := _find_parts(trials, error)) is not None:
-        return parts
-    for one in [one for one in found if one.subject is Subject.NAMESPACE]:
+    suspects, found = [*(one for one, _ in unsound), *list_suspects(seen)], list[Suspect]()
+    for among in (suspects, [*list_running(seen), *suspects]):
+        if among and trials.work(among):
+            search = trials.search(MOST_RUNS)
+            found = search.find(among)
+            if search.is_exact:
+                return _explain(trials, _find_pods(trials, seen, found), error)
+    return _find_parts(trials, error) or (_explain(trials, found, error) if found else None)
+
+
+def _find_pods(trials: _Trials[T], seen: Observation, found: list[Suspect]) -> list[Suspect]:
+    """The same with the pods of a namespace instead of the namespace."""
+    for one in [one for one in found if one.subject in (Subject.NAMESPACE, Subject.PENDING)]:
         others = [other for other in found if other is not one]
-        found = [*others, *_find_pods(trials, list_pods(seen, one.name), others, one)]
-    return _explain(trials, found, error)
+        pods = list_pods(seen, one.name, is_pending=one.subject is Subject.PENDING)
+        found = [*others, *_find_among(trials, pods, others, one)]
+    return found
 
 
-def _find_pods(
+def _find_among(
     trials: _Trials[T], pods: Sequence[Suspect], others: Sequence[Suspect], namespace: Suspect
 ) -> list[Suspect]:
     """Those of a namespace that raise; the namespace, where that takes too long."""

@@ -25,11 +25,17 @@ class LeftOut:
     """`pods.Kind`: pods alike."""
     namespaces: frozenset[str] = frozenset()
     """All pods of these."""
+    pending: frozenset[str] = frozenset()
+    """Pending pods of these namespaces."""
     nodes: frozenset[str] = frozenset()
     parts: frozenset[Part] = frozenset()
 
     def has_kind(self, kind: Kind) -> bool:
         return kind.namespace in self.namespaces or kind in self.kinds
+
+    def has_pending(self, kind: Kind) -> bool:
+        """Are pending pods of the kind left out?"""
+        return kind.namespace in self.pending or self.has_kind(kind)
 
 
 NOTHING = LeftOut()
@@ -40,6 +46,13 @@ def find_kinds(left_out: LeftOut, table: PodTable) -> frozenset[int]:
     if not left_out.kinds and not left_out.namespaces:
         return frozenset()
     return frozenset(number for number, kind in enumerate(table.kinds) if left_out.has_kind(kind))
+
+
+def find_pending_kinds(left_out: LeftOut, table: PodTable) -> frozenset[int]:
+    """The numbers of the kinds of which pending pods are left out."""
+    if not left_out.pending:
+        return find_kinds(left_out, table)
+    return frozenset(number for number, kind in enumerate(table.kinds) if left_out.has_pending(kind))
 
 
 def find_nodes(table: PodTable) -> dtypes.Rows:

@@ -53,6 +53,8 @@ class PodTable:
         """By question, then by kind: what was asked of kinds before, and is the same at all times."""
         self.left_out: frozenset[int] = frozenset()
         """Kinds of which the decision that is being made asks nothing; see `quarantine`."""
+        self.pending_left_out: frozenset[int] = frozenset()
+        """Those, and kinds of which it does not look at pending pods."""
         self._kind_ids = np.zeros(_FIRST_ROWS, dtypes.ID)
         self._shape_ids = np.full(_FIRST_ROWS, dtypes.ABSENT, dtypes.ID)
         self._node_rows = np.full(_FIRST_ROWS, dtypes.ABSENT, dtypes.ID)

@@ -7,7 +7,7 @@ causes it, never the decision. A decision is pure, so the object is found by dec
 What it means to be left out is conservative for each kind of object:
 
     pods alike               pending ones get no node; nodes that run one are not removed
-    all pods of a namespace  the same, where too many of them raise to be found one by one
+    all pods of a namespace  the same, where too many of them raise to be found one by one; or its pending pods only
     ProvisioningRequest      is not looked at in this loop
     CapacityBuffer           no room is kept for it
     DaemonSet                new nodes are taken to be without it
@@ -52,6 +52,7 @@ class Subject(enum.StrEnum):
 
     POD = "Pod"
     NAMESPACE = "Namespace"
+    PENDING = "pending pods of Namespace"
     REQUEST = "ProvisioningRequest"
     BUFFER = "CapacityBuffer"
     DAEMON_SET = "DaemonSet"
@@ -126,38 +127,52 @@ def describe(error: BaseException) -> str:
 
 
 def list_suspects(seen: Observation) -> list[Suspect]:
-    """Everything that may be left out, pods by namespace; whoever is trusted least comes first."""
-    table = seen.snapshot.pods
-    namespaces = sorted({table.kinds[number].namespace for number in _list_kinds(seen)})
+    """Everything that may be left out, pending pods by namespace; what costs least comes first.
+
+    A pod that runs is not among them: its node is, which costs less than all nodes that run the like of it.
+    """
     return [
-        *(Suspect(Subject.NAMESPACE, name) for name in namespaces),
+        *(Suspect(Subject.PENDING, name) for name in _list_namespaces(seen, is_pending=True)),
         *(Suspect(Subject.REQUEST, one.key, one) for one in seen.requests),
         *(Suspect(Subject.BUFFER, one.like.key, one) for one in seen.spares),
         *(Suspect(Subject.DAEMON_SET, f"{one.namespace}/{one.name}", one) for one in seen.daemon_sets),
-        *(Suspect(Subject.BUDGET, f"{one.namespace}/{one.name}", one) for one in seen.budgets),
         *((Suspect(Subject.PRIORITIES, "rules", seen.priorities),) if seen.priorities else ()),
-        *(Suspect(Subject.QUOTA, one.id, one) for one in seen.quotas),
         *(Suspect(Subject.NODE, node.name, node) for node in seen.nodes),
+        *(Suspect(Subject.BUDGET, f"{one.namespace}/{one.name}", one) for one in seen.budgets),
+        *(Suspect(Subject.QUOTA, one.id, one) for one in seen.quotas),
         *(Suspect(Subject.GROUP, group.id, group) for group in seen.groups),
     ]
 
 
-def list_pods(seen: Observation, namespace: str) -> list[Suspect]:
-    """The pods of a namespace, those alike as one."""
+def list_running(seen: Observation) -> list[Suspect]:
+    """The pods on nodes, by namespace."""
+    return [Suspect(Subject.NAMESPACE, name) for name in _list_namespaces(seen, is_pending=False)]
+
+
+def list_pods(seen: Observation, namespace: str | None = None, *, is_pending: bool | None = None) -> list[Suspect]:
+    """The pods of a namespace, or all of them, that wait or do not; those alike as one."""
     table = seen.snapshot.pods
-    examples = {number: row for row, number in enumerate(table.kind_ids.tolist()) if table.shape_ids[row] >= 0}
     return [
-        Suspect(Subject.POD, table.key(examples[number]), table.kinds[number])
-        for number in _list_kinds(seen)
-        if table.kinds[number].namespace == namespace
+        Suspect(Subject.POD, table.key(row), table.kinds[number])
+        for number, row in find_examples(seen, is_pending).items()
+        if namespace is None or table.kinds[number].namespace == namespace
     ]
 
 
-def _list_kinds(seen: Observation) -> list[int]:
-    """Kinds of pods that exist, in their order."""
+def find_examples(seen: Observation, is_pending: bool | None = None) -> dict[int, int]:
+    """Kinds of pods that exist, and wait or do not, each with the row of such a pod."""
     table = seen.snapshot.pods
-    numbers: list[int] = np.unique(table.kind_ids[table.shape_ids >= 0]).tolist()
-    return numbers
+    exist = table.shape_ids >= 0
+    if is_pending is not None:
+        exist &= (table.node_rows < 0) == is_pending
+    rows = np.flatnonzero(exist)
+    numbers, first = np.unique(table.kind_ids[rows], return_index=True)
+    return dict(zip(numbers.tolist(), rows[first].tolist(), strict=True))
+
+
+def _list_namespaces(seen: Observation, is_pending: bool) -> list[str]:
+    kinds = seen.snapshot.pods.kinds
+    return sorted({kinds[number].namespace for number in find_examples(seen, is_pending)})
 
 
 # ── Leaving out ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -199,6 +214,7 @@ def leave_out(seen: Observation, suspects: Iterable[Suspect]) -> Observation:
         left_out=LeftOut(
             frozenset(kinds) | seen.left_out.kinds,
             frozenset(names.get(Subject.NAMESPACE, ())) | seen.left_out.namespaces,
+            frozenset(names.get(Subject.PENDING, ())) | seen.left_out.pending,
             frozenset(names.get(Subject.NODE, ())) | seen.left_out.nodes,
             frozenset(map(Part, names.get(Subject.PART, ()))) | seen.left_out.parts,
         ),
@@ -213,22 +229,23 @@ def _hold(group: facts.NodeGroup) -> facts.HeldGroup:
 def hidden(seen: Observation) -> Iterator[None]:
     """Until this ends the snapshot says nothing of the pods that are left out. However it ends, no fork stays open."""
     snapshot = seen.snapshot
-    forks, before = snapshot.forks, snapshot.pods.left_out
+    forks, before = snapshot.forks, (snapshot.pods.left_out, snapshot.pods.pending_left_out)
     snapshot.pods.left_out = left_out.find_kinds(seen.left_out, snapshot.pods)
+    snapshot.pods.pending_left_out = left_out.find_pending_kinds(seen.left_out, snapshot.pods)
     try:
         yield
     finally:
         while snapshot.forks > forks:
             snapshot.revert()
-        snapshot.pods.left_out = before
+        snapshot.pods.left_out, snapshot.pods.pending_left_out = before
 
 
 def find_current(known: Faults, seen: Observation, now_s: float) -> tuple[Faults, Faults]:
     """(those that hold, those to be tried again) of the faults found before: of objects that are as they were."""
     if not known:
         return (), ()
-    present = {one.key: one for one in list_suspects(seen)}
-    kinds = {seen.snapshot.pods.kinds[number] for number in _list_kinds(seen)}
+    present = {one.key: one for one in (*list_suspects(seen), *list_running(seen))}
+    kinds = {seen.snapshot.pods.kinds[number] for number in find_examples(seen)}
     same = [
         fault
         for fault in known

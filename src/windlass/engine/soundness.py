@@ -7,7 +7,7 @@ of a decision ask of each; it need not be complete, because whoever is not found
 
 from dataclasses import replace
 
-from windlass.engine import disruption, dtypes, facts, outlook, pod_traits, predicates, readiness, taints
+from windlass.engine import disruption, facts, outlook, pod_traits, predicates, readiness, taints
 from windlass.engine.buffers.injecting import Spare
 from windlass.engine.drain import context, rules
 from windlass.engine.estimator import binpacking, limits
@@ -17,7 +17,7 @@ from windlass.engine.pods import Kind
 from windlass.engine.provisioning import retries
 from windlass.engine.provisioning.docket import Docket
 from windlass.engine.provisioning.request import Request
-from windlass.engine.quarantine import Subject, Suspect, hidden, list_pods, list_suspects
+from windlass.engine.quarantine import Subject, Suspect, find_examples, hidden, list_pods, list_suspects
 from windlass.engine.scale_down import eligibility
 from windlass.engine.scale_down import scene as scenes
 from windlass.engine.scale_up import helping, pending, prospects, quotas, templates
@@ -27,9 +27,10 @@ from windlass.engine.settings import Settings, for_group
 def find_unsound(seen: Observation, settings: Settings, now_s: float) -> list[tuple[Suspect, Exception]]:
     """The objects that cannot be evaluated, and why; each pod by itself."""
     checks, found = _Checks(seen, settings, now_s), list[tuple[Suspect, Exception]]()
-    for suspect in list_suspects(seen):
-        among = list_pods(seen, suspect.name) if suspect.subject is Subject.NAMESPACE else [suspect]
-        found += [(one, error) for one in among if (error := checks.find_error(one)) is not None]
+    for one in (*list_pods(seen), *list_suspects(seen)):
+        error = checks.find_error(one)
+        if error is not None:
+            found.append((one, error))
     return found
 
 
@@ -38,8 +39,7 @@ class _Checks:
 
     def __init__(self, seen: Observation, settings: Settings, now_s: float) -> None:
         self._seen, self._snapshot, self._settings, self._now_s = seen, seen.snapshot, settings, now_s
-        table = seen.snapshot.pods
-        self._rows = {number: row for row, number in enumerate(table.kind_ids.tolist()) if table.shape_ids[row] >= 0}
+        self._rows, self._pending = find_examples(seen), find_examples(seen, is_pending=True)
 
     def find_error(self, one: Suspect) -> Exception | None:
         """What is raised when it is evaluated; None if nothing is."""
@@ -53,7 +53,8 @@ class _Checks:
     def _check(self, subject: Subject, value: object) -> None:
         match value:
             case Kind():
-                self._check_pod(self._rows[self._snapshot.pods.kinds.find(value)])
+                number = self._snapshot.pods.kinds.find(value)
+                self._check_pod(self._rows[number], is_pending=number in self._pending)
             case Request():
                 docket = Docket((value,), retries.Memory(), self._settings, self._now_s)
                 docket.age()
@@ -79,14 +80,13 @@ class _Checks:
             for group in self._seen.groups:
                 priority.rank(group.id, self._seen.priorities)
 
-    def _check_pod(self, row: int) -> None:
+    def _check_pod(self, row: int, is_pending: bool) -> None:
         pod, options = self._snapshot.pod(row), scenes.read_drain_options(self._settings.drain)
         pod_traits.is_daemonset(pod)
-        if self._snapshot.pods.node_rows[row] == dtypes.ABSENT:
+        rules.judge(pod, context.Context(self._now_s, options))
+        if is_pending:
             helping.is_of_daemonset(self._snapshot.pods.kind(row))
             self._check_shape(pod)
-        else:
-            rules.judge(pod, context.Context(self._now_s, options))
 
     def _check_shape(self, pod: facts.Pod) -> None:
         shape = self._snapshot.shape_of(pod)

@@ -17,7 +17,10 @@ def find_of_pod(at: look.Look, row: int) -> str:
     for fault in at.decision.faults:
         if fault.suspect.subject is Subject.POD and fault.suspect.value == kind:
             return tell(fault)
-        if fault.suspect.subject is Subject.NAMESPACE and fault.suspect.name == kind.namespace:
+        is_named = fault.suspect.name == kind.namespace
+        if fault.suspect.subject is Subject.NAMESPACE and is_named:
+            return tell(fault)
+        if fault.suspect.subject is Subject.PENDING and is_named and at.snapshot.pods.node_rows[row] < 0:
             return tell(fault)
     return ""
 

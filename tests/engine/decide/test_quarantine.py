@@ -48,8 +48,8 @@ from windlass.engine.observation import Observation
 from windlass.engine.provisioning import aging, classes
 from windlass.engine.provisioning.request import PodSet, Request
 from windlass.engine.quarantine import RETRY_S, Search, Subject, Suspect
-from windlass.engine.scale_down import eligibility, soft_taints
-from windlass.engine.scale_up import helping, proposing, quotas, templates
+from windlass.engine.scale_down import eligibility, removal, soft_taints
+from windlass.engine.scale_up import helping, proposing, prospects, quotas, templates
 from windlass.engine.snapshot import footprints, snapshot
 
 ERRORS = (ValueError, RecursionError, OverflowError, ZeroDivisionError, KeyError, MemoryError, AssertionError)
@@ -269,6 +269,32 @@ def test_a_budget_that_cannot_be_evaluated_keeps_the_pods_of_its_namespace(monke
     broken = next(place for place in PLACES if place.subject is Subject.BUDGET)
     break_place(monkeypatch, broken, ValueError)
     assert "busy-2" not in drained(decide_once(make_odd_world(), SETTINGS))
+
+
+# ── Where no object raises by itself ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_node_is_blamed_for_what_only_its_trial_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = make_odd_world()
+    for number in range(3):
+        seen.snapshot.add_pod(running(f"agent-{number}", f"busy-{number}", 10, namespace="kube-system", owner=AGENT))
+    row = seen.snapshot.nodes.rows["busy-2"]
+    trial = Place(removal.RemovalSimulator, "_relocate", lambda _, tried, *__: tried == row, *NODE)
+    break_place(monkeypatch, trial, KeyError)
+    decision = decide_once(seen, SETTINGS)
+    assert [str(fault.suspect) for fault in decision.faults] == ["Node busy-2"]
+    assert {"idle-1", "idle-2", "odd-1"} <= set(drained(decision))
+    assert sizes(decision) == {"plain": 2, "tenant": 2}
+
+
+def test_a_pod_is_blamed_for_what_only_its_estimate_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_odd(_: Any, group: str, pods: Any, *__: Any) -> bool:
+        return any(one.shape.namespace == ODD and one.shape.spec.node_selector for one in pods)
+
+    break_place(monkeypatch, Place(prospects.Prospects, "estimate", is_odd, *PENDING), OverflowError)
+    decision = decide_once(make_odd_world(), SETTINGS)
+    assert [(fault.suspect.subject, fault.suspect.name) for fault in decision.faults] == [PENDING_POD]
+    assert sizes(decision) == {"plain": 2, "tenant": 1}
 
 
 # ── Many at once ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -52,7 +52,7 @@ def tell_unevaluated(seen: Observation, faults: Faults) -> Iterator[Occurrence]:
     if not faults:
         return
     table, left_out = seen.snapshot.pods, seen.left_out
-    rows = [row for row in seen.snapshot.waiting() if left_out.has_kind(table.kind(row))]
+    rows = [row for row in seen.snapshot.waiting() if left_out.has_pending(table.kind(row))]
     for row in rows[:_MOST_CONSUMERS]:
         kind = table.kind(row)
         error = next(

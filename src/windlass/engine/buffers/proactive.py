@@ -93,7 +93,7 @@ def imagine(snapshot: Snapshot, controllers: Iterable[facts.Controller], pending
     owned = {
         number: kind.owner.uid
         for number, kind in enumerate(table.kinds)
-        if kind.owner is not None and kind.owner.uid in wanted and number not in table.left_out
+        if kind.owner is not None and kind.owner.uid in wanted and number not in table.pending_left_out
     }
     waiting = set(pending)
     kinds, bound = table.kind_ids.tolist(), (table.node_rows >= 0).tolist()

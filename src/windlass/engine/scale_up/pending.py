@@ -40,7 +40,7 @@ def arrange(snapshot: Snapshot, settings: Settings) -> Waiting:
     nominated: list[int] = []
     table = snapshot.pods
     rows = snapshot.waiting()
-    hidden = table.left_out
+    hidden = table.pending_left_out
     for row, kind_id in zip(rows, table.kind_ids[rows].tolist(), strict=True):
         if kind_id in hidden:
             continue
