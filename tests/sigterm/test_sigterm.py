@@ -7,6 +7,26 @@ import pytest
 
 from tests.sigterm import __main__ as sigterm
 from tests.sigterm import cluster
+from windlass.runtime import shutdown
+
+STUCK = """
+import sys, threading
+from windlass.autoscaler import autoscaler
+from windlass.cli.autoscaler import main
+
+autoscaler.decide = lambda *_: threading.Event().wait()
+main(sys.argv[2:])
+"""
+
+
+class Late(random.Random):
+    """Asks it to end when it has had time to lead and to begin a decision."""
+
+    def choice(self, seq: object) -> str:  # type: ignore[override]
+        return "later"
+
+    def uniform(self, a: float, b: float) -> float:
+        return 4.0
 
 
 @pytest.mark.parametrize("seed", [1, 4])
@@ -16,3 +36,12 @@ async def test_a_process_that_is_asked_to_end_releases_the_lease_and_writes_noth
     log = tmp_path / "log"
     trial = await sigterm.run(cluster.Noted(6, 4), random.Random(seed), is_large=False, log=log)
     assert [one for one in trial.wrong if " to end" not in one] == [], log.read_text()
+
+
+async def test_a_process_whose_decision_does_not_end_releases_the_lease_and_ends(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    trial = await sigterm.run(
+        cluster.Noted(6, 4), Late(), is_large=False, log=log, program=("-c", STUCK), expected=(shutdown.STUCK,)
+    )
+    assert [one for one in trial.wrong if " to end" not in one] == [], log.read_text()
+    assert "left behind" in log.read_text()
