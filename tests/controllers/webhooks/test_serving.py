@@ -9,11 +9,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 import trustme
-from aiohttp import web
 
 from windlass import clock
 from windlass.controllers import registry
 from windlass.controllers.webhooks import reviewing, serving
+from windlass.runtime import serving as server
 
 HOOKS = registry.hooks("machine_autoscaler", registry.Settings())
 PATH = "/validate-machineautoscalers"
@@ -54,16 +54,11 @@ def test_an_object_is_judged_over_tls_also_after_the_certificate_was_replaced(tm
 
 
 async def ask_app(body: bytes, hook: reviewing.Hook | None = None) -> tuple[int, bytes]:
-    app = serving.make_app({PATH: hook or HOOKS[PATH]})
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}{PATH}"
+    """As the operator serves it, but for TLS."""
+    async with server.serve("127.0.0.1:0", serving.make_app({PATH: hook or HOOKS[PATH]})) as port:
+        url = f"http://127.0.0.1:{port}{PATH}"
         async with aiohttp.ClientSession() as session, session.post(url, data=io.BytesIO(body)) as response:
             return response.status, await response.read()
-    finally:
-        await runner.cleanup()
 
 
 def update(padding: str, least: int = 3) -> bytes:

@@ -15,12 +15,12 @@ CERTIFICATE, KEY = "tls.crt", "tls.key"
 
 LONGEST_REVIEW_BYTES = 8 * 2**20
 """An update has the object twice, and an API server takes up to 3 MiB of one."""
-_LONGEST_READ_BYTES = 64 * 2**20
-"""More is read, and forgotten, so that the denial arrives; beyond this the connection is closed."""
+_LONGEST_READ_BYTES = 2 * LONGEST_REVIEW_BYTES
+"""More than is judged is read, so that it can be denied; beyond this, which no API server sends, it is an error."""
 
 
 def make_app(hooks: Mapping[str, reviewing.Hook]) -> web.Application:
-    app = web.Application()
+    app = web.Application(client_max_size=_LONGEST_READ_BYTES)
     for path, hook in hooks.items():
         app.router.add_post(path, _answer_with(hook))
     return app
@@ -28,9 +28,9 @@ def make_app(hooks: Mapping[str, reviewing.Hook]) -> web.Application:
 
 def _answer_with(hook: reviewing.Hook) -> serving.Handler:
     async def answer(request: web.Request) -> web.Response:
-        body, size = await _read(request)
+        body = await request.read()
         try:
-            if size > LONGEST_REVIEW_BYTES:
+            if len(body) > LONGEST_REVIEW_BYTES:
                 raise errors.InvalidInput(f"the review has more than {LONGEST_REVIEW_BYTES} bytes")
             made = reviewing.review(body, hook)
         except errors.InvalidInput as error:
@@ -41,18 +41,6 @@ def _answer_with(hook: reviewing.Hook) -> serving.Handler:
         return web.Response(body=made, content_type="application/json")
 
     return answer
-
-
-async def _read(request: web.Request) -> tuple[bytes, int]:
-    """The body, or its beginning where it is too long, and how long it is."""
-    kept, size = bytearray(), 0
-    async for chunk in request.content.iter_any():
-        size += len(chunk)
-        if size <= LONGEST_REVIEW_BYTES or not kept:
-            kept += chunk
-        if size > _LONGEST_READ_BYTES:
-            raise web.HTTPRequestEntityTooLarge(_LONGEST_READ_BYTES, size)
-    return bytes(kept), size
 
 
 def _refuse(body: bytes, why: str) -> web.Response:
