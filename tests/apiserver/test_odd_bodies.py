@@ -51,6 +51,8 @@ def claim(levels: int) -> bytes:
         ("POST", PODS, JSON, b'{"metadata":{"name":"a"},"spec":{"priority":' + b"9" * 5_000 + b"}}"),
         ("POST", PODS, JSON, b'{"metadata":{"name":"a"},"spec":{"containers":[null]}}'),
         ("POST", PODS, JSON, b'{"metadata":{"name":"a"},"spec":{"containers":"x"}}'),
+        ("POST", PODS, JSON, b'{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}],'
+                             b'"terminationGracePeriodSeconds":99999999999999999999}}'),
         ("POST", CONFIG_MAPS, YAML, b"a: " + b"[" * 1_000 + b"]" * 1_000),
         ("POST", CONFIG_MAPS, YAML, b"a: &a [*a]"),
         ("POST", CONFIG_MAPS, YAML, b"a: " + b"9" * 5_000),
@@ -82,7 +84,7 @@ def claim(levels: int) -> bytes:
         ("GET", f"{CONFIG_MAPS}?resourceVersion=" + "9" * 5_000, JSON, b""),
         ("GET", f"{CONFIG_MAPS}?labelSelector=%21%21%28", JSON, b""),
     ],
-    ids=range(45),
+    ids=range(46),
 )  # fmt: skip
 async def test_it_is_answered_with_a_status_of_the_400s(
     session: aiohttp.ClientSession, method: str, path: str, kind: str, body: bytes
@@ -96,3 +98,10 @@ async def test_it_is_answered_with_a_status_of_the_400s(
     assert found["message"]
     async with session.get(f"{CONFIG_MAPS}/c") as answer:
         assert (await answer.json())["data"] == {"x": "y"}
+
+
+async def test_warnings_without_end_are_cut_short(session: aiohttp.ClientSession) -> None:
+    body = {"metadata": {"name": "w"}, **{f"unknown\n{number}" * 20: 1 for number in range(200)}}
+    async with session.post(CONFIG_MAPS, json=body) as made:
+        assert made.status == 201
+        assert 'unknown field \\"unknown' in made.headers["warning"]

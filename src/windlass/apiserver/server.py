@@ -18,8 +18,10 @@ from windlass.kube import transport
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _MOST_BODY_BYTES = 3 * 1024 * 1024
-_MALFORMED = (ValueError, TypeError, AttributeError, KeyError, IndexError)
+_MALFORMED = (ValueError, TypeError, AttributeError, KeyError, IndexError, OverflowError)
 """What a value of the wrong type raises where no schema was looked at before."""
+_MOST_WARNED, _LONGEST_WARNING = 4096, 256
+"""Characters of all warnings together, and of one where there are more."""
 _HEALTH = ("healthz", "livez", "readyz")
 
 
@@ -188,8 +190,7 @@ class Server:
     def _dispatch_call(self, call: Call) -> Answer:
         answer = self._run(call)
         if call.warnings:
-            quoted = (warning.replace("\\", "\\\\").replace('"', '\\"') for warning in call.warnings)
-            answer.headers["warning"] = ", ".join(f'299 - "{warning}"' for warning in quoted)
+            answer.headers["warning"] = _join_warnings(call.warnings)
         return answer
 
     def _run(self, call: Call) -> Answer:
@@ -291,6 +292,16 @@ class Server:
             case ["openapi", "v3", "apis", group, version]:
                 return discovery.openapi_v3_of(registry, group, version)
         return None
+
+
+def _join_warnings(warnings: list[str]) -> str:
+    """A header's value. Many are cut short, and then left out, as the real server does it."""
+    if sum(map(len, warnings)) > _MOST_WARNED:
+        kept = _MOST_WARNED // _LONGEST_WARNING
+        warnings = [warning[:_LONGEST_WARNING] for warning in warnings[:kept]]
+    printable = ("".join(letter if letter.isprintable() else " " for letter in warning) for warning in warnings)
+    quoted = (warning.replace("\\", "\\\\").replace('"', '\\"') for warning in printable)
+    return ", ".join(f'299 - "{warning}"' for warning in quoted)
 
 
 def _refuse(refused: status.Refused) -> Answer:

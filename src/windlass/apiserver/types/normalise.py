@@ -106,18 +106,25 @@ _READERS: dict[str, tuple[type | tuple[type, ...], str, Any, Callable[[Any], Any
 }
 
 
+_MOST = {"i": 2**31 - 1, "l": 2**63 - 1}
+"""The largest integers of a type."""
+
+
 class Scalar:
     """A string, number, truth value, quantity or time."""
 
-    __slots__ = ("_accepts", "_canonical", "_is_bool", "_zero", "go_type", "type")
+    __slots__ = ("_accepts", "_canonical", "_is_bool", "_most", "_zero", "go_type", "type")
 
     def __init__(self, code: str, type_: model.Type) -> None:
         self.type = type_
         self._accepts, self.go_type, self._zero, self._canonical = _READERS[code]
         self._is_bool = code == "b"
+        self._most = _MOST.get(code)
 
     def read(self, value: Any, unknown: list[str]) -> Any:
         if not isinstance(value, self._accepts) or (value.__class__ is bool and not self._is_bool):
+            raise Mismatch(value, self.go_type)
+        if self._most is not None and isinstance(value, int) and not -self._most - 1 <= value <= self._most:
             raise Mismatch(value, self.go_type)
         return value if self._canonical is None else self._canonical(value)
 
