@@ -358,7 +358,11 @@ class Reporter:
 
     def _tell(self, said: "Iterator[Occurrence] | events.Occurrences") -> None:
         at_s = self._clock.now_s()
+        is_logged = _log.isEnabledFor(verbosity.level(4))  # as Kubernetes' own recorders do at this verbosity
         for event in said:
+            if is_logged:
+                about = f"{event.about.kind} {event.about.namespace}/{event.about.name}"
+                _log.log(verbosity.level(4), "event: object=%r reason=%s: %s", about, event.reason, event.message)
             if self._speaks and (self._keeps_status or not self._is_status(event)):
                 self._queued.put_nowait((at_s, event))
 
