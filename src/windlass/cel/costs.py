@@ -5,6 +5,7 @@ sizes of their arguments, which are known when they are called. The figures are 
 additions of Kubernetes' libraries.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -49,15 +50,43 @@ def size(value: Value) -> int:
     return size(value.value) if isinstance(value, Optional) and value.has_value else 1
 
 
-def traversal(value: Value) -> int:
-    """The cost of walking through a value and all that is in it."""
+def traversal(value: Value, known: dict[int, int] | None = None) -> int:
+    """The cost of walking through a value and all that is in it. What is in it many times is walked through once."""
     if isinstance(value, str | bytes):
         return int(len(value) * _CHARACTER)
-    if isinstance(value, list):
-        return sum(map(traversal, value))
-    if isinstance(value, Mapping):
-        return sum(traversal(key) + traversal(item) for key, item in value.items())
-    return 1
+    if not isinstance(value, list | Mapping):
+        return 1
+    known = {} if known is None else known
+    if id(value) not in known:
+        items = value if isinstance(value, list) else itertools.chain.from_iterable(value.items())
+        known[id(value)] = sum(traversal(item, known) for item in items)
+    return known[id(value)]
+
+
+def nested(value: Value) -> int:
+    """How many values are within the items of a list or map.
+
+    Kubernetes charges nothing for them where it compares lists. An expression of a few lines can make lists of lists of
+    the same lists with more items than anything can ever compare, so they are charged here.
+    """
+    if isinstance(value, Optional) and value.has_value:
+        return nested(value.value)
+    items = value if isinstance(value, list) else value.values() if isinstance(value, Mapping) else ()
+    if not any(isinstance(item, list | Mapping | Optional) for item in items):
+        return 0
+    known: dict[int, int] = {}
+    return sum(_count_within(item, known) for item in items)
+
+
+def _count_within(value: Value, known: dict[int, int]) -> int:
+    if isinstance(value, Optional):
+        value = value.value
+    if not isinstance(value, list | Mapping):
+        return 0
+    if id(value) not in known:
+        items = value if isinstance(value, list) else value.values()
+        known[id(value)] = len(value) + sum(_count_within(item, known) for item in items)
+    return known[id(value)]
 
 
 def _read(value: Value, *_: Value) -> int:
@@ -73,9 +102,11 @@ def compare(left: Value, right: Value) -> int:
         return math.ceil(min(len(left), len(right)) * _CHARACTER)
     if isinstance(left, Quantity | Version):
         return 1
-    return math.ceil(min(size(left), size(right)) * _CHARACTER)
+    return math.ceil(min(size(left), size(right)) * _CHARACTER) + min(nested(left), nested(right)) // _PER_COST
 
 
+_PER_COST = 10
+"""Nested values that are compared at the cost of one."""
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
@@ -95,6 +126,8 @@ def bound_comparison(
 def _plus(left: Value, right: Value) -> int:
     if isinstance(left, str | bytes):
         return math.ceil((size(left) + size(right)) * _CHARACTER)
+    if isinstance(left, list) and isinstance(right, list):  # Kubernetes joins lists without copying them
+        return 1 + (len(left) + len(right)) // _PER_COST
     return 1
 
 
@@ -106,8 +139,27 @@ def _contain(text: Value, part: Value) -> int:
     return _read(text) * _read(part)
 
 
-def _within(_: Value, container: Value) -> int:
-    return len(container) if isinstance(container, list) else 1
+def _within(item: Value, container: Value) -> int:
+    if not isinstance(container, list):
+        return 1
+    return len(container) + _compare_with_all(item, container)
+
+
+def _compare_with_all(item: Value, items: Value) -> int:
+    """What it costs more to compare an item with others because they are nested."""
+    return min(size(items) * (size(item) + nested(item)), nested(items)) // _PER_COST
+
+
+def _replace(text: Value, old: Value, new: Value, *_: Value) -> int:
+    """Kubernetes charges for the text that is read; here, a result that is much longer costs more."""
+    if not all(isinstance(value, str) for value in (text, old, new)):
+        return 1
+    longer: int = text.count(old) * (len(new) - len(old)) - len(text)
+    return _rewrite(text) + max(longer, 0) // _PER_COST
+
+
+def _find(target: Value, *_: Value) -> int:
+    return traversal(target)
 
 
 def _join(items: Value, separator: Value = "") -> int:
@@ -118,7 +170,9 @@ def _join(items: Value, separator: Value = "") -> int:
 
 
 def _sets(factor: int) -> CallCost:
-    return lambda left, right: 1 + size(left) * size(right) * factor
+    return lambda left, right: (
+        1 + size(left) * size(right) * factor + min(nested(left) * size(right), nested(right) * size(left)) // _PER_COST
+    )
 
 
 def _copy(items: Value, *_: Value) -> int:
@@ -128,7 +182,7 @@ def _copy(items: Value, *_: Value) -> int:
 def compare_all(items: Value, *_: Value) -> int:
     count = size(items)
     has_texts = isinstance(items, list) and bool(items) and isinstance(items[0], str | bytes)
-    return int(count * count * (2 + _CHARACTER * has_texts)) + 1 + CREATE_LIST
+    return int(count * count * (2 + _CHARACTER * has_texts)) + 1 + CREATE_LIST + nested(items) * count // _PER_COST
 
 
 def _count(limit: Value) -> int:
@@ -141,7 +195,9 @@ def _slice(items: Value, start: Value, end: Value) -> int:
 
 
 def _flatten(items: Value, depth: Value = 1) -> int:
-    return size(items) * (max(depth, 0) if type(depth) is int else 0) + 1 + CREATE_LIST
+    """What is nested may all become items of the result, which Kubernetes does not charge."""
+    times = max(depth, 0) if type(depth) is int else 0
+    return size(items) * times + 1 + CREATE_LIST + nested(items) // _PER_COST
 
 
 def _read_ip(value: Value) -> int:
@@ -165,10 +221,10 @@ CALLS: Mapping[str, int | CallCost] = {
     "==": compare, "!=": compare, "<": compare, "<=": compare, ">": compare, ">=": compare,
     "+": _plus, "in": _within,
     "startsWith": _read, "endsWith": _read, "contains": _contain, "matches": _match, "find": _match, "findAll": _match,
-    "lowerAscii": _read, "upperAscii": _read, "trim": _read, "substring": _read, "replace": _rewrite, "split": _rewrite,
+    "lowerAscii": _read, "upperAscii": _read, "trim": _read, "substring": _read, "replace": _replace, "split": _rewrite,
     "join": _join, "quantity": _read, "isQuantity": _read, "semver": _read, "isSemver": _read,
     "isSorted": traversal, "sum": traversal, "min": traversal, "max": traversal,
-    "indexOf": lambda target, *_: traversal(target), "lastIndexOf": lambda target, *_: traversal(target),
+    "indexOf": _find, "lastIndexOf": _find,
     "reverse": _copy, "distinct": compare_all, "bytes": _read,
     "ip": _read_ip, "isIP": _read, "cidr": _read, "isCIDR": _read, "ip.isCanonical": _rewrite,
     "containsIP": _contain_ip, "containsCIDR": _contain_cidr,

@@ -256,6 +256,8 @@ def _given(value: Value) -> bool:
     return value.has_value
 
 
+_MAX_FOLDED = 50
+"""Calls over constants are made once, when an expression is compiled, if they cost no more: that is not counted."""
 _CONVERSIONS = frozenset(("int", "uint", "double", "bool", "string", "bytes", "dyn", "type", "duration", "timestamp"))
 """Conversions of constants are done once, and free."""
 
@@ -295,7 +297,7 @@ def _charge_call(called: "_Called", given: list[Code], scope: Scope) -> Code:
     step = _call(called.function, steps)
     if all(are_constant):
         fixed = cost if isinstance(cost, int) else cost(*(argument({}) for argument in steps))
-        folded = _fold(Code(step))
+        folded = _fold(Code(step)) if fixed <= _MAX_FOLDED else Code(step)
         if called.name in _CONVERSIONS and folded.is_constant:
             return folded
         return Code(folded.step, spent + fixed)
