@@ -1,0 +1,118 @@
+"""What cannot be read is not gone: no node leaves under a pod that cannot be read, nor because it cannot be itself.
+
+The whole loop, in virtual time, on objects that come over a watch.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.autoscaler.little_cluster import Cluster, play
+from tests.autoscaler.test_autoscaler import quick
+from windlass import unexpected
+from windlass.autoscaler.observe import nodes, pods
+from windlass.kube import fields
+from windlass.kube.models import core
+from windlass.kube.models import pods as pod_models
+
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "generation", "operator": "Gt", "values": ["v3"]}]},
+                {"matchExpressions": [{"key": "group", "operator": "Exists"}]},
+            ]
+        }
+    }
+}
+GREATER = [{"key": "sla", "operator": "Gt", "value": "900", "effect": "NoSchedule"}]
+
+
+async def run(cluster: Cluster, cpu: str, spec: dict[str, Any]) -> tuple[int, list[str], list[str]]:
+    """Two nodes, a pod on each: the group's size and the nodes that drain after two minutes, and what is complained of.
+
+    Over when a node begins to go.
+    """
+    cluster.add_group("a", 2, delete_s=1.0)
+    cluster.register_nodes()
+    cluster.add_pod("p", "3", node="a-1")
+    cluster.add_pod("precious", cpu, node="a-2", spec=spec)
+    async with cluster.autoscaling() as running:
+        for _ in range(1200):
+            cluster.register_nodes()
+            await cluster.clock.sleep(0.1)
+            if cluster.provider.groups["a"].size < 2 or running.memory.durable.drains:
+                break
+        drains = list(running.memory.durable.drains)
+        return cluster.provider.groups["a"].size, drains, [str(one) for one in running._set_aside]
+
+
+def test_a_pod_that_can_be_read_and_finds_room_elsewhere_leaves_its_node() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        _, drains, set_aside = await run(cluster, "100m", {})
+        assert (drains, set_aside) == (["a-2"], [])
+
+    play(scenario, quick())
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [({"affinity": AFFINITY}, "values: found ['v3']"), ({"tolerations": GREATER}, "operator: found 'Gt'")],
+)
+def test_terms_that_kube_scheduler_passes_over_make_no_pod_invisible(spec: dict[str, Any], named: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        size, drains, set_aside = await run(cluster, "3", spec)
+        assert (size, drains) == (2, [])
+        assert [named in one and "default/precious" in one for one in set_aside] == [True]
+
+    play(scenario, quick())
+
+
+@pytest.mark.parametrize("error", [fields.InvalidField("spec.future", "x", "what is known"), ValueError("unforeseen")])
+def test_a_pod_that_cannot_be_read_keeps_its_node(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    read = pods.Reader._read
+
+    def refuse(self: pods.Reader, pod: pod_models.Pod, pending: bool) -> Any:
+        if pod.meta.name == "precious":
+            raise error
+        return read(self, pod, pending)
+
+    monkeypatch.setattr(pods.Reader, "_read", refuse)
+    before = unexpected.ERRORS.counts()[unexpected.Place.INFORMER]
+
+    async def scenario(cluster: Cluster) -> None:
+        size, drains, set_aside = await run(cluster, "100m", {})
+        assert (size, drains) == (2, [])
+        assert ["default/precious" in one for one in set_aside] == [True]
+
+    play(scenario, quick())
+    is_unforeseen = not isinstance(error, fields.InvalidField)
+    assert (unexpected.ERRORS.counts()[unexpected.Place.INFORMER] > before) == is_unforeseen
+
+
+@pytest.mark.parametrize("error", [fields.InvalidField("spec.future", "x", "what is known"), ValueError("unforeseen")])
+def test_a_node_that_cannot_be_read_is_in_use(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    read = nodes._read
+
+    def refuse(node: core.Node) -> Any:
+        if node.meta.name == "a-2":
+            raise error
+        return read(node)
+
+    monkeypatch.setattr(nodes, "_read", refuse)
+
+    async def scenario(cluster: Cluster) -> None:
+        size, drains, set_aside = await run(cluster, "100m", {})
+        assert (size, drains) == (2, [])
+        assert ["Node a-2" in one for one in set_aside] == [True]
+
+    play(scenario, quick())
+
+
+def test_no_amount_is_too_large_to_be_read() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_pod("huge", "1e5000")
+        size, drains, set_aside = await run(cluster, "3", {})
+        assert (size, drains, set_aside) == (2, [], [])
+
+    play(scenario, quick())
