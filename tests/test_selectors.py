@@ -106,3 +106,23 @@ def test_fields_of_a_term_ask_for_the_nodes_name() -> None:
 )
 def test_each_operator_says_what_values_it_takes(operator: Operator, wanted: tuple[str, ...], complaint: str) -> None:
     assert selectors.complain(operator, wanted) == complaint
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("9" * 4400, None),
+        ("-" + "9" * 4400, None),
+        ("0" * 4400 + "7", 7),
+        ("-" + "0" * 4400 + "7", -7),
+        ("+9223372036854775807", 2**63 - 1),
+        ("9223372036854775808", None),
+        ("-9223372036854775808", -(2**63)),
+        ("-9223372036854775809", None),
+        ("", None),
+        ("+", None),
+        ("0" * 30, 0),
+    ],
+)
+def test_an_integer_of_any_length_is_read_or_refused(text: str, number: int | None) -> None:
+    assert selectors.parse_int64(text) == number

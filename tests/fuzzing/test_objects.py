@@ -16,10 +16,12 @@ from hypothesis import given
 from tests import strategies
 from tests.fuzzing import bending
 from tests.unforeseen import Unforeseen
+from windlass.autoscaler.observe import gate, sinks
 from windlass.autoscaler.process import Process
 from windlass.autoscaler.published.publisher import Publisher
+from windlass.engine import facts, snapshot
 from windlass.engine.decide import Decision
-from windlass.kube import transport
+from windlass.kube import reflector, resources, transport
 from windlass.simulator import autoscaling
 from windlass.simulator.scenario import model
 from windlass.simulator.simulation import Simulation
@@ -167,6 +169,46 @@ def test_whatever_objects_look_like_the_others_are_decided_on(chance: random.Ran
     assert hearing.decisions
     assert hearing.process is not None
     assert hearing.process.autoscaler.loop.failures == 0
+
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p", "namespace": "ns", "uid": "u", "resourceVersion": "1", "labels": {"app": "web"}},
+    "spec": {
+        "nodeName": "n",
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}, "ports": [{"hostPort": 80}]}],
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {}, "nodeAffinity": {}},
+        "topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": "g"}],
+        "priority": 5,
+        "terminationGracePeriodSeconds": 30,
+    },
+    "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+@given(bending.seeds)
+@strategies.examples(300)
+def test_whatever_a_running_pod_looks_like_it_stays_on_its_node(chance: random.Random) -> None:
+    """Who it is, where it is and that it runs can be read; all else is bent."""
+    found = msgspec.json.decode(msgspec.json.encode(POD))
+    for _ in range(chance.randrange(1, 4)):
+        key = chance.choice([key for key in found["spec"] if key != "nodeName"])
+        found["spec"][key] = bending.bend(found["spec"][key], chance)
+    for key in ("labels", "annotations", "ownerReferences"):
+        if chance.random() < 0.2:
+            found["metadata"][key] = bending.bend(found["metadata"].get(key), chance)
+    found["status"]["conditions"] = bending.bend(found["status"]["conditions"], chance)
+    kept = snapshot.Snapshot()
+    kept.add_node(facts.Node("n"))
+    reflected = reflector.Reflector(resources.PODS, sinks.pod_sink(kept, gate.Gate()), random.Random(1))
+    reflected.next_step()
+    with forget_what_is_said():
+        reflected.receive(msgspec.json.encode({"type": "ADDED", "object": found}) + b"\n")
+    assert [kept.pod(row).name for row in kept.pods_on(kept.nodes.rows["n"])] == ["p"]
 
 
 def test_memory_without_end_would_be_refused() -> None:

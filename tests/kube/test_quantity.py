@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.kube import quantity
+from windlass.kube import fields, quantity
 
 INT64_MAX = 2**63 - 1
 
@@ -161,3 +161,16 @@ def test_sums_lose_nothing(left: str, right: str) -> None:
     a, b = quantity.parse(left), quantity.parse(right)
 
     assert (a + b).nano == a.nano + b.nano
+
+
+@pytest.mark.parametrize("text", ["1e5000", "9" * 5000, "9" * 5000 + "." + "9" * 5000, "1" + "0" * 4500 + "E"])
+def test_no_amount_of_an_object_grows_beyond_what_an_int64_holds(text: str) -> None:
+    found = fields.read_quantity(text, "spec")
+    assert (found.value(), found.milli_value()) == (quantity.INT64_MAX, quantity.INT64_MAX)
+    assert len(str(found.nano)) <= 28
+    assert fields.read_quantity(f"-{text}", "spec").value() < -quantity.INT64_MAX + 1
+
+
+@pytest.mark.parametrize(("text", "milli"), [("0" * 5000 + "1", 1000), ("0." + "0" * 5000 + "1", 1), ("0" * 5000, 0)])
+def test_digits_that_say_nothing_are_read_however_many_they_are(text: str, milli: int) -> None:
+    assert fields.read_quantity(text, "spec").milli_value() == milli

@@ -120,7 +120,10 @@ class Resource(Generic[T]):
             return self.distrust(mended_object, complaint)
         if self.is_untyped:
             return Unreadable(metadata, complaint)
-        return Unreadable(metadata, complaint, salvage.decode(decoder(self.model), mended))
+        partial = salvage.decode(decoder(self.model), mended)
+        if isinstance(partial, meta.Object) and partial.meta.name != metadata.name:
+            partial = cast(T, msgspec.structs.replace(partial, metadata=metadata))  # who it is was made out otherwise
+        return Unreadable(metadata, complaint, partial)
 
     def distrust(self, found: T, complaint: errors.InvalidObject) -> "Unreadable[T]":
         """An object whose text had to be mended before it could be decoded."""

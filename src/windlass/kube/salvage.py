@@ -163,36 +163,40 @@ def decode(decoder: "msgspec.json.Decoder[T]", text: bytes) -> T | None:
                 tree = json.loads(text, parse_int=_read_int, parse_float=_read_float)
                 if complaint is None or not _leave_out(tree, complaint["path"]):
                     return None
-                text = json.dumps(tree).encode()
+                before, text = text, json.dumps(tree).encode()
+                if text == before:
+                    return None
     except (ValueError, LookupError, TypeError, RecursionError, MemoryError):
         pass
     return None
 
 
-def _read_int(text: str) -> int | None:
-    return int(text) if len(text) <= _LONGEST_NUMBER else None
+def _read_int(text: str) -> int | str:
+    """A number that no model takes is no number: it is left out in its turn."""
+    return int(text) if len(text) <= _LONGEST_NUMBER else text[:_LONGEST_NUMBER]
 
 
-def _read_float(text: str) -> float | None:
+def _read_float(text: str) -> float | str:
     number = float(text)
-    return number if math.isfinite(number) else None
+    return number if math.isfinite(number) else text[:_LONGEST_NUMBER]
 
 
 def _leave_out(tree: Any, path: str) -> bool:
-    """Null what is at a path; of a map whose key is not told, all of it. False if there is nothing to null."""
+    """Null what is at a path; of a map whose key is not told, all of it. False if there is no path."""
     steps: list[str | int] = []
     for match in _STEP.finditer(path.removeprefix("$")):
         if match[0] == "[...]":
             break
         steps.append(int(match[1]) if match[1] else match[2])
-    if not steps:
-        return False
-    for step in steps[:-1]:
-        tree = tree[step]
-    if isinstance(tree, list) and isinstance(steps[-1], int):
-        del tree[steps[-1]]
-        return True
-    if tree[steps[-1]] is None:
-        return False
-    tree[steps[-1]] = None
-    return True
+    while steps:
+        parent = tree
+        for step in steps[:-1]:
+            parent = parent[step]
+        last = steps.pop()
+        if isinstance(parent, list) and isinstance(last, int):
+            del parent[last]
+            return True
+        if parent[last] is not None or not steps:  # where null will not do either, what it lies in is left out
+            parent[last] = None
+            return True
+    return False

@@ -79,7 +79,7 @@ class Reader:
 
         Its digest is its own: nobody knows which other pods it is equal to.
         """
-        spec = salvage.decode(pods.SPEC, bytes(pod.spec)) or pods.PodSpec()
+        spec = salvage.decode(pods.SPEC, bytes(pod.spec)) or pods.PodSpec(node_name=_find_node_name(pod.spec))
         metadata, status = pod.meta, pod.status or _NO_STATUS
         return facts.Pod(
             namespace=metadata.namespace or "",
@@ -221,6 +221,14 @@ def _salvage_spec(spec: pods.PodSpec, namespace: str, labels: Mapping[str, str])
         "priority": lambda: spec.priority,
     }
     return facts.PodSpec(**parts.read(readers))
+
+
+def _find_node_name(spec: msgspec.Raw) -> str:
+    """The node of a pod of whose spec nothing else can be read."""
+    try:
+        return pods.decode_node_name(salvage.mend(bytes(spec)))
+    except (ValueError, RecursionError):
+        return ""
 
 
 def _drop_unreadable_amounts(spec: pods.PodSpec) -> pods.PodSpec:

@@ -140,7 +140,9 @@ DECISION_SECONDS = Family(
 INSTRUCTIONS = Family(
     f"{OWN}instructions_total", Kind.COUNTER, "Instructions carried out, by kind and outcome.", ("kind", "outcome")
 )
-SET_ASIDE = Family(f"{OWN}set_aside_objects", Kind.GAUGE, "Objects that cannot be read, by kind.", ("kind",))
+SET_ASIDE = Family(
+    f"{OWN}set_aside_objects", Kind.GAUGE, "Objects that cannot be read, or not in full, by kind.", ("kind",)
+)
 MEMORY_BYTES = Family(f"{OWN}memory_bytes", Kind.GAUGE, "Size of what is remembered from loop to loop, as saved.")
 EXPANDER_ANSWERS = Family(
     f"{OWN}expander_answers_total", Kind.COUNTER, "Answers of the grpc expander, by what they were worth.", ("worth",)
