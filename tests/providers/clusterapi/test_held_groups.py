@@ -277,3 +277,18 @@ def test_a_group_that_raises_is_held_and_the_others_are_read(
             assert len(seen.held[0].instances) == 3
 
     play(scenario, arrange)
+
+
+@pytest.mark.parametrize("amount", ["1e5000", "9" * 4400, "9999Ei"])
+def test_a_capacity_that_no_node_has_is_told_and_counts_for_nothing(amount: str) -> None:
+    def arrange(bed: Bed) -> None:
+        bed.group("g", 1, annotations=enough(cpu=amount))
+        bed.group("other", 1, annotations=enough())
+
+    async def scenario(bed: Bed) -> None:
+        seen = await look(bed)
+        [complaint] = seen.set_aside
+        assert "capacity.cluster-autoscaler.kubernetes.io/cpu" in complaint.field
+        assert [group.id for group in seen.groups if group.template is not None] == ["MachineDeployment/default/other"]
+
+    play(scenario, arrange)

@@ -14,7 +14,7 @@ from windlass.providers.clusterapi import keys
 
 DEFAULT_PODS = 110
 _CEILING = 2**55
-"""Amounts are counted up to this, so that a node full of them still fits an int64."""
+"""Amounts are counted up to this, so that a node full of them still fits an int64. No node has more."""
 
 Capacity = dict[str, quantity.Quantity]
 
@@ -53,7 +53,7 @@ def read_template(template: clusterapi.InfrastructureTemplate | None) -> Capacit
             amount = quantity.saturate(quantity.read(value))
         except ValueError:
             continue
-        if amount.nano >= 0:
+        if 0 <= amount.value() <= _CEILING:
             found[name] = amount
     return found
 
@@ -69,6 +69,9 @@ def read_quantity(annotations: Mapping[str, str], key: str) -> quantity.Quantity
         raise fields.InvalidField(keys.at(key), text, quantity.ACCEPTED) from None
     if amount.nano < 0:
         raise fields.InvalidField(keys.at(key), text, "a quantity of zero or more")
+    if amount.value() > _CEILING:
+        # Nodes to come would count as more than all groups together may have, and no other group could grow.
+        raise fields.InvalidField(keys.at(key), text, f"a quantity of at most {_CEILING}")
     return amount
 
 
