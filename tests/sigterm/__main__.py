@@ -29,6 +29,7 @@ LARGE = 15_000
 _FLAGS = (
     "--cloud-provider=clusterapi",
     "--address=127.0.0.1:0",
+    "--dashboard-address=",
     "--scan-interval=1s",
     "--scale-down-unneeded-time=1s",
     "--scale-down-delay-after-add=0s",
@@ -81,6 +82,8 @@ async def run(
             moment = await _wait_moment(noted, chance, first, is_large=is_large)
             asked_s = time.monotonic()
             led = any(one.holder for one in noted.writes[first:] if one.status < 400)
+            if process.returncode is not None:
+                return Trial(moment, 0.0, process.returncode, led, [f"it ended by itself: {process.returncode}"])
             process.send_signal(signal.SIGTERM)
             code = await asyncio.wait_for(process.wait(), 60.0)
             took_s = time.monotonic() - asked_s
