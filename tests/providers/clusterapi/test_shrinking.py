@@ -181,6 +181,21 @@ def test_a_machine_with_a_node_reference_is_never_deleted_for_not_having_registe
     play(scenario, three)
 
 
+def test_one_instance_that_has_become_a_node_costs_no_other_its_deletion() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.group("g", 3)
+        bed.members("g", 2)
+        bed.machine("g-2", "g-1", node=False)
+
+    async def scenario(bed: Bed) -> None:
+        ids = ("pending-machine-default_g-0", "pending-machine-default_g-2")
+        with pytest.raises(base.Refused, match="default_g-0 has become a node"):
+            await bed.provider.delete_instances(plan.DeleteInstances(G, ids, ""))
+        assert (await bed.marked(), await bed.replicas(G)) == ({"g-2"}, 2)
+
+    play(scenario, arrange)
+
+
 def test_a_batch_that_goes_below_the_minimum_is_refused_whole_unless_it_is_forced() -> None:
     def arrange(bed: Bed) -> None:
         bed.group("g", 3, (2, 10))

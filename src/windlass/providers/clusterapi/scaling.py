@@ -97,10 +97,10 @@ class Scaling:
         async with self._lock(order.group):
             group = self._find(order.group)
             wanted = [(provider_id, self._find_by_id(provider_id)) for provider_id in order.provider_ids]
-            for provider_id, machine in wanted:
-                if machine is not None and instances.has_node(machine):
-                    raise refusals.refuse(f"{provider_id} has become a node")
-            refused = await self._delete(group, wanted, 0 if order.force else self._bound(group).min)
+            become = [id for id, machine in wanted if machine is not None and instances.has_node(machine)]
+            refused = {id: refusals.refuse(f"{id} has become a node") for id in become}
+            wanted = [(id, machine) for id, machine in wanted if id not in refused]
+            refused |= await self._delete(group, wanted, 0 if order.force else self._bound(group).min)
         if refused:
             raise next(iter(refused.values()))
 
