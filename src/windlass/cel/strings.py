@@ -26,7 +26,7 @@ def of(function: Callable[..., Value], *types: type) -> Callable[..., Value]:
 
 
 MAX_STEPS = 500_000
-"""Steps of matching that one call may take: about a second at worst. Matching costs too little in Kubernetes to bound it."""
+"""Steps of matching that one call may take: about a second at worst. Kubernetes' costs alone would allow many more."""
 
 
 def matches(text: str, pattern: str) -> bool:
