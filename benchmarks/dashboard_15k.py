@@ -17,6 +17,7 @@ from benchmarks import dashboard, loop_15k, loops
 from benchmarks import dashboard_waits as waits
 from tests.web import chromium
 from tests.web.stage import Stage
+from windlass import errors
 from windlass.autoscaler.published.publisher import Publisher
 from windlass.autoscaler.wiring import Dashboard
 from windlass.engine.decide import decide
@@ -38,6 +39,7 @@ class Autoscaler:
     """Decides, publishes, and can be asked in between."""
 
     past: Mapping[str, choices.Past] = {}
+    set_aside: tuple[errors.InvalidObject, ...] = ()
 
     def __init__(self) -> None:
         self._cluster = loop_15k.Cluster(loop_15k.NODES)

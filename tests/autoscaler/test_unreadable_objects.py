@@ -6,10 +6,12 @@ The whole loop, in virtual time, on objects that come over a watch.
 from typing import Any
 
 import pytest
+from aiohttp import test_utils, web
 
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
 from windlass import unexpected
+from windlass.autoscaler import explaining
 from windlass.autoscaler.observe import nodes, pods
 from windlass.kube import fields
 from windlass.kube.models import core
@@ -44,7 +46,7 @@ async def run(cluster: Cluster, cpu: str, spec: dict[str, Any]) -> tuple[int, li
             if cluster.provider.groups["a"].size < 2 or running.memory.durable.drains:
                 break
         drains = list(running.memory.durable.drains)
-        return cluster.provider.groups["a"].size, drains, [str(one) for one in running._set_aside]
+        return cluster.provider.groups["a"].size, drains, [str(one) for one in running.set_aside]
 
 
 def test_a_pod_that_can_be_read_and_finds_room_elsewhere_leaves_its_node() -> None:
@@ -114,5 +116,25 @@ def test_no_amount_is_too_large_to_be_read() -> None:
         cluster.add_pod("huge", "1e5000")
         size, drains, set_aside = await run(cluster, "3", {})
         assert (size, drains, set_aside) == (2, [], [])
+
+    play(scenario, quick())
+
+
+def test_a_pod_that_waits_and_cannot_be_read_is_named_when_someone_asks_for_it() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_pod("odd", "1", spec={"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1}]})
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(30)
+            app = web.Application()
+            explaining.add_routes(app, running)
+            request = test_utils.make_mocked_request("GET", "/explain/pod/default/odd", app=app)
+            match = await app.router.resolve(request)
+            request._match_info = match
+            answer = await match.handler(request)
+            assert isinstance(answer, web.Response)
+            assert answer.status == 404
+            assert "pod default/odd is left alone: Pod default/odd: spec.topologySpreadConstraints[0]" in str(
+                answer.text
+            )
 
     play(scenario, quick())

@@ -30,6 +30,7 @@ class Night:
     """Answers about the cluster of the sample page."""
 
     past: ClassVar[Mapping[str, choices.Past]] = {}
+    set_aside: ClassVar[tuple[errors.InvalidObject, ...]] = ()
 
     async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
         at = samples.take()
@@ -38,6 +39,7 @@ class Night:
 
 class Standby:
     past: ClassVar[Mapping[str, choices.Past]] = {}
+    set_aside: ClassVar[tuple[errors.InvalidObject, ...]] = ()
 
     async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
         raise errors.WindlassError("it has decided nothing yet")

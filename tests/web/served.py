@@ -25,6 +25,7 @@ class Cluster:
     """Decides when a test says so, and can be asked in between."""
 
     past: Mapping[str, choices.Past] = {}
+    set_aside: tuple[errors.InvalidObject, ...] = ()
 
     def __init__(self) -> None:
         self.now_s, self.memory, self.has_decided = NOW_S, Memory(), False

@@ -124,6 +124,11 @@ class Autoscaler:
         self._over: asyncio.Future[keeping.Superseded]
         """Done when another process turns out to lead."""
 
+    @property
+    def set_aside(self) -> tuple[errors.InvalidObject, ...]:
+        """Objects that cannot be read, or not in full, as the last loop saw them."""
+        return self._set_aside
+
     # Being told
 
     def note(self, kind: str) -> None:

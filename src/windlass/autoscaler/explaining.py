@@ -5,7 +5,7 @@
 JSON, or text with ?output=text. Whoever does not lead has no memory to answer from, and says so (503).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -31,12 +31,19 @@ _PATHS = {
 }
 
 
+_KINDS = {About.POD: "Pod", About.NODE: "Node"}
+
+
 class Answering(Protocol):
     """Someone who decides, and can be asked between two decisions."""
 
     @property
     def past(self) -> Mapping[str, choices.Past]:
         """Why groups grew the last time."""
+
+    @property
+    def set_aside(self) -> Sequence[errors.InvalidObject]:
+        """Objects that cannot be read, or not in full."""
 
     async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
         """WindlassError if there is nothing to answer from."""
@@ -64,7 +71,7 @@ def _make_handler(about: About, asked: Answering) -> Callable[[web.Request], Awa
         wants_text = request.query.get("output") == "text"
         try:
             answer = await asked.ask(lambda *moment: questions.answer(question, _look(asked, moment)))
-            return _respond(answer, wants_text)
+            return _respond(_name_unreadable(answer, asked.set_aside), wants_text)
         except errors.WindlassError as error:
             return web.Response(status=503, text=f"{error}\n")
         except Exception as error:
@@ -73,6 +80,18 @@ def _make_handler(about: About, asked: Answering) -> Callable[[web.Request], Awa
             return web.Response(status=503, text=f"{question} could not be explained: {said}; see the log\n")
 
     return handle
+
+
+def _name_unreadable(
+    answer: document.Account | questions.Unknown, set_aside: Sequence[errors.InvalidObject]
+) -> document.Account | questions.Unknown:
+    """An object that exists and cannot be read is not one that does not exist."""
+    if not isinstance(answer, questions.Unknown) or answer.why or answer.question.about not in _KINDS:
+        return answer
+    asked = answer.question
+    name = f"{asked.namespace}/{asked.name}" if asked.about is About.POD else asked.name
+    found = (one for one in set_aside if (one.kind, one.name) == (_KINDS[asked.about], name))
+    return next((replace(answer, why=str(one)) for one in found), answer)
 
 
 def _respond(answer: document.Account | questions.Unknown, wants_text: bool) -> web.Response:

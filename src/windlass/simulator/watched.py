@@ -7,7 +7,7 @@ of its steps. Once the story is over nothing changes any more, and questions are
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from windlass import clock, errors
@@ -93,6 +93,11 @@ class Watched:
     def past(self) -> Mapping[str, choices.Past]:
         """Why groups grew the last time."""
         return {} if self._autoscaler is None else self._autoscaler.past
+
+    @property
+    def set_aside(self) -> Sequence[errors.InvalidObject]:
+        """Objects that cannot be read, or not in full."""
+        return () if self._autoscaler is None else self._autoscaler.set_aside
 
     async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
         """From an event loop of another thread. WindlassError while nothing was decided."""
