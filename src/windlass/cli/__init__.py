@@ -13,7 +13,7 @@ import cyclopts
 from windlass import errors
 from windlass.cli import output
 from windlass.cli.apiserver import apiserver
-from windlass.cli.autoscaler import autoscaler
+from windlass.cli.autoscaler import autoscaler, leave
 from windlass.cli.completion import completion
 from windlass.cli.explain import explain
 from windlass.cli.fit import fit
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             if words[:1] == [AUTOSCALER]:
                 # Word for word, empty ones included: `--user-agent "" --dry-run` has to be dry.
-                sys.exit(autoscaler(*words[1:]))
+                leave(autoscaler(*words[1:]))
             app(words)
         except errors.WindlassError as error:
             print(f"windlass: {error}", file=sys.stderr)

@@ -6,7 +6,7 @@ Its flags are pflag's, not this command line's: they are handed on word by word.
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from cyclopts import Parameter
 
@@ -49,7 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except errors.InvalidInput as error:
             print(f"windlass autoscaler: {error}", file=sys.stderr)
             code = UNUSABLE
-        sys.exit(code)
+        leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """Exit, as quickly as it can be done in good order."""
+    from windlass.runtime import shutdown
+
+    shutdown.leave(code)
 
 
 def _check_dashboard(command: "command_line.Command") -> None:
