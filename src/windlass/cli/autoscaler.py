@@ -5,6 +5,7 @@ Its flags are pflag's, not this command line's: they are handed on word by word.
 
 import shutil
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -20,6 +21,8 @@ FAILED = 1
 UNUSABLE = 2
 """Exit codes: it ran and failed, or it could not begin with what it was given."""
 
+_ran = threading.Event()
+"""Did it run in this process, until it ended?"""
 _WIDTH = 100
 """Columns where the output is no terminal."""
 
@@ -53,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """Exit, as quickly as it can be done in good order."""
+    """Exit; after the autoscaler ran, as quickly as it can be done in good order."""
+    if not _ran.is_set():
+        sys.exit(code)
     from windlass.runtime import shutdown
 
     shutdown.leave(code)
@@ -84,6 +89,7 @@ def _run(command: "command_line.Command") -> int:
         ended_well = shutdown.execute(
             process.run(command.settings, command.wiring, serving.beside), grace_s=process.GRACE_S
         )
+        _ran.set()
     except errors.InvalidInput:
         raise
     except (errors.WindlassError, ExceptionGroup) as error:
@@ -91,6 +97,7 @@ def _run(command: "command_line.Command") -> int:
             if not isinstance(cause, errors.WindlassError):
                 raise  # a bug of ours: its traceback is worth more than a sentence
             log.error("%s", cause)
+        _ran.set()
         return FAILED
     return 0 if ended_well else FAILED
 

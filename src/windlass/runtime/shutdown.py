@@ -37,15 +37,12 @@ def execute(main: Coroutine[Any, Any, None], *, grace_s: float = GRACE_S) -> boo
         with asyncio.Runner() as runner:
             return runner.run(run(main, grace_s=grace_s))
     finally:
-        _has_run.set()
         _watchdog = None
         watchdog.disarm()
 
 
 def leave(code: int) -> NoReturn:
-    """Exit with this code; after `execute`, at once: to take hundreds of megabytes apart takes seconds."""
-    if not _has_run.is_set():
-        sys.exit(code)
+    """Exit with this code at once: to take hundreds of megabytes apart would take seconds."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -78,8 +75,6 @@ class _Watchdog:
 
 
 _watchdog: _Watchdog | None = None
-_has_run = threading.Event()
-"""Did `execute` come to its end?"""
 
 
 def _end_hard(after_s: float) -> None:
