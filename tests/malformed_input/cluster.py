@@ -208,9 +208,9 @@ class Cluster:
         status = {"status": {"phase": "Pending", "conditions": [condition]}}
         await self.api.call("PATCH", f"{PODS % ORDINARY}/{name}/status", status, MERGE)
 
-    async def add_running(self, name: str, node: str, **annotations: str) -> None:
-        """A small pod that runs on a node of the idle group."""
-        await self.api.create(PODS % ORDINARY, make_pod(name, ORDINARY, IDLE, "100m", **annotations))
+    async def add_running(self, name: str, node: str, cpu: str = "100m", **annotations: str) -> None:
+        """A pod that runs on a node of the idle group."""
+        await self.api.create(PODS % ORDINARY, make_pod(name, ORDINARY, IDLE, cpu, **annotations))
         await self._place(ORDINARY, name, node)
 
     async def remove_pod(self, name: str) -> None:

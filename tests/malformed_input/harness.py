@@ -283,6 +283,7 @@ class Run:
         self._created: dict[str, Item] = {}
         self._number = 0
         self._pods: list[str] = []
+        self._anchor = ""
 
     async def feed(self, items: Sequence[Item], *, breaks_streams: bool = True) -> None:
         """One batch, and some loops. A line that is not JSON is sent once: the watch breaks, and is begun anew."""
@@ -367,17 +368,29 @@ class Run:
             await self.bench.cluster.remove_pod(self._pods.pop(0))
 
     async def offer_idle_nodes(self, count: int) -> None:
-        """New nodes that nobody needs, and a small pod on some, which may be evicted."""
+        """New nodes that nobody needs, and a small pod on some, which may be evicted: the anchor's node has room."""
         replicas = await self.bench.cluster.replicas(IDLE)
+        before = set(self.bench.cluster.nodes)
         if replicas < count:
             await self.bench.cluster.scale(IDLE, count)
-        self._number += 1
-        if nodes := self.bench.cluster.usable(IDLE):
-            name = f"small-{self._number}"
+            await self._wait_new_nodes(before, count - replicas)
+        nodes = [node for node in self.bench.cluster.usable(IDLE) if node not in before or node == self._anchor]
+        if nodes and not self._anchor:
+            self._anchor = nodes[0]
+            await self._run_pod("anchor", self._anchor, "3")
+        if nodes := [node for node in nodes if node != self._anchor]:
+            self._number += 1
             safe = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
-            node = self._chance.choice(nodes)
-            await self.bench.cluster.add_running(name, node, **safe)
-            self.bench.removals.placed[f"{ORDINARY}/{name}"] = (node, time.monotonic())
+            await self._run_pod(f"small-{self._number}", self._chance.choice(nodes), "100m", **safe)
+
+    async def _wait_new_nodes(self, before: set[str], count: int) -> None:
+        end_s = time.monotonic() + 3.0
+        while len(set(self.bench.cluster.usable(IDLE)) - before) < count and time.monotonic() < end_s:
+            await asyncio.sleep(0.1)
+
+    async def _run_pod(self, name: str, node: str, cpu: str, **annotations: str) -> None:
+        await self.bench.cluster.add_running(name, node, cpu, **annotations)
+        self.bench.removals.placed[f"{ORDINARY}/{name}"] = (node, time.monotonic())
 
     # Checks
 
@@ -453,9 +466,11 @@ async def play(
                 await run.feed(items, breaks_streams=not asks)
                 if asks:
                     await run.ask_for_node()
-                if number % 6 == 5:
-                    await run.forget_pods(1)
                 await run.clear()
+                if number % 6 == 1:  # time enough for nodes to become unneeded and go
+                    await run.forget_pods(1)
+                    await run.offer_idle_nodes(4)
+                    await run.wait_loops(6)
                 number += 1
             await run.wait_loops(2)
             return await run.finish(), "", []
