@@ -289,9 +289,18 @@ def test_a_malformed_object_in_a_list_is_named_and_the_rest_is_kept() -> None:
     ]
 
 
-def test_what_is_no_list_is_an_unusable_answer() -> None:
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"[]", b"{}", b'{"status": "ok"}', b'{"metadata": {"resourceVersion": "9"}}']
+)
+def test_what_is_no_list_is_an_unusable_answer(body: bytes) -> None:
     with pytest.raises(errors.InvalidAnswer):
-        run(Script(transport.Response(200, {}, Bytes(b"<html>"))), lambda api: api.list(resources.NODES))
+        run(Script(transport.Response(200, {}, Bytes(body))), lambda api: api.list(resources.NODES))
+
+
+@pytest.mark.parametrize("body", [b'{"items": null}', b'{"items": [], "metadata": {}}'])
+def test_an_empty_list_is_one_that_says_so(body: bytes) -> None:
+    found, _ = run(Script(transport.Response(200, {}, Bytes(body))), lambda api: api.list(resources.NODES))
+    assert not found.items
 
 
 def test_a_dry_client_changes_nothing_anywhere() -> None:

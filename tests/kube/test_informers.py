@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kube import little_server
-from tests.kube.little_server import Server, refusal
+from tests.kube.little_server import Server, answer, refusal
 from windlass import clock, errors
 from windlass.kube import auth, client, informers, reflector, resources, store, transport
 from windlass.kube import errors as kube_errors
@@ -320,6 +320,22 @@ def test_pages_that_expire_under_way_begin_anew() -> None:
     assert scene.informer.counts.relists == 1
     asked = [dict(request.query) for request in scene.server.requests if "watch" not in dict(request.query)]
     assert [query.get("limit") for query in asked] == ["5", "5", None]  # the list that is begun anew comes in one piece
+
+
+def test_an_answer_that_is_no_list_empties_no_sink() -> None:
+    """A proxy that answers for a server that is away says 200, and something else."""
+
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        await scene.clock.sleep(1.0)
+        await scene.server.say_error(410, "Expired")
+        scene.server.faults.append(lambda request: answer(200, {"status": "ok"}))
+        await scene.clock.sleep(60.0)
+
+    scene = play(scenario, settings=reflector.Settings(streaming=False))
+    scene.check()
+    assert scene.informer.counts.failures == 2
+    assert not any(what == "deleted" for what, _, _ in scene.log.lines)
 
 
 def test_a_page_that_fails_is_asked_for_again_without_those_before_it() -> None:

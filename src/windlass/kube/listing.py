@@ -23,14 +23,22 @@ class ListMeta(Model, frozen=True):
 _NO_META = ListMeta()
 
 
+# Every server writes `items`, if only `null`. Without it the answer is no list, and above all no empty one: to a sink,
+# whatever is not in a list is gone.
+
+
 class _Fast(msgspec.Struct, Generic[T], frozen=True):
+    items: list[T] | None
     metadata: ListMeta | None = None
-    items: list[T] | None = None
 
 
 class _Slow(msgspec.Struct, frozen=True):
+    items: list[msgspec.Raw] | None
     metadata: ListMeta | None = None
-    items: list[msgspec.Raw] | None = None
+
+
+class _Head(msgspec.Struct, frozen=True):
+    metadata: ListMeta | None = None
 
 
 @dataclass(slots=True)
@@ -58,6 +66,7 @@ class Listing(Generic[T]):
 
 
 _SLOW = msgspec.json.Decoder(_Slow)
+_HEAD = msgspec.json.Decoder(_Head)
 
 
 def decode_page(resource: Resource[T], body: bytes) -> Listing[T]:
@@ -91,7 +100,7 @@ def _take_apart(body: bytes) -> tuple[ListMeta, list[msgspec.Raw] | list[bytes]]
     except UNDECODABLE as error:
         try:
             rest, items = salvage.split(body)
-            return _SLOW.decode(salvage.mend(rest)).metadata or _NO_META, items
+            return _HEAD.decode(salvage.mend(rest)).metadata or _NO_META, items
         except (ValueError, RecursionError):
             raise msgspec.DecodeError(str(error)) from error
     return page.metadata or _NO_META, page.items or []
