@@ -70,6 +70,23 @@ def count_paused_loops(log: Path) -> int:
 
 
 @dataclass(slots=True)
+class Pauses:
+    """How long loops have been paused without one that was not."""
+
+    _count: int = 0
+    _began_s: float = 0.0
+    _grew_s: float = -1e9
+
+    def last_s(self, count: int, now_s: float) -> float:
+        """Seconds that the present pause has taken, from how many loops were paused so far; 0 if there is none."""
+        if count > self._count:
+            if now_s - self._grew_s > _SETTLED_S:
+                self._began_s = now_s
+            self._count, self._grew_s = count, now_s
+        return now_s - self._began_s if now_s - self._grew_s <= _SETTLED_S else 0.0
+
+
+@dataclass(slots=True)
 class Removals:
     """Watches the autoscaler's writes: no node goes while a pod runs on it that was not evicted."""
 

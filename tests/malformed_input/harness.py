@@ -52,6 +52,8 @@ FLAGS = (
 )
 _LOOPS = 'cluster_autoscaler_function_duration_seconds_count{function="main"}'
 _RENEW_DEADLINE_S = 10.0
+_LONGEST_PAUSE_S = 20.0
+"""A watch that broke is begun anew within seconds; until then nothing is decided."""
 _LARGEST = 2**40
 _VERSION = re.compile(rb'"resourceVersion":"\d+",?')
 
@@ -284,6 +286,7 @@ class Run:
         self._number = 0
         self._pods: list[str] = []
         self._anchor = ""
+        self._pauses = checks.Pauses()
 
     async def feed(self, items: Sequence[Item], *, breaks_streams: bool = True) -> None:
         """One batch, and some loops. A line that is not JSON is sent once: the watch breaks, and is begun anew."""
@@ -416,8 +419,8 @@ class Run:
             raise Failed(f"the process ended with code {process.code}: {_last_error(process.log)}")
         if failed := checks.find_failed_loops(process.log):
             raise Failed(f"a loop failed: {failed[0]}")
-        if (paused := checks.count_paused_loops(process.log)) > 3 * self.report.broken:
-            raise Failed(f"{paused} loops paused for {self.report.broken} broken watches")
+        if self._pauses.last_s(checks.count_paused_loops(process.log), time.monotonic()) > _LONGEST_PAUSE_S:
+            raise Failed(f"loops are paused for more than {_LONGEST_PAUSE_S:.0f} s by a watch that broke")
         if self._health.unanswered:
             raise Failed(self._health.unanswered[0])
         if self._health.slowest_s > self._settings.health_within_s:
