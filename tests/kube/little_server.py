@@ -58,6 +58,8 @@ class Server:
         """For the requests to come, one each."""
         self.requests: list[transport.Request] = []
         self.down = False
+        self.hangs = False
+        """It answers nobody."""
         self.token = ""
         """What callers must show, if anything."""
         self._log: list[tuple[int, str, Json]] = []
@@ -100,6 +102,10 @@ class Server:
             watch.say(error)
         await self.end_watches()
 
+    async def say_nonsense(self) -> None:
+        """A line that is no JSON, on all watches."""
+        await self._tell(lambda watch: watch.say_nonsense())
+
     async def end_watches(self) -> None:
         await self._tell(lambda watch: watch.stop())
 
@@ -121,6 +127,8 @@ class Server:
 
     async def send(self, request: transport.Request) -> transport.Response:
         self.requests.append(request)
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.faults and (faulty := self.faults.popleft()(request)) is not None:
             return faulty
         if self.down:
@@ -177,6 +185,10 @@ class _Watch:
 
     def say(self, event: Json) -> None:
         self._out += msgspec.json.encode(event) + b"\n"
+
+    def say_nonsense(self) -> None:
+        self._catch_up()
+        self._out += b'{"type":"ADDED","obj\x00\xff\n'
 
     def stop(self) -> None:
         self._stopped = True

@@ -743,10 +743,83 @@ def test_a_watch_that_was_taken_up_again_is_current_though_nothing_happens() -> 
     async def scenario(scene: Scene) -> None:
         await scene.informer.wait_synced()
         await scene.clock.sleep(20.0)
+        scene.server.faults.append(lambda request: refusal(500, "InternalError"))
         await scene.server.cut_watches()
-        await scene.clock.sleep(0.1)
+        await scene.clock.sleep(0.6)
         assert scene.informer.trouble is not None
         await scene.clock.sleep(5.0)
         assert scene.informer.trouble is None
+
+    play(scenario)
+
+
+def test_a_watch_that_breaks_and_is_taken_up_again_leaves_the_store_current() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        for disturb in (scene.server.cut_watches, scene.server.say_nonsense):
+            await scene.clock.sleep(20.0)
+            await disturb()
+            for _ in range(100):
+                await scene.clock.sleep(0.05)
+                assert scene.informer.trouble is None
+
+    scene = play(scenario)
+    scene.check()
+    assert scene.informer.counts.failures == 2
+    assert scene.informer.counts.lists == 1
+
+
+def test_a_line_that_is_no_json_has_the_watch_taken_up_at_once() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        await scene.clock.sleep(20.0)
+        await scene.server.say_nonsense()
+        await scene.server.put("d", data={"v": "1"})
+        await scene.clock.sleep(0.0)
+        await scene.clock.sleep(0.001)
+        scene.check()
+
+    assert play(scenario).informer.counts.lists == 1
+
+
+def test_lines_that_are_no_json_again_and_again_are_asked_about_no_faster_than_a_failing_server() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        nonsense = transport.Response(200, {}, little_server.Bytes(b"nonsense\n"))
+        scene.server.faults.extend([lambda request: nonsense] * 1000)
+        await scene.clock.sleep(20.0)
+        await scene.server.say_nonsense()
+        await scene.clock.sleep(60.0)
+        assert "unusable answer" in str(scene.informer.trouble)
+        assert 1000 - len(scene.server.faults) < 10
+
+    play(scenario)
+
+
+def test_a_line_that_is_no_json_whenever_the_watch_is_taken_up_leads_to_a_list() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        scene.server.faults.append(lambda request: transport.Response(200, {}, little_server.Bytes(b"nonsense\n")))
+        await scene.clock.sleep(20.0)
+        await scene.server.say_nonsense()
+        await scene.server.put("d", data={"v": "1"})
+        await scene.clock.sleep(5.0)
+        assert scene.informer.trouble is None
+
+    scene = play(scenario)
+    scene.check()
+    assert scene.informer.counts.lists == 2
+
+
+def test_a_watch_that_is_not_taken_up_again_in_time_is_trouble() -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        await scene.clock.sleep(20.0)
+        scene.server.hangs = True
+        await scene.server.cut_watches()
+        await scene.clock.sleep(informers.RECONNECT_S - 1.0)
+        assert scene.informer.trouble is None
+        await scene.clock.sleep(1.0)
+        assert "connection reset" in str(scene.informer.trouble)
 
     play(scenario)

@@ -23,6 +23,10 @@ T = TypeVar("T")
 _CAUGHT_UP_S = 2.0
 """A server that takes a watch up tells what was missed at once. Where nothing happens it says nothing for a minute."""
 
+RECONNECT_S = 10.0
+"""How long a watch that broke may take to be taken up again before what the sink holds counts as outdated. An attempt
+that fails makes it so at once."""
+
 
 class Informer(Generic[T]):
     """Follows one resource of one server."""
@@ -42,6 +46,8 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._opened_s: float | None = None
         """Since when there is a stream, monotonic."""
+        self._broken_s: float | None = None
+        """When the watch broke, monotonic, if no attempt to take it up again has failed since."""
 
     @property
     def synced(self) -> bool:
@@ -59,13 +65,21 @@ class Informer(Generic[T]):
 
     @property
     def trouble(self) -> kube_errors.KubeError | None:
-        """What keeps the sink from being current, such as a right that we lack; None while all is well."""
-        has_caught_up = (
-            self._opened_s is not None
-            and self._reflector.goes_on
-            and self._client.clock.monotonic_s() - self._opened_s >= _CAUGHT_UP_S
-        )
-        return None if has_caught_up else self._reflector.trouble
+        """What keeps the sink from being current, such as a right that we lack; None while all is well.
+
+        A watch that breaks and is taken up again is no trouble: what was missed comes then. See `RECONNECT_S`.
+        """
+        is_reconnecting = self._broken_s is not None and not self._is_past(self._broken_s, RECONNECT_S)
+        return None if self._is_current or is_reconnecting else self._reflector.trouble
+
+    @property
+    def _is_current(self) -> bool:
+        if self._reflector.trouble is None:
+            return True
+        return self._opened_s is not None and self._reflector.goes_on and self._is_past(self._opened_s, _CAUGHT_UP_S)
+
+    def _is_past(self, since_s: float, seconds: float) -> bool:
+        return self._client.clock.monotonic_s() - since_s >= seconds
 
     @property
     def resource_version(self) -> str:
@@ -88,6 +102,7 @@ class Informer(Generic[T]):
                 else:
                     self._reflector.receive_page(step.request, await self._client.exchange(step.request))
             except kube_errors.KubeError as error:
+                self._note_broken(error)
                 self._reflector.fail(error, self._client.clock.monotonic_s() - since_s)
             finally:
                 self._opened_s = None
@@ -102,6 +117,14 @@ class Informer(Generic[T]):
                     return
                 self._note()
         self._reflector.end_stream(self._client.clock.monotonic_s() - since_s)
+
+    def _note_broken(self, error: kube_errors.KubeError) -> None:
+        """A watch broke, was silent for too long, or could not be had."""
+        is_refused = self._opened_s is None and not isinstance(error, kube_errors.Gone)
+        if not self.synced or is_refused or isinstance(error, kube_errors.CallTimedOut):
+            self._broken_s = None
+        elif self._is_current:
+            self._broken_s = self._client.clock.monotonic_s()
 
     def _note(self) -> None:
         if self._reflector.synced and not self._synced.is_set():

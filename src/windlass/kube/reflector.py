@@ -9,6 +9,9 @@ A list that breaks off begins anew, or, where it is read in pages, at the page t
 forgets while they are read is asked for in one piece. Whatever happens, an object reaches the sink in the order of its
 versions, and each deletion is seen, at the latest by the next complete list.
 
+A line of a watch that is no JSON breaks it: whatever it was about must not be missed. It goes on from the last
+resourceVersion; if that brings the same line again, a list tells what the line would have.
+
 An object that cannot be read, or that the sink fails on for whatever reason, is set aside: the sink is told what can be
 read of it, and everything else goes on.
 """
@@ -34,6 +37,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 _HEALTHY_S = 10.0
 """A stream that lasted this long was no failure, even if nothing came."""
+
+_LASTED_S = 1.0
+"""A watch that lasted this long and breaks at a line that cannot be read is taken up again without a pause: once."""
 
 _MOST_EARLY_BOOKMARKS = 2
 """Bookmarks before the end of a streaming list that are passed over; servers send one a minute."""
@@ -202,7 +208,7 @@ class Reflector(Generic[T]):
             self._end(page.resource_version)
 
     def receive(self, chunk: bytes) -> bool:
-        """Bytes of a stream. False: this stream is of no use any more."""
+        """Bytes of a stream. False: this stream is of no use any more. KubeError if it broke: see `fail`."""
         assert self._decoder is not None, "bytes of a stream that was not asked for"
         return all(self._take(found) for found in self._decoder.feed(chunk))
 
@@ -232,13 +238,15 @@ class Reflector(Generic[T]):
         if lasted_s >= _HEALTHY_S:
             self._failures = 0
         self._back_off(error.retry_after_s)
-        if _is_forgotten(error):
+        is_unusable = self._mode is _Mode.WATCH and isinstance(error, kube_errors.InvalidAnswer)
+        if is_unusable and self._failures == 1 and lasted_s >= _LASTED_S:
+            self._wait_s = 0.0
+        if _is_forgotten(error) or (is_unusable and self._failures > 1):
             self._relist()
 
     def _take(self, found: watch.Found[T]) -> bool:
         if isinstance(found, watch.Failed):
-            self.fail(found.error)
-            return False
+            raise found.error
         if self._mode is _Mode.WATCH:
             self._get_well()
         else:
