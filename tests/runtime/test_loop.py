@@ -73,6 +73,29 @@ def test_a_turn_that_fails_is_counted_and_the_next_one_comes(caplog: pytest.LogC
     assert "test: turn 2 failed, 2 in a row" in caplog.text
 
 
+def test_a_turn_that_fails_is_not_taken_at_once_again_however_often_it_is_woken() -> None:
+    async def scenario(time: clock.Virtual) -> None:
+        begun: list[float] = []
+
+        async def turn() -> None:
+            begun.append(time.monotonic_s())
+            if time.monotonic_s() < 20.0:
+                raise OSError("cannot")
+
+        turning = loop.Loop("test", turn, 10.0, time)
+        running = asyncio.create_task(turning.run())
+        for _ in range(270):
+            await time.sleep(0.1)
+            turning.wake()
+        running.cancel()
+        failed = [at_s for at_s in begun if at_s < 20.0]
+        assert failed == [0.0, pytest.approx(1.0), pytest.approx(3.0), pytest.approx(7.0), pytest.approx(15.0)]
+        assert begun[len(failed)] == pytest.approx(25.0)
+        assert begun[len(failed) + 1] == pytest.approx(25.1)
+
+    play(scenario)
+
+
 def test_a_loop_is_well_while_it_turns_and_succeeds() -> None:
     async def scenario(time: clock.Virtual) -> None:
         fails = False

@@ -1,8 +1,8 @@
 """The loop: do something every so often, or sooner when woken, and survive its failures.
 
 A turn begins `period_s` after the one before it began, or at once if that took longer. A turn that fails is logged and
-counted; the next one comes all the same. What a turn saw of the world may be minutes old when it ends, so turns never
-overlap.
+counted; the next one comes all the same, after a pause even if it is woken. What a turn saw of the world may be minutes
+old when it ends, so turns never overlap.
 
 Whoever knows that the next turns would change nothing may have them passed over (`pass_over`); when something happens
 after all (`stir`), the next turn begins when it would have begun anyway.
@@ -19,6 +19,9 @@ _LONGEST_S = 86400.0
 """Nobody sleeps for longer at a time: event loops do not like endless timers."""
 _SAME = 1e-9
 """Of a period: two moments that are no further apart are one."""
+_FIRST_PAUSE_S = 1.0
+"""After a failure, doubling with each in a row up to the period: a turn that cannot succeed is not tried at once again
+because something changes, as it does all the time."""
 _log = logging.getLogger(__name__)
 
 Turn = Callable[[], Awaitable[object]]
@@ -81,11 +84,18 @@ class Loop:
             due_s = begun_s + self._period_s
             if self._passed_until_s > due_s:
                 due_s = await self._pass(begun_s)
+            await self._pause(begun_s)
             rest_s = due_s - self._clock.monotonic_s()
             if rest_s > 0.0 and not self._woken.is_set():
                 await self._rest(rest_s, self._woken)
             else:
                 await self._clock.sleep(0.0)
+
+    async def _pause(self, begun_s: float) -> None:
+        """After a turn that failed, whatever happens."""
+        if self.failures:
+            pause_s = min(_FIRST_PAUSE_S * 2.0 ** min(self.failures - 1, 62), self._period_s)
+            await self._clock.sleep(max(begun_s + pause_s - self._clock.monotonic_s(), 0.0))
 
     async def _pass(self, begun_s: float) -> float:
         """Let turns pass, until the last of these or until something stirs. When the next one is due."""
