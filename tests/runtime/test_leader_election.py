@@ -26,6 +26,12 @@ class LeaseServer:
         self.version = 0
         self.history: list[str] = []
 
+    def edit(self, spec: Any) -> None:
+        """Someone else writes it."""
+        self.version += 1
+        self.lease = {**self.lease, "spec": spec}
+        self.lease["metadata"] = {**self.lease["metadata"], "resourceVersion": str(self.version)}
+
     def handle(self, request: transport.Request) -> transport.Response:
         body: Any = msgspec.json.decode(request.body or b"null")
         if request.method == "GET":
@@ -333,9 +339,6 @@ SENSELESS: list[bytes] = [
     b"{}",
     b'{"metadata": []}',
     b'{"metadata": {"name": "windlass"}, "spec": {"holderIdentity": "a"}}',
-    b'{"metadata": {"resourceVersion": "9"}, "spec": {"holderIdentity": ["a"]}}',
-    b'{"metadata": {"resourceVersion": "9"}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": "soon"}}',
-    b'{"metadata": {"resourceVersion": "9"}, "spec": "a"}',
     b'{"kind": "Status", "status": "Success"}',
     b"[" * 100_000,
 ]
@@ -364,6 +367,55 @@ def test_a_senseless_answer_is_a_failed_attempt(body: bytes, caplog: pytest.LogC
 
     play(scenario)
     assert [each.levelname for each in caplog.records if "renew lease" in each.message] == ["WARNING", "WARNING"]
+
+
+LASTS: list[Any] = ["soon", True, [], 0, -5, 1, 2**31 - 1, 10**400]
+TRANSITIONS: list[Any] = ["many", [], -1, 1e300, 2**31 - 1]
+EDITS: list[Any] = [
+    *([], "a", {}, None),
+    {"holderIdentity": ["a"]},
+    {"holderIdentity": ""},
+    {"holderIdentity": 5, "leaseDurationSeconds": 2**31 - 1, "leaseTransitions": "9" * 5000},
+    *({"holderIdentity": "a", "leaseDurationSeconds": odd} for odd in LASTS),
+    *({"holderIdentity": "a", "leaseTransitions": odd} for odd in TRANSITIONS),
+    {"holderIdentity": "a", "renewTime": 7, "acquireTime": {}, "strategy": []},
+]
+
+
+@pytest.mark.parametrize("spec", EDITS, ids=range(len(EDITS)))
+def test_a_leader_writes_a_lease_anew_that_someone_edited_into_nonsense(spec: Any) -> None:
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        election = Process(base, server).election("a")
+        async with running(election.run(forever)):
+            await base.sleep(1)
+            server.edit(spec)
+            for _ in range(200):
+                await base.sleep(0.1)
+                assert leads(election)
+            assert server.lease["spec"]["holderIdentity"] == "a"
+            assert server.lease["spec"]["leaseDurationSeconds"] == 15
+            assert server.version >= 10
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("spec", EDITS, ids=range(len(EDITS)))
+def test_a_lease_of_nonsense_is_taken_in_the_end_and_not_while_its_holder_may_lead(spec: Any) -> None:
+    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+        cut = Process(base, server)
+        first, second = cut.election("a"), Process(base, server).election("b", seed=1)
+        async with running(first.run(forever)):
+            await base.sleep(1)
+            cut.cut = True
+            server.edit(spec)
+            async with running(second.run(forever)):
+                while not leads(second):
+                    await base.sleep(0.1)
+                    assert base.monotonic_s() < 1000.0
+                is_released = not spec or (isinstance(spec, dict) and spec["holderIdentity"] == "")
+                assert is_released or not leads(first)
+
+    play(scenario)
 
 
 def test_a_renewal_that_arrives_long_after_it_was_given_up_changes_nothing() -> None:

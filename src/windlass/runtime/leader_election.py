@@ -36,6 +36,11 @@ _ATTEMPT_S = 1.0
 """The least that an attempt to renew has."""
 _RELEASE_S = 1.0
 """For giving the lease up. Without that the others wait until it has run out."""
+_LONGEST_LEASE_S = 900
+"""No lease is waited for longer, whatever it says: anyone who may edit it could keep all others waiting for ever."""
+_MOST_TRANSITIONS = 2**31 - 2
+_UNKNOWN_HOLDER = "(unreadable)"
+"""Of a lease that says nonsense: whoever held it before may still lead, and writes it anew; others wait."""
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +88,7 @@ class Candidate:
     @property
     def holder(self) -> str:
         """Who holds the lease, as far as this candidate knows."""
-        return _spec(self._lease).get("holderIdentity") or ""
+        return "" if self._lease is None else _find_holder(self._lease)
 
     def leads(self, now_s: float) -> bool:
         return self._leads_until_s is not None and now_s < self._leads_until_s
@@ -99,18 +104,29 @@ class Candidate:
         if lease is None or self._lease is None or _version(lease) != _version(self._lease):
             self._seen_at_s = now_s
         self._lease = lease
-        if self.holder != self.identity:
+        if not self._is_nobody_elses:
             self._leads_until_s = None
+
+    @property
+    def _is_nobody_elses(self) -> bool:
+        return self.holder in ("", self.identity, _UNKNOWN_HOLDER)
+
+    def may_restore(self, now_s: float) -> bool:
+        """Is the lease ours, gone, or edited by someone who does not lead, while we do?"""
+        return self._lease is None or self.holder == self.identity or (self._is_nobody_elses and self.leads(now_s))
 
     def may_write(self, now_s: float) -> bool:
         """The lease is ours, free, or has not changed for as long as it lasts."""
         if self._lease is None:
             return now_s >= self._free_at_s
-        return self.holder in ("", self.identity) or now_s >= self._runs_out_at_s()
+        is_ours = self.holder in ("", self.identity) or self.may_restore(now_s)
+        return is_ours or now_s >= self._runs_out_at_s()
 
     def _runs_out_at_s(self) -> float:
-        lasts_s: float = _spec(self._lease).get("leaseDurationSeconds") or self._settings.lease_s
-        return self._seen_at_s + lasts_s
+        """Never sooner than our own lease would: its holder may not have seen what others wrote into it."""
+        least_s = self._settings.lease_s
+        lasts_s = _read_count(self._lease, "leaseDurationSeconds", max(_LONGEST_LEASE_S, least_s))
+        return self._seen_at_s + max(lasts_s, least_s)
 
     def compose(self, wall_s: float) -> Unstructured:
         """The lease with us as its holder."""
@@ -124,7 +140,8 @@ class Candidate:
         }
         if self.holder != self.identity:
             spec["acquireTime"] = now
-            spec["leaseTransitions"] = int(before.get("leaseTransitions") or 0) + (self._lease is not None)
+            before_us = _read_count(self._lease, "leaseTransitions", _MOST_TRANSITIONS)
+            spec["leaseTransitions"] = before_us + (self._lease is not None)
         return self._with(spec)
 
     def compose_release(self, wall_s: float) -> Unstructured:
@@ -287,7 +304,7 @@ class Election:
         except (kube_errors.Conflict, kube_errors.NotFound):
             # Someone else wrote it; or we did, and did not hear of it; or someone deleted it, and we make it again.
             await self._look()
-            if self.holder == self._candidate.identity or not self._candidate.exists:
+            if self._candidate.may_restore(self._clock.monotonic_s()):
                 await self._send(compose(self._clock.now_s()))
 
     async def _look(self) -> None:
@@ -326,12 +343,24 @@ def make_identity() -> str:
 
 def _check(lease: Unstructured, verb: str) -> Unstructured:
     """The lease, if it is one; InvalidAnswer for what no API server says, such as the page of a proxy."""
-    metadata, spec = lease.get("metadata"), _spec(lease)
+    metadata = lease.get("metadata")
     version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-    holder, lasts_s = spec.get("holderIdentity") or "", spec.get("leaseDurationSeconds") or 0
-    if not (isinstance(version, str) and version and isinstance(holder, str) and type(lasts_s) is int):
+    if not (isinstance(version, str) and version):
         raise kube_errors.InvalidAnswer(f"{verb} lease", f"no lease: {lease!r:.200}")
     return lease
+
+
+def _find_holder(lease: Unstructured) -> str:
+    if not isinstance(lease.get("spec") or {}, dict):
+        return _UNKNOWN_HOLDER
+    holder = _spec(lease).get("holderIdentity") or ""
+    return holder if isinstance(holder, str) else _UNKNOWN_HOLDER
+
+
+def _read_count(lease: Unstructured | None, field: str, most: int) -> int:
+    """A count of the lease, within bounds; 0 if it is none."""
+    found = _spec(lease).get(field)
+    return min(max(found, 0), most) if type(found) is int else 0
 
 
 def _spec(lease: Unstructured | None) -> dict[str, Any]:
