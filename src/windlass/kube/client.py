@@ -89,6 +89,12 @@ class Client:
         other.settings = dataclasses.replace(self.settings, timeout_s=timeout_s, patience=patience)
         return other
 
+    def limited_apart(self) -> "Client":
+        """The same client, with limits of rate of its own: neither waits for what the other sends."""
+        other = copy.copy(self)
+        other._throttle = throttle.Throttle(self.settings.qps, self.settings.burst, self.clock)
+        return other
+
     # Reading
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:

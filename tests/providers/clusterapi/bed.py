@@ -138,6 +138,14 @@ class Bed:
         with contextlib.suppress(asyncio.CancelledError):
             await self._running
 
+    async def throttle(self, qps: float, burst: int) -> None:
+        """Follow anew, with a client that sends no more than so many requests a second."""
+        await self.stop()
+        self._watching = client.Client(
+            self.carrier, self.clock, client.Settings(qps=qps, burst=burst), random.Random(3)
+        )
+        await self.start()
+
     async def restart(self) -> None:
         await self.stop()
         await self.start()

@@ -1,5 +1,7 @@
 """Growing a group, and taking back what did not come."""
 
+import asyncio
+
 import pytest
 
 from tests.providers.clusterapi.bed import Bed, node, play
@@ -150,3 +152,23 @@ def test_a_target_is_not_lowered_below_the_minimum() -> None:
             await bed.provider.reduce_target(plan.ReduceTarget(G, 2, "", 3))
 
     play(scenario, lambda bed: bed.group("g", 3, (2, 10)))
+
+
+def test_a_group_grows_while_many_machines_of_another_are_marked() -> None:
+    def prepare(bed: Bed) -> None:
+        bed.group("g", 1)
+        bed.group("h", 30, (0, 100))
+        bed.members("h", 30)
+
+    async def scenario(bed: Bed) -> None:
+        await bed.throttle(5.0, 10)
+        leaving = [node(f"h-{i}") for i in range(30)]
+        shrinking = asyncio.create_task(bed.provider.delete_nodes("MachineDeployment/default/h", leaving))
+        await bed.clock.sleep(1.0)
+        began_s = bed.clock.monotonic_s()
+        await bed.provider.resize(grow(3))
+        assert bed.clock.monotonic_s() - began_s < 1.0
+        assert not shrinking.done()
+        await shrinking
+
+    play(scenario, prepare)

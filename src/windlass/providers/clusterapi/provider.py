@@ -80,7 +80,8 @@ class Provider:
         found = await self._discover()
         self._kinds = kinds.follow(self._api, self._config, found, self._note, self._look_at)
         marks = Marks(self._api, found["machines"], self._keys.delete_machine)
-        replicas = Replicas(self._api, self._sizes, self._put_backs)
+        # Nobody's scale-up waits until hundreds of Machines are marked.
+        replicas = Replicas(self._api.limited_apart(), self._sizes, self._put_backs)
         self._scaling = Scaling(self._context, self._sizes, replicas, marks, self._memory, self._put_backs)
         self._is_discovered.set()
         async with asyncio.TaskGroup() as together:
