@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.providers.clusterapi.bed import Bed, enough, node, play, refusal
+from tests.providers.clusterapi.bed import CAPACITY, Bed, enough, node, play, refusal
 from windlass import unexpected
 from windlass.engine import facts, plan
 from windlass.kube import transport
@@ -279,16 +279,27 @@ def test_a_group_that_raises_is_held_and_the_others_are_read(
     play(scenario, arrange)
 
 
-@pytest.mark.parametrize("amount", ["1e5000", "9" * 4400, "9999Ei"])
-def test_a_capacity_that_no_node_has_is_told_and_counts_for_nothing(amount: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "amount"),
+    [
+        ("cpu", "1e5000"),
+        ("cpu", "9" * 4400),
+        ("cpu", "9999Ei"),
+        ("memory", "9999Ei"),
+        ("maxPods", str(2**63 - 1)),
+        ("gpu-count", str(2**40)),
+    ],
+)
+def test_a_capacity_that_no_node_has_is_told_and_counts_for_nothing(key: str, amount: str) -> None:
     def arrange(bed: Bed) -> None:
-        bed.group("g", 1, annotations=enough(cpu=amount))
+        driver = {f"{CAPACITY}dra-driver": "gpu.example.com"}
+        bed.group("g", 1, annotations={**enough(), **driver, f"{CAPACITY}{key}": amount})
         bed.group("other", 1, annotations=enough())
 
     async def scenario(bed: Bed) -> None:
         seen = await look(bed)
         [complaint] = seen.set_aside
-        assert "capacity.cluster-autoscaler.kubernetes.io/cpu" in complaint.field
+        assert f"capacity.cluster-autoscaler.kubernetes.io/{key}" in complaint.field
         assert [group.id for group in seen.groups if group.template is not None] == ["MachineDeployment/default/other"]
 
     play(scenario, arrange)

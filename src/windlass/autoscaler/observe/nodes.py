@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from windlass.autoscaler.observe import parts, resources
 from windlass.engine import facts
+from windlass.kube import capacity as node_capacity
 from windlass.kube import fields
 from windlass.kube.models import core, meta
 
@@ -22,8 +23,8 @@ def salvage(node: core.Node, why: str) -> facts.Node:
     """What can be read of a node that cannot be read in full. Nothing is placed on it: nobody knows what it refuses."""
     metadata, spec, status = node.meta, node.spec or core.NodeSpec(), node.status or core.NodeStatus()
     readers: dict[str, Callable[[], object]] = {
-        "capacity": lambda: resources.read_capacity(fields.read_amounts(status.capacity, "")),
-        "allocatable": lambda: resources.read_capacity(fields.read_amounts(status.allocatable or status.capacity, "")),
+        "capacity": lambda: resources.read_capacity(node_capacity.salvage(status.capacity)),
+        "allocatable": lambda: resources.read_capacity(node_capacity.salvage(status.allocatable or status.capacity)),
         "taints": lambda: tuple(_read_taint(taint, "") for taint in spec.taints or ()),
         "conditions": lambda: tuple(_read_condition(condition) for condition in status.conditions or ()),
     }
@@ -46,10 +47,10 @@ def read_namespace(namespace: core.Namespace) -> facts.Namespace:
 
 def _read(node: core.Node) -> facts.Node:
     metadata, spec, status = node.meta, node.spec or core.NodeSpec(), node.status or core.NodeStatus()
-    capacity = fields.read_amounts(status.capacity, "status.capacity")
+    capacity = node_capacity.read(status.capacity, "status.capacity")
     # The API server fills in the capacity for a node that does not tell what is allocatable.
     is_told = status.allocatable is not None
-    allocatable = fields.read_amounts(status.allocatable, "status.allocatable") if is_told else capacity
+    allocatable = node_capacity.read(status.allocatable, "status.allocatable") if is_told else capacity
     return facts.Node(
         name=metadata.name or "",
         uid=metadata.uid or "",

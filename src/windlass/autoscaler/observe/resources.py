@@ -4,10 +4,7 @@ import re
 from collections.abc import Mapping
 
 from windlass.engine import facts
-from windlass.kube import quantity
-
-_CEILING = 2**55
-"""Amounts are counted up to this (32 PiB, or as many millicores), so that a node full of them still fits an int64."""
+from windlass.kube import capacity, quantity
 
 _PLAIN = (facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE)
 _NATIVE = "kubernetes.io/"
@@ -27,8 +24,7 @@ def read_capacity(nano: Mapping[str, int]) -> facts.Resources:
 
 
 def _count(name: str, nano: int) -> int:
-    amount = quantity.Quantity(nano)
-    return min(amount.milli_value() if name == facts.CPU else amount.value(), _CEILING)
+    return capacity.count(name, quantity.Quantity(nano))
 
 
 def _is_counted(name: str) -> bool:

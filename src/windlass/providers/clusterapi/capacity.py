@@ -8,13 +8,12 @@ from collections.abc import Mapping
 
 from windlass import selectors
 from windlass.engine import facts
+from windlass.kube import capacity as node_capacity
 from windlass.kube import fields, quantity
 from windlass.kube.models import clusterapi
 from windlass.providers.clusterapi import keys
 
 DEFAULT_PODS = 110
-_CEILING = 2**55
-"""Amounts are counted up to this, so that a node full of them still fits an int64. No node has more."""
 
 Capacity = dict[str, quantity.Quantity]
 
@@ -23,6 +22,7 @@ _AMOUNTS = (
     (facts.MEMORY, keys.MEMORY),
     (facts.EPHEMERAL_STORAGE, keys.EPHEMERAL_DISK),
 )
+_RESOURCES = {key: name for name, key in _AMOUNTS}
 
 
 def find(annotations: Mapping[str, str], template: clusterapi.InfrastructureTemplate | None) -> Capacity:
@@ -51,9 +51,10 @@ def read_template(template: clusterapi.InfrastructureTemplate | None) -> Capacit
     for name, value in ((status.capacity if status else None) or {}).items():
         try:
             amount = quantity.saturate(quantity.read(value))
+            node_capacity.check(name, amount, value, name)
         except ValueError:
             continue
-        if 0 <= amount.value() <= _CEILING:
+        if amount.nano >= 0:
             found[name] = amount
     return found
 
@@ -69,9 +70,7 @@ def read_quantity(annotations: Mapping[str, str], key: str) -> quantity.Quantity
         raise fields.InvalidField(keys.at(key), text, quantity.ACCEPTED) from None
     if amount.nano < 0:
         raise fields.InvalidField(keys.at(key), text, "a quantity of zero or more")
-    if amount.value() > _CEILING:
-        # Nodes to come would count as more than all groups together may have, and no other group could grow.
-        raise fields.InvalidField(keys.at(key), text, f"a quantity of at most {_CEILING}")
+    node_capacity.check(_RESOURCES.get(key, key), amount, text, keys.at(key))
     return amount
 
 
@@ -83,14 +82,11 @@ def read_count(annotations: Mapping[str, str], key: str) -> quantity.Quantity:
     count = selectors.parse_int64(text)
     if count is None or count < 0:
         raise fields.InvalidField(keys.at(key), text, "a whole number, zero or more")
-    return quantity.Quantity(count * quantity.NANO)
+    amount = quantity.Quantity(count * quantity.NANO)
+    node_capacity.check(key, amount, text, keys.at(key))
+    return amount
 
 
 def count(found: Capacity) -> facts.Resources:
     """As the engine counts: millicores, bytes, pieces."""
-    return tuple(
-        sorted(
-            (name, min(amount.milli_value() if name == facts.CPU else amount.value(), _CEILING))
-            for name, amount in found.items()
-        )
-    )
+    return tuple(sorted((name, node_capacity.count(name, amount)) for name, amount in found.items()))

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 
 from windlass import selectors
 from windlass.engine.devices import model
+from windlass.kube import fields
 from windlass.providers.clusterapi import capacity, keys
 
 _INT32_MAX = 2**31 - 1
 GPU = "gpu"
+MAX_DEVICES = 1024
+"""Devices of one node. Each is an object: a count that no node has would fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,8 @@ def read_devices(annotations: Mapping[str, str]) -> Devices | None:
     """GPUs of a DRA driver. InvalidField if their number cannot be read."""
     driver = annotations.get(keys.DRA_DRIVER, "")
     count = capacity.read_count(annotations, keys.GPU_COUNT).value() if driver else 0
+    if count > MAX_DEVICES:
+        raise fields.InvalidField(keys.at(keys.GPU_COUNT), annotations[keys.GPU_COUNT], f"at most {MAX_DEVICES}")
     return Devices(driver, GPU, count) if count else None
 
 
