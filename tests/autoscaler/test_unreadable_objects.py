@@ -13,7 +13,7 @@ from tests.autoscaler.test_autoscaler import quick
 from windlass import unexpected
 from windlass.autoscaler import explaining
 from windlass.autoscaler.observe import nodes, pods
-from windlass.kube import fields
+from windlass.kube import fields, resources
 from windlass.kube.models import core
 from windlass.kube.models import pods as pod_models
 
@@ -111,11 +111,49 @@ def test_a_node_that_cannot_be_read_is_in_use(monkeypatch: pytest.MonkeyPatch, e
     play(scenario, quick())
 
 
-def test_no_amount_is_too_large_to_be_read() -> None:
+def test_an_amount_too_large_to_be_counted_is_told_of() -> None:
     async def scenario(cluster: Cluster) -> None:
         cluster.add_pod("huge", "1e5000")
         size, drains, set_aside = await run(cluster, "3", {})
-        assert (size, drains, set_aside) == (2, [], [])
+        assert (size, drains) == (2, [])
+        counted = "found '100e4998', expected less than 9223372036854775807m, as which it counts"
+        assert set_aside == [f"Pod default/huge: spec.containers[0].resources.requests[cpu]: {counted}"]
+
+    play(scenario, quick())
+
+
+@pytest.mark.parametrize(
+    ("part", "resource", "amount"),
+    [
+        ("capacity", "cpu", "9999Ei"),
+        ("allocatable", "cpu", "1e5000"),
+        ("capacity", "memory", "1e30"),
+        ("capacity", "nvidia.com/gpu", "1e30"),
+    ],
+)
+def test_a_node_that_claims_what_no_machine_has_stops_no_scale_up(part: str, resource: str, amount: str) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1, delete_s=1.0)
+        cluster.register_nodes()
+        status: dict[str, Any] = {each: {"cpu": "4", "memory": "8Gi"} for each in ("capacity", "allocatable")}
+        status[part] |= {resource: amount}
+        status["conditions"] = [{"type": "Ready", "status": "True"}]
+        cluster.server.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "boastful"}}, "kubelet")
+        cluster._tell(resources.NODES, "boastful", status)
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(30)
+            for number in range(3):
+                cluster.add_pod(f"p-{number}", "3")
+            for _ in range(300):
+                cluster.register_nodes()
+                await cluster.clock.sleep(0.1)
+            assert cluster.provider.groups["a"].size == 3  # nothing is placed on a node that cannot be read
+            [complaint] = running.set_aside
+            assert str(complaint).startswith(f"Node boastful: status.{part}[{resource}]: found ")
+            node = running._world.find_node("boastful")
+            assert node is not None
+            assert node.unreadable
+            assert resource not in dict(getattr(node, part))
 
     play(scenario, quick())
 

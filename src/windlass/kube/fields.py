@@ -5,7 +5,7 @@ of it. An `InvalidField` never leaves the reading of one object.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +13,8 @@ import msgspec
 from windlass import errors
 from windlass.kube import quantity
 
+_LARGEST_MILLI = quantity.INT64_MAX * quantity.MILLI
+"""In nano-units, the most that an int64 holds in milli-units, as kube-scheduler counts cpu."""
 _COMPLAINT = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.\.\.|[^.\[\]]+")
 _MISMATCH = re.compile(r"Expected (?P<accepted>.*), got (?P<found>.*)")
@@ -69,15 +71,27 @@ def read_quantity(value: object, at: str) -> quantity.Quantity:
         raise InvalidField(at, value, quantity.ACCEPTED) from None
 
 
-def read_amounts(amounts: Mapping[str, object] | None, at: str) -> dict[str, int]:
-    """Amounts by resource name, in nano-units; none may be negative."""
+def read_amounts(
+    amounts: Mapping[str, object] | None, at: str, complaints: list[InvalidField] | None = None
+) -> dict[str, int]:
+    """Amounts by resource name, in nano-units; none may be negative. `complaints` gets those that an int64 cannot hold,
+    and that kube-scheduler therefore counts as less.
+    """
     read: dict[str, int] = {}
     for name, value in (amounts or {}).items():
         nano = read_quantity(value, f"{at}[{name}]").nano
         if nano < 0:
             raise InvalidField(f"{at}[{name}]", value, "a quantity of zero or more")
+        if nano >= _LARGEST_MILLI and complaints is not None:
+            complaints += _find_saturated(name, nano, value, f"{at}[{name}]")
         read[name] = nano
     return read
+
+
+def _find_saturated(name: str, nano: int, value: object, at: str) -> Iterator[InvalidField]:
+    if name == "cpu" or nano >= quantity.INT64_MAX * quantity.NANO:
+        unit = "m" if name == "cpu" else ""
+        yield InvalidField(at, value, f"less than {quantity.INT64_MAX}{unit}, as which it counts")
 
 
 def _one_of(accepted: tuple[str, ...]) -> str:

@@ -17,6 +17,7 @@ from windlass.kube.models import core, meta, pods
 
 Nano = dict[str, int]
 """Nano-units by resource name."""
+Complaints = list[fields.InvalidField]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,9 @@ _POD_LEVEL = ("cpu", "memory")
 _HUGEPAGES = "hugepages-"
 
 
-def of_waiting(spec: pods.PodSpec) -> Nano:
-    """What a pod asks for while it waits: its spec alone."""
-    return _total(spec, _PlainReading())
+def of_waiting(spec: pods.PodSpec, complaints: Complaints | None = None) -> Nano:
+    """What a pod asks for while it waits: its spec alone. See `fields.read_amounts` for `complaints`."""
+    return _total(spec, _PlainReading(complaints))
 
 
 def of_bound(spec: pods.PodSpec, status: pods.PodStatus) -> Nano:
@@ -66,17 +67,21 @@ def _differs(wanted: meta.Amounts, actuated: core.ResourceRequirements | None, a
 class _PlainReading:
     """Requests as the spec spells them."""
 
+    def __init__(self, complaints: Complaints | None = None) -> None:
+        self.complaints = complaints
+
     def container(self, container: pods.Container, at: str, *, resizable: bool) -> Nano:
-        return fields.read_amounts(_requests(container.resources), f"{at}.resources.requests")
+        return fields.read_amounts(_requests(container.resources), f"{at}.resources.requests", self.complaints)
 
     def pod(self, spec: pods.PodSpec) -> Nano:
-        return fields.read_amounts(_requests(spec.resources), "spec.resources.requests")
+        return fields.read_amounts(_requests(spec.resources), "spec.resources.requests", self.complaints)
 
 
 class _ReadingWithStatus(_PlainReading):
     """Requests as the node has granted them, or will."""
 
     def __init__(self, status: pods.PodStatus) -> None:
+        super().__init__()
         self._status = status
         reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
         self._reported = {container.name: container for container in reported}
@@ -121,7 +126,7 @@ def _total(spec: pods.PodSpec, reading: _PlainReading) -> Nano:
     _count_init_containers(total, spec.init_containers or (), reading)
     if _has_pod_level_requests(spec):
         total |= {name: nano for name, nano in reading.pod(spec).items() if _is_pod_level(name)}
-    _add(total, fields.read_amounts(spec.overhead, "spec.overhead"))
+    _add(total, fields.read_amounts(spec.overhead, "spec.overhead", reading.complaints))
     return total
 
 

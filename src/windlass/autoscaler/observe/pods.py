@@ -165,7 +165,7 @@ class Reader:
         self, model: pods.PodSpec, namespace: str, labels: Mapping[str, str], complaints: placement.Complaints
     ) -> facts.PodSpec:
         return facts.PodSpec(
-            requests=self._share(resources.read_requests(requests.of_waiting(model))),
+            requests=self._share(resources.read_requests(requests.of_waiting(model, complaints))),
             node_selector=tuple(sorted((model.node_selector or {}).items())),
             node_affinity=placement.read_node_affinity(model, complaints),
             tolerations=self._share(placement.read_tolerations(model, complaints)),

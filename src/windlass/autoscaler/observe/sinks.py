@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from windlass import errors
-from windlass.autoscaler.observe import gate, nodes, pods, workloads
+from windlass.autoscaler.observe import daemons, gate, nodes, pods, workloads
 from windlass.engine import facts, snapshot
 from windlass.engine.devices import model
 from windlass.engine.storage import Fact
 from windlass.kube import resources
-from windlass.kube.models import core, meta, policy
+from windlass.kube.models import apps, core, meta, policy
 from windlass.kube.models import pods as pod_models
 from windlass.kube.resources import Unreadable
 
@@ -152,11 +152,22 @@ class Sink(Generic[Model, Read]):
         self.complaints[key] = complaint
 
 
-class PodSink(Sink[pod_models.Pod, facts.Pod]):
-    """The same for pods, of which some say what counts for nothing."""
+class ComplainingSink(Sink[Model, Read]):
+    """The same for objects that can be read although part of them does not count as it is written."""
 
-    def put(self, metadata: meta.ObjectMeta, found: pod_models.Pod) -> None:
-        fact, complaint = pods.read_complaining(found)
+    def __init__(
+        self,
+        kept: Keeper[Read],
+        read: Callable[[Model], tuple[Read, errors.InvalidObject | None]],
+        key: Callable[[meta.ObjectMeta], str],
+        behind: gate.Gate,
+        salvage: Callable[[Model, str], Read] | None = None,
+    ) -> None:
+        super().__init__(kept, lambda found: read(found)[0], key, behind, salvage)
+        self._read_complaining = read
+
+    def put(self, metadata: meta.ObjectMeta, found: Model) -> None:
+        fact, complaint = self._read_complaining(found)
         self._gate.do(self._put, metadata, fact, complaint)
 
 
@@ -335,7 +346,11 @@ def identity(metadata: meta.ObjectMeta) -> str:
 
 
 def pod_sink(kept: snapshot.Snapshot, behind: gate.Gate) -> Sink[pod_models.Pod, facts.Pod]:
-    return PodSink(_Pods(kept), pods.read, identity, behind, pods.salvage_pod)
+    return ComplainingSink(_Pods(kept), pods.read_complaining, identity, behind, pods.salvage_pod)
+
+
+def daemon_set_sink(kept: Kept[facts.DaemonSet], behind: gate.Gate) -> Sink[apps.DaemonSet, facts.DaemonSet]:
+    return ComplainingSink(kept, daemons.read_complaining, lambda metadata: metadata.key, behind)
 
 
 def node_sink(kept: snapshot.Snapshot, behind: gate.Gate) -> Sink[core.Node, facts.Node]:

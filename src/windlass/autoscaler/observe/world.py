@@ -16,7 +16,6 @@ from typing import Any
 from windlass import errors
 from windlass.autoscaler import priorities
 from windlass.autoscaler.batch import buffer_keeping, following, quota_keeping, sources
-from windlass.autoscaler.observe import daemons as daemon_sets
 from windlass.autoscaler.observe import devices, gate, pods, sinks, storage, untried, workloads
 from windlass.engine import facts, plan
 from windlass.engine.buffers import proactive
@@ -227,7 +226,7 @@ class World:
         yield informers.Informer(api, resources.PODS, heard)
         yield follow(resources.NAMESPACES, sinks.namespace_sink(kept, behind))
         yield follow(resources.POD_DISRUPTION_BUDGETS, sinks.budget_sink(known.budgets, behind))
-        yield follow(resources.DAEMON_SETS, sinks.plain_sink(known.daemon_sets, daemon_sets.read, behind))
+        yield follow(resources.DAEMON_SETS, sinks.daemon_set_sink(known.daemon_sets, behind))
         for resource, read in _CONTROLLERS.items():
             controllers: sinks.Kept[facts.Controller] = sinks.Kept()
             known.controllers.append(controllers)
