@@ -1,16 +1,21 @@
 """Devices in the live loop: claims are followed, and nodes are added for them."""
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pytest
+
 from tests.autoscaler.little_cluster import Cluster, play, template
 from tests.engine.devices.making import device, gpus, pool
+from windlass.autoscaler.autoscaler import Autoscaler
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
 from windlass.explain import look, pods
 from windlass.explain.telling import pods as tell_pods
+from windlass.kube import prepare, resources
 from windlass.providers import simulated
 
 GROUP = "resource.k8s.io/v1"
@@ -108,3 +113,42 @@ def test_selectors_of_a_stranger_cost_nobody_else_a_node() -> None:
             assert f"claim default/{name}: selector #0: {complaint}" in told[name]
 
     play(scenario)
+
+
+def test_selectors_that_cannot_be_evaluated_are_logged_once_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    failing = {name: HOSTILE[name] for name in COMPLAINTS}
+    odd_class = _device_class()
+    odd_class["metadata"]["name"] = "odd"
+    odd_class["spec"]["selectors"] = [{"cel": {"expression": "[1][dyn(1)] == 1"}}]
+
+    async def scenario(cluster: Cluster) -> None:
+        equipped = replace(template("a"), slices=(pool("a", device("gpu-0", model="a")),))
+        cluster.provider.add(simulated.Group("a", 0, 10, equipped))
+        cluster.server.apply(_device_class(), "test")
+        cluster.server.apply(odd_class, "test")
+        of_class = _claim("of-class", 1)
+        of_class["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "odd"
+        claims = [*(_claim(name, 1, expression) for name, expression in failing.items()), of_class]
+        async with cluster.autoscaling() as running:
+            for claim in claims:
+                name = claim["metadata"]["name"]
+                cluster.server.apply(claim, "test")
+                cluster.add_pod(name, "100m", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": name}]})
+            await cluster.clock.sleep(60)
+            told = [record.getMessage() for record in caplog.records if "set aside" in record.getMessage()]
+            for name, complaint in COMPLAINTS.items():
+                at = f"ResourceClaim default/{name}: spec.devices.requests[r].selectors[0].cel.expression"
+                [line] = [line for line in told if at in line]
+                assert complaint in line
+            assert len([line for line in told if "DeviceClass odd: spec.selectors[0].cel.expression" in line]) == 1
+            assert _count_set_aside(running) == {"ResourceClaim": len(failing), "DeviceClass": 1}
+            for name in failing:
+                cluster.server.handle(prepare.delete(resources.RESOURCE_CLAIMS, name, "default"))
+            await cluster.clock.sleep(60)
+            assert _count_set_aside(running) == {"DeviceClass": 1}
+
+    play(scenario)
+
+
+def _count_set_aside(running: Autoscaler) -> dict[str, int]:
+    return dict(Counter(complaint.kind for complaint in running.set_aside))

@@ -12,6 +12,7 @@ from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
 from windlass import unexpected
 from windlass.autoscaler import explaining
+from windlass.autoscaler.autoscaler import Autoscaler
 from windlass.autoscaler.observe import nodes, pods
 from windlass.kube import fields, resources
 from windlass.kube.models import core
@@ -154,6 +155,7 @@ def test_a_node_that_claims_what_no_machine_has_stops_no_scale_up(part: str, res
             assert node is not None
             assert node.unreadable
             assert resource not in dict(getattr(node, part))
+            assert str(complaint) in await explain(running, "/explain/node/boastful", 200)
 
     play(scenario, quick())
 
@@ -163,16 +165,30 @@ def test_a_pod_that_waits_and_cannot_be_read_is_named_when_someone_asks_for_it()
         cluster.add_pod("odd", "1", spec={"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1}]})
         async with cluster.autoscaling() as running:
             await cluster.clock.sleep(30)
-            app = web.Application()
-            explaining.add_routes(app, running)
-            request = test_utils.make_mocked_request("GET", "/explain/pod/default/odd", app=app)
-            match = await app.router.resolve(request)
-            request._match_info = match
-            answer = await match.handler(request)
-            assert isinstance(answer, web.Response)
-            assert answer.status == 404
-            assert "pod default/odd is left alone: Pod default/odd: spec.topologySpreadConstraints[0]" in str(
-                answer.text
-            )
+            told = await explain(running, "/explain/pod/default/odd", 404)
+            assert "pod default/odd is left alone: Pod default/odd: spec.topologySpreadConstraints[0]" in told
 
     play(scenario, quick())
+
+
+def test_a_pod_that_is_not_used_as_it_is_says_so_when_someone_asks_for_it() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_pod("odd", "1", spec={"tolerations": GREATER})
+        async with cluster.autoscaling() as running:
+            await cluster.clock.sleep(30)
+            told = await explain(running, "/explain/pod/default/odd?output=text", 200)
+            assert "It is not used as it is: Pod default/odd: spec.tolerations[0].operator: found 'Gt'" in told
+
+    play(scenario, quick())
+
+
+async def explain(running: Autoscaler, path: str, status: int) -> str:
+    app = web.Application()
+    explaining.add_routes(app, running)
+    request = test_utils.make_mocked_request("GET", path, app=app)
+    match = await app.router.resolve(request)
+    request._match_info = match
+    answer = await match.handler(request)
+    assert isinstance(answer, web.Response)
+    assert answer.status == status
+    return str(answer.text)

@@ -22,6 +22,7 @@ from windlass.autoscaler.act import actor
 from windlass.autoscaler.act.outcome import Outcome
 from windlass.autoscaler.batch import reading
 from windlass.autoscaler.expander_server import consulting
+from windlass.autoscaler.observe import devices
 from windlass.autoscaler.observe.world import UNSCHEDULABLE, Seen, World
 from windlass.autoscaler.recording.recorder import Recorder
 from windlass.autoscaler.report.families import Function
@@ -120,13 +121,16 @@ class Autoscaler:
         self._waking: asyncio.TimerHandle | None = None
         """When time will have changed something: what the last loop knew of that, and none before it."""
         self._drains_changed = asyncio.Event()
+        self._unread: tuple[errors.InvalidObject, ...] = ()
+        self._unevaluated: tuple[errors.InvalidObject, ...] = ()
+        """Of the last decision: claims and device classes whose selectors cannot be evaluated."""
         self._set_aside: tuple[errors.InvalidObject, ...] = ()
         self._over: asyncio.Future[keeping.Superseded]
         """Done when another process turns out to lead."""
 
     @property
     def set_aside(self) -> tuple[errors.InvalidObject, ...]:
-        """Objects that cannot be read, or not in full, as the last loop saw them."""
+        """Objects that cannot be read or evaluated, or not in full, as the last loop saw them."""
         return self._set_aside
 
     # Being told
@@ -208,13 +212,21 @@ class Autoscaler:
         if self._world.stale:
             raise kube_errors.NotCurrent(f"nothing is decided on what may be over by now: {self._world.stale}")
         seen = self._world.observe(failed)
-        for complaint in seen.set_aside:
-            if complaint not in self._set_aside:
-                _log.warning("set aside: %s", complaint)
-        if seen.set_aside != self._set_aside:
-            self._reporter.set_aside(seen.set_aside)
-        self._set_aside = seen.set_aside
+        self._unread = seen.set_aside
+        self._note_set_aside()
         return seen
+
+    def _note_set_aside(self) -> None:
+        """Log each object that is not used as it is once, and count them."""
+        now = (*self._unread, *self._unevaluated)
+        if now == self._set_aside:
+            return
+        known = {str(complaint) for complaint in self._set_aside}
+        for text in dict.fromkeys(map(str, now)):
+            if text not in known:
+                _log.warning("set aside: %s", text)
+        self._set_aside = now
+        self._reporter.set_aside(now)
 
     def _look_at_clock(self) -> float:
         """What time it is, and by the same clock all that is remembered."""
@@ -294,6 +306,8 @@ class Autoscaler:
         with self._reporter.measure(Function.AUTOSCALING):
             decision = await self._think(lambda: self._choose(seen, memory, self._settings, now_s, self._stopwatch))
         self._reporter.decided("decide", self._clock.monotonic_s() - began_s)
+        self._unevaluated = devices.complain_of_selectors(decision.selector_errors)
+        self._note_set_aside()
         return decision
 
     async def _resize(self, ordered: plan.Plan) -> Outcome:

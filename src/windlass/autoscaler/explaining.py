@@ -16,6 +16,8 @@ from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
 from windlass.explain import choices, document, look, questions
+from windlass.explain.nodes import NodeAccount
+from windlass.explain.pods import PodAccount
 from windlass.explain.questions import About, Question
 
 T = TypeVar("T")
@@ -71,7 +73,7 @@ def _make_handler(about: About, asked: Answering) -> Callable[[web.Request], Awa
         wants_text = request.query.get("output") == "text"
         try:
             answer = await asked.ask(lambda *moment: questions.answer(question, _look(asked, moment)))
-            return _respond(_name_unreadable(answer, asked.set_aside), wants_text)
+            return _respond(_add_complaint(answer, asked.set_aside), wants_text)
         except errors.WindlassError as error:
             return web.Response(status=503, text=f"{error}\n")
         except Exception as error:
@@ -82,16 +84,23 @@ def _make_handler(about: About, asked: Answering) -> Callable[[web.Request], Awa
     return handle
 
 
-def _name_unreadable(
+def _add_complaint(
     answer: document.Account | questions.Unknown, set_aside: Sequence[errors.InvalidObject]
 ) -> document.Account | questions.Unknown:
-    """An object that exists and cannot be read is not one that does not exist."""
-    if not isinstance(answer, questions.Unknown) or answer.why or answer.question.about not in _KINDS:
-        return answer
-    asked = answer.question
-    name = f"{asked.namespace}/{asked.name}" if asked.about is About.POD else asked.name
-    found = (one for one in set_aside if (one.kind, one.name) == (_KINDS[asked.about], name))
-    return next((replace(answer, why=str(one)) for one in found), answer)
+    """An object that exists and cannot be read is not one that does not exist; of one that can, what does not count."""
+    match answer:
+        case questions.Unknown(question) if not answer.why and question.about in _KINDS:
+            name = f"{question.namespace}/{question.name}" if question.about is About.POD else question.name
+            return replace(answer, why=_find_complaint(set_aside, _KINDS[question.about], name))
+        case PodAccount():
+            return replace(answer, complaint=_find_complaint(set_aside, "Pod", answer.key))
+        case NodeAccount():
+            return replace(answer, complaint=_find_complaint(set_aside, "Node", answer.name))
+    return answer
+
+
+def _find_complaint(set_aside: Sequence[errors.InvalidObject], kind: str, name: str) -> str:
+    return next((str(one) for one in set_aside if (one.kind, one.name) == (kind, name)), "")
 
 
 def _respond(answer: document.Account | questions.Unknown, wants_text: bool) -> web.Response:

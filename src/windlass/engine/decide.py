@@ -32,6 +32,7 @@ from windlass.engine import (
     time_limits,
 )
 from windlass.engine.buffers import proactive
+from windlass.engine.devices.outcome import SelectorError
 from windlass.engine.drain import by_kind, context
 from windlass.engine.draining import beginning, marking
 from windlass.engine.expanders import outside
@@ -70,6 +71,13 @@ class Decision:
     def faults(self) -> quarantine.Faults:
         """What cannot be evaluated, and was left out."""
         return self.memory.volatile.faults
+
+    @property
+    def selector_errors(self) -> tuple[SelectorError, ...]:
+        """Device selectors that cannot be evaluated: pods that need them fit nowhere. Not to be asked after the
+        snapshot has changed.
+        """
+        return self.evaluated.snapshot.devices.selector_errors()
 
 
 def decide(

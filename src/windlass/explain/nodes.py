@@ -76,6 +76,8 @@ class NodeAccount:
     pods: tuple[PodFate, ...] = ()
     awaited: tuple[str, ...] = ()
     """Pending pods that it has room for: they count as its own."""
+    complaint: str = ""
+    """What of it cannot be read; empty of a node that is used as it is."""
 
 
 def describe(at: look.Look, name: str) -> NodeAccount:

@@ -80,6 +80,8 @@ class PodAccount:
     """What the expanders chose for it: now, or when the node was asked for that it waits for."""
     chosen_s: float | None = None
     """When; None if it is about to be."""
+    complaint: str = ""
+    """What of it cannot be read, or does not count as it is written; empty of a pod that is used as it is."""
 
     @property
     def key(self) -> str:

@@ -1,9 +1,11 @@
 """Devices: slices, classes and claims as the engine sees them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from windlass import errors
 from windlass.engine.devices import model
+from windlass.engine.devices.outcome import SelectorError
 from windlass.kube import fields, selectors
 from windlass.kube.models import core, meta, resource
 
@@ -232,6 +234,20 @@ def _has_failed(found: resource.DeviceResult, status: resource.ResourceClaimStat
         condition.type in found.binding_failure_conditions and condition.status == "True"
         for one in said[:1]
         for condition in one.conditions or ()
+    )
+
+
+def complain_of_selectors(found: Iterable[SelectorError]) -> tuple[errors.InvalidObject, ...]:
+    """Selectors that cannot be evaluated, as complaints about the claims and classes that they are of."""
+    return tuple(_complain_of_selector(one) for one in found)
+
+
+def _complain_of_selector(found: SelectorError) -> errors.InvalidObject:
+    kind = "ResourceClaim" if isinstance(found.owner, model.ClaimKey) else "DeviceClass"
+    request = f"devices.requests[{found.request}]." if found.request else ""
+    at = f"spec.{request}selectors[{found.position}].cel.expression"
+    return errors.InvalidObject(
+        kind, str(found.owner), at, found.expression, f"an expression that can be evaluated: {found.error}"
     )
 
 

@@ -141,7 +141,10 @@ INSTRUCTIONS = Family(
     f"{OWN}instructions_total", Kind.COUNTER, "Instructions carried out, by kind and outcome.", ("kind", "outcome")
 )
 SET_ASIDE = Family(
-    f"{OWN}set_aside_objects", Kind.GAUGE, "Objects that cannot be read, or not in full, by kind.", ("kind",)
+    f"{OWN}set_aside_objects",
+    Kind.GAUGE,
+    "Objects that cannot be read or evaluated, or not in full, by kind.",
+    ("kind",),
 )
 MEMORY_BYTES = Family(f"{OWN}memory_bytes", Kind.GAUGE, "Size of what is remembered from loop to loop, as saved.")
 EXPANDER_ANSWERS = Family(

@@ -20,7 +20,7 @@ from windlass.engine.devices.model import (
     Result,
     Wanted,
 )
-from windlass.engine.devices.outcome import Failed, Found, GiveUp, Outcome, TooMany
+from windlass.engine.devices.outcome import Failed, Found, GiveUp, Outcome, SelectorError, TooMany
 from windlass.engine.devices.parts import Part
 from windlass.engine.devices.pools import Candidate, Pool, Sight
 
@@ -168,10 +168,7 @@ class _Search:
                     if not selecting.matches(expression, driver, traits):
                         return False
                 except selecting.SelectorFailed as error:
-                    text = f": selector #{position}: {error}"
-                    if about_class:
-                        raise GiveUp(Failed(f"class {part.wanted.device_class}{text}")) from None
-                    raise GiveUp(Failed(text, part.claim)) from None
+                    raise GiveUp(_fail_selecting(part, position, expression, str(error), about_class)) from None
         return candidate.is_reached
 
     def _has_capacity(self, part: Part, candidate: Candidate) -> bool:
@@ -256,6 +253,15 @@ class _Search:
     def _unkeep(self, part: Part, count: int) -> None:
         for keeper in reversed(self._keepers[part.claim][:count]):
             keeper.remove(part.request.name, part.part)
+
+
+def _fail_selecting(part: Part, position: int, expression: str, error: str, about_class: bool) -> Failed:
+    text = f": selector #{position}: {error}"
+    if about_class:
+        owner = part.wanted.device_class
+        return Failed(f"class {owner}{text}", selector=SelectorError(owner, "", position, expression, error))
+    request = f"{part.request.name}/{part.part}" if part.is_alternative else part.request.name
+    return Failed(text, part.claim, selector=SelectorError("", request, position, expression, error))
 
 
 def _is_tolerated(wanted: Wanted, candidate: Candidate) -> bool:

@@ -4,7 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.engine.devices.model import Reach, Result
+from windlass.engine.devices.model import ClaimKey, Reach, Result
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorError:
+    """A selector of a claim, or of a device class, that cannot be compiled or fails on a device."""
+
+    owner: ClaimKey | str
+    """The claim, or the name of the class; empty while it is not known which claims say so."""
+    request: str
+    """Of the claim: the name of the request, or `request/alternative`."""
+    position: int
+    expression: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +28,8 @@ class Failed:
     claim: int | None = None
     is_of_node: bool = False
     """Only this node is affected."""
+    selector: SelectorError | None = None
+    """The selector that cannot be evaluated, if that is what is wrong."""
 
     def tell(self, names: Sequence[object]) -> str:
         return self.text if self.claim is None else f"claim {names[self.claim]}{self.text}"

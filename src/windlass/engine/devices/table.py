@@ -12,10 +12,11 @@ from typing import TypeAlias
 import numpy as np
 
 from windlass.engine import dtypes, facts, interning
-from windlass.engine.devices import allocator, asking, kits, views
+from windlass.engine.devices import allocator, asking, kits, selector_errors, views
 from windlass.engine.devices.asking import NOWHERE, State
 from windlass.engine.devices.in_use import NOTHING, InUse
 from windlass.engine.devices.model import ClaimKey, ClaimSpec, DeviceId, PoolId, ResourceClaim, Result, Slices
+from windlass.engine.devices.outcome import SelectorError
 from windlass.engine.devices.stock import Stock
 from windlass.engine.nodes import NodeTable
 
@@ -61,6 +62,7 @@ class DeviceTable:
         self._questions: interning.Index[tuple[ClaimSpec, ...]] = interning.Index()
         self._answers: dict[tuple[Place, int, int], Answer] = {}
         self._rooms: dict[tuple[Place, int, int], int] = {}
+        self._selector_errors = selector_errors.SelectorErrors(self.stock)
         self._kit_ids = np.zeros(0, dtypes.ID)
         self._used = np.zeros(0, dtypes.ID)
         self._shared_used = 0
@@ -101,6 +103,7 @@ class DeviceTable:
         if seen[2] != self._seen[2]:
             self._answers.clear()
             self._rooms.clear()
+            self._selector_errors.clear()
             self._templates.clear()
             self._views = views.Views(seen[2], self.stock.shared, self.stock.pools)
             self._kits.forget(self.stock.slices)
@@ -223,6 +226,8 @@ class DeviceTable:
         sight = self._views.look(view, self._kits[kit], kit)
         in_use, shared = self._in_uses[used], self._in_uses[shared_used]
         outcome = allocator.allocate(sight, in_use | shared, self.stock.classes, self._questions[question])
+        if isinstance(outcome, allocator.Failed):
+            self._selector_errors.note(outcome, self._questions[question])
         if not isinstance(outcome, allocator.Found):
             return Answer(outcome)
         own = set(self._kits[kit].pools)
@@ -230,6 +235,10 @@ class DeviceTable:
         local = [result for result in every if result.device[:2] in own]
         others = [result for result in every if result.device[:2] not in own]
         return Answer(outcome, self._in_uses.intern(in_use.take(local)), self._in_uses.intern(shared.take(others)))
+
+    def selector_errors(self) -> tuple[SelectorError, ...]:
+        """Selectors that could not be evaluated when devices were looked for, of claims and classes that exist."""
+        return self._selector_errors.list()
 
     def explain(self, row: int, question: int) -> allocator.Outcome:
         """The same for one node, with the names that its own pools have there."""

@@ -25,6 +25,8 @@ def tell(node: NodeAccount, tones: Tones = PLAIN) -> Iterator[str]:
     yield f"{tones.strong(f'node {node.name}')}  {_introduce(node)}"
     yield ""
     yield from _conclude(node, tones)
+    if node.complaint:
+        yield tones.note(f"It is not used as it is: {node.complaint}.")
     if node.usage is not None and node.reason != Unremovable.NOT_UNDERUTILIZED:
         yield _say_usage(node.usage)
     if node.homeless is not None:

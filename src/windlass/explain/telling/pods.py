@@ -17,6 +17,8 @@ def tell(pod: PodAccount, tones: Tones = PLAIN) -> Iterator[str]:
     yield f"{tones.strong(f'pod {pod.key}')}  {_introduce(pod)}"
     yield ""
     yield _tone(pod, tones)(_conclude(pod))
+    if pod.complaint:
+        yield tones.note(f"It is not used as it is: {pod.complaint}.")
     if pod.choice is not None:
         yield ""
         if pod.chosen_s is not None:
