@@ -77,7 +77,7 @@ def test_the_object_and_the_field_are_named_and_the_others_judged(mistake: str) 
 
     assert told == f"\nset aside: {where}\n  {what}\n"
     assert len(report["set_aside"]) == 1
-    judged = [("ns/bad", [])] if mistake in JUDGED else []
+    judged: list[tuple[str, list[str]]] = [("ns/bad", [])] if mistake in JUDGED else []
     assert [(one["pod"], one["fits"]) for one in report["pending"]] == [*judged, ("ns/fine", ["good"])]
     assert code == 0
 

@@ -9,6 +9,7 @@ from windlass import clock, errors, unexpected
 from windlass.autoscaler.batch import answering, buffer_reading, completing, samples, workloads
 from windlass.autoscaler.batch.following import Heard
 from windlass.autoscaler.observe import gate, sinks
+from windlass.engine import imagined_pods
 from windlass.engine.buffers import injecting, reconciling
 from windlass.engine.buffers.buffer import Buffer, Sample, Status
 from windlass.engine.buffers.reconciling import Found
@@ -55,10 +56,15 @@ class Buffers:
         return spares
 
     def _find_spares(self) -> Iterator[injecting.Spare]:
-        known = self._index_templates()
+        known, left = self._index_templates(), imagined_pods.MAX_PODS
         for one in self._buffers.all:
             try:
                 count = injecting.inject(one, lambda name, of=one: _generation(known, of, name), 0.0).pods  # type: ignore[misc]
+                if count > left or count < (one.status.replicas or 0):
+                    kept, wanted = min(count, left), one.status.replicas
+                    _log.warning("CapacityBuffer %s: keeping room for %d pods only: replicas=%d", one.key, kept, wanted)
+                count = min(count, left)
+                left -= count
                 if count:
                     template = known[f"{one.namespace}/{one.status.pod_template}"]["template"]
                     yield buffer_reading.make_spare(one, template, count)

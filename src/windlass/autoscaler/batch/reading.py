@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from windlass import errors, unexpected
 from windlass.autoscaler.observe import pods
-from windlass.engine import facts
+from windlass.engine import facts, imagined_pods
 from windlass.engine.provisioning.request import CLASS, CONSUME, Condition, PodSet, Request
 from windlass.kube.models import autoscaling, meta, templates
 from windlass.kube.models import pods as pod_models
@@ -49,6 +49,10 @@ def _read_condition(found: autoscaling.Condition) -> Condition:
 
 def make_pods(request: Request, known: Mapping[str, templates.PodTemplate]) -> Request:
     """The request with its pods, as far as there are templates for them. `known` goes by namespace/name."""
+    count = sum(one.count for one in request.pod_sets)
+    if count > imagined_pods.MAX_PODS:
+        fault = f"{count} pods are requested, more than {imagined_pods.MAX_PODS}"
+        return replace(request, pod_sets=tuple(replace(one, fault=fault) for one in request.pod_sets[:1]))
     made = tuple(_make_pod(request, one, known.get(f"{request.namespace}/{one.template}")) for one in request.pod_sets)
     return replace(request, pod_sets=made)
 

@@ -7,7 +7,7 @@ the one that its status was written for.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from windlass.engine import facts
+from windlass.engine import facts, imagined_pods
 from windlass.engine.buffers import buffer as buffers
 from windlass.engine.buffers.buffer import Buffer, Status
 
@@ -29,7 +29,7 @@ class Injected:
 
     status: Status
     pods: int = 0
-    """To be imagined."""
+    """To be imagined: no more than `imagined_pods.MAX_PODS`."""
 
 
 def inject(one: Buffer, find_generation: Callable[[str], int | None], now_s: float) -> Injected:
@@ -51,7 +51,7 @@ def inject(one: Buffer, find_generation: Callable[[str], int | None], now_s: flo
         said = f'capacity buffer client can\'t get pod template: podtemplates "{status.pod_template}" not found'
         return _fail(status, "FailedToGetPodTemplate", f"failed to get pod template with error: {said}", now_s)
     done = buffers.put(status, buffers.PROVISIONING, True, "FakePodsInjected", "", now_s)
-    return Injected(done, max(status.replicas, 0))
+    return Injected(done, min(max(status.replicas, 0), imagined_pods.MAX_PODS))
 
 
 def _fail(status: Status, reason: str, message: str, now_s: float) -> Injected:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from windlass.engine import facts
+from windlass.engine import facts, imagined_pods
 from windlass.engine.snapshot import Snapshot
 
 MADE_UP = ("podtype", "fakepod")
@@ -45,7 +45,13 @@ def find_missing(wanted: Mapping[str, int], pods: Iterable[facts.Pod]) -> list[M
         known = newest.get(pod.owner.uid)
         if known is None or pod.created_s > known.created_s:
             newest[pod.owner.uid] = pod
-    return [_copy(pod, wanted[uid] - counts[uid]) for uid, pod in newest.items() if wanted[uid] > counts[uid]]
+    missing, left = list[Missing](), imagined_pods.MAX_PODS
+    for uid, pod in newest.items():
+        lacking = min(wanted[uid] - counts[uid], left)
+        if lacking > 0:
+            missing.append(_copy(pod, lacking))
+            left -= lacking
+    return missing
 
 
 def _copy(pod: facts.Pod, count: int) -> Missing:
