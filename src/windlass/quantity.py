@@ -27,6 +27,7 @@ _LARGEST_EXPONENT = 10_000
 _LARGEST_NANO = INT64_MAX * NANO
 _MOST_DIGITS = 1000
 """Digits beyond these count by how many they are: Python refuses to read thousands of them."""
+_PRINTED_AT_ONCE = 10**_MOST_DIGITS
 ACCEPTED = "a quantity such as 500m, 2, 1.5Gi or 1e3"
 
 
@@ -57,6 +58,9 @@ class Quantity:
         if self.family == "binary" and not fraction and abs(whole) >= 1024:
             return _print_binary(whole)
         return _print_decimal(self.nano, self.family == "exponent")
+
+    def __repr__(self) -> str:
+        return f"Quantity({str(self)!r})"
 
 
 ZERO = Quantity(0)
@@ -141,7 +145,7 @@ def _print_binary(whole: int) -> str:
     while whole % 1024 == 0 and exponent < 60:
         whole //= 1024
         exponent += 10
-    return f"{whole}{_BINARY_SUFFIX.get(exponent, '')}"
+    return f"{_print_digits(whole)}{_BINARY_SUFFIX.get(exponent, '')}"
 
 
 def _print_decimal(nano: int, as_exponent: bool) -> str:
@@ -150,5 +154,16 @@ def _print_decimal(nano: int, as_exponent: bool) -> str:
         nano //= 1000
         exponent += 3
     if as_exponent:
-        return f"{nano}e{exponent}" if exponent else str(nano)
-    return f"{nano}{_DECIMAL_SUFFIX[exponent]}"
+        return f"{_print_digits(nano)}e{exponent}" if exponent else _print_digits(nano)
+    return f"{_print_digits(nano)}{_DECIMAL_SUFFIX[exponent]}"
+
+
+def _print_digits(number: int) -> str:
+    """All digits of a number, in parts: Python refuses to print thousands of them at once."""
+    if number < 0:
+        return f"-{_print_digits(-number)}"
+    parts: list[str] = []
+    while number >= _PRINTED_AT_ONCE:
+        number, low = divmod(number, _PRINTED_AT_ONCE)
+        parts.append(f"{low:0{_MOST_DIGITS}d}")
+    return "".join((str(number), *reversed(parts)))

@@ -13,6 +13,7 @@ from windlass.apiserver import http, server
 JSON, YAML, APPLY = "application/json", "application/yaml", "application/apply-patch+yaml"
 MERGE, PATCH = "application/merge-patch+json", "application/json-patch+json"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 
@@ -78,13 +79,14 @@ def claim(levels: int) -> bytes:
         ("PUT", "/apis/apps/v1/namespaces/default/deployments/d/scale", JSON, b'{"spec":[]}'),
         ("POST", DEFINITIONS, JSON, b'{"metadata":{"name":"a.b"},"spec":[]}'),
         ("POST", DEFINITIONS, JSON, b'{"metadata":{"name":"a.b"},"spec":{"versions":[5],"names":3}}'),
+        ("POST", BUDGETS, JSON, b'{"metadata":{"name":"b"},"spec":{"minAvailable":"' + b"9" * 5_000 + b'%"}}'),
         ("GET", f"{CONFIG_MAPS}?limit=x", JSON, b""),
         ("GET", f"{CONFIG_MAPS}?limit=" + "9" * 5_000, JSON, b""),
         ("GET", f"{CONFIG_MAPS}?continue=%ff%fe", JSON, b""),
         ("GET", f"{CONFIG_MAPS}?resourceVersion=" + "9" * 5_000, JSON, b""),
         ("GET", f"{CONFIG_MAPS}?labelSelector=%21%21%28", JSON, b""),
     ],
-    ids=range(46),
+    ids=range(47),
 )  # fmt: skip
 async def test_it_is_answered_with_a_status_of_the_400s(
     session: aiohttp.ClientSession, method: str, path: str, kind: str, body: bytes

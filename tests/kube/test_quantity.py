@@ -174,3 +174,16 @@ def test_no_amount_of_an_object_grows_beyond_what_an_int64_holds(text: str) -> N
 @pytest.mark.parametrize(("text", "milli"), [("0" * 5000 + "1", 1000), ("0." + "0" * 5000 + "1", 1), ("0" * 5000, 0)])
 def test_digits_that_say_nothing_are_read_however_many_they_are(text: str, milli: int) -> None:
     assert fields.read_quantity(text, "spec").milli_value() == milli
+
+
+@pytest.mark.parametrize("text", ["1e5000", "-1e5000", "9" * 6000, "1" + "0" * 4999 + "1", "9" * 5000 + "Ki"])
+def test_every_quantity_can_be_printed(text: str) -> None:
+    parsed = quantity.parse(text)
+    assert quantity.parse(str(parsed)) == parsed
+    assert str(parsed) in repr(parsed)
+
+
+def test_a_sum_of_very_different_amounts_is_printed_in_full() -> None:
+    total = quantity.parse("1e5000") + quantity.parse("1")
+    assert str(total) == "1" + "0" * 4999 + "1"
+    assert repr(total) == f"Quantity('{total}')"

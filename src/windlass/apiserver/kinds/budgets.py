@@ -8,6 +8,7 @@ from windlass.apiserver.kinds.strategy import Errors, Strategy
 from windlass.apiserver.types.model import Json
 
 _PERCENT = re.compile(r"[0-9]+%")
+_PERCENT_DIGITS = 3
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
@@ -49,7 +50,9 @@ def _validate_limit(value: Any, at: str) -> Errors:
             "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
         )
         return [status.wrong(at, value, said)]
-    return [status.wrong(at, value, "must not be greater than 100%")] if int(value[:-1]) > 100 else []
+    digits = value[:-1].lstrip("0")
+    is_above = len(digits) > _PERCENT_DIGITS or int(digits or "0") > 100
+    return [status.wrong(at, value, "must not be greater than 100%")] if is_above else []
 
 
 def validate_selector(selector: Json, at: str) -> Errors:
