@@ -42,6 +42,11 @@ def mend(text: bytes) -> bytes:
     return _cut(_mend_surrogates(text.decode(errors="replace").encode()))
 
 
+def mend_spec(spec: msgspec.Raw) -> msgspec.Raw:
+    """The same for a part of an object that is decoded later."""
+    return msgspec.Raw(mend(bytes(spec)))
+
+
 def _mend_surrogates(text: bytes) -> bytes:
     if b"\\u" not in text:
         return text

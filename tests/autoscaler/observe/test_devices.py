@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from windlass import errors
+from windlass import errors, unexpected
 from windlass.autoscaler.observe import cluster, devices, pods
 from windlass.engine import facts
 from windlass.engine.devices import model
@@ -70,6 +70,36 @@ def test_a_slice_with_nonsense_is_set_aside_with_its_name_and_field(spec: Json, 
     found = cluster.read([bad, good])
     assert [one.name for one in found.slices] == ["good"]
     assert [one.name for one in found.set_aside] == ["bad"]
+
+
+_REQUEST = "spec.devices.requests[0].exactly"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "field"),
+    [
+        ("ResourceSlice", {"sharedCounters": [{"counters": "x"}]}, "spec.sharedCounters[0].counters"),
+        ("ResourceSlice", {"sharedCounters": [{"counters": {"m": "x"}}]}, "spec.sharedCounters[0].counters[...]"),
+        ("ResourceSlice", {"devices": [{"consumesCounters": [{"counters": 5}]}]},
+         "spec.devices[0].consumesCounters[0].counters"),
+        ("ResourceSlice", {"devices": [{"capacity": {"m": {"requestPolicy": "x"}}}]},
+         "spec.devices[0].capacity[...].requestPolicy"),
+        ("ResourceSlice", {"devices": [{"capacity": {"m": {"requestPolicy": {"validValues": 1}}}}]},
+         "spec.devices[0].capacity[...].requestPolicy.validValues"),
+        ("ResourceSlice", {"devices": [{"attributes": {"m": "x"}}]}, "spec.devices[0].attributes[...]"),
+        ("ResourceClaim", {"devices": {"requests": [{"exactly": {"capacity": {"requests": "x"}}}]}},
+         f"{_REQUEST}.capacity.requests"),
+        ("ResourceClaim", {"devices": {"requests": [{"exactly": {"tolerations": [{"key": 5}]}}]}},
+         f"{_REQUEST}.tolerations[0].key"),
+        ("DeviceClass", {"selectors": [{"cel": "x"}]}, "spec.selectors[0].cel"),
+    ],
+)  # fmt: skip
+def test_a_field_of_the_wrong_type_is_named_and_no_unexpected_error(kind: str, spec: Json, field: str) -> None:
+    before = unexpected.ERRORS.counts()
+    bad = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": "bad"}, "spec": spec}
+    [complaint] = cluster.read([bad]).set_aside
+    assert (complaint.kind, complaint.name, complaint.field) == (kind, "bad", field)
+    assert unexpected.ERRORS.counts() == before
 
 
 def test_a_claim_that_was_made_for_a_pod_is_known_once_the_pod_names_it() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass import selectors
-from windlass.autoscaler.observe import pods
+from windlass import selectors, unexpected
+from windlass.autoscaler.observe import daemons, pods
 from windlass.engine import facts
-from windlass.kube import models
+from windlass.kube import models, resources
 from windlass.kube.models import pods as pod_models
 from windlass.selectors import LabelSelector, Operator, Requirement
 
@@ -452,3 +452,18 @@ def test_spacing_of_the_text_changes_nothing() -> None:
 
     assert first == second
     assert first.spec is second.spec
+
+
+@pytest.mark.parametrize("levels", [600, 800])
+def test_what_is_nested_deeper_than_anything_that_counts_costs_no_pod(levels: int) -> None:
+    before = unexpected.ERRORS.counts()
+    deep = b'{"a":' * levels + b"1" + b"}" * levels
+    text = b'{"metadata":{"name":"web"},"spec":{"nodeName":"n","volumes":[{"name":"v","future":%s}]}}' % deep
+    seen, complaint = pods.read_complaining(resources.PODS.decode(text))
+    assert (seen.name, seen.node_name) == ("web", "n")
+    assert str(complaint) == "Pod web: spec: found 'more levels', expected at most 100"
+
+    own = b'{"metadata":{"name":"d"},"spec":{"template":{"spec":{"volumes":[{"name":"v","future":%s}]}}}}' % deep
+    _, of_daemons = daemons.read_complaining(resources.DAEMON_SETS.decode(own))
+    assert str(of_daemons) == "DaemonSet d: spec.template.spec: found 'more levels', expected at most 100"
+    assert unexpected.ERRORS.counts() == before

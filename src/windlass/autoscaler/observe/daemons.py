@@ -7,7 +7,7 @@ import msgspec
 from windlass import errors
 from windlass.autoscaler.observe import pods
 from windlass.engine import facts
-from windlass.kube import fields
+from windlass.kube import salvage
 from windlass.kube.models import apps, meta
 from windlass.kube.models import pods as models
 
@@ -34,16 +34,12 @@ def read_complaining(daemon_set: apps.DaemonSet) -> tuple[facts.DaemonSet, error
     metadata = daemon_set.meta
     template = daemon_set.spec.template if daemon_set.spec else None
     raw = template.spec if template else models.NO_SPEC
+    made = models.Pod(metadata=_name(daemon_set, template.metadata if template else None), spec=raw)
     try:
-        spec = models.decode_spec(bytes(raw))
-        pod, complaint_of_pod = pods.read_complaining(
-            models.Pod(metadata=_name(daemon_set, template.metadata if template else None), spec=raw)
-        )
-    except (fields.InvalidField, msgspec.MsgspecError) as error:
-        complaint = (
-            error if isinstance(error, fields.InvalidField) else fields.translate(error, raw, "spec.template.spec")
-        )
-        raise complaint.of("DaemonSet", metadata.key) from error
+        pod, complaint = pods.read_complaining(made)
+    except errors.InvalidObject as error:
+        raise _attribute(error, metadata.key) from error
+    spec = _decode_spec(raw)
     tolerated = (*_TOLERATED, _TOLERATED_ON_HOST_NETWORK) if spec.host_network else _TOLERATED
     added = tuple(facts.Toleration(key, "Exists", "", effect) for key, effect in tolerated)
     read = facts.DaemonSet(
@@ -53,13 +49,18 @@ def read_complaining(daemon_set: apps.DaemonSet) -> tuple[facts.DaemonSet, error
         replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *added))),
         spec.priority_class_name == CRITICAL and spec.preemption_policy != "Never",
     )
-    return read, _attribute(complaint_of_pod, metadata.key)
+    return read, None if complaint is None else _attribute(complaint, metadata.key)
 
 
-def _attribute(complaint: errors.InvalidObject | None, name: str) -> errors.InvalidObject | None:
+def _decode_spec(raw: msgspec.Raw) -> models.PodSpec:
+    try:
+        return models.decode_spec(bytes(raw))
+    except RecursionError:
+        return models.decode_spec(bytes(salvage.mend_spec(raw)))
+
+
+def _attribute(complaint: errors.InvalidObject, name: str) -> errors.InvalidObject:
     """The complaint about a pod as one about the DaemonSet whose template it is made from."""
-    if complaint is None:
-        return None
     return replace(complaint, kind="DaemonSet", name=name, field=f"spec.template.{complaint.field}")
 
 

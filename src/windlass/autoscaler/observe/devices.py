@@ -42,7 +42,7 @@ def _read_slice(found: resource.ResourceSlice) -> model.ResourceSlice:
         is_per_device=bool(spec.per_device_node_selection),
         devices=tuple(_read_device(one, f"spec.devices[{i}]") for i, one in enumerate(spec.devices or ())),
         counters=tuple(
-            (str(one.get("name") or ""), _read_counters(one.get("counters"), f"spec.sharedCounters[{i}].counters"))
+            (one.name or "", _read_counters(one.counters, f"spec.sharedCounters[{i}].counters"))
             for i, one in enumerate(spec.shared_counters or ())
         ),
     )
@@ -65,10 +65,7 @@ def _read_device(device: resource.Device, at: str) -> model.Device:
             bool(device.allow_multiple_allocations),
         ),
         consumes=tuple(
-            (
-                str(one.get("counterSet") or ""),
-                _read_counters(one.get("counters"), f"{at}.consumesCounters[{i}].counters"),
-            )
+            (one.counter_set or "", _read_counters(one.counters, f"{at}.consumesCounters[{i}].counters"))
             for i, one in enumerate(device.consumes_counters or ())
         ),
         taints=tuple(_read_taint(taint) for taint in device.taints or ()),
@@ -96,26 +93,23 @@ def _read_attribute(value: Mapping[str, Any]) -> model.Attribute:
     return None
 
 
-def _read_capacity(value: Mapping[str, Any], at: str) -> model.Capacity:
-    policy = value.get("requestPolicy")
+def _read_capacity(found: resource.DeviceCapacity, at: str) -> model.Capacity:
+    policy = found.request_policy
     return model.Capacity(
-        fields.read_quantity(value.get("value"), f"{at}.value").nano,
+        fields.read_quantity(found.value, f"{at}.value").nano,
         None if policy is None else _read_policy(policy, f"{at}.requestPolicy"),
     )
 
 
-def _read_policy(policy: Mapping[str, Any], at: str) -> model.RequestPolicy:
-    valid = policy.get("validRange")
-    bounds = valid or {}
+def _read_policy(policy: resource.CapacityRequestPolicy, at: str) -> model.RequestPolicy:
+    bounds = policy.valid_range or resource.CapacityRequestPolicyRange()
     return model.RequestPolicy(
-        default=_read_limit(policy.get("default"), f"{at}.default"),
-        values=tuple(
-            fields.read_quantity(value, f"{at}.validValues").nano for value in policy.get("validValues") or ()
-        ),
-        has_range=valid is not None,
-        minimum=_read_limit(bounds.get("min"), f"{at}.validRange.min"),
-        maximum=_read_limit(bounds.get("max"), f"{at}.validRange.max"),
-        step=_read_limit(bounds.get("step"), f"{at}.validRange.step"),
+        default=_read_limit(policy.default, f"{at}.default"),
+        values=tuple(fields.read_quantity(value, f"{at}.validValues").nano for value in policy.valid_values or ()),
+        has_range=policy.valid_range is not None,
+        minimum=_read_limit(bounds.min, f"{at}.validRange.min"),
+        maximum=_read_limit(bounds.max, f"{at}.validRange.max"),
+        step=_read_limit(bounds.step, f"{at}.validRange.step"),
     )
 
 
@@ -123,11 +117,9 @@ def _read_limit(value: object, at: str) -> int | None:
     return None if value is None else fields.read_quantity(value, at).nano
 
 
-def _read_counters(counters: Mapping[str, Any] | None, at: str) -> model.Amounts:
-    return tuple(
-        (name, fields.read_quantity((value or {}).get("value"), f"{at}[{name}].value").nano)
-        for name, value in sorted((counters or {}).items())
-    )
+def _read_counters(counters: Mapping[str, resource.Counter | None] | None, at: str) -> model.Amounts:
+    amounts = {name: None if counter is None else counter.value for name, counter in (counters or {}).items()}
+    return tuple((name, fields.read_quantity(amounts[name], f"{at}[{name}].value").nano) for name in sorted(amounts))
 
 
 # ── Classes and claims ───────────────────────────────────────────────────────────────────────────────────────────
@@ -187,7 +179,7 @@ def _read_request(request: resource.DeviceRequest, at: str) -> model.Request:
 
 
 def _read_wanted(name: str, wanted: resource.ExactDeviceRequest, at: str) -> model.Wanted:
-    capacity = None if wanted.capacity is None else wanted.capacity.get("requests") or {}
+    capacity = None if wanted.capacity is None else wanted.capacity.requests or {}
     return model.Wanted(
         name=name,
         device_class=wanted.device_class_name or "",
@@ -196,7 +188,7 @@ def _read_wanted(name: str, wanted: resource.ExactDeviceRequest, at: str) -> mod
         count=1 if wanted.count is None else wanted.count,
         admin_access=bool(wanted.admin_access),
         tolerations=tuple(
-            model.DeviceToleration(*(str(one.get(key) or "") for key in ("key", "operator", "value", "effect")))
+            model.DeviceToleration(one.key or "", one.operator or "", one.value or "", one.effect or "")
             for one in wanted.tolerations or ()
         ),
         capacity=None

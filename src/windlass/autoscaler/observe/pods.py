@@ -67,7 +67,7 @@ class Reader:
     ) -> tuple[facts.Pod, errors.InvalidObject | None]:
         """The pod, and what of it counts for nothing, as kube-scheduler has it: an unknown operator, say."""
         try:
-            found, complaint = self._read(pod, pending)
+            found, complaint = self._read_at_any_depth(pod, pending)
             return found, None if complaint is None else complaint.of("Pod", pod.meta.key)
         except fields.InvalidField as error:
             raise error.of("Pod", pod.meta.key) from error
@@ -101,6 +101,18 @@ class Reader:
             is_gated=bool(spec.scheduling_gates),
             unreadable=why,
         )
+
+    def _read_at_any_depth(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, fields.InvalidField | None]:
+        """The pod without what is nested deeper than anything that is read of it, if it is nested so deep."""
+        try:
+            return self._read(pod, pending)
+        except RecursionError:
+            too_deep = fields.InvalidField("spec", "more levels", f"at most {salvage.DEEPEST}")
+        try:
+            found, _ = self._read(msgspec.structs.replace(pod, spec=salvage.mend_spec(pod.spec)), pending)
+        except RecursionError:
+            raise too_deep from None
+        return found, too_deep
 
     def _read(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, fields.InvalidField | None]:
         metadata, status = pod.meta, pod.status or _NO_STATUS

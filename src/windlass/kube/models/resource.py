@@ -1,6 +1,6 @@
 """resource.k8s.io: devices that drivers offer, and claims on them.
 
-Requests, attributes and capacities are kept as the API spells them: only an allocator reads further.
+Attributes and amounts are kept as the API spells them: only an allocator reads further.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from windlass.kube.models import core
-from windlass.kube.models.meta import Condition, Model, Object
+from windlass.kube.models.meta import Amounts, Condition, Model, Object
+
+Amount = str | int | float | None
 
 
 class ResourcePool(Model, frozen=True):
@@ -19,11 +21,42 @@ class ResourcePool(Model, frozen=True):
     resource_slice_count: int | None = None
 
 
+class CapacityRequestPolicyRange(Model, frozen=True):
+    min: Amount = None
+    max: Amount = None
+    step: Amount = None
+
+
+class CapacityRequestPolicy(Model, frozen=True):
+    default: Amount = None
+    valid_values: list[Amount] | None = None
+    valid_range: CapacityRequestPolicyRange | None = None
+
+
+class DeviceCapacity(Model, frozen=True):
+    value: Amount = None
+    request_policy: CapacityRequestPolicy | None = None
+
+
+class Counter(Model, frozen=True):
+    value: Amount = None
+
+
+class CounterSet(Model, frozen=True):
+    name: str | None = None
+    counters: dict[str, Counter | None] | None = None
+
+
+class DeviceCounterConsumption(Model, frozen=True):
+    counter_set: str | None = None
+    counters: dict[str, Counter | None] | None = None
+
+
 class Device(Model, frozen=True):
     name: str | None = None
     attributes: dict[str, dict[str, Any]] | None = None
-    capacity: dict[str, dict[str, Any]] | None = None
-    consumes_counters: list[dict[str, Any]] | None = None
+    capacity: dict[str, DeviceCapacity] | None = None
+    consumes_counters: list[DeviceCounterConsumption] | None = None
     node_name: str | None = None
     node_selector: core.NodeSelector | None = None
     all_nodes: bool | None = None
@@ -41,7 +74,7 @@ class ResourceSliceSpec(Model, frozen=True):
     all_nodes: bool | None = None
     per_device_node_selection: bool | None = None
     devices: list[Device] | None = None
-    shared_counters: list[dict[str, Any]] | None = None
+    shared_counters: list[CounterSet] | None = None
 
 
 class ResourceSlice(Object, frozen=True):
@@ -65,14 +98,25 @@ class DeviceClass(Object, frozen=True):
     spec: DeviceClassSpec | None = None
 
 
+class DeviceToleration(Model, frozen=True):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class CapacityRequirements(Model, frozen=True):
+    requests: Amounts | None = None
+
+
 class ExactDeviceRequest(Model, frozen=True):
     device_class_name: str | None = None
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str | None = None
     count: int | None = None
     admin_access: bool | None = None
-    tolerations: list[dict[str, Any]] | None = None
-    capacity: dict[str, Any] | None = None
+    tolerations: list[DeviceToleration] | None = None
+    capacity: CapacityRequirements | None = None
 
 
 class DeviceSubRequest(ExactDeviceRequest, frozen=True):
@@ -106,7 +150,7 @@ class DeviceResult(Model, frozen=True):
     pool: str | None = None
     device: str | None = None
     admin_access: bool | None = None
-    consumed_capacity: dict[str, str | int | float] | None = None
+    consumed_capacity: Amounts | None = None
     share_id: str | None = msgspec.field(default=None, name="shareID")
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
