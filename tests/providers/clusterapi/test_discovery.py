@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.providers.clusterapi.bed import GROUP, Bed, Json, define, play
+from tests.providers.clusterapi.bed import GROUP, Bed, Json, define, node, play
 from windlass import errors
 from windlass.kube import resources
 from windlass.kube.resources import Resource
@@ -128,6 +128,27 @@ def test_a_paused_mirror_stays_a_group_while_its_twin_has_the_authority(authorit
 
     async def scenario(bed: Bed) -> None:
         assert list(await bed.observe()) == (["MachineSet/default/s"] if is_seen else [])
+
+    play(scenario, arrange, config=clusterapi.Config(mirrored_namespace="a"))
+
+
+def test_paused_machines_of_a_mirror_can_be_deleted_while_its_twin_has_the_authority() -> None:
+    def arrange(bed: Bed) -> None:
+        bed.server.apply(define("machine.openshift.io", "MachineSet", "v1beta1"))
+        metadata = {"name": "s", "namespace": "a"}
+        twin = {"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "metadata": metadata}
+        bed.server.apply({**twin, "status": {"authoritativeAPI": "MachineAPI"}})
+        bed.group("s", 2, kind="MachineSet", annotations={f"{GROUP}/paused": ""})
+        for name in ("s-0", "s-1"):
+            bed.machine(name, "s", conditions=[{"type": "Paused", "status": "True", "reason": "Paused"}])
+
+    async def scenario(bed: Bed) -> None:
+        await bed.settle()
+        (group,) = bed.provider.observe([node("s-0"), node("s-1")]).groups
+        assert group.kept == frozenset()
+        assert await bed.provider.delete_nodes(group.id, [node("s-0")]) == {}
+        assert await bed.marked() == {"s-0"}
+        assert await bed.replicas(group.id) == 1
 
     play(scenario, arrange, config=clusterapi.Config(mirrored_namespace="a"))
 

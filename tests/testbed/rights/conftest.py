@@ -60,6 +60,7 @@ def asked(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> list[audit.Aske
             running.enter_context(holding.operating(bed, directory, each, account(each), "--record-duplicated-events"))
         running.enter_context(scaling.running(bed, directory))
         _tell(bed, directory)
+    scaling.keep_much(bed, directory)
     return audit.read(bed.site.audit_log)
 
 

@@ -1,16 +1,24 @@
 """The story of the autoscaler: groups of each kind grow from nothing, a node is drained, and all of them shrink."""
 
+import asyncio
 import contextlib
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from testbed import api
 from testbed.bed import Bed
 from tests.e2e.live import FLAGS, Live
 from tests.testbed.rights import groups, holding
-from windlass.autoscaler import permissions
+from windlass import clock
+from windlass.autoscaler import keeping, memory_parts, permissions, wiring
+from windlass.engine.memory import Durable
+from windlass.kube import access, client
 from windlass.kube.rights import Account, Rights
 
 NS = permissions.SYSTEM_NAMESPACE
@@ -85,6 +93,29 @@ def asking(bed: Bed, directory: Path) -> Iterator[None]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as asked:
         yield
         assert asked.wait(60) == 0
+
+
+def keep_much(bed: Bed, directory: Path) -> None:
+    """Memory in as many ConfigMaps as it may take: written until each was made and replaced, and read by both."""
+    assert permissions.AUTOSCALER.account is not None
+    owner, viewer = (holding.enter(bed, directory, one) for one in (permissions.AUTOSCALER.account, VIEWER))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(keeping, "PART_BYTES", 4500)
+        asyncio.run(_keep_much(owner, viewer))
+
+
+async def _keep_much(owner: Path, viewer: Path) -> None:
+    time, name = clock.Real(), wiring.Objects().memory_config_map
+    async with access.find(time, str(owner)).connect() as writes, access.find(time, str(viewer)).connect() as reads:
+        for number in range(4):  # two sets of parts take turns
+            kept, seen = (keeping.Keeper(client.Client(one, time), NS, name, "keeper") for one in (writes, reads))
+            await kept.read()
+            chance = random.Random(number)
+            since = {f"node-{chance.getrandbits(64):x}": chance.random() for _ in range(800)}
+            durable = Durable(scale_down=replace(Durable().scale_down, since=since))
+            await kept.write(durable)
+            assert (await seen.read()).durable.scale_down.since.keys() == since.keys()
+            assert kept.size_bytes > (memory_parts.MOST - 1) * keeping.PART_BYTES
 
 
 def _wait(bed: Bed, name: str) -> None:

@@ -4,8 +4,8 @@ import numpy as np
 
 from windlass.engine import dtypes, facts, nodes, shapes
 
-_LARGEST = 1 << 50
-"""No node has more of anything. A pod that asks for more is counted so: thousands on one node stay within an int64."""
+_LARGEST = 1 << 53
+"""No node has more of anything. A pod that asks for more is counted so: a thousand on one node stay within an int64."""
 
 
 class Footprints:

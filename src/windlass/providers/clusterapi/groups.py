@@ -20,9 +20,9 @@ from windlass.providers.clusterapi import (
     keys,
     marks,
     options,
-    pauses,
     provider_ids,
     rollout,
+    scalable,
     template,
 )
 from windlass.providers.clusterapi.config import Config
@@ -121,7 +121,8 @@ def find_kept(group: Scalable, members: Members, nodes: Nodes, context: Context)
     """
     is_unsure = context.kinds.find_unread_member(group.namespace) is not None
     for machine in members.machines:
-        if (is_unsure or pauses.find(machine)) and (node := nodes.of_machine(machine)) is not None:
+        is_kept = is_unsure or scalable.find_machine_pause(group, machine, context.kinds)
+        if is_kept and (node := nodes.of_machine(machine)) is not None:
             yield node.provider_id
 
 

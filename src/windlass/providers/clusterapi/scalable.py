@@ -110,6 +110,15 @@ def _has_deployment(one: Scalable) -> bool:
     return one.kind == MACHINE_SET and any(owner.kind == "MachineDeployment" and owner.name for owner in owners)
 
 
+def find_machine_pause(one: Scalable, machine: clusterapi.Machine, kinds: Kinds) -> str:
+    """Why one of its Machines is left alone; empty if it is not. Machines of a mirror are paused as the mirror is."""
+    return "" if _is_mirror(one, kinds) else pauses.find(machine)
+
+
+def _is_mirror(one: Scalable, kinds: Kinds) -> bool:
+    return one.kind == MACHINE_SET and kinds.is_mirror(one.name)
+
+
 def find_pause(one: Scalable, kinds: Kinds) -> str:
     """Why its controller leaves it alone; empty if it does not. OpenShift's own does, where another API holds, or is
     about to. A MachineDeployment is also held up by a MachineSet of its own that is paused.
@@ -117,7 +126,7 @@ def find_pause(one: Scalable, kinds: Kinds) -> str:
     status = one.found.status
     if status is not None and status.authoritative_api not in (None, "", "MachineAPI"):
         return f"status.authoritativeAPI is {status.authoritative_api}"
-    if one.kind == MACHINE_SET and kinds.is_mirror(one.name):
+    if _is_mirror(one, kinds):
         return ""
     if why := pauses.find(one.found):
         return why

@@ -13,7 +13,7 @@ from windlass.kube import errors as kube_errors
 from windlass.kube import fields
 from windlass.kube.models import clusterapi
 from windlass.providers import base
-from windlass.providers.clusterapi import bounds, groups, instances, pauses, provider_ids, put_backs, refusals, scalable
+from windlass.providers.clusterapi import bounds, groups, instances, provider_ids, put_backs, refusals, scalable
 from windlass.providers.clusterapi.groups import Context, Members
 from windlass.providers.clusterapi.marks import Marks
 from windlass.providers.clusterapi.memory import Memory
@@ -134,7 +134,7 @@ class Scaling:
                     without += self._check_instance(group, provider_id)
                 elif machine.meta.uid not in own:
                     raise refusals.refuse(f"node {provider_id!r} doesn't belong to node group {group.id!r}")
-                elif why := pauses.find(machine):
+                elif why := scalable.find_machine_pause(group, machine, self._context().kinds):
                     raise refusals.refuse(f"Machine {machine.meta.key} is paused: {why}")
                 elif not instances.is_deleting(machine) and machine.meta.uid not in members.marked.leaving:
                     machines[provider_id] = machine
