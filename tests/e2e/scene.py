@@ -198,8 +198,10 @@ class Scene:
         ]
 
     def status(self, group: Group) -> Object:
-        """What the status ConfigMap says of a group."""
-        found = self.api.get("/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status")
+        """What the status ConfigMap says of a group; nothing while there is none."""
+        found = self.api.find("/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status")
+        if found is None:
+            return {}
         groups: list[Object] = yaml.safe_load(found["data"]["status"]).get("nodeGroups", [])
         return next((each for each in groups if each["name"] == group.id), {})
 
