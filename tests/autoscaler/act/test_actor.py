@@ -1,5 +1,6 @@
 """Plans carried out on the embedded API server: what is written, and what is said of what could not be."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -174,11 +175,12 @@ def test_a_node_that_the_provider_refuses_fails_alone() -> None:
     play(scenario)
 
 
+def order(number: int, type: str = "Failed") -> plan.SetConditions:
+    return plan.SetConditions("default", f"r{number}", "1", (Condition(type, "True", "Because", "", 0.0),))
+
+
 def test_answers_to_hundreds_of_requests_keep_no_loop_waiting_and_all_are_written_in_the_end() -> None:
     """At five writes a second; the tenant's first hundred are refused, the room of one other is given away."""
-
-    def order(number: int, type: str = "Failed") -> plan.SetConditions:
-        return plan.SetConditions("default", f"r{number}", "1", (Condition(type, "True", "Because", "", 0.0),))
 
     async def scenario(cluster: Cluster) -> None:
         tried = list[str]()
@@ -202,5 +204,25 @@ def test_answers_to_hundreds_of_requests_keep_no_loop_waiting_and_all_are_writte
         assert tried[0] == provisioned.name, "others would give its room away"
         assert {one.name for one in left} == {f"r{number}" for number in range(100)}
         assert longest_s < 5.0
+
+    play(scenario)
+
+
+def test_a_node_is_tainted_while_many_requests_are_answered() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        cluster.carrier.refuse = lambda request: (
+            refusal(404, "NotFound") if "provisioningrequests" in request.path else None
+        )
+        throttled = client.Client(cluster.carrier, cluster.clock, client.Settings(qps=5, burst=1))
+        acts = actor.Actor(throttled, cluster.provider)
+        answering = asyncio.create_task(acts.change(tuple(map(order, range(50))), lambda _: None))
+        await cluster.clock.sleep(0.5)
+        began_s = cluster.clock.monotonic_s()
+        await acts.change((MARK,), known(cluster).get)
+        assert cluster.clock.monotonic_s() - began_s < 1.0
+        assert not answering.done()
+        await answering
 
     play(scenario)

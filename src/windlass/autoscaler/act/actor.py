@@ -58,6 +58,8 @@ class Actor:
 
     def __init__(self, api: client.Client, provider: base.Provider, requests: following.Requests | None = None) -> None:
         self._api, self._provider, self._requests = api, provider, requests
+        self._answering = api.limited_apart()
+        """For answers to ProvisioningRequests: however many there are, no node that is to go waits for them."""
         self.evictor: Evictor[Any] = Evictor(api)
         self._raised_s = float("-inf")
         """When a group was last raised, monotonic."""
@@ -132,9 +134,9 @@ class Actor:
 
     async def _write(self, order: plan.OfRequests) -> None:
         if isinstance(order, plan.DeleteRequest):
-            await answering.delete(self._api, order)
+            await answering.delete(self._answering, order)
             return
-        found = await answering.answer(self._api, order)
+        found = await answering.answer(self._answering, order)
         if self._requests is not None:
             self._requests.note_written(order, found)
 
