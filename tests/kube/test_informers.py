@@ -823,3 +823,47 @@ def test_a_watch_that_is_not_taken_up_again_in_time_is_trouble() -> None:
         assert "connection reset" in str(scene.informer.trouble)
 
     play(scenario)
+
+
+class _Slow(store.Store[ConfigMap]):
+    """Takes its time for each object, as one that cannot be read does, on a clock that goes by what is done."""
+
+    def __init__(self, time: "_Ticking") -> None:
+        super().__init__()
+        self._time = time
+
+    def put(self, metadata: meta.ObjectMeta, found: ConfigMap) -> None:
+        self._time.worked_s += 0.01
+        super().put(metadata, found)
+
+
+class _Ticking(clock.Virtual):
+    worked_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.worked_s
+
+
+def test_others_run_while_a_thousand_objects_come_that_take_long() -> None:
+    time = _Ticking(now_s=1_700_000_000.0)
+
+    async def main() -> tuple[int, float]:
+        server = Server(chunk_bytes=1 << 12)
+        for number in range(1000):
+            await server.put(f"a{number}", data={"v": "0"})
+        api = client.Client(server, time, rng=random.Random(0))
+        informed = [informers.Informer(api, resources.CONFIG_MAPS, _Slow(time)) for _ in range(3)]
+        tasks = [asyncio.create_task(one.run()) for one in informed]
+        longest_s, before_s = 0.0, time.worked_s
+        while not all(one.synced for one in informed):
+            await asyncio.sleep(0)
+            longest_s, before_s = max(longest_s, time.worked_s - before_s), time.worked_s
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return sum(one.counts.lists for one in informed), longest_s
+
+    lists, longest_s = time.run(main())
+    assert lists == 3
+    assert time.worked_s == pytest.approx(30.0)
+    assert longest_s < 0.5

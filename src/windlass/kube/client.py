@@ -72,6 +72,8 @@ class Client:
         # Drawn from the process-wide generator, so that whoever seeds that one gets the same run again.
         self.rng = rng or random.Random(random.getrandbits(64))
         self._transport = server
+        self.turns = asyncio.Lock()
+        """For work that takes the event loop long, done in small pieces: one of them at a time."""
         self._throttle = throttle.Throttle(self.settings.qps, self.settings.burst, time)
 
     def written_by(self, manager: str) -> "Client":

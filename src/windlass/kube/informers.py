@@ -27,6 +27,12 @@ RECONNECT_S = 10.0
 """How long a watch that broke may take to be taken up again before what the sink holds counts as outdated. An attempt
 that fails makes it so at once."""
 
+_LONG_S = 0.005
+"""After objects that took longer, everyone else runs before more are read, and the next ones come in smaller pieces:
+what cannot be read takes many times as long as what can, and a thousand such objects must not stop all else."""
+
+_PIECE_BYTES = 16384
+
 
 class Informer(Generic[T]):
     """Follows one resource of one server."""
@@ -46,6 +52,8 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._opened_s: float | None = None
         """Since when there is a stream, monotonic."""
+        self._is_slow = False
+        """The last chunk took long."""
         self._broken_s: float | None = None
         """When the watch broke, monotonic, if no attempt to take it up again has failed since."""
 
@@ -113,10 +121,25 @@ class Informer(Generic[T]):
             async for chunk in chunks:
                 if self._opened_s is None:
                     self._opened_s = self._client.clock.monotonic_s()
-                if not self._reflector.receive(chunk):
+                if not await self._receive(chunk):
                     return
                 self._note()
         self._reflector.end_stream(self._client.clock.monotonic_s() - since_s)
+
+    async def _receive(self, chunk: bytes) -> bool:
+        """False: this stream is of no use any more. Where it takes long, all informers take turns, piece by piece."""
+        pieces = [chunk]
+        if self._is_slow:
+            pieces = [chunk[begin : begin + _PIECE_BYTES] for begin in range(0, len(chunk), _PIECE_BYTES)]
+        for piece in pieces:
+            async with self._client.turns:
+                began_s = self._client.clock.monotonic_s()
+                if not self._reflector.receive(piece):
+                    return False
+                self._is_slow = self._is_past(began_s, _LONG_S)
+                if self._is_slow:
+                    await self._client.clock.sleep(0.0)
+        return True
 
     def _note_broken(self, error: kube_errors.KubeError) -> None:
         """A watch broke, was silent for too long, or could not be had."""
