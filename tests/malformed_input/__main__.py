@@ -17,7 +17,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.malformed_input", description=__doc__)
     parser.add_argument("--objects", type=int, default=20_000, help="how many malformed objects")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--batch", type=int, default=500, help="how many of them exist at a time")
+    parser.add_argument("--batch", type=int, default=1000, help="how many of them exist at a time")
     parser.add_argument("--health-within", type=float, default=1.0, help="seconds that /health-check may take")
     parser.add_argument("--directory", type=Path, help="where logs are kept; a temporary one unless told")
     parser.add_argument("--no-shrink", action="store_true", help="do not look for the smallest failing input")
@@ -31,10 +31,12 @@ def main() -> int:
         )
         took_s = time.monotonic() - began_s
         print(
-            f"{report.objects} objects ({report.admitted} admitted by the API server, {report.broken} not JSON) "
+            f"{report.objects} objects ({report.admitted} admitted by the API server, {report.broken} not JSON, "
+            f"own objects edited {report.edited} times, everything listed anew {report.lists} times) "
             f"in {took_s:.0f} s, {report.loops} loops; ordinary pods with a node: {report.ordinary}; "
             f"nodes removed: {report.removed}, pods evicted: {report.evicted}; "
-            f"slowest /health-check {report.slowest_health_s:.2f} s, oldest lease {report.oldest_lease_s:.1f} s; "
+            f"slowest /health-check {report.slowest_health_s:.2f} s ({report.slowest_health_by_clock_s:.2f} s "
+            f"with time in which other processes had the processor), oldest lease {report.oldest_lease_s:.1f} s; "
             f"unexpected errors: {report.unexpected or 'none'}"
         )
         if not failure:

@@ -19,7 +19,9 @@ SETS = f"/apis/{CAPI}/namespaces/default/machinesets"
 MACHINES = f"/apis/{CAPI}/namespaces/default/machines"
 PODS = "/api/v1/namespaces/%s/pods"
 NODES = "/api/v1/nodes"
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/cluster-autoscaler"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+LEASE = f"{LEASES}/cluster-autoscaler"
+MEMORY = "/api/v1/namespaces/kube-system/configmaps/windlass-memory"
 GROUPS = (ORDINARY, IDLE, TENANT)
 
 

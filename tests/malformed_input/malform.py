@@ -209,6 +209,39 @@ ADMITTED: dict[str, tuple[Callable[[Json, random.Random], None], ...]] = {
 }
 
 
+def edit_lease(lease: Json, chance: random.Random) -> None:
+    """The leader's own Lease, in place, as anyone may who has the right: but with no other holder, who would lead."""
+    fields: dict[str, tuple[Any, ...]] = {
+        "holderIdentity": ("", None, 5, [], {"a": "b"}),
+        "leaseDurationSeconds": (0, 1, -5, 2**31 - 1, 10**40, "soon", [], True, None, 1.5),
+        "leaseTransitions": (-1, 2**31 - 1, "many", {}, "9" * 5000),
+        "renewTime": ("never", 7, None, "0001-01-01T00:00:00.000000Z", "9999-12-31T23:59:59.999999Z"),
+        "acquireTime": ("x", [], None),
+    }
+    if chance.random() < 0.2 or not isinstance(lease.get("spec"), dict):
+        lease["spec"] = chance.choice(({}, [], "x", None))
+        return
+    for name in chance.sample(list(fields), chance.randrange(1, 4)):
+        lease["spec"][name] = chance.choice(fields[name])
+
+
+def edit_memory(config_map: Json, chance: random.Random) -> None:
+    """The ConfigMap of the autoscaler's own memory, in place."""
+    edits: tuple[Json, ...] = (
+        {"data": None, "binaryData": None},
+        {"data": ["x"]},
+        {"binaryData": "x"},
+        {"binaryData": {"memory": "####"}},
+        {"binaryData": {"memory": "AAAA" * 200_000}},
+        {"binaryData": {"memory": 5}},
+        {"data": {"generation": "9" * 5000, "parts": "-1", "digest": "", "holder": ""}},
+        {"data": {"generation": [], "parts": {}, "holder": 5}},
+        {"data": {"memory": "[" * 5000}, "binaryData": None},
+        {"metadata": {**config_map["metadata"], "annotations": {"a": "x" * 200_000}}},
+    )
+    config_map.update(chance.choice(edits))
+
+
 def malform(obj: Json, chance: random.Random) -> bytes:
     """The object made malformed, in place, as JSON text; now and then as text that is not JSON any more."""
     fit = ADMITTED.get(obj["kind"], ())

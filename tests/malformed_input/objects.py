@@ -268,6 +268,8 @@ KINDS: tuple[Kind, ...] = (
     SIMPLE_POD,
     BOUND_POD,
     NODE, NODE, NODE, LEAVING_NODE,
+    Kind("coordination.k8s.io/v1", "Lease", "leases", "kube-system",
+         {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 1, "renewTime": SINCE}}, {}),
     Kind("v1", "Namespace", "namespaces", "", {"spec": {"finalizers": []}, "status": {"phase": "Active"}}, _LABELS),
     Kind("v1", "PersistentVolume", "persistentvolumes", "",
          {"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "s",

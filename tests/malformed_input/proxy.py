@@ -1,8 +1,10 @@
 """A proxy between the autoscaler and the API server: injects objects into watches, and records what is written."""
 
 import asyncio
+import collections
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -10,6 +12,11 @@ from aiohttp import web
 
 _HOP_BY_HOP = frozenset({"host", "connection", "keep-alive", "transfer-encoding", "content-length", "upgrade"})
 _EVICTION = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)/eviction")
+_NOT_KNOWN = {
+    "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422,
+    "message": "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList "
+    "feature gate is enabled",
+}  # fmt: skip
 
 Listener = Callable[["Write"], None]
 
@@ -37,10 +44,13 @@ class Proxy:
     def __init__(self, server: str, listen: Listener) -> None:
         self.injected: dict[str, dict[str, bytes]] = {}
         """Objects that exist for the autoscaler alone: by path of the watch and key, as JSON text."""
+        self.streams_lists = True
+        """False: streaming lists are refused, as servers do that do not know them, and lists are read in pages."""
         self.url = ""
         self._server, self._listen = server, listen
         self._streams: dict[str, set[_Stream]] = {}
-        self._evicted: set[str] = set()
+        self._deleted: dict[str, collections.deque[bytes]] = {}
+        """Lines of late: a watch that broke may have missed them."""
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> "Proxy":
@@ -84,11 +94,20 @@ class Proxy:
         raw = self.injected.get(path, {}).pop(key, None)
         if raw is not None:
             self._send(path, b'{"type":"DELETED","object":' + raw + b"}\n")
-        self._send(path, b'{"type":"DELETED","object":' + clean + b"}\n")
+        line = b'{"type":"DELETED","object":' + clean + b"}\n"
+        self._deleted.setdefault(path, collections.deque(maxlen=200)).append(line)
+        self._send(path, line)
 
     def send_line(self, path: str, line: bytes) -> None:
         """Anything, as a line of the watch."""
         self._send(path, line + b"\n")
+
+    def forget(self) -> None:
+        """The server forgets what happened: all that is watched is listed anew."""
+        gone = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410}
+        line = json.dumps({"type": "ERROR", "object": gone}).encode() + b"\n"
+        for path in self.watched:
+            self._send(path, line)
 
     def _send(self, path: str, line: bytes) -> None:
         for stream in self._streams.get(path, ()):
@@ -99,14 +118,26 @@ class Proxy:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         if request.method == "GET" and "watch" in request.query:
+            if "sendInitialEvents" in request.query and not self.streams_lists:
+                return web.json_response(_NOT_KNOWN, status=422)
             return await self._stream(request)
         if evicted := await self._evict(request, body):
             return evicted
         async with self._ask(request, body) as found:
-            answer = web.Response(status=found.status, body=await found.read(), headers=_keep(found.headers))
+            whole = await found.read()
+            if request.method == "GET" and found.status == 200 and "continue" not in request.query:
+                whole = self._put_in(whole, self.injected.get(request.path, {}).values())
+            answer = web.Response(status=found.status, body=whole, headers=_keep(found.headers))
         if request.method != "GET":
             self._listen(Write(request.method, request.path, body, found.status))
         return answer
+
+    def _put_in(self, page: bytes, raws: Collection[bytes]) -> bytes:
+        """A page of a list, with these in it too."""
+        begin, items, rest = page.partition(b'"items":[')
+        if not items or not raws:
+            return page
+        return begin + items + b",".join(raws) + (b"" if rest.startswith(b"]") else b",") + rest
 
     def _ask(self, request: web.Request, body: bytes) -> "aiohttp.client._RequestContextManager":
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
@@ -133,9 +164,11 @@ class Proxy:
             await answer.prepare(request)
             stream = _Stream()
             if found.status == 200:
-                if "sendInitialEvents" in request.query:
-                    for raw in self.injected.get(request.path, {}).values():
-                        stream.lines.put_nowait(b'{"type":"ADDED","object":' + raw + b"}\n")
+                # Also to one that goes on: what was sent to a watch that broke may be lost.
+                for line in self._deleted.get(request.path, ()) if "sendInitialEvents" not in request.query else ():
+                    stream.lines.put_nowait(line)
+                for raw in self.injected.get(request.path, {}).values():
+                    stream.lines.put_nowait(b'{"type":"ADDED","object":' + raw + b"}\n")
                 self._streams.setdefault(request.path, set()).add(stream)
             try:
                 await self._pump(found.content, stream, answer)

@@ -11,7 +11,7 @@ from typing import Any
 from tests.malformed_input import harness, malform
 from tests.malformed_input.objects import CAPACITY, KINDS, SIMPLE_POD, SIZE, TENANT, Json, Kind
 
-PATIENT = harness.Settings(health_within_s=30.0)
+PATIENT = harness.Settings(health_within_s=30.0, may_pause=True)
 """No time is asserted here: the machine may be busy."""
 ERRORS = {
     "overflow": 'quantity("1e10000").asApproximateFloat() > 1.0',
