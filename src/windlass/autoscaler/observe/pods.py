@@ -67,12 +67,14 @@ class Reader:
     ) -> tuple[facts.Pod, errors.InvalidObject | None]:
         """The pod, and what of it counts for nothing, as kube-scheduler has it: an unknown operator, say."""
         try:
-            found, complaint = self._read_at_any_depth(pod, pending)
+            found, complaint = self._read(pod, pending)
             return found, None if complaint is None else complaint.of("Pod", pod.meta.key)
         except fields.InvalidField as error:
             raise error.of("Pod", pod.meta.key) from error
         except msgspec.MsgspecError as error:
             raise fields.translate(error, pod.spec, "spec").of("Pod", pod.meta.key) from error
+        except RecursionError:
+            return self._read_mended(pod, pending)
 
     def salvage(self, pod: pods.Pod, why: str) -> facts.Pod:
         """What can be read of a pod that cannot be read in full, part by part; `why` is kept with it.
@@ -102,17 +104,13 @@ class Reader:
             unreadable=why,
         )
 
-    def _read_at_any_depth(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, fields.InvalidField | None]:
-        """The pod without what is nested deeper than anything that is read of it, if it is nested so deep."""
-        try:
-            return self._read(pod, pending)
-        except RecursionError:
-            too_deep = fields.InvalidField("spec", "more levels", f"at most {salvage.DEEPEST}")
-        try:
-            found, _ = self._read(msgspec.structs.replace(pod, spec=salvage.mend_spec(pod.spec)), pending)
-        except RecursionError:
-            raise too_deep from None
-        return found, too_deep
+    def _read_mended(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, errors.InvalidObject]:
+        """A pod without what is nested deeper in its spec than anything that is read of it."""
+        too_deep = errors.InvalidObject("Pod", pod.meta.key, "spec", "more levels", f"at most {salvage.DEEPEST}")
+        mended = salvage.mend_spec(pod.spec)
+        if bytes(mended) == bytes(pod.spec):
+            raise too_deep
+        return self.read_complaining(msgspec.structs.replace(pod, spec=mended), pending=pending)[0], too_deep
 
     def _read(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, fields.InvalidField | None]:
         metadata, status = pod.meta, pod.status or _NO_STATUS
