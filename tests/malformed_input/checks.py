@@ -89,10 +89,23 @@ def lease_age_s(lease: Json) -> float | None:
         return None
 
 
-def find_failed_loops(log: Path, *, may_pause: bool = False) -> list[str]:
-    """What is said of loops that failed; with `may_pause` not of those that decided nothing on outdated caches."""
-    failed = _FAILED_LOOP.findall(log.read_text(errors="replace"))
-    return [line[:400] for line in failed if not (may_pause and _PAUSED in line)]
+class FailedLoops:
+    """What the log says of loops that failed; with `may_pause` not of those that decided nothing on outdated caches."""
+
+    def __init__(self, log: Path, *, may_pause: bool) -> None:
+        self._log, self._may_pause = log, may_pause
+        self._read_bytes = 0
+        self._found: list[str] = []
+
+    def find(self) -> list[str]:
+        """All up to now. No line is read twice: the log grows long."""
+        with self._log.open("rb") as log:
+            log.seek(self._read_bytes)
+            whole, newline, _ = log.read().rpartition(b"\n")
+        self._read_bytes += len(whole + newline)
+        failed = _FAILED_LOOP.findall(whole.decode(errors="replace"))
+        self._found += [line[:400] for line in failed if not (self._may_pause and _PAUSED in line)]
+        return self._found
 
 
 @dataclass(slots=True)

@@ -290,6 +290,7 @@ class Run:
         self._number = 0
         self._pods: list[str] = []
         self._anchor = ""
+        self._failed_loops = checks.FailedLoops(process.log, may_pause=settings.may_pause)
         self._renewed_s = time.monotonic()
         """When the lease was last seen to be renewed, monotonic."""
 
@@ -298,6 +299,7 @@ class Run:
         self.batch = list(items)
         version = await self.bench.api.version()
         for item in items:
+            await asyncio.sleep(0)  # the proxy runs here too
             raw = self._complete(item, version)
             if item.is_offered and await self._offer(item, raw):
                 continue
@@ -448,7 +450,7 @@ class Run:
             raise Failed(f"/health-check took {self._health.slowest_s:.2f} s: see the end of {process.log}")
         if process.code is not None:
             raise Failed(f"the process ended with code {process.code}: {_last_error(process.log)}")
-        if failed := checks.find_failed_loops(process.log, may_pause=self._settings.may_pause):
+        if failed := self._failed_loops.find():
             raise Failed(f"a loop failed: {failed[0]}")
         if self._health.unanswered:
             raise Failed(self._health.unanswered[0])
@@ -496,7 +498,9 @@ async def play(
                 left = count - run.report.objects
                 if left <= 0:
                     break
-                await _play_batch(run, number, draw(min(batch, left), chance, run.report.objects), left * 2 < count)
+                # In a thread: the proxy must not stand still meanwhile.
+                items = await asyncio.to_thread(draw, min(batch, left), chance, run.report.objects)
+                await _play_batch(run, number, items, left * 2 < count)
             await run.wait_loops(2)
             return await run.finish(), "", []
         except Failed as failed:
