@@ -844,15 +844,17 @@ class _Ticking(clock.Virtual):
         return super().monotonic_s() + self.worked_s
 
 
-def test_others_run_while_a_thousand_objects_come_that_take_long() -> None:
+@both_lists
+def test_others_run_while_a_thousand_objects_come_that_take_long(streaming: bool) -> None:
     time = _Ticking(now_s=1_700_000_000.0)
 
     async def main() -> tuple[int, float]:
-        server = Server(chunk_bytes=1 << 12)
+        server = Server(streaming=streaming, chunk_bytes=1 << 12)
         for number in range(1000):
             await server.put(f"a{number}", data={"v": "0"})
         api = client.Client(server, time, rng=random.Random(0))
-        informed = [informers.Informer(api, resources.CONFIG_MAPS, _Slow(time)) for _ in range(3)]
+        settings = reflector.Settings(page_size=25)
+        informed = [informers.Informer(api, resources.CONFIG_MAPS, _Slow(time), settings=settings) for _ in range(3)]
         tasks = [asyncio.create_task(one.run()) for one in informed]
         longest_s, before_s = 0.0, time.worked_s
         while not all(one.synced for one in informed):

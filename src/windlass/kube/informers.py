@@ -10,7 +10,8 @@ What to ask for, and what answers mean, is the reflector's; here is only the sen
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from windlass import errors
@@ -19,6 +20,7 @@ from windlass.kube import errors as kube_errors
 from windlass.kube.resources import Resource
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _CAUGHT_UP_S = 2.0
 """A server that takes a watch up tells what was missed at once. Where nothing happens it says nothing for a minute."""
@@ -108,7 +110,8 @@ class Informer(Generic[T]):
                 if step.streams:
                     await self._stream(step.request, since_s)
                 else:
-                    self._reflector.receive_page(step.request, await self._client.exchange(step.request))
+                    page = await self._client.exchange(step.request)
+                    await self._in_turn(functools.partial(self._reflector.receive_page, step.request, page))
             except kube_errors.KubeError as error:
                 self._note_broken(error)
                 self._reflector.fail(error, self._client.clock.monotonic_s() - since_s)
@@ -132,14 +135,19 @@ class Informer(Generic[T]):
         if self._is_slow:
             pieces = [chunk[begin : begin + _PIECE_BYTES] for begin in range(0, len(chunk), _PIECE_BYTES)]
         for piece in pieces:
-            async with self._client.turns:
-                began_s = self._client.clock.monotonic_s()
-                if not self._reflector.receive(piece):
-                    return False
-                self._is_slow = self._is_past(began_s, _LONG_S)
-                if self._is_slow:
-                    await self._client.clock.sleep(0.0)
+            if not await self._in_turn(functools.partial(self._reflector.receive, piece)):
+                return False
         return True
+
+    async def _in_turn(self, read: Callable[[], R]) -> R:
+        """Read what came; if that took long, everyone else runs before any informer goes on."""
+        async with self._client.turns:
+            began_s = self._client.clock.monotonic_s()
+            found = read()
+            self._is_slow = self._is_past(began_s, _LONG_S)
+            if self._is_slow:
+                await self._client.clock.sleep(0.0)
+            return found
 
     def _note_broken(self, error: kube_errors.KubeError) -> None:
         """A watch broke, was silent for too long, or could not be had."""
