@@ -468,6 +468,10 @@ class Run:
 
     async def finish(self) -> Report:
         await self.hold()
+        if (
+            self.report.objects >= _ENOUGH and not self.bench.removals.evicted
+        ):  # by chance, none was due between batches
+            await self.drain_nodes(90.0)
         metrics = await self.bench.process.metrics()
         self.report.loops = int(metrics.get(_LOOPS, 0.0))
         self.report.removed, self.report.evicted = len(self.bench.removals.removed), len(self.bench.removals.evicted)
