@@ -46,3 +46,15 @@ class InvalidObject(WindlassError):
 
 class InvalidInput(WindlassError):
     """A file, a flag or a scenario cannot be used; the message names it and what is accepted."""
+
+
+_LONGEST = 300
+
+
+def describe(error: BaseException) -> str:
+    """The message of an exception, shortened; one whose message cannot be made is no error of its own."""
+    try:
+        said = str(error)
+    except Exception:
+        return "its message cannot be shown"
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"

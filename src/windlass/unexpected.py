@@ -12,6 +12,8 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 
+from windlass import errors
+
 _MOST_REMEMBERED = 4096
 """Objects and versions that are remembered as logged; the oldest are forgotten first, and may be logged again."""
 
@@ -62,7 +64,7 @@ class Errors:
         if not is_known:
             _log.error(
                 "unexpected error: place=%s object=%r version=%r: %s: %s",
-                place, subject, version, type(error).__name__, describe(error), exc_info=error,
+                place, subject, version, type(error).__name__, errors.describe(error), exc_info=error,
             )  # fmt: skip
 
     def counts(self) -> Mapping[Place, int]:
@@ -71,16 +73,8 @@ class Errors:
             return {place: self._counts[place] for place in Place}
 
 
-def describe(error: BaseException) -> str:
-    """The message of an exception, shortened; one whose message cannot be made is no error of its own."""
-    try:
-        said = str(error)
-    except Exception:
-        return "its message cannot be shown"
-    return said if len(said) <= 300 else f"{said[:300]}…"
-
-
 ERRORS = Errors()
 """Of this process."""
 
 report = ERRORS.report
+describe = errors.describe

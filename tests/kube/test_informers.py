@@ -869,3 +869,18 @@ def test_others_run_while_a_thousand_objects_come_that_take_long(streaming: bool
     assert lists == 3
     assert time.worked_s == pytest.approx(30.0)
     assert longest_s < 0.5
+
+
+def test_an_object_that_stays_unreadable_is_logged_once_until_it_says_something_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(scene: Scene) -> None:
+        await scene.informer.wait_synced()
+        for data in (5, 5, 5, "text"):
+            await scene.server.put("odd", data=data)
+            await scene.clock.sleep(1.0)
+
+    play(scenario)
+    assert [one.getMessage() for one in caplog.records if "set aside" in one.getMessage()] == [
+        f"set aside: ConfigMap ns/odd: data: found {found}, expected object | null" for found in (5, "'text'")
+    ]

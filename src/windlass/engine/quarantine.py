@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from windlass import errors
 from windlass.engine import facts, left_out
 from windlass.engine.estimator.limits import Budget, Unlimited
 from windlass.engine.left_out import LeftOut, Part
@@ -44,7 +45,6 @@ MOST_RUNS_IN_NAMESPACE = 40
 """The same within one namespace; then all of its pods are left out."""
 MOST_IN_NAMESPACE = 16
 """Pods of one namespace that are left out one by one; if more raise, all of its pods are."""
-_LONGEST = 300
 
 
 class Subject(enum.StrEnum):
@@ -116,11 +116,7 @@ def make_fault(suspect: Suspect, error: Exception, now_s: float) -> Fault:
 
 def describe(error: BaseException) -> str:
     """The exception's type and message, shortened."""
-    try:
-        said = str(error)
-    except Exception:  # its message is made of what raised
-        said = "its message cannot be shown"
-    return f"{type(error).__name__}: {said}"[:_LONGEST]
+    return f"{type(error).__name__}: {errors.describe(error)}"
 
 
 # ── Who may be left out ──────────────────────────────────────────────────────────────────────────────────────────

@@ -126,6 +126,8 @@ class Reflector(Generic[T]):
         self.counts = Counts()
         self.malformed: dict[str, errors.InvalidObject] = {}
         """Objects that exist and cannot be read, by key."""
+        self._logged: dict[str, str] = {}
+        """What was logged of them since the last list, by key."""
         self.resource_version = ""
         self.synced = False
         """The sink held, at least once, all there was."""
@@ -290,6 +292,7 @@ class Reflector(Generic[T]):
         if not self._listing:
             self._listing = True
             self.malformed.clear()
+            self._logged.clear()
             self._change_sink(meta.NO_META, self._sink.begin)
 
     def _end(self, resource_version: str) -> None:
@@ -317,6 +320,7 @@ class Reflector(Generic[T]):
 
     def _remove(self, metadata: meta.ObjectMeta) -> None:
         self.malformed.pop(metadata.key, None)
+        self._logged.pop(metadata.key, None)
         self._change_sink(metadata, self._sink.remove, metadata)
 
     def _set_aside(self, found: Unreadable[T]) -> None:
@@ -339,7 +343,10 @@ class Reflector(Generic[T]):
     def _report(self, key: str, error: errors.InvalidObject) -> None:
         self.counts.malformed += 1
         self.malformed[key] = error
-        _log.warning("set aside: %s", error)
+        said = str(error)
+        if self._logged.get(key) != said:  # an object that stays as it is may be updated often
+            self._logged[key] = said
+            _log.warning("set aside: %s", said)
 
     # Where we are
 
