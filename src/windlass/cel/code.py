@@ -1,10 +1,12 @@
 """Code: what a node of an expression compiles to, and how builders of nodes ask for the code of other nodes."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from windlass.cel import costs, syntax
+from windlass.cel.issues import Issue
+from windlass.cel.types import Record
 from windlass.cel.values import Value
 
 Variables: TypeAlias = Mapping[str, Value]
@@ -21,6 +23,8 @@ class Code:
     more: int | None = 0
     """What may be spent beyond that, at most; None if only the input can tell."""
     is_constant: bool = False
+    type: str = ""
+    """What is known of the type of its value: see `types`."""
 
     @property
     def most(self) -> int | None:
@@ -48,12 +52,21 @@ class Scope:
     is_metered: bool = True
     bound: frozenset[str] = frozenset()
     """Names whose value may be an error, which is one only where the name is used."""
+    records: Mapping[str, Record] = field(default_factory=dict)
+    """By name, the types of variables whose fields are known."""
+    issues: list[Issue] = field(default_factory=list)
+    """What is wrong with the expression, as far as it is built. All scopes of an expression share it."""
 
     def add(self, *names: str) -> "Scope":
-        return Scope(self.names | frozenset(names), self.is_metered, self.bound - frozenset(names))
+        return self._with(names, self.bound - frozenset(names))
 
     def bind(self, name: str) -> "Scope":
-        return Scope(self.names | {name}, self.is_metered, self.bound | {name})
+        return self._with((name,), self.bound | {name})
+
+    def _with(self, names: tuple[str, ...], bound: frozenset[str]) -> "Scope":
+        """The scope in which these names mean something else."""
+        records = {name: known for name, known in self.records.items() if name not in names}
+        return replace(self, names=self.names | frozenset(names), bound=bound, records=records)
 
 
 Asked: TypeAlias = tuple[syntax.Node, Scope]

@@ -143,3 +143,20 @@ NAMESPACED: Mapping[tuple[str, str, int], Function] = {
     ("sets", "intersects", 2): lists.of(lists.intersect),
 }
 """By (namespace, name, arguments)."""
+
+LEFT_OUT = frozenset(
+    ("timestamp", "duration", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours",
+     "getMilliseconds", "getMinutes", "getMonth", "getSeconds", "url", "isURL", "getScheme", "getHost", "getHostname",
+     "getPort", "getEscapedPath", "getQuery", "format")
+)  # fmt: skip
+"""Functions that Kubernetes has and that are not here."""
+
+NAMES = frozenset(
+    (
+        *(name for name, _ in (*FUNCTIONS, *METHODS)),
+        *(f"{space}.{name}" for space, name, _ in NAMESPACED),
+        "or",
+        "orValue",
+    )
+)
+"""Functions of any number of arguments."""

@@ -1,5 +1,6 @@
 """An expression as words: numbers, strings, names and signs."""
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ def split(expression: str) -> Iterator[Word]:
     while at < len(expression):
         match = _WORD.match(expression, at)
         if match is None:
-            raise values.CompileError(f"unexpected {expression[at]!r} at position {at + 1}")
+            raise values.CompileError(f"Syntax error: token recognition error at: '{expression[at]}'", at)
         kind, text = str(match.lastgroup), match.group()
         if kind != "blank":
             yield Word(kind, text, _value(kind, text, at), at)
@@ -59,9 +60,11 @@ def _value(kind: str, text: str, at: int) -> int | float | str | bytes | None:
             if text[-1] in "uU" and number in values.UINT64:
                 return values.Uint(number)
             if number > values.INT64[-1] + 1:
-                raise values.CompileError(f"the number {text[:40]} at position {at + 1} is too large")
+                raise values.CompileError(f"invalid {'uint' if text[-1] in 'uU' else 'int'} literal", at)
             return number
         case "float":
+            if math.isinf(float(text)):
+                raise values.CompileError("invalid double literal", at)
             return float(text)
         case "text":
             return _read_text(text, at)
@@ -84,7 +87,7 @@ def _read_bytes(content: str, is_raw: bool, at: int) -> bytes:
     made, end = b"", 0
     for found in () if is_raw else _ESCAPE.finditer(content):
         if found[2] is not None or found[3] is not None:
-            raise values.CompileError(f"unable to unescape string at position {at + 1}")
+            raise values.CompileError("unable to unescape string", at)
         made += content[end : found.start()].encode() + _unescape(found, at).encode("latin-1")
         end = found.end()
     return made + content[end:].encode()
@@ -95,10 +98,10 @@ def _unescape(found: re.Match[str], at: int) -> str:
     for code in codes:
         if code is not None:
             if not 0 <= (number := int(code, 16)) <= 0x10FFFF or number in _SURROGATES:
-                raise values.CompileError(f"invalid unicode code point in the string at position {at + 1}")
+                raise values.CompileError("invalid unicode code point", at)
             return chr(number)
     if octal is not None:
         return chr(int(octal, 8))
     if letter not in _ESCAPES:
-        raise values.CompileError(f"unknown escape \\{letter} in the string at position {at + 1}")
+        raise values.CompileError(f"Syntax error: token recognition error at the escape \\{letter}", at)
     return _ESCAPES[letter]

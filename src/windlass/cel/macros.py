@@ -30,6 +30,8 @@ _TWO_NAMES = {
     "transformMapEntry": (3, 4),
 }  # fmt: skip
 """Macros and how many arguments they take."""
+_NO_NAME = dict.fromkeys(("map", "filter"), "argument is not an identifier")
+"""What is said of an argument that should be a name, by macro."""
 
 
 def expand(node: syntax.Call, scope: Scope) -> Builder | None:
@@ -50,9 +52,10 @@ def expand(node: syntax.Call, scope: Scope) -> Builder | None:
 
 def _comprehend(node: syntax.Call, scope: Scope, count: int) -> Builder:
     assert node.target is not None
-    names = [_name(argument) for argument in node.arguments[:count]]
+    complaint = _NO_NAME.get(node.function, "argument must be a simple name")
+    names = [_name(argument, complaint) for argument in node.arguments[:count]]
     if len(set(names)) < count:
-        raise CompileError(f"duplicate variable name at position {node.at + 1}")
+        raise CompileError(f"duplicate variable name: {names[1]}", node.arguments[1].at)
     inner = scope.add(*names)
     target = yield node.target, scope
     bodies = yield from build_all(node.arguments[count:], inner)
@@ -226,7 +229,7 @@ def _scopes(container: Step, names: list[str]) -> Each:
 
 def _bind(node: syntax.Call, scope: Scope) -> Builder:
     """`cel.bind(name, value, expression over the name)`"""
-    name = _name(node.arguments[0])
+    name = _name(node.arguments[0], "cel.bind() variable names must be simple identifiers")
     bound = yield node.arguments[1], scope
     body = yield node.arguments[2], scope.bind(name)
     value, step = bound.step, body.step
@@ -246,7 +249,7 @@ def _bind(node: syntax.Call, scope: Scope) -> Builder:
 def _map_optional(node: syntax.Call, scope: Scope) -> Builder:
     """Kubernetes evaluates the target twice: to see whether there is a value, and to take it."""
     assert node.target is not None
-    name = _name(node.arguments[0])
+    name = _name(node.arguments[0], f"{node.function}() variable name must be a simple identifier")
     target = yield node.target, scope
     body = yield node.arguments[1], scope.add(name)
     is_flat = node.function == "optFlatMap"
@@ -269,9 +272,9 @@ def _map_optional(node: syntax.Call, scope: Scope) -> Builder:
     return Code(evaluate, target.cost + 1, add_up((cost, target.more, target.more, body.more)))
 
 
-def _name(node: syntax.Node) -> str:
+def _name(node: syntax.Node, complaint: str) -> str:
     if not isinstance(node, syntax.Name):
-        raise CompileError(f"argument must be a simple name at position {node.at + 1}")
+        raise CompileError(complaint, node.at)
     return node.name
 
 

@@ -13,6 +13,10 @@ _RESERVED = frozenset(
 )  # fmt: skip
 _LEVELS = {"||": 1, "&&": 2, **dict.fromkeys(_RELATIONS, 3), "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}
 """Binary operators, from the loosest to the tightest."""
+_VALUE = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
+"""What may begin a value, in ANTLR's words."""
 _MAX_DEPTH = 250
 """How far expressions may be nested: the limit of Kubernetes' own parser."""
 
@@ -57,7 +61,7 @@ class _Parser:
         condition = yield self._binary(1)
         if (sign := self._take("?")) is not None:
             this = yield self._binary(1)
-            self._expect(":")
+            self._expect(":", "':'", recovers=self._begins_value())
             that = yield self.expression()
             condition = syntax.Call("?:", (condition, this, that), sign.at)
         self._depth -= 1
@@ -108,11 +112,11 @@ class _Parser:
                 continue
             word = self._words[self._next]
             if word.kind not in ("name", "quoted") or word.text in _CONSTANTS or word.text == "in":
-                raise _unexpected(word, "the name of a field")
+                raise _no_field(word)
             self._next += 1
-            if not is_optional and word.kind == "name" and self._take("(") is not None:
+            if not is_optional and word.kind == "name" and (bracket := self._take("(")) is not None:
                 arguments = yield from self._arguments()
-                node = syntax.Call(word.text, arguments, sign.at, node)
+                node = syntax.Call(word.text, arguments, bracket.at, node)
             else:
                 node = syntax.Select(node, word.text.strip("`"), sign.at, is_optional)
         return node
@@ -122,7 +126,7 @@ class _Parser:
         self._next += 1
         if word.kind in ("int", "float", "text"):
             if type(word.value) is int and word.value not in values.INT64:
-                raise values.CompileError(f"the number {word.text} at position {word.at + 1} is too large")
+                raise values.CompileError("invalid int literal", word.at)
             return syntax.Literal(word.value, word.at)
         if word.text == "." and word.kind == "sign" and self._words[self._next].kind == "name":
             word = self._words[self._next]
@@ -138,23 +142,25 @@ class _Parser:
                 return (yield from self._list(word.at))
             case "{":
                 return (yield from self._map(word.at))
-        raise _unexpected(word, "a value")
+        raise self._unexpected(word, _VALUE, self._begins_value())
 
     def _name(self, word: lexer.Word) -> Rule:
         if word.text in _CONSTANTS:
             return syntax.Literal(_CONSTANTS[word.text], word.at)
+        if word.text == "in":
+            raise self._unexpected(word, _VALUE, self._begins_value())
         if word.text in _RESERVED:
-            raise _unexpected(word, "a value")
-        if self._take("(") is not None:
+            raise values.CompileError(f"reserved identifier: {word.text}", word.at)
+        if (bracket := self._take("(")) is not None:
             arguments = yield from self._arguments()
-            return syntax.Call(word.text, arguments, word.at)
+            return syntax.Call(word.text, arguments, bracket.at)
         return syntax.Name(word.text, word.at)
 
     def _arguments(self) -> Generator[Rule, syntax.Node, tuple[syntax.Node, ...]]:
         found: list[syntax.Node] = []
         while self._take(")") is None:
-            if found:
-                self._expect(",")
+            if found and self._take(",") is None:
+                self._expect(")")
             found.append((yield self.expression()))
         return tuple(found)
 
@@ -163,7 +169,7 @@ class _Parser:
         optional: set[int] = set()
         while self._take("]") is None:
             if found:
-                self._expect(",")
+                self._expect(",", "{']', ','}")
                 if self._take("]") is not None:
                     break
             if self._take("?") is not None:
@@ -176,13 +182,13 @@ class _Parser:
         optional: set[int] = set()
         while self._take("}") is None:
             if entries:
-                self._expect(",")
+                self._expect(",", "{'}', ','}")
                 if self._take("}") is not None:
                     break
             if self._take("?") is not None:
                 optional.add(len(entries))
             key = yield self.expression()
-            self._expect(":")
+            self._expect(":", "':'", recovers=self._begins_value())
             value = yield self.expression()
             entries.append((key, value))
         return syntax.Map(tuple(entries), at, frozenset(optional))
@@ -197,14 +203,31 @@ class _Parser:
         self._next += 1
         return word
 
-    def _expect(self, text: str) -> None:
-        if self._take(text) is None:
-            raise _unexpected(self._words[self._next], repr(text))
+    def _expect(self, text: str, expected: str = "", recovers: bool = True) -> None:
+        """`expected` is how ANTLR names what may stand here; where it `recovers`, it says what is missing."""
+        if self._take(text) is not None:
+            return
+        word, is_list = self._words[self._next], expected.startswith("{")
+        follows = self._words[min(self._next + 1, len(self._words) - 1)]
+        if follows.text == text or (is_list and f"'{follows.text}'" in expected):
+            raise _mismatch("extraneous", word, expected or repr(text))
+        if is_list or not recovers:
+            raise _mismatch("mismatched", word, expected)
+        raise values.CompileError(f"Syntax error: missing {text!r} at '{_print(word)}'", word.at)
 
     def expect_end(self) -> None:
         word = self._words[self._next]
         if word.kind != "end":
-            raise _unexpected(word, "the end")
+            raise self._unexpected(word, "<EOF>", self._words[self._next + 1].kind == "end")
+
+    def _begins_value(self) -> bool:
+        """May the next word begin a value?"""
+        word = self._words[self._next] if self._next < len(self._words) else self._words[-1]
+        return word.kind in ("int", "float", "text") or _begins_value(word)
+
+    def _unexpected(self, word: lexer.Word, expected: str, is_extraneous: bool) -> values.CompileError:
+        """As ANTLR says it: a word is extraneous if all would be well without it."""
+        return _mismatch("extraneous" if is_extraneous and word.kind != "end" else "mismatched", word, expected)
 
 
 def _is_signed(word: lexer.Word) -> bool:
@@ -216,5 +239,20 @@ def _negate(word: lexer.Word) -> lexer.Word:
     return lexer.Word(word.kind, f"-{word.text}", -word.value, word.at)
 
 
-def _unexpected(word: lexer.Word, expected: str) -> values.CompileError:
-    return values.CompileError(f"unexpected {word.text} at position {word.at + 1}, expected {expected}")
+def _begins_value(word: lexer.Word) -> bool:
+    return (word.kind == "name" and word.text != "in") or (word.kind == "sign" and word.text in "[{(.-!")
+
+
+def _mismatch(how: str, word: lexer.Word, expected: str) -> values.CompileError:
+    return values.CompileError(f"Syntax error: {how} input '{_print(word)}' expecting {expected}", word.at)
+
+
+def _no_field(word: lexer.Word) -> values.CompileError:
+    if word.text in _CONSTANTS:
+        return _mismatch("mismatched", word, "IDENTIFIER")
+    after = "" if word.kind == "end" else word.text
+    return values.CompileError(f"Syntax error: no viable alternative at input '.{after}'", word.at)
+
+
+def _print(word: lexer.Word) -> str:
+    return "<EOF>" if word.kind == "end" else word.text

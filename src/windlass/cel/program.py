@@ -10,9 +10,10 @@ one branch, or again for every item, is charged there.
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
-from windlass.cel import costs, functions, macros, parser, syntax
+from windlass.cel import costs, functions, issues, macros, parser, syntax, types
 from windlass.cel.code import Builder, Code, Scope, Step, Variables, add_up, build_all, charge
 from windlass.cel.values import (
     NO_OVERLOAD,
@@ -37,6 +38,10 @@ MAX_COST = 1_000_000
 """What an evaluation may cost: Kubernetes' limit for selectors of devices."""
 _MAX_DEPTH = 251
 _TOO_DEEP = "max recursion depth exceeded"
+_BROKEN = Code(lambda _: None)
+"""Stands for what cannot be built, so that the rest of the expression is looked at, too."""
+Records: TypeAlias = Mapping[str, types.Record]
+_NO_RECORDS: Records = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,8 @@ class Program:
     """Counts nothing: for limits that the expression cannot exceed."""
     most: float
     """What the expression costs at most, as far as that is known before it is evaluated."""
+    type: str
+    """What is known of the type of its value: see `types`."""
 
     def evaluate(self, variables: Variables, max_cost: int = MAX_COST) -> Value:
         """What the expression comes to. EvaluationError where it fails on these variables, whatever the cause."""
@@ -65,18 +72,27 @@ class Program:
             raise as_evaluation_error(error) from error
 
 
-def compile(text: str, variables: tuple[str, ...]) -> Program:
-    """The expression over variables of these names. CompileError if it can never be evaluated, whatever the cause."""
+def compile(text: str, variables: tuple[str, ...], records: Records = _NO_RECORDS) -> Program:
+    """The expression over variables of these names. CompileError if it can never be evaluated, whatever the cause.
+
+    `records` are the types of variables whose fields are known.
+    """
     try:
-        tree, names = parser.parse(text), frozenset(variables)
-        metered = build(tree, Scope(names))
+        tree, scope = parser.parse(text), Scope(frozenset(variables), records=records)
+        metered = build(tree, scope)
+        if scope.issues:
+            raise CompileError(issues.describe(text, scope.issues))
         if metered.most is None:
-            return Program(text, metered, metered.step, math.inf)
-        return Program(text, metered, build(tree, Scope(names, is_metered=False)).step, metered.most)
-    except CompileError:
-        raise
+            return Program(text, metered, metered.step, math.inf, metered.type)
+        unmetered = build(tree, replace(scope, is_metered=False))
+        return Program(text, metered, unmetered.step, metered.most, metered.type)
+    except CompileError as error:
+        if str(error).startswith("ERROR: "):
+            raise
+        raise CompileError(issues.describe(text, (issues.Issue(error.at, str(error)),))) from error
     except Exception as error:
-        raise CompileError(f"internal error: {type(error).__name__}: {error}"[:300]) from error
+        internal = issues.Issue(-1, f"internal error: {type(error).__name__}: {error}"[:300])
+        raise CompileError(issues.describe(text, (internal,))) from error
 
 
 def build(tree: syntax.Node, scope: Scope) -> Code:
@@ -101,16 +117,18 @@ def build(tree: syntax.Node, scope: Scope) -> Code:
 def _build(node: syntax.Node, scope: Scope) -> Code | Builder:
     match node:
         case syntax.Literal(value):
-            return Code(lambda _: value, is_constant=True)
+            return Code(lambda _: value, is_constant=True, type=types.of_literal(value))
         case syntax.Name(name, at):
             if name not in scope.names and name in TYPE_NAMES:
                 named = Type(name)
                 return Code(lambda _: named, is_constant=True)
             if name not in scope.names:
-                raise CompileError(f"undeclared reference to {name!r} at position {at + 1}")
+                scope.issues.append(issues.undeclared(name, at))
+                return _BROKEN
             if name in scope.bound:
                 return Code(lambda variables: _use(variables[name]), cost=1)
-            return Code(lambda variables: variables[name], cost=1)
+            record = scope.records.get(name)
+            return Code(lambda variables: variables[name], cost=1, type=record.name if record else types.UNKNOWN)
         case syntax.Select():
             return _build_select(node, scope)
         case syntax.Index():
@@ -143,13 +161,24 @@ def _select_cost(operand: syntax.Node) -> int:
     return 1 if isinstance(operand, syntax.Name | syntax.Select | syntax.Index) else 2
 
 
+def _check_field(node: syntax.Select, operand: str, at: int, scope: Scope) -> str:
+    """The type of a field of an operand of this type."""
+    record = scope.records.get(node.operand.name) if isinstance(node.operand, syntax.Name) else None
+    if record is None:
+        return types.of_item(operand)
+    if node.field not in record.fields:
+        scope.issues.append(issues.undefined_field(node.field, at))
+    return record.fields.get(node.field, types.UNKNOWN)
+
+
 def _build_select(node: syntax.Select, scope: Scope) -> Builder:
     operand = yield node.operand, scope
+    found = _check_field(node, operand.type, node.at, scope)
     container, field = operand.step, node.field
     cost = operand.cost + _select_cost(node.operand)
     if node.is_optional:
         return Code(lambda variables: find(container(variables), field), cost, operand.more)
-    return Code(lambda variables: _look_up(container(variables), field), cost, operand.more)
+    return Code(lambda variables: _look_up(container(variables), field), cost, operand.more, type=found)
 
 
 def _build_index(node: syntax.Index, scope: Scope) -> Builder:
@@ -162,7 +191,8 @@ def _build_index(node: syntax.Index, scope: Scope) -> Builder:
         return Code(lambda variables: find(container(variables), key(variables)), cost, more)
     if index.is_constant:
         constant = key({})
-        return Code(lambda variables: _look_up(container(variables), constant), cost, more)
+        item = types.of_item(operand.type)
+        return Code(lambda variables: _look_up(container(variables), constant), cost, more, type=item)
     return Code(lambda variables: _look_up(container(variables), key(variables)), cost, more)
 
 
@@ -277,9 +307,15 @@ def _build_call(node: syntax.Call, scope: Scope) -> Builder:
     if macro is not None:
         return (yield from macro)
     called = _find_function(node, scope)
+    if called is None:
+        return (yield from _build_undeclared(node, scope))
     target = (node.target,) if node.target is not None and called.takes_target else ()
     given = yield from build_all((*target, *node.arguments), scope)
-    return _charge_call(called, given, scope)
+    found = [code.type for code in given]
+    if not types.has_overload(called.name, found):
+        scope.issues.append(issues.no_overload(called.name, found, node.at, called.takes_target))
+        return _BROKEN
+    return replace(_charge_call(called, given, scope), type=types.of_call(called.name, found))
 
 
 def _charge_call(called: "_Called", given: list[Code], scope: Scope) -> Code:
@@ -345,7 +381,25 @@ class _Called:
     takes_target: bool = False
 
 
-def _find_function(node: syntax.Call, scope: Scope) -> _Called:
+def _build_undeclared(node: syntax.Call, scope: Scope) -> Builder:
+    """A call that cannot be made: an issue, beside those of what it is called on and of its arguments."""
+    target = () if node.target is None else (node.target,)
+    name = node.function
+    if isinstance(node.target, syntax.Name) and f"{node.target.name}.{name}" in functions.NAMES:
+        target, name = (), f"{node.target.name}.{name}"
+    if name in functions.LEFT_OUT:
+        scope.issues.append(issues.Issue(node.at, f"the function '{name}' is not supported by windlass"))
+    elif name not in functions.NAMES:
+        scope.issues.append(issues.undeclared(name, node.at))
+    given = yield from build_all((*target, *node.arguments), scope)
+    if name in functions.NAMES and name not in functions.LEFT_OUT:
+        found = [code.type for code in given]
+        scope.issues.append(issues.no_overload(name, found, node.at, bool(target)))
+    return _BROKEN
+
+
+def _find_function(node: syntax.Call, scope: Scope) -> _Called | None:
+    """The function that is called; None if there is none of that name, or none for so many arguments."""
     count = len(node.arguments)
     found: Function | None
     name = node.function
@@ -359,14 +413,15 @@ def _find_function(node: syntax.Call, scope: Scope) -> _Called:
             found = functions.METHODS.get((node.function, count))
             if found is not None:
                 return _Called(name, found, takes_target=True)
-    if found is None:
-        raise CompileError(f"undeclared reference to {node.function!r} with {count} arguments at {node.at + 1}")
-    return _Called(name, found)
+    return None if found is None else _Called(name, found)
 
 
 def _build_logic(node: syntax.Call, scope: Scope) -> Builder:
     decides = node.function == "||"
     sides = yield from build_all(node.arguments, scope)
+    for argument, side in zip(node.arguments, sides, strict=True):
+        if side.type not in (types.UNKNOWN, types.ANY, types.BOOL):
+            scope.issues.append(issues.not_bool(side.type, argument.at))
     steps = [sides[0].step, *(side.charged(scope) for side in sides[1:])]
 
     def evaluate(variables: Variables) -> Value:
@@ -387,7 +442,8 @@ def _build_logic(node: syntax.Call, scope: Scope) -> Builder:
             raise failed
         return not decides
 
-    return Code(evaluate, sides[0].cost, add_up((sides[0].more, *(side.most for side in sides[1:]))))
+    more = add_up((sides[0].more, *(side.most for side in sides[1:])))
+    return Code(evaluate, sides[0].cost, more, type=types.BOOL)
 
 
 def _build_choice(node: syntax.Call, scope: Scope) -> Builder:
@@ -396,7 +452,10 @@ def _build_choice(node: syntax.Call, scope: Scope) -> Builder:
     for branch in node.arguments[1:]:
         code = yield branch, scope
         is_chain = isinstance(branch, syntax.Name | syntax.Select | syntax.Index)
-        branches.append(Code(code.step, code.cost - is_chain, code.more))
+        branches.append(Code(code.step, code.cost - is_chain, code.more, type=code.type))
+    found = [condition.type, *(branch.type for branch in branches)]
+    if not types.has_overload("?:", found):
+        scope.issues.append(issues.no_overload("?:", found, node.at))
     test, (this, that) = condition.step, [branch.charged(scope) for branch in branches]
 
     def evaluate(variables: Variables) -> Value:
@@ -405,7 +464,8 @@ def _build_choice(node: syntax.Call, scope: Scope) -> Builder:
             raise EvaluationError(NO_OVERLOAD)
         return this(variables) if chosen else that(variables)
 
-    return Code(evaluate, condition.cost, add_up((condition.more, *(branch.most for branch in branches))))
+    more = add_up((condition.more, *(branch.most for branch in branches)))
+    return Code(evaluate, condition.cost, more, type=types.of_call("?:", found))
 
 
 def _build_alternative(node: syntax.Call, target: syntax.Node, scope: Scope) -> Builder:
@@ -426,10 +486,11 @@ def _build_alternative(node: syntax.Call, target: syntax.Node, scope: Scope) -> 
 
 
 def _build_has(node: syntax.Call, scope: Scope) -> Builder:
-    if len(node.arguments) != 1 or not isinstance(node.arguments[0], syntax.Select):
-        raise CompileError(f"invalid argument to has() macro at position {node.at + 1}")
-    selected = node.arguments[0]
+    selected = node.arguments[0] if len(node.arguments) == 1 else node
+    if not isinstance(selected, syntax.Select) or selected.is_optional:
+        raise CompileError("invalid argument to has() macro", selected.at)
     operand = yield selected.operand, scope
+    _check_field(selected, operand.type, node.at, scope)
     step, field = operand.step, selected.field
 
     def evaluate(variables: Variables) -> Value:
@@ -444,4 +505,4 @@ def _build_has(node: syntax.Call, scope: Scope) -> Builder:
             return False
         return True
 
-    return Code(evaluate, operand.cost + _select_cost(selected.operand) - 1, operand.more)
+    return Code(evaluate, operand.cost + _select_cost(selected.operand) - 1, operand.more, type=types.BOOL)

@@ -37,7 +37,11 @@ TYPE_NAMES = frozenset(("bool", "int", "uint", "double", "string", "bytes", "lis
 
 
 class CompileError(errors.WindlassError):
-    """An expression that can never be evaluated."""
+    """An expression that can never be evaluated. `at` is the position of the fault, -1 where it has none."""
+
+    def __init__(self, text: str, at: int = -1) -> None:
+        super().__init__(text)
+        self.at = at
 
 
 class EvaluationError(errors.WindlassError):
