@@ -84,10 +84,13 @@ class NodeSelectorTerm:
 
     expressions: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
+    is_invalid: bool = False
+    """It cannot be parsed, so that it matches no node. kube-scheduler looks at the names in its fields all the same."""
 
     @property
     def is_empty(self) -> bool:
-        return not self.expressions and not self.fields
+        """Does it match no node, whatever its labels?"""
+        return self.is_invalid or not (self.expressions or self.fields)
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
         if self.is_empty:

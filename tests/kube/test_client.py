@@ -39,7 +39,7 @@ class Script:
 
     @property
     def calls(self) -> list[str]:
-        return [request.call for request in self.requests]
+        return [request.line for request in self.requests]
 
 
 def run(server: transport.Transport, act: Callable[[client.Client], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
@@ -124,6 +124,38 @@ def test_a_refusal_that_is_no_status_is_quoted() -> None:
         run(Script(transport.Response(403, {}, Bytes(b"go ", b"away\n"))), get_node)
 
     assert caught.value.message == "go away"
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("too old resource version: 12 (345)", "too old resource version"),
+        ("Timeout: Too large resource version: 9, current: 8", "Timeout: Too large resource version"),
+        ("read tcp 10.0.0.5:54321->10.96.0.1:443: connection reset", "read tcp 10.96.0.1:443: connection reset"),
+        ("read tcp [::1]:54321->[::2]:443: connection reset", "read tcp [::2]:443: connection reset"),
+        ("minReplicas: Invalid value: 3", "minReplicas: Invalid value: 3"),
+    ],
+)
+def test_the_text_of_an_error_leaves_out_what_changes_in_a_server_s_message(said: str, text: str) -> None:
+    refused = errors.from_answer("GET /x", 410, {}, msgspec.json.encode({"message": said, "reason": "Expired"}))
+    assert str(refused) == f"GET /x: 410 Expired: {text}"
+    assert refused.message == said
+
+
+def test_two_refusals_of_a_watch_have_the_same_text() -> None:
+    """Each asks for another time and another resourceVersion."""
+
+    async def act(api: client.Client) -> set[str]:
+        texts, workers = set(), Selection(labels="role=worker")
+        for version, timeout_s in (("5", 300), ("6", 301)):
+            with pytest.raises(errors.Forbidden) as caught:
+                async for _ in api.watch(resources.NODES, workers, resource_version=version, timeout_s=timeout_s):
+                    pass
+            texts.add(str(caught.value))
+        return texts
+
+    texts, _ = run(Script(refusal(403, "Forbidden", "no"), refusal(403, "Forbidden", "no")), act)
+    assert texts == {"GET /api/v1/nodes?labelSelector=role=worker&watch=true: 403 Forbidden: no"}
 
 
 def test_a_read_is_tried_again_after_faults_that_pass() -> None:

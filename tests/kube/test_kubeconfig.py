@@ -350,7 +350,6 @@ async def test_a_plugin_may_print_a_client_certificate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "complaint"),
     [
-        ("import sys; sys.exit('no luck')", "exit code 1: no luck"),
         ("print('hello')", "printed no ExecCredential"),
         ('print(\'{"apiVersion":"v2","kind":"ExecCredential"}\')', "printed a v2 ExecCredential, expected"),
         (
@@ -366,6 +365,22 @@ async def test_a_plugin_that_fails_is_named_with_what_it_said(tmp_path: Path, sc
         await found.credentials.current()
     assert sys.executable in str(caught.value)
     assert complaint in str(caught.value)
+
+
+async def test_the_text_of_a_plugin_that_fails_is_logged_and_no_part_of_the_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each run writes another text, as one with a timestamp does."""
+    found, _ = plugin(tmp_path, "import os, sys; sys.exit(f'no luck {os.getpid()}')")
+    texts = set()
+    for _ in range(2):
+        with pytest.raises(kube_errors.CredentialsFailed) as caught:
+            await found.credentials.current()
+        texts.add(str(caught.value))
+    assert texts == {f"credentials from exec plugin {sys.executable}: exit code 1"}
+    logged = [record.getMessage() for record in caplog.records]
+    assert len(logged) == len(set(logged)) == 2
+    assert all("exit_code=1 stderr=no luck " in line for line in logged)
 
 
 async def test_a_plugin_that_is_not_installed_is_told_how_to_get(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_paths(resource: resources.Resource[Any], where: tuple[str, ...], path: 
 def test_a_list_is_selected_and_paged() -> None:
     request = prepare.list_page(resources.PODS, Selection("ns", "a=b", "spec.nodeName=n"), limit=7)
 
-    assert request.call == "GET /api/v1/namespaces/ns/pods?labelSelector=a=b&fieldSelector=spec.nodeName=n&limit=7"
+    assert request.line == "GET /api/v1/namespaces/ns/pods?labelSelector=a=b&fieldSelector=spec.nodeName=n&limit=7"
 
 
 def test_the_pages_after_the_first_say_nothing_of_versions() -> None:
@@ -68,10 +68,10 @@ def test_what_is_created_or_replaced_is_sent_whole() -> None:
     pod = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"unknownToUs": [1, None]}}
 
     created = prepare.create(resources.PODS, pod, writer=ME)
-    assert created.call == "POST /api/v1/namespaces/ns/pods?fieldManager=me"
+    assert created.line == "POST /api/v1/namespaces/ns/pods?fieldManager=me"
     assert body(created) == pod
     replaced = prepare.update(resources.PODS, pod, subresource="status", writer=Writer("me", dry_run=True))
-    assert replaced.call == "PUT /api/v1/namespaces/ns/pods/p/status?fieldManager=me&dryRun=All"
+    assert replaced.line == "PUT /api/v1/namespaces/ns/pods/p/status?fieldManager=me&dryRun=All"
     assert body(replaced) == pod
 
 

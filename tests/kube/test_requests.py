@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass import releases
 from windlass.kube import fields, requests
 from windlass.kube.models import pods
 
@@ -217,3 +218,47 @@ def test_at_every_moment_the_containers_that_run_fit_into_the_total(main: list[J
     for name in ("cpu", "memory", "hugepages-2Mi"):
         peaks = [sum(c["resources"]["requests"].get(name, 0) for c in moment) for moment in moments]
         assert total.get(name, 0) == max(peaks)
+
+
+def bound(json: Json, status: Json, release: releases.Release) -> dict[str, int]:
+    found, state = spec(json), msgspec.convert(status, pods.PodStatus)
+    if not requests.is_resizing(requests.spell(found), state, release):
+        assert requests.of_bound(found, state, release) == requests.of_waiting(found)
+    return {name: nano // NANO for name, nano in requests.of_bound(found, state, release).items()}
+
+
+TRADE = {"containers": [{"name": "a", "resources": {"requests": {"cpu": "3"}}},
+                        {"name": "b", "resources": {"requests": {"cpu": "1"}}}]}  # fmt: skip
+
+
+def traded(**first: Any) -> Json:
+    """The node still has the containers the other way round."""
+    return {"containerStatuses": [
+        {"name": "a", "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1"}},
+        {"name": "b", "resources": {"requests": {"cpu": "3"}}, "allocatedResources": {"cpu": "3"}},
+    ], **first}  # fmt: skip
+
+
+def test_containers_that_trade_cpu_count_once_since_1_37() -> None:
+    assert bound(TRADE, traded(), releases.OLDEST) == {"cpu": 6}
+    assert bound(TRADE, traded(), releases.NEWEST) == {"cpu": 4}
+
+
+def test_since_1_37_statuses_of_the_pod_stand_for_those_of_its_containers() -> None:
+    whole = {"allocatedResources": {"cpu": "7"}, "resources": {"requests": {"cpu": "5"}}}
+    assert bound(TRADE, traded(**whole), releases.NEWEST) == {"cpu": 7}
+    less = {"allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "2"}}}
+    assert bound(TRADE, less, releases.NEWEST) == {"cpu": 4}
+
+
+def test_since_1_37_a_resize_that_is_infeasible_leaves_what_the_node_has() -> None:
+    refused = {"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}
+    assert bound(TRADE, {**traded(), **refused}, releases.NEWEST) == {"cpu": 4}
+    assert bound(TRADE, refused, releases.NEWEST) == {}
+
+
+def test_since_1_37_a_plain_init_container_counts_with_its_status() -> None:
+    init = {"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "1"}}}], **TRADE}
+    status = {"initContainerStatuses": [{"name": "i", "resources": {"requests": {"cpu": "9"}}}]}
+    assert bound(init, status, releases.OLDEST) == {"cpu": 4}
+    assert bound(init, status, releases.NEWEST) == {"cpu": 9}

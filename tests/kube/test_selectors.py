@@ -90,7 +90,7 @@ def test_a_label_selector_that_the_api_refuses(expression: dict[str, object], fi
         ({"matchExpressions": [{"key": "a", "operator": "Lt", "values": ["1", "2"]}]}, "matchExpressions[0].values"),
         ({"matchExpressions": [{"key": "a", "operator": "Near"}]}, "matchExpressions[0].operator"),
         ({"matchFields": [{"key": "spec.x", "operator": "In", "values": ["n"]}]}, "matchFields[0].key"),
-        ({"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}, "matchFields[0].values"),
+        ({"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}, "matchFields[0].operator"),
         ({"matchFields": [{"key": "metadata.name", "operator": "Gt", "values": ["1"]}]}, "matchFields[0].operator"),
         ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n", "m"]}]}, "matchFields[0].values"),
     ],

@@ -72,29 +72,6 @@ def test_a_list_that_begins_anew_forgets_what_it_named_before() -> None:
     assert held.keys() == []
 
 
-def test_a_late_handler_is_told_what_is_there() -> None:
-    class Names:
-        def __init__(self) -> None:
-            self.seen: list[str] = []
-
-        def added(self, found: ConfigMap) -> None:
-            self.seen.append(found.meta.key)
-
-        def modified(self, before: ConfigMap, found: ConfigMap) -> None:
-            """Not of interest."""
-
-        def deleted(self, before: ConfigMap) -> None:
-            """Not of interest."""
-
-    held: store.Store[ConfigMap] = store.Store()
-    put(held, config_map("a", 1))
-    names = Names()
-    held.add_handler(names)
-    put(held, config_map("b", 2))
-
-    assert names.seen == ["ns/a", "ns/b"]
-
-
 changes = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["x", "y", "", None])), max_size=30)
 
 

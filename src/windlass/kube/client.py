@@ -275,7 +275,7 @@ class Client:
             raise
         finally:
             took_ms = 1000.0 * (self.clock.monotonic_s() - since_s)
-            _log.log(_EVERY_CALL, "%s: %s, %.0f ms", request.call, outcome, took_ms)
+            _log.log(_EVERY_CALL, "%s: %s, %.0f ms", request.line, outcome, took_ms)
         return response
 
     async def _read(self, resource: Resource[T], request: transport.Request) -> T:

@@ -26,8 +26,12 @@
                 └── ServerTimeout    504   or a Status that says Timeout or ServerTimeout
 
 A refusal by admission may be Forbidden or Invalid: policies choose. What is worth a second try is decided in `retry`.
+
+The text of an error is the same each time the same fails: it becomes the message of events and conditions, where
+another text is another event or another write of the status.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -38,6 +42,8 @@ from windlass.kube.models import status
 
 _STATUS = msgspec.json.Decoder(status.Status)
 _LONGEST_QUOTE = 500
+_CHANGING = re.compile(r"(?<=resource version): \d+(?: \(\d+\)|, current: \d+)?|(?<=tcp )\S+:\d+->")
+"""What changes from one answer to the next in a server's messages: resourceVersions, and ports that it calls from."""
 
 
 class KubeError(errors.WindlassError):
@@ -114,7 +120,8 @@ class ApiError(KubeError):
         return self.status.message or ""
 
     def __str__(self) -> str:
-        return f"{self.call}: {self.code} {self.reason or 'without a reason'}: {self.message}"
+        message = _CHANGING.sub("", self.message)
+        return f"{self.call}: {self.code} {self.reason or 'without a reason'}: {message}"
 
 
 class BadRequest(ApiError):

@@ -7,6 +7,7 @@ nobody is there.
 import asyncio
 import contextlib
 import datetime
+import logging
 import os
 import signal
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ _TIME_S = 60.0
 _MARGIN_S = 10.0
 """Credentials this close to their end are not begun with."""
 _LONGEST_QUOTE = 500
+_log = logging.getLogger(__name__)
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -136,8 +138,12 @@ class Plugin:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.communicate()
         if process.returncode:
+            # Plugins write timestamps and request ids: such text is for the log, and not for an error that becomes the
+            # message of an event or a condition.
             quoted = complaint[-_LONGEST_QUOTE:].decode(errors="replace").strip()
-            raise self._failed(f"exit code {process.returncode}: {quoted}")
+            program, code = self._command.program, process.returncode
+            _log.warning("exec plugin failed: program=%s exit_code=%d stderr=%s", program, code, quoted)
+            raise self._failed(f"exit code {code}")
         return printed
 
     def _read(self, printed: bytes) -> tuple[auth.Credential, float | None]:

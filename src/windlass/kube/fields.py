@@ -59,7 +59,7 @@ def _look_up(tree: Any, path: str) -> Any:
 def choose(value: str | None, accepted: tuple[str, ...], at: str) -> str:
     """The value, if it is one of those accepted."""
     if value not in accepted:
-        raise InvalidField(at, value, _one_of(accepted))
+        raise InvalidField(at, value, one_of(accepted))
     return value
 
 
@@ -94,5 +94,6 @@ def _find_saturated(name: str, nano: int, value: object, at: str) -> Iterator[In
         yield InvalidField(at, value, f"less than {quantity.INT64_MAX}{unit}, as which it counts")
 
 
-def _one_of(accepted: tuple[str, ...]) -> str:
+def one_of(accepted: tuple[str, ...]) -> str:
+    """`a`, or `a, b or c`."""
     return accepted[0] if len(accepted) == 1 else f"{', '.join(accepted[:-1])} or {accepted[-1]}"

@@ -27,6 +27,26 @@ def handle(source: str, disk: str, labels: Mapping[str, str] | None = None) -> s
     return disk if source in DRIVERS else ""
 
 
+def complain(source: str, disk: str, labels: Mapping[str, str] | None = None, azure_kind: str | None = None) -> str:
+    """Why a disk has no handle, in kube-scheduler's words; empty where that is not known."""
+    if source == "awsElasticBlockStore":
+        return f"failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({disk})"
+    if source == "azureDisk":
+        return f"kind({azure_kind}) is not supported in csi migration"
+    return _complain_gce(labels or {}) if source == "gcePersistentDisk" else ""
+
+
+def _complain_gce(labels: Mapping[str, str]) -> str:
+    zones = _find_gce_zones(labels)
+    unlike = next((zone for zone in zones if zone.count("-") != 2), None)
+    if unlike is not None:
+        why = f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {unlike}"
+    else:
+        regions = " ".join(f"{region}:{{}}" for region in sorted({zone.rpartition("-")[0] for zone in zones}))
+        why = f"multiple or no regions gotten from zones, got: map[{regions}]"
+    return f"failed to get region from zones: {why}"
+
+
 def is_managed(azure_kind: str | None) -> bool:
     """Azure's driver took over managed disks only; the API server writes `Shared` where no kind was given."""
     return azure_kind is None or azure_kind.lower() == "managed"
@@ -43,10 +63,14 @@ def _handle_aws(disk: str) -> str:
 
 def _handle_gce(disk: str, labels: Mapping[str, str]) -> str:
     """A zonal disk belongs to its zone, a regional one (`a__b` in the label) to the region of its zones."""
-    zones = next((labels[label] for label in _ZONE_LABELS if labels.get(label)), "").split("__")
+    zones = _find_gce_zones(labels)
     if len(zones) == 1:
         return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{disk}"
     regions = {tuple(zone.split("-")[:2]) for zone in zones if zone.count("-") == 2}
     if len(regions) != 1 or any(zone.count("-") != 2 for zone in zones):
         return ""
     return f"projects/{_UNSPECIFIED}/regions/{'-'.join(regions.pop())}/disks/{disk}"
+
+
+def _find_gce_zones(labels: Mapping[str, str]) -> list[str]:
+    return next((labels[label] for label in _ZONE_LABELS if labels.get(label)), "").split("__")

@@ -224,7 +224,7 @@ class Reflector(Generic[T]):
         if self._mode is _Mode.STREAMING_LIST or (lasted_s < _HEALTHY_S and not has_brought):
             self._back_off(0.0)
             if self._failures > 1:  # once may be chance; again and again, what the sink holds may be over
-                said = f"the stream ended after {lasted_s:g} s without an event, {self._failures} times in a row"
+                said = f"the server keeps ending the stream within {_HEALTHY_S:g} s, without an event"
                 self.trouble = kube_errors.ConnectionLost(self._call, said)
         else:
             self._get_well()

@@ -1,17 +1,21 @@
 """Requests: what a pod asks of a node, all containers, overhead and pod-level resources taken together.
 
-Counts as kube-scheduler 1.36 does. Amounts are exact (nano-units); rounding is left to whoever knows the unit.
+Counts as kube-scheduler does. Amounts are exact (nano-units); rounding is left to whoever knows the unit.
 
     containers run together:                                    sum
     sidecars (init containers that keep running) join them:     + sum
     while an init container runs, the sidecars before it do:    at least init container + earlier sidecars
     pod-level requests replace the sum, for cpu, memory and hugepages
     overhead comes on top
+
+While a pod is being resized, its status has two more lists beside the spec's: what the node has allocated, and what it
+has actuated. How they are compared differs between releases (`Release.compares_resizes_by_pod`).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from windlass import releases
 from windlass.kube import fields
 from windlass.kube.models import core, meta, pods
 
@@ -26,6 +30,8 @@ class Spelled:
 
     containers: dict[str | None, meta.Amounts]
     pod: meta.Amounts
+    total: Nano
+    """All containers, without pod-level requests and overhead."""
 
 
 _POD_LEVEL = ("cpu", "memory")
@@ -37,19 +43,28 @@ def of_waiting(spec: pods.PodSpec, complaints: Complaints | None = None) -> Nano
     return _total(spec, _PlainReading(complaints))
 
 
-def of_bound(spec: pods.PodSpec, status: pods.PodStatus) -> Nano:
+def of_bound(
+    spec: pods.PodSpec,
+    status: pods.PodStatus,
+    release: releases.Release = releases.DEFAULT,
+) -> Nano:
     """What a pod on a node is counted with: while a resize is under way, the largest of what was and will be."""
+    if release.compares_resizes_by_pod:
+        return _compare_sums(spec, status)
     return _total(spec, _ReadingWithStatus(status))
 
 
 def spell(spec: pods.PodSpec) -> Spelled:
     """The requests of the containers and of the pod, as the spec spells them."""
     containers = [*(spec.containers or ()), *(spec.init_containers or ())]
-    return Spelled({c.name: _requests(c.resources) for c in containers}, _requests(spec.resources))
+    total = _sum_containers(spec, _PlainReading([]))
+    return Spelled({c.name: _requests(c.resources) for c in containers}, _requests(spec.resources), total)
 
 
-def is_resizing(spelled: Spelled, status: pods.PodStatus) -> bool:
+def is_resizing(spelled: Spelled, status: pods.PodStatus, release: releases.Release = releases.DEFAULT) -> bool:
     """Does the status spell other amounts than the spec? If not, `of_bound` equals `of_waiting`."""
+    if release.compares_resizes_by_pod:
+        return _is_resizing_by_pod(spelled, status)
     for reported in (status.container_statuses, status.init_container_statuses):
         for container in reported or ():
             wanted = spelled.containers.get(container.name)
@@ -62,6 +77,36 @@ def _differs(wanted: meta.Amounts, actuated: core.ResourceRequirements | None, a
     if actuated is None:
         return False
     return (actuated.requests or {}) != wanted or bool(allocated and allocated != wanted)
+
+
+def _is_resizing_by_pod(spelled: Spelled, status: pods.PodStatus) -> bool:
+    if _is_infeasible(status):
+        return True
+    for reported in (status.container_statuses, status.init_container_statuses):
+        for container in reported or ():
+            wanted = spelled.containers.get(container.name)
+            if wanted is not None and _has_other(wanted, container.resources, container.allocated_resources):
+                return True
+    if spelled.pod:
+        return status.resources is not None and _has_other(spelled.pod, status.resources, status.allocated_resources)
+    lists = (status.allocated_resources, _requests(status.resources))
+    return all(lists) and any(_exceeds(fields.read_amounts(one, "status", []), spelled.total) for one in lists)
+
+
+def _has_other(
+    wanted: meta.Amounts, actuated: core.ResourceRequirements | None, allocated: meta.Amounts | None
+) -> bool:
+    return any(amounts and amounts != wanted for amounts in (_requests(actuated), allocated))
+
+
+def _exceeds(amounts: Nano, total: Nano) -> bool:
+    return any(nano > total.get(name, 0) for name, nano in amounts.items())
+
+
+def _is_infeasible(status: pods.PodStatus) -> bool:
+    """Has the node refused the resize for good?"""
+    pending = (condition.reason for condition in status.conditions or () if condition.type == "PodResizePending")
+    return next(pending, None) == "Infeasible"
 
 
 class _PlainReading:
@@ -85,8 +130,7 @@ class _ReadingWithStatus(_PlainReading):
         self._status = status
         reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
         self._reported = {container.name: container for container in reported}
-        pending = (c.reason for c in status.conditions or () if c.type == "PodResizePending")
-        self._is_infeasible = next(pending, None) == "Infeasible"
+        self._is_infeasible = _is_infeasible(status)
 
     def container(self, container: pods.Container, at: str, *, resizable: bool) -> Nano:
         wanted = super().container(container, at, resizable=resizable)
@@ -119,13 +163,59 @@ class _ReadingWithStatus(_PlainReading):
         return effective
 
 
-def _total(spec: pods.PodSpec, reading: _PlainReading) -> Nano:
+class _ReadingOfNode(_PlainReading):
+    """Requests as the node has allocated them or, if `actuated`, as it has actuated them; else those of the spec."""
+
+    def __init__(self, status: pods.PodStatus, *, actuated: bool) -> None:
+        super().__init__()
+        self._actuated, self._is_infeasible = actuated, _is_infeasible(status)
+        reported = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+        self._reported = {container.name: container for container in reported}
+
+    def container(self, container: pods.Container, at: str, *, resizable: bool) -> Nano:
+        reported = self._reported.get(container.name)
+        status = f"status.containerStatuses[{container.name}]"
+        if reported is not None and self._actuated and _requests(reported.resources):
+            return fields.read_amounts(_requests(reported.resources), f"{status}.resources.requests")
+        if reported is not None and reported.allocated_resources:
+            return fields.read_amounts(reported.allocated_resources, f"{status}.allocatedResources")
+        return {} if self._is_infeasible else super().container(container, at, resizable=resizable)
+
+
+def _compare_sums(spec: pods.PodSpec, status: pods.PodStatus) -> Nano:
+    """The largest of three sums over the whole pod: spec, actuated, allocated; without spec if that is infeasible."""
+    is_infeasible, plain = _is_infeasible(status), _PlainReading()
+    actuated = fields.read_amounts(_requests(status.resources), "status.resources.requests")
+    allocated = fields.read_amounts(status.allocated_resources, "status.allocatedResources")
+    total = {} if is_infeasible else _sum_containers(spec, plain)
+    if actuated and allocated:
+        _take_maximum(total, actuated)
+        _take_maximum(total, allocated)
+    else:
+        _take_maximum(total, _sum_containers(spec, _ReadingOfNode(status, actuated=True)))
+        _take_maximum(total, _sum_containers(spec, _ReadingOfNode(status, actuated=False)))
+    if _has_pod_level_requests(spec):
+        pod_level = {} if is_infeasible and status.resources is not None else plain.pod(spec)
+        if status.resources is not None:
+            _take_maximum(pod_level, actuated)
+            _take_maximum(pod_level, allocated)
+        total |= {name: nano for name, nano in pod_level.items() if is_pod_level(name)}
+    _add(total, fields.read_amounts(spec.overhead, "spec.overhead"))
+    return total
+
+
+def _sum_containers(spec: pods.PodSpec, reading: _PlainReading) -> Nano:
     total: Nano = {}
     for i, container in enumerate(spec.containers or ()):
         _add(total, reading.container(container, f"spec.containers[{i}]", resizable=True))
     _count_init_containers(total, spec.init_containers or (), reading)
+    return total
+
+
+def _total(spec: pods.PodSpec, reading: _PlainReading) -> Nano:
+    total = _sum_containers(spec, reading)
     if _has_pod_level_requests(spec):
-        total |= {name: nano for name, nano in reading.pod(spec).items() if _is_pod_level(name)}
+        total |= {name: nano for name, nano in reading.pod(spec).items() if is_pod_level(name)}
     _add(total, fields.read_amounts(spec.overhead, "spec.overhead", reading.complaints))
     return total
 
@@ -147,10 +237,11 @@ def _count_init_containers(total: Nano, containers: Iterable[pods.Container], re
 
 
 def _has_pod_level_requests(spec: pods.PodSpec) -> bool:
-    return any(_is_pod_level(name) for name in _requests(spec.resources))
+    return any(is_pod_level(name) for name in _requests(spec.resources))
 
 
-def _is_pod_level(name: str) -> bool:
+def is_pod_level(name: str) -> bool:
+    """Can a pod request the resource as a whole, for all its containers?"""
     return name in _POD_LEVEL or name.startswith(_HUGEPAGES)
 
 

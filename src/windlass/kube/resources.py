@@ -243,6 +243,9 @@ RESOURCE_CLAIM_TEMPLATES = Resource(
     "resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", True, resource.ResourceClaimTemplate
 )
 DEVICE_CLASSES = Resource("resource.k8s.io/v1", "deviceclasses", "DeviceClass", False, resource.DeviceClass)
+DEVICE_TAINT_RULES = Resource(
+    "resource.k8s.io/v1", "devicetaintrules", "DeviceTaintRule", False, resource.DeviceTaintRule
+)
 
 PROVISIONING_REQUESTS = Resource(
     "autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest", True, autoscaling.ProvisioningRequest
@@ -261,3 +264,6 @@ MACHINE_DEPLOYMENTS = Resource(
 MACHINE_SETS = Resource("cluster.x-k8s.io/v1beta2", "machinesets", "MachineSet", True, clusterapi.MachineSet)
 MACHINES = Resource("cluster.x-k8s.io/v1beta2", "machines", "Machine", True, clusterapi.Machine)
 MACHINE_POOLS = Resource("cluster.x-k8s.io/v1beta2", "machinepools", "MachinePool", True, clusterapi.MachinePool)
+MACHINE_DRAIN_RULES = Resource(
+    "cluster.x-k8s.io/v1beta2", "machinedrainrules", "MachineDrainRule", True, clusterapi.MachineDrainRule
+)

@@ -1,6 +1,12 @@
-"""Selectors as the API spells them, read into `windlass.selectors`."""
+"""Selectors as the API spells them, read into `windlass.selectors`.
 
-from windlass import selectors
+What kube-scheduler cannot parse is an `InvalidSelector`: the API server admits more than labels.NewRequirement parses
+(`Gt` with a value that is no integer), and keeps what older releases admitted (values that are no label values).
+"""
+
+from typing import Self
+
+from windlass import label_syntax, selectors
 from windlass.kube import fields
 from windlass.kube.models import core, meta
 
@@ -8,65 +14,134 @@ _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _NODE_OPERATORS = (*_LABEL_OPERATORS, "Gt", "Lt")
 
 
+class InvalidSelector(fields.InvalidField):
+    """A selector that kube-scheduler cannot parse. `faults` are its words for what is wrong."""
+
+    def __init__(self, field: str, found: object, accepted: str, faults: tuple[str, ...]) -> None:
+        super().__init__(field, found, accepted)
+        self.faults = faults
+
+    @property
+    def message(self) -> str:
+        """The text of kube-scheduler's error."""
+        return label_syntax.join_faults(self.faults)
+
+    def with_faults_of(self, others: list[Self]) -> "InvalidSelector":
+        """The same field with the faults of other parts of the selector after its own."""
+        faults = (*self.faults, *(fault for other in others for fault in other.faults))
+        return InvalidSelector(self.field, self.found, self.accepted, faults)
+
+
 def read_labels(selector: meta.LabelSelector | None, at: str) -> selectors.LabelSelector | None:
-    """A label selector; None, which selects nothing, stays None."""
+    """A label selector; None, which selects nothing, stays None. InvalidSelector for the first part that is wrong."""
     if selector is None:
         return None
-    wanted = [
-        selectors.Requirement(key, selectors.Operator.IN, (value,))
-        for key, value in (selector.match_labels or {}).items()
-    ]
+    wanted = []
+    for key, value in sorted((selector.match_labels or {}).items()):
+        if faults := label_syntax.find_faults(key, selectors.Operator.IN, (value,)):
+            raise InvalidSelector(f"{at}.matchLabels", {key: value}, "a label", tuple(faults))
+        wanted.append(selectors.Requirement(key, selectors.Operator.IN, (value,)))
     for i, expression in enumerate(selector.match_expressions or ()):
         wanted.append(_read_requirement(expression, _LABEL_OPERATORS, f"{at}.matchExpressions[{i}]"))
     return selectors.LabelSelector.of(wanted) if wanted else selectors.EVERYTHING
 
 
 def read_nodes(selector: core.NodeSelector | None, at: str) -> selectors.NodeSelector | None:
-    """A node selector; None means that any node will do."""
-    if selector is None:
-        return None
-    terms = enumerate(selector.node_selector_terms or ())
-    return selectors.NodeSelector(tuple(_read_term(term, f"{at}.nodeSelectorTerms[{i}]") for i, term in terms))
+    """A node selector; None means that any node will do. InvalidSelector names the faults of all terms."""
+    complaints: list[InvalidSelector] = []
+    found = _read_nodes(selector, at, complaints)
+    if complaints:
+        raise complaints[0].with_faults_of(complaints[1:])
+    return found
 
 
 def read_affinity(
     selector: core.NodeSelector | None, at: str, complaints: list[fields.InvalidField]
 ) -> selectors.NodeSelector | None:
     """A node selector as kube-scheduler takes it: a term that cannot be parsed matches no node; the others count."""
+    invalid: list[InvalidSelector] = []
+    found = _read_nodes(selector, at, invalid)
+    complaints += invalid
+    return found
+
+
+def _read_nodes(
+    selector: core.NodeSelector | None, at: str, complaints: list[InvalidSelector]
+) -> selectors.NodeSelector | None:
     if selector is None:
         return None
-    terms: list[selectors.NodeSelectorTerm] = []
-    for i, term in enumerate(selector.node_selector_terms or ()):
+    terms = enumerate(selector.node_selector_terms or ())
+    return selectors.NodeSelector(tuple(_read_term(term, at, i, complaints) for i, term in terms))
+
+
+def _read_term(
+    term: core.NodeSelectorTerm, at: str, number: int, complaints: list[InvalidSelector]
+) -> selectors.NodeSelectorTerm:
+    """The term; one of which a part cannot be parsed is invalid, and each such part is a complaint."""
+    where = f"nodeSelectorTerms[{number}]"
+    before = len(complaints)
+    expressions, names = [], []
+    for i, expression in enumerate(term.match_expressions or ()):
+        within = f"{where}.matchExpressions[{i}]"
         try:
-            terms.append(_read_term(term, f"{at}.nodeSelectorTerms[{i}]"))
-        except fields.InvalidField as error:
+            expressions.append(_read_requirement(expression, _NODE_OPERATORS, f"{at}.{within}", within))
+        except InvalidSelector as error:
             complaints.append(error)
-            terms.append(selectors.NodeSelectorTerm())
-    return selectors.NodeSelector(tuple(terms))
-
-
-def _read_term(term: core.NodeSelectorTerm, at: str) -> selectors.NodeSelectorTerm:
-    expressions = [
-        _read_requirement(expression, _NODE_OPERATORS, f"{at}.matchExpressions[{i}]")
-        for i, expression in enumerate(term.match_expressions or ())
-    ]
-    names = [_read_field(field, f"{at}.matchFields[{i}]") for i, field in enumerate(term.match_fields or ())]
+    for i, field in enumerate(term.match_fields or ()):
+        within = f"{where}.matchFields[{i}]"
+        try:
+            names.append(_read_field(field, f"{at}.{within}", within))
+        except InvalidSelector as error:
+            complaints.append(error)
+    if len(complaints) > before:
+        return selectors.NodeSelectorTerm(fields=_read_names(term), is_invalid=True)
     return selectors.NodeSelectorTerm(selectors.in_order(expressions), selectors.in_order(names))
 
 
-def _read_field(field: meta.Requirement, at: str) -> selectors.Requirement:
+def _read_names(term: core.NodeSelectorTerm) -> tuple[selectors.Requirement, ...]:
+    """The names of nodes in a term that cannot be parsed."""
+    named = (one for one in term.match_fields or () if one.key == "metadata.name" and one.operator == "In")
+    return selectors.in_order(
+        selectors.Requirement("metadata.name", selectors.Operator.IN, tuple(sorted(set(one.values or ()))))
+        for one in named
+    )
+
+
+def _read_field(field: meta.Requirement, at: str, within: str) -> selectors.Requirement:
     """A requirement on a field of the node: its name, equal to one value or not."""
-    fields.choose(field.key, ("metadata.name",), f"{at}.key")
-    if len(field.values or ()) != 1:
-        raise fields.InvalidField(f"{at}.values", field.values, "exactly one value")
-    return _read_requirement(field, ("In", "NotIn"), at)
+    values = field.values or ()
+    if field.key != "metadata.name":
+        faults = (label_syntax.unsupported(f"{within}.key", field.key or "", ("metadata.name",)),)
+        raise InvalidSelector(f"{at}.key", field.key, "metadata.name", faults)
+    if field.operator not in ("In", "NotIn"):
+        faults = (label_syntax.unsupported(f"{within}.operator", field.operator or "", ("In", "NotIn")),)
+        raise InvalidSelector(f"{at}.operator", field.operator, "In or NotIn", faults)
+    if len(values) != 1:
+        faults = (label_syntax.invalid(f"{within}.values", field.values, "must have one element"),)
+        raise InvalidSelector(f"{at}.values", field.values, "exactly one value", faults)
+    return selectors.Requirement("metadata.name", selectors.Operator(field.operator), tuple(values))
 
 
-def _read_requirement(model: meta.Requirement, operators: tuple[str, ...], at: str) -> selectors.Requirement:
-    if not model.key:
-        raise fields.InvalidField(f"{at}.key", model.key, "the key of a label")
-    operator = selectors.Operator(fields.choose(model.operator, operators, f"{at}.operator"))
-    values = tuple(sorted(set(model.values or ())))
-    if complaint := selectors.complain(operator, values):
-        raise fields.InvalidField(f"{at}.values", model.values, complaint)
-    return selectors.Requirement(model.key, operator, values)
+def _read_requirement(
+    model: meta.Requirement, operators: tuple[str, ...], at: str, within: str = ""
+) -> selectors.Requirement:
+    """`within` is the path that kube-scheduler's message names, empty for label selectors."""
+    if model.operator not in operators:
+        fault = (
+            label_syntax.unsupported(f"{within}.operator", model.operator or "", operators)
+            if within
+            else label_syntax.unknown_operator(model.operator or "")
+        )
+        raise InvalidSelector(f"{at}.operator", model.operator, fields.one_of(operators), (fault,))
+    operator, values = selectors.Operator(model.operator), model.values or []
+    if faults := label_syntax.find_faults(model.key or "", operator, values, within):
+        raise InvalidSelector(*_locate(model, operator, at), tuple(faults))
+    return selectors.Requirement(model.key or "", operator, tuple(sorted(set(values))))
+
+
+def _locate(model: meta.Requirement, operator: selectors.Operator, at: str) -> tuple[str, object, str]:
+    """The field of a requirement that is wrong, what it holds and what is accepted there."""
+    if label_syntax.find_faults(model.key or "", selectors.Operator.EXISTS, ()):
+        return f"{at}.key", model.key, "the key of a label"
+    accepted = selectors.complain(operator, tuple(model.values or ())) or "values of labels"
+    return f"{at}.values", model.values, accepted

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from windlass import unexpected
 from windlass.kube.models import meta
@@ -27,15 +27,17 @@ class _Entry(Generic[T]):
     uid: str | None
     resource_version: str | None
     found: T
-    indexed: tuple[tuple[str, tuple[str, ...]], ...]
-    """What it is to be found under, by index."""
+
+
+_Index = dict[str, str | dict[str, None]]
+"""Keys of objects by value; a value that only one object has is the rule, and its key stands alone."""
 
 
 class Store(Generic[T]):
-    """A sink that keeps objects as they are read, indexed.
+    """A sink that keeps objects as they are read, or what `narrow` makes of them, indexed.
 
-    An index is a function from an object to the values that it is to be found under. Objects are keyed by
-    `namespace/name`, or the bare name of one without a namespace.
+    An index is a function from an object to the values that it is to be found under, always the same for the same
+    object. Objects are keyed by `namespace/name`, or the bare name of one without a namespace.
     """
 
     def __init__(
@@ -44,14 +46,19 @@ class Store(Generic[T]):
         handlers: Sequence[Handler[T]] = (),
         *,
         keeps_partial: bool = False,
+        narrow: Callable[[Any], T] | None = None,
     ) -> None:
-        """`keeps_partial`: an object that was never read as a whole is kept as what can be read of it."""
+        """`keeps_partial`: an object that was never read as a whole is kept as what can be read of it.
+
+        `narrow` makes of an object what is kept; indexes and handlers get that.
+        """
         self._entries: dict[str, _Entry[T]] = {}
         self._makers = dict(indexes or {})
-        self._indexes: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._makers}
+        self._indexes: dict[str, _Index] = {name: {} for name in self._makers}
         self._handlers = list(handlers)
         self._unseen: set[str] | None = None
         self._keeps_partial = keeps_partial
+        self._narrow = narrow
 
     # Reading
 
@@ -61,7 +68,8 @@ class Store(Generic[T]):
 
     def find(self, index: str, value: str) -> list[T]:
         """Objects that an index has under a value, in the order they came."""
-        return [self._entries[key].found for key in self._indexes[index].get(value, ())]
+        keys = self._indexes[index].get(value, ())
+        return [self._entries[key].found for key in ((keys,) if isinstance(keys, str) else keys)]
 
     def keys(self) -> list[str]:
         return list(self._entries)
@@ -75,20 +83,15 @@ class Store(Generic[T]):
     def __contains__(self, key: object) -> bool:
         return key in self._entries
 
-    def add_handler(self, handler: Handler[T]) -> None:
-        """Tell someone, too, from now on; what is there already is added for them at once."""
-        self._handlers.append(handler)
-        for found in self:
-            handler.added(found)
-
     # As a sink
 
     def begin(self) -> None:
         self._unseen = set(self._entries)
 
-    def put(self, metadata: meta.ObjectMeta, found: T) -> None:
+    def put(self, metadata: meta.ObjectMeta, found: Any) -> None:
         key = metadata.key
-        indexed = tuple((name, tuple(make(found))) for name, make in self._makers.items())
+        kept: T = found if self._narrow is None else self._narrow(found)
+        indexed = self._list_values(kept)
         if self._unseen is not None:
             self._unseen.discard(key)
         before = self._entries.get(key)
@@ -97,9 +100,9 @@ class Store(Generic[T]):
             before = None
         if before is not None and before.resource_version == metadata.resource_version is not None:
             return
-        self._keep(key, _Entry(metadata.uid, metadata.resource_version, found, indexed), before)
+        self._keep(key, _Entry(metadata.uid, metadata.resource_version, kept), indexed, before)
 
-    def set_aside(self, found: Unreadable[T]) -> None:
+    def set_aside(self, found: Unreadable[Any]) -> None:
         """What was known of it stays; where that is nothing, what can be read of it, if that may be kept."""
         metadata, key = found.metadata, found.metadata.key
         if self._unseen is not None:
@@ -122,13 +125,19 @@ class Store(Generic[T]):
             self._drop(key)
         self._unseen = None
 
-    def _keep(self, key: str, entry: _Entry[T], before: _Entry[T] | None) -> None:
-        if before is not None:
-            self._unindex(key, before)
+    def _list_values(self, found: T) -> list[tuple[str, tuple[str, ...]]]:
+        """What an object is to be found under, by index."""
+        return [(name, tuple(make(found))) for name, make in self._makers.items()]
+
+    def _keep(
+        self, key: str, entry: _Entry[T], indexed: list[tuple[str, tuple[str, ...]]], before: _Entry[T] | None
+    ) -> None:
+        if before is not None and (found_under := self._list_values(before.found)) != indexed:
+            self._unindex(key, found_under)
         self._entries[key] = entry
-        for name, values in entry.indexed:
+        for name, values in indexed:
             for value in values:
-                self._indexes[name].setdefault(value, {})[key] = None
+                _index(self._indexes[name], value, key)
         for handler in self._handlers:
             if before is None:
                 self._tell(key, handler.added, entry.found)
@@ -137,7 +146,7 @@ class Store(Generic[T]):
 
     def _drop(self, key: str) -> None:
         entry = self._entries.pop(key)
-        self._unindex(key, entry)
+        self._unindex(key, self._list_values(entry.found))
         for handler in self._handlers:
             self._tell(key, handler.deleted, entry.found)
 
@@ -149,11 +158,27 @@ class Store(Generic[T]):
             version = getattr(self._entries.get(key), "resource_version", None) or ""
             unexpected.report(unexpected.Place.INFORMER, f"{type(found[0]).__name__} {key}", version, error)
 
-    def _unindex(self, key: str, entry: _Entry[T]) -> None:
-        for name, values in entry.indexed:
-            index = self._indexes[name]
+    def _unindex(self, key: str, indexed: list[tuple[str, tuple[str, ...]]]) -> None:
+        for name, values in indexed:
             for value in values:
-                keys = index.get(value, {})
-                keys.pop(key, None)
-                if not keys:
-                    index.pop(value, None)
+                _unindex(self._indexes[name], value, key)
+
+
+def _index(index: _Index, value: str, key: str) -> None:
+    held = index.get(value)
+    if held is None:
+        index[value] = key
+    elif not isinstance(held, str):
+        held[key] = None
+    elif held != key:
+        index[value] = {held: None, key: None}
+
+
+def _unindex(index: _Index, value: str, key: str) -> None:
+    held = index.get(value)
+    if held == key:
+        del index[value]
+    elif isinstance(held, dict):
+        held.pop(key, None)
+        if not held:
+            del index[value]

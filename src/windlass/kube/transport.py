@@ -5,11 +5,14 @@ faults here, below the client. A transport keeps no promise beyond one exchange:
 meaning of answers belong to whoever sends.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from windlass.kube import errors
+
+_IN_ERRORS = frozenset({"dryRun", "fieldSelector", "labelSelector", "watch"})
+"""Parameters that errors name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,22 @@ class Request:
 
     @property
     def call(self) -> str:
-        """The request in a line, for people."""
-        query = "&".join(f"{name}={value}" for name, value in self.query)
-        return f"{self.method} {self.path}{'?' if query else ''}{query}"
+        """The request as errors describe it: the same text each time the same is asked for.
+
+        Errors become messages of events and conditions, where another text is another event or another write of the
+        status. So it holds the parameters that say what is asked for, and not those that change from one request to
+        the next: resourceVersion, continue, timeoutSeconds.
+        """
+        return self._describe([(name, value) for name, value in self.query if name in _IN_ERRORS])
+
+    @property
+    def line(self) -> str:
+        """The request with all of its parameters, for logs."""
+        return self._describe(self.query)
+
+    def _describe(self, query: Sequence[tuple[str, str]]) -> str:
+        text = "&".join(f"{name}={value}" for name, value in query)
+        return f"{self.method} {self.path}{'?' if text else ''}{text}"
 
 
 class Stream(Protocol):

@@ -101,9 +101,12 @@ class WorkQueue(Generic[K]):
             self._changed.set()
 
     def __len__(self) -> int:
-        """Keys that are ready to be handled."""
+        """Keys that wait to be handled; one that was added again while it is being handled is among them.
+
+        As client-go's `workqueue_depth` counts them: keys that wait for their time are not.
+        """
         self._move_due()
-        return len(self._ready)
+        return len(self._wanted)
 
     def failures(self, key: K) -> int:
         """How often its handling failed in a row."""

@@ -63,16 +63,19 @@ KINDS: dict[tuple[str, str], type[meta.Object]] = {
     ("resource.k8s.io/v1", "ResourceClaim"): resource.ResourceClaim,
     ("resource.k8s.io/v1", "ResourceClaimTemplate"): resource.ResourceClaimTemplate,
     ("resource.k8s.io/v1", "DeviceClass"): resource.DeviceClass,
+    ("resource.k8s.io/v1", "DeviceTaintRule"): resource.DeviceTaintRule,
     ("cluster.x-k8s.io/v1beta2", "Cluster"): clusterapi.Cluster,
     ("cluster.x-k8s.io/v1beta2", "MachineDeployment"): clusterapi.MachineDeployment,
     ("cluster.x-k8s.io/v1beta2", "MachineSet"): clusterapi.MachineSet,
     ("cluster.x-k8s.io/v1beta2", "Machine"): clusterapi.Machine,
     ("cluster.x-k8s.io/v1beta2", "MachinePool"): clusterapi.MachinePool,
+    ("cluster.x-k8s.io/v1beta2", "MachineDrainRule"): clusterapi.MachineDrainRule,
     ("cluster.x-k8s.io/v1beta1", "Cluster"): clusterapi.Cluster,
     ("cluster.x-k8s.io/v1beta1", "MachineDeployment"): clusterapi.MachineDeployment,
     ("cluster.x-k8s.io/v1beta1", "MachineSet"): clusterapi.MachineSet,
     ("cluster.x-k8s.io/v1beta1", "Machine"): clusterapi.Machine,
     ("cluster.x-k8s.io/v1beta1", "MachinePool"): clusterapi.MachinePool,
+    ("cluster.x-k8s.io/v1beta1", "MachineDrainRule"): clusterapi.MachineDrainRule,
 }
 """Every kind that can be read, by (apiVersion, kind)."""
 

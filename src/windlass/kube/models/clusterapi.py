@@ -123,7 +123,45 @@ class MachineGroupStatus(Model, frozen=True):
     """Of a MachineSet of machine.openshift.io: which API holds it."""
 
 
+class SpecFields(Model, frozen=True):
+    """`f:spec` of managedFields."""
+
+    replicas: dict[str, object] | None = msgspec.field(default=None, name="f:replicas")
+    """Empty, not None: the manager owns the field."""
+
+
+class OwnedFields(Model, frozen=True):
+    """`fieldsV1` of managedFields, as far as it tells of spec.replicas."""
+
+    spec: SpecFields | None = msgspec.field(default=None, name="f:spec")
+
+
+class ManagedFields(Model, frozen=True):
+    manager: str | None = None
+    operation: str | None = None
+    subresource: str | None = None
+    fields_v1: OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
+
+    @property
+    def has_replicas(self) -> bool:
+        return (
+            self.fields_v1 is not None and self.fields_v1.spec is not None and self.fields_v1.spec.replicas is not None
+        )
+
+
+class MachineGroupMeta(meta.ObjectMeta, frozen=True):
+    managed_fields: list[ManagedFields] | None = None
+
+    def applies_replicas(self, manager: str) -> bool:
+        """Does a manager own spec.replicas by server-side apply? Writes to the scale subresource are updates."""
+        return any(
+            entry.manager == manager and entry.operation == "Apply" and not entry.subresource and entry.has_replicas
+            for entry in self.managed_fields or ()
+        )
+
+
 class MachineDeployment(Object, frozen=True):
+    metadata: MachineGroupMeta | None = None
     spec: MachineGroupSpec | None = None
     status: MachineGroupStatus | None = None
 
@@ -143,8 +181,34 @@ class MachinePoolStatus(MachineGroupStatus, frozen=True):
 
 
 class MachinePool(Object, frozen=True):
+    metadata: MachineGroupMeta | None = None
     spec: MachinePoolSpec | None = None
     status: MachinePoolStatus | None = None
+
+
+class MachineDrainRuleDrain(Model, frozen=True):
+    behavior: str | None = None
+    order: int | None = None
+
+
+class MachineDrainRuleMachines(Model, frozen=True):
+    selector: meta.LabelSelector | None = None
+    cluster_selector: meta.LabelSelector | None = None
+
+
+class MachineDrainRulePods(Model, frozen=True):
+    selector: meta.LabelSelector | None = None
+    namespace_selector: meta.LabelSelector | None = None
+
+
+class MachineDrainRuleSpec(Model, frozen=True):
+    drain: MachineDrainRuleDrain | None = None
+    machines: list[MachineDrainRuleMachines] | None = None
+    pods: list[MachineDrainRulePods] | None = None
+
+
+class MachineDrainRule(Object, frozen=True):
+    spec: MachineDrainRuleSpec | None = None
 
 
 class NodeInfo(Model, frozen=True):

@@ -56,8 +56,13 @@ class PodAffinityTerm(Model, frozen=True):
     namespace_selector: meta.LabelSelector | None = None
 
 
+class WeightedPodAffinityTerm(Model, frozen=True):
+    pod_affinity_term: PodAffinityTerm | None = None
+
+
 class PodAffinity(Model, frozen=True):
     required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] | None = None
 
 
 class Affinity(Model, frozen=True):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from windlass.kube.models import core
-from windlass.kube.models.meta import Amounts, Condition, Model, Object
+from windlass.kube.models.meta import Amounts, Condition, Model, Object, Time
 
 Amount = str | int | float | None
 
@@ -98,6 +98,21 @@ class DeviceClass(Object, frozen=True):
     spec: DeviceClassSpec | None = None
 
 
+class DeviceTaintSelector(Model, frozen=True):
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Model, frozen=True):
+    device_selector: DeviceTaintSelector | None = None
+    taint: core.Taint | None = None
+
+
+class DeviceTaintRule(Object, frozen=True):
+    spec: DeviceTaintRuleSpec | None = None
+
+
 class DeviceToleration(Model, frozen=True):
     key: str | None = None
     operator: str | None = None
@@ -170,6 +185,7 @@ class AllocatedDevices(Model, frozen=True):
 class Allocation(Model, frozen=True):
     devices: AllocatedDevices | None = None
     node_selector: core.NodeSelector | None = None
+    allocation_timestamp: Time | None = None
 
 
 class Consumer(Model, frozen=True):

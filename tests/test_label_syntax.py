@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.engine.scale_up.label_syntax import BadSelector, Expression, WrittenSelector, read_selector
+from windlass.label_syntax import BadSelector, Expression, WrittenSelector, find_faults, quote, read_selector
 from windlass.selectors import EVERYTHING, Operator, Requirement
 
 NAME_RULE = (
@@ -76,6 +76,31 @@ def test_a_set_without_values_is_refused(operator: str) -> None:
 def test_an_unknown_operator_is_refused(operator: str) -> None:
     found = complain(WrittenSelector(match_expressions=(Expression("pool", operator),)))
     assert found == f'"{operator}" is not a valid label selector operator'
+
+
+def test_integers_are_checked_one_by_one() -> None:
+    rule = "for 'Gt', 'Lt' operators"
+    assert find_faults("cores", Operator.GT, ["v3", "4"]) == [
+        f'values: Invalid value: ["v3","4"]: {rule}, exactly one value is required',
+        f'values[0]: Invalid value: "v3": {rule}, the value must be an integer',
+    ]
+    assert find_faults("cores", Operator.LT, ()) == [
+        f"values: Invalid value: null: {rule}, exactly one value is required"
+    ]
+    assert find_faults("cores", Operator.LT, ["-9223372036854775808"])[0].startswith("values[0][cores]: ")
+    assert find_faults("cores", Operator.LT, ["9223372036854775807"]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ('quo"te\\', r'"quo\"te\\"'),
+        ("a\nb\x00\x7f", r'"a\nb\x00\x7f"'),
+        ("ü\u200b\U000e0001", '"ü' + r'\u200b\U000e0001"'),
+    ],
+)
+def test_values_are_quoted_as_go_quotes_them(text: str, printed: str) -> None:
+    assert quote(text) == printed
 
 
 def test_a_selector_prints_as_it_was_written() -> None:

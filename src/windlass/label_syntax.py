@@ -1,14 +1,14 @@
-"""Labels and selectors that users write by hand: what is wrong with them, in the API server's own words.
+"""Labels and selectors: what is wrong with them, in the words of the API server and of kube-scheduler.
 
 The words matter: people look them up, and tools compare them.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from windlass.selectors import LabelSelector, Operator, Requirement
+from windlass.selectors import LabelSelector, Operator, Requirement, parse_int64
 
 _OPERATORS = {
     "In": Operator.IN,
@@ -28,6 +28,9 @@ _SUBDOMAIN_RULE = (
     "and must start and end with an alphanumeric character"
 )
 _SUBDOMAIN_BYTES = 253
+_ESCAPES = {
+    '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+}  # fmt: skip
 
 
 class BadSelector(ValueError):
@@ -67,42 +70,88 @@ def read_selector(written: WrittenSelector) -> LabelSelector:
     """The selector that was meant. BadSelector names what is wrong first, labels by key before expressions."""
     requirements = []
     for key, value in sorted(written.match_labels.items()):
-        _check_requirement(key, (value,), [])
+        _refuse_faults(key, Operator.IN, (value,))
         requirements.append(Requirement(key, Operator.IN, (value,)))
     for expression in written.match_expressions:
         operator = _OPERATORS.get(expression.operator)
         if operator is None:
-            raise BadSelector(f"{_quote(expression.operator)} is not a valid label selector operator")
-        _check_requirement(expression.key, expression.values, _check_number(operator, expression.values))
+            raise BadSelector(unknown_operator(expression.operator))
+        _refuse_faults(expression.key, operator, expression.values)
         requirements.append(Requirement(expression.key, operator, tuple(sorted(expression.values))))
     return LabelSelector(tuple(requirements))
 
 
-def _check_number(operator: Operator, values: tuple[str, ...]) -> list[str]:
-    if operator in (Operator.IN, Operator.NOT_IN) and not values:
-        return ["values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"]
-    if operator in (Operator.EXISTS, Operator.DOES_NOT_EXIST) and values:
-        printed = _print_json(list(values))
-        return [f"values: Invalid value: {printed}: values set must be empty for exists and does not exist"]
+def _refuse_faults(key: str, operator: Operator, values: Sequence[str]) -> None:
+    if faults := find_faults(key, operator, values):
+        raise BadSelector(join_faults(faults))
+
+
+def find_faults(key: str, operator: Operator, values: Sequence[str], at: str = "") -> list[str]:
+    """What labels.NewRequirement of apimachinery finds wrong with a requirement, in its words; empty if nothing is.
+
+    `at` is the path of the requirement, where the caller of NewRequirement gives one.
+    """
+    prefix = f"{at}." if at else ""
+    faults = [f"{prefix}key: Invalid value: {quote(key)}: {'; '.join(wrong)}" for wrong in [_check_key(key)] if wrong]
+    faults += [f"{prefix}{fault}" for fault in _check_values(operator, values)]
+    for position, value in enumerate(values):
+        if wrong := _check_value(value):
+            faults.append(f"{prefix}values[{position}][{key}]: Invalid value: {quote(value)}: {'; '.join(wrong)}")
+    return faults
+
+
+def join_faults(faults: Iterable[str]) -> str:
+    """Faults as an aggregate error prints them: each once, in brackets if there are several."""
+    distinct = list(dict.fromkeys(faults))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def unknown_operator(operator: str) -> str:
+    """What metav1.LabelSelectorAsSelector says of an operator that label selectors do not have."""
+    return f"{quote(operator)} is not a valid label selector operator"
+
+
+def unsupported(at: str, value: str, supported: Iterable[str]) -> str:
+    """What field.NotSupported of apimachinery says."""
+    return f"{at}: Unsupported value: {quote(value)}: supported values: {', '.join(map(quote, supported))}"
+
+
+def invalid(at: str, value: object, why: str) -> str:
+    """What field.Invalid of apimachinery says of a value that it prints as JSON."""
+    return f"{at}: Invalid value: {_print_json(value)}: {why}"
+
+
+def _check_values(operator: Operator, values: Sequence[str]) -> list[str]:
+    """The number of values, and of `Gt` and `Lt` the values."""
+    match operator:
+        case Operator.IN | Operator.NOT_IN:
+            if not values:
+                return [invalid("values", None, "for 'in', 'notin' operators, values set can't be empty")]
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+            if values:
+                return [invalid("values", list(values), "values set must be empty for exists and does not exist")]
+        case Operator.GT | Operator.LT:
+            return _check_integers(values)
     return []
 
 
-def _check_requirement(key: str, values: tuple[str, ...], more: list[str]) -> None:
-    faults = [f"key: Invalid value: {_quote(key)}: {'; '.join(wrong)}" for wrong in [_check_key(key)] if wrong]
-    faults += more
-    for position, value in enumerate(values):
-        if wrong := _check_value(value):
-            faults.append(f"values[{position}][{key}]: Invalid value: {_quote(value)}: {'; '.join(wrong)}")
-    if faults:
-        raise BadSelector(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+def _check_integers(values: Sequence[str]) -> list[str]:
+    rule = "for 'Gt', 'Lt' operators"
+    faults = []
+    if len(values) != 1:
+        faults.append(invalid("values", list(values) or None, f"{rule}, exactly one value is required"))
+    return faults + [
+        f"values[{position}]: Invalid value: {quote(value)}: {rule}, the value must be an integer"
+        for position, value in enumerate(values)
+        if parse_int64(value) is None
+    ]
 
 
 def _check_key(key: str) -> list[str]:
     """What is wrong with a label key: a name, or a DNS subdomain, a slash and a name."""
-    rule = _explain(_NAME_RULE, _NAME, "MyName", "my.name", "123-abc")
     if key.count("/") > 1:
         suffix = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return [f"a valid label key {rule}{suffix}"]
+        return [f"a valid label key {_explain_name()}{suffix}"]
     prefix, slash, name = key.rpartition("/")
     faults = [f"prefix part {fault}" for fault in _check_prefix(prefix)] if slash else []
     if not name:
@@ -110,7 +159,7 @@ def _check_key(key: str) -> list[str]:
     elif len(name.encode()) > _NAME_BYTES:
         faults.append(f"name part must be no more than {_NAME_BYTES} bytes")
     if not re.fullmatch(_NAME, name):
-        faults.append(f"name part {rule}")
+        faults.append(f"name part {_explain_name()}")
     return faults
 
 
@@ -135,13 +184,27 @@ def _check_value(value: str) -> list[str]:
     return faults
 
 
+def _explain_name() -> str:
+    return _explain(_NAME_RULE, _NAME, "MyName", "my.name", "123-abc")
+
+
 def _explain(rule: str, pattern: str, *examples: str) -> str:
     listed = " or ".join(f"'{example}', " for example in examples)
     return f"{rule} (e.g. {listed}regex used for validation is '{pattern}')"
 
 
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def quote(text: str) -> str:
+    """As Go's %q prints it."""
+    return f'"{"".join(_ESCAPES.get(character) or _escape(character) for character in text)}"'
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    if character.isprintable():
+        return character
+    if number < 0x20 or number == 0x7F:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"
 
 
 def _print_json(value: object) -> str:
