@@ -5,6 +5,7 @@ Exit code 0 only when N = M.
 """
 
 import argparse
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,23 +46,23 @@ from tests.conformance import (
     utilization,
 )
 from tests.conformance.outcome import Outcome, Runner, read_lines, read_sections
+from windlass import releases
 
 
-def run_mixed(path: Path) -> Iterator[Outcome]:
-    """The scheduler's and the autoscaler's vectors both have a topic of this name: the cases tell whose it is."""
+def run_recorded(path: Path, release: releases.Release = releases.DEFAULT) -> Iterator[Outcome]:
+    """Scenarios of the autoscaler and cases of the scheduler have one file format: the first case tells which."""
     first = next(read_lines(path), {})
-    return scenarios.run(path) if "steps" in first else scheduler.run(path)
+    return scenarios.run(path) if "steps" in first else scheduler.run(path, release)
 
 
 FILTER_TOPICS = (
     "resources", "taints", "nodeaffinity", "ports", "spread", "interpod", "volumes", "names", "mixed", "dra",
+    "preset", "resize", "drivers", "namespaces", "devices", "nominated", "migrated", "numbers",
+    "unparsable",
 )  # fmt: skip
 
 RUNNERS: dict[str, Runner] = {
-    **dict.fromkeys(FILTER_TOPICS, scheduler.run),
-    "scale_up": scenarios.run,
-    "scale_down": scenarios.run,
-    "mixed": run_mixed,
+    **dict.fromkeys(FILTER_TOPICS, run_recorded),
     "estimator": estimator.run,
     "expanders": expanders.run,
     "similarity": similarity.run,
@@ -96,9 +97,14 @@ RUNNERS: dict[str, Runner] = {
 }
 
 
-def find_runner(path: Path) -> Runner | None:
-    """By its whole name, by its topic, or by what is in it: life stories are named after what happens."""
+def find_runner(path: Path, release: releases.Release = releases.DEFAULT) -> Runner | None:
+    """By its whole name, by its topic, or by what is in it: scenarios and life stories are named after what happens."""
     found = RUNNERS.get(path.name) or RUNNERS.get(path.name.split(".")[0])
+    if found is None and path.name.endswith(".jsonl.gz"):
+        first = next(read_lines(path), {})
+        found = run_recorded if "steps" in first or "verdicts" in first else None
+    if found is run_recorded:
+        return functools.partial(run_recorded, release=release)
     return found or (machinepool_stories.run if machinepool_stories.is_part_of_one(path) else None)
 
 
@@ -125,12 +131,16 @@ def count_cases(path: Path) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument(
+        "--release", choices=releases.KNOWN, default=releases.DEFAULT.version,
+        help="kube-scheduler's release whose verdicts the files hold (default %(default)s)",
+    )  # fmt: skip
     parser.add_argument("--show", type=int, default=10, help="differences to print per file (default 10)")
     arguments = parser.parse_args()
     agreed = total = 0
     for path in expand(arguments.paths):
         topic = path.name.split(".")[0]
-        runner = find_runner(path)
+        runner = find_runner(path, releases.KNOWN[arguments.release])
         if runner is None:
             missing = count_cases(path)
             print(f"{topic:20} NO RUNNER: {missing} not judged")

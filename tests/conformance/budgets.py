@@ -36,7 +36,8 @@ def _pods(case: Json) -> list[facts.Pod]:
 
 
 def _can_remove(case: Json, constants: Json) -> Json:
-    answer = _remaining(case).can_remove(_pods(case))
+    remaining = _remaining(case)
+    answer = remaining.can_spend(remaining.matching(pod.namespace, pod.labels) for pod in _pods(case))
     return {"can": answer.can, "parallel": answer.parallel}
 
 

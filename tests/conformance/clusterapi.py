@@ -111,8 +111,8 @@ def _template_node(case: Json, constants: Json) -> Json:
         "labels": labels,
         "taints": [{"effect": one.effect, "key": one.key, "value": one.value} for one in made.node.taints],
     }
-    if made.csi_drivers:
-        found["csi_drivers"] = dict(made.csi_drivers)
+    if made.node.csi_node is not None:
+        found["csi_drivers"] = dict(made.node.csi_node.drivers)
     if made.gpus:
         gpus = made.gpus
         found["resource_slice"] = {"device_type": gpus.type, "devices": gpus.count, "driver": gpus.driver}

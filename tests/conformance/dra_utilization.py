@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-from tests.conformance import objects
+from tests.conformance import loop, objects
 from tests.conformance.outcome import Json, by_section
 from windlass.autoscaler.observe import devices
 from windlass.engine.devices import model
-from windlass.engine.scale_down import usage, utilization
-from windlass.engine.snapshot import build
+from windlass.engine.scale_down import utilization
 from windlass.kube import models
 from windlass.kube.models import resource
 
@@ -15,7 +14,7 @@ DIGITS = 6
 
 
 def _generated(case: Json, constants: Json) -> object:
-    node = objects.node(case["node"])
+    node = loop.complete(objects.node(case["node"]))
     slices = [devices.read_slice(models.decode_as(resource.ResourceSlice, one)) for one in case["slices"]]
     claims = [
         devices.read_claim(models.decode_as(resource.ResourceClaim, one))
@@ -23,10 +22,11 @@ def _generated(case: Json, constants: Json) -> object:
         for one in pod["claims"]
     ]
     offered: list[model.Fact] = [*slices, *claims]
-    snapshot = build([node], [objects.pod(one["pod"]) for one in case["pods"]], offered=offered)
-    row = snapshot.nodes.rows[node.name]
-    found, pools = usage.measure_devices(snapshot, row), usage.measure_pools(snapshot, row)
-    if isinstance(found, utilization.Unknown) or not isinstance(pools, Mapping):
+    pods = [objects.pod(one["pod"]) for one in case["pods"]]
+    seen = loop.observe([node], pods, [loop.make_group("group", [node])], offered)
+    found = loop.look(seen, loop.PEER).eligibility.utilization_of(node.name)
+    pools = utilization.measure_pools(seen.snapshot, seen.snapshot.nodes.rows[node.name])
+    if found is None or not isinstance(pools, Mapping):
         return {"error": True, "pools_error": True}
     told: dict[str, object] = {
         "dynamic": round(found.devices, DIGITS),

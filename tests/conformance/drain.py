@@ -1,6 +1,7 @@
 """Drain rules: each alone on one pod, and all in order on the pods of a node."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from tests.conformance import objects
@@ -8,6 +9,7 @@ from tests.conformance.outcome import Json, by_section
 from windlass.engine import disruption, facts
 from windlass.engine.drain import (
     budget,
+    by_kind,
     daemonset,
     local_storage,
     long_terminating,
@@ -22,6 +24,7 @@ from windlass.engine.drain import (
     terminal,
 )
 from windlass.engine.drain.context import Context, ControllerKey, Options
+from windlass.engine.pods import PodTable
 
 KINDS = {
     "replication_controllers": "ReplicationController",
@@ -84,11 +87,8 @@ def _chain(case: Json, constants: Json) -> Json:
         case.get("min_replicas", 0),
         case["system_pod_timeout_s"],
     )
-    moves = rules.pods_to_move(
-        [objects.pod(pod) for pod in case["pods"]],
-        _context(case, options, controllers_listed=case["controllers_listed"]),
-    )
-    return _lists(moves) | _blocked(moves)
+    moves = _Moves(case["pods"], _context(case, options, controllers_listed=case["controllers_listed"]))
+    return moves.lists | moves.blocked
 
 
 def _generated(case: Json, constants: Json) -> Json:
@@ -100,24 +100,33 @@ def _generated(case: Json, constants: Json) -> Json:
         flags["min_replicas"],
         flags["system_timeout_s"],
     )
-    moves = rules.pods_to_move([objects.pod(pod) for pod in case["pods"]], _context(case, options))
-    return _blocked(moves) if moves.blocking else _lists(moves) | _blocked(moves)
+    moves = _Moves(case["pods"], _context(case, options))
+    return moves.blocked if moves.blocked["blocked"] else moves.lists | moves.blocked
 
 
-def _lists(moves: rules.Moves[facts.Pod]) -> Json:
-    """Pods are recorded sorted by name; their order on the node is not part of the answer."""
-    return {
-        "move": sorted(pod.key for pod in moves.move),
-        "daemonset": sorted(pod.key for pod in moves.daemonset),
-        "on_completion": sorted(pod.key for pod in moves.on_completion),
-    }
+class _Moves:
+    """What becomes of the pods of a node, by the judge of the loop."""
 
+    def __init__(self, pods: list[Json], about: Context) -> None:
+        self._pods = [objects.pod(pod) for pod in pods]
+        table = PodTable()
+        for number, pod in enumerate(self._pods):
+            table.add(replace(pod, name=f"{pod.name}-{number}", uid=""))  # some were recorded under one name
+        self._moves = by_kind.Judge(table, about).pods_to_move(range(len(pods)))
 
-def _blocked(moves: rules.Moves[facts.Pod]) -> Json:
-    if moves.blocking is None:
-        return {"blocked": False}
-    reason = moves.blocking.outcome.reason
-    return {"blocked": True, "blocking_pod": moves.blocking.pod.key, "reason": str(reason)}
+    @property
+    def lists(self) -> Json:
+        """Pods are recorded sorted by name; their order on the node is not part of the answer."""
+        parts = {name: getattr(self._moves, name) for name in ("move", "daemonset", "on_completion")}
+        return {name: sorted(self._pods[row].key for row in rows) for name, rows in parts.items()}
+
+    @property
+    def blocked(self) -> Json:
+        blocking = self._moves.blocking
+        if blocking is None:
+            return {"blocked": False}
+        reason = blocking.outcome.reason
+        return {"blocked": True, "blocking_pod": self._pods[blocking.pod].key, "reason": str(reason)}
 
 
 def _alone(rule: rules.Rule) -> Callable[[Json, Json], object]:

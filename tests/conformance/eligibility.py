@@ -2,29 +2,18 @@
 
 from dataclasses import replace
 
-from tests.conformance import objects
+from tests.conformance import loop, objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts, gpus
-from windlass.engine import snapshot as snapshots
-from windlass.engine.scale_down import eligibility
+from windlass.engine import facts
 from windlass.engine.settings import Settings
-
-NOW_S = 1_000_000.0
 
 
 def _filter(case: Json, constants: Json) -> Json:
     options = constants | case["options"]
     nodes = [_node(json) for json in case["nodes"]]
-    group = facts.NodeGroup("group", constants["group_min"], constants["group_max"], len(nodes))
-    checked = eligibility.check(
-        snapshots.build(nodes, [objects.pod(pod) for pod in case["pods"]]),
-        [node.name for node in nodes],
-        {node.name: group for node in nodes},
-        {},
-        _settings(options),
-        NOW_S,
-        gpus.CLUSTER_API_LABEL,
-    )
+    group = loop.make_group("group", nodes)  # of any size: the loop checks no node of a group at its minimum
+    seen = loop.observe(nodes, [objects.pod(pod) for pod in case["pods"]], [group])
+    checked = loop.look(seen, _settings(options)).eligibility
     return {
         "eligible": checked.eligible,
         "unremovable": [{"node": kept.node_name, "reason": str(kept.reason)} for kept in checked.kept],
@@ -32,7 +21,7 @@ def _filter(case: Json, constants: Json) -> Json:
 
 
 def _settings(options: Json) -> Settings:
-    settings = Settings.cluster_autoscaler()
+    settings = loop.PEER
     groups = replace(
         settings.groups,
         scale_down_utilization_threshold=options["scale_down_utilization_threshold"],
@@ -47,10 +36,10 @@ def _node(json: Json) -> facts.Node:
     taints = [
         taint
         | {"effect": taint["effect"] or "NoSchedule"}
-        | ({"value": str(int(NOW_S - taint["marked_seconds_ago"]))} if "marked_seconds_ago" in taint else {})
+        | ({"value": str(int(loop.NOW_S - taint["marked_seconds_ago"]))} if "marked_seconds_ago" in taint else {})
         for taint in json["spec"].get("taints", ())
     ]
-    return objects.node(json | {"spec": json["spec"] | {"taints": taints}})
+    return loop.complete(objects.node(json | {"spec": json["spec"] | {"taints": taints}}))
 
 
 run = by_section({"filter": _filter})

@@ -3,12 +3,14 @@
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
 from windlass.engine import equivalence
+from windlass.engine import snapshot as snapshots
 
 
 def _generated(case: Json, constants: Json) -> Json:
-    pods = [objects.pod(pod) for pod in case["pods"]]
-    groups = equivalence.partition(pods, equivalence.Grouping.BY_CONTROLLER)
-    return {"groups": sorted(sorted(pod.key for pod in group) for group in groups)}
+    pods = [objects.pod(pod, pending=True) for pod in case["pods"]]
+    snapshot = snapshots.build([], pods)
+    groups = equivalence.partition_rows(snapshot, snapshot.waiting(), equivalence.Grouping.BY_CONTROLLER)
+    return {"groups": sorted(sorted(snapshot.pods.key(row) for row in group) for group in groups)}
 
 
 run = by_section({"generated": _generated})

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from windlass import errors, releases
 from windlass.autoscaler.observe import nodes, pods, workloads
 from windlass.engine import facts
 from windlass.kube import models
@@ -11,8 +12,8 @@ from windlass.kube.models import pods as pod_models
 Json = dict[str, Any]
 
 
-def pod(json: Json, *, pending: bool = False) -> facts.Pod:
-    return pods.read(models.decode_as(pod_models.Pod, json), pending=pending)
+def pod(json: Json, *, pending: bool = False, release: releases.Release = releases.DEFAULT) -> facts.Pod:
+    return pods.read(models.decode_as(pod_models.Pod, json), pending=pending, release=release)
 
 
 def node(json: Json) -> facts.Node:
@@ -20,7 +21,12 @@ def node(json: Json) -> facts.Node:
 
 
 def pdb(json: Json) -> facts.PodDisruptionBudget:
-    return workloads.read_budget(models.decode_as(policy.PodDisruptionBudget, json))
+    """A budget as the autoscaler keeps it: one that cannot be parsed allows nothing."""
+    budget = models.decode_as(policy.PodDisruptionBudget, json)
+    try:
+        return workloads.read_budget(budget)
+    except errors.InvalidObject as error:
+        return workloads.salvage_budget(budget, str(error))
 
 
 def controller(kind: str, json: Json) -> facts.Controller:

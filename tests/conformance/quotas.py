@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
+from windlass import label_syntax
 from windlass.engine import facts
-from windlass.engine.scale_up import capacity_quota, label_syntax, quotas
+from windlass.engine.scale_up import capacity_quota, quotas
 from windlass.kube import quantity
 from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
 

@@ -1,29 +1,33 @@
 """Whether one node's pods fit on the others."""
 
-import numpy as np
-
-from tests.conformance import objects
+from tests.conformance import loop, objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import disruption, facts, searching
-from windlass.engine import snapshot as snapshots
-from windlass.engine.drain import by_kind, context
-from windlass.engine.predicates import config
-from windlass.engine.scale_down import removal
+from windlass.engine import facts
+from windlass.engine.scale_down.removal import Removal, Unremovable
+
+SETTINGS = loop.choose(loop.PEER, "groups", scale_down_utilization_threshold=2.0)
+"""No node is too busy to be tried."""
+CONTROLLER = facts.Controller("ReplicaSet", "default", "rs", replicas=5)
 
 
 def remove_one(case: Json, constants: Json) -> object:
-    snapshot = snapshots.build(map(objects.node, case["nodes"]), map(objects.pod, case["pods"]))
-    budgets = disruption.Remaining()
-    controllers = {("ReplicaSet", "default", "rs"): facts.Controller("ReplicaSet", "default", "rs", replicas=5)}
-    judge = by_kind.Judge(snapshot.pods, context.Context(now_s=0.0, budgets=budgets, controllers=controllers))
-    everywhere = np.ones(snapshot.nodes.count, bool)
-    simulator = removal.RemovalSimulator(snapshot, judge, budgets, everywhere, searching.Search(), config.DEFAULT)
-    found = simulator.simulate(case["node"])
+    nodes = [loop.complete(objects.node(json)) for json in case["nodes"]]
+    tried = [node for node in nodes if node.name == case["node"]]
+    seen = loop.observe(
+        nodes,
+        [objects.pod(json) for json in case["pods"]],
+        [loop.make_group("group", tried)],
+        controllers={(CONTROLLER.kind, CONTROLLER.namespace, CONTROLLER.name): CONTROLLER},
+    )
+    trials = loop.look(seen, SETTINGS).trials
+    # A node that does not exist is no candidate of a loop, and Cluster Autoscaler's has no other answer for it.
+    missing = Removal(case["node"], Unremovable.NO_NODE_INFO)
+    (found,) = (*trials.removals, *trials.failed) or (missing,)
     if not found.is_removable:
         return {"reason": str(found.reason), "removable": False}
     return {
-        "daemonset": sorted(snapshot.pod(row).key for row in found.moves.daemonset),
-        "move": sorted(snapshot.pod(row).key for row in found.moves.move),
+        "daemonset": sorted(seen.snapshot.pod(row).key for row in found.moves.daemonset),
+        "move": sorted(seen.snapshot.pod(row).key for row in found.moves.move),
         "removable": True,
         "risky": found.is_risky,
     }

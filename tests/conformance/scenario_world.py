@@ -5,6 +5,7 @@ was recorded to have seen, so that one step that differs does not make all later
 """
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 from tests.conformance import objects
@@ -54,6 +55,17 @@ class World:
             self._put(one)
         for key in env.get("pods_removed", ()):
             self.objects.pop(("Pod", *key.split("/")), None)
+        for one in env.get("objects_added", ()):
+            self._put(one)
+        for one in env.get("objects_removed", ()):
+            self.objects.pop((one["kind"], one.get("namespace", ""), one["name"]), None)
+        for one in env.get("pods_terminating", ()):
+            pod = self.objects.get(("Pod", *one["pod"].split("/")))
+            if pod is not None:
+                pod["metadata"]["deletionTimestamp"] = one["deletionTimestamp"]
+        for patch in env.get("node_patches", ()):
+            if patch["name"] in self.nodes:
+                _patch(self.nodes[patch["name"]], patch, patch.get("at_s", step["at_s"]))
         for one in env.get("nodes_ready", ()):
             if one["name"] in self.nodes:
                 _set_ready(self.nodes[one["name"]], True, one["at_s"])
@@ -119,7 +131,7 @@ class World:
             group["max"],
             seen["target_sizes"][ident],
             tuple(instances),
-            objects.node(template),
+            None if group.get("no_template") else replace(objects.node(template), csi_node=_csi_node(group)),
             facts.GroupOptions(**group.get("options", {})),
         )
 
@@ -139,6 +151,11 @@ class World:
     def _add_node(self, node: Json, group: str) -> None:
         name = node["metadata"]["name"]
         self.nodes[name], self.group_of[name] = node, group
+
+
+def _csi_node(group: Json) -> facts.CSINode | None:
+    """Of the group's template, where it has one."""
+    return facts.CSINode(f"{group['id']}-template", tuple(group["csi"].items())) if "csi" in group else None
 
 
 def _group_of(node: Json) -> str:
@@ -177,6 +194,12 @@ def _patch(node: Json, patch: Json, at_s: float) -> None:
         _set_ready(node, patch["ready"], at_s)
     if "unschedulable" in patch:
         spec["unschedulable"] = patch["unschedulable"]
+    for part in ("allocatable", "capacity"):
+        for resource, amount in patch.get(part, {}).items():
+            if amount is None:
+                node["status"][part].pop(resource, None)
+            else:
+                node["status"][part][resource] = amount
     removed = set(patch.get("taints_remove", ()))
     kept = [taint for taint in spec.get("taints", ()) if taint["key"] not in removed]
     spec["taints"] = kept + patch.get("taints_add", [])

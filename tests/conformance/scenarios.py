@@ -13,14 +13,17 @@ from tests.conformance.scenario_world import EPOCH_S, World
 from windlass.autoscaler import flags
 from windlass.autoscaler.act.outcome import Outcome as Outcomes
 from windlass.autoscaler.report import events
-from windlass.engine import backoff, decide, facts, memory, plan, taints
+from windlass.engine import backoff, decide, facts, memory, plan, repairs, taints
 from windlass.engine.observation import Observation
+from windlass.engine.repairs import NOT_ACTIONABLE
 from windlass.engine.scale_down.kept import Kept
 from windlass.engine.scale_up import proposing
 from windlass.engine.settings import Settings
 from windlass.kube.events import About
 
 _STATUS = About("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
+_Reasons = tuple[tuple[str, tuple[str, ...]], ...]
+"""(group, reasons)."""
 _NUMBER = re.compile(r"-\d+(-r\d+)?$")
 
 
@@ -80,8 +83,10 @@ def tell(decision: decide.Decision, world: World, seen: Observation, settings: S
     }
     told |= {key: value for key, value in optional.items() if value}
     told["target_sizes"] = tell_sizes(decision, seen)
-    if not story.health.verdict.is_healthy:
+    if not story.health.verdict.is_healthy and story.repairs.stop not in NOT_ACTIONABLE:
         told["cluster_healthy"] = False
+    if story.repairs.stop is repairs.Stop.REFUSED:
+        told["error"] = "cloudProviderError"
     return told
 
 
@@ -126,7 +131,7 @@ def tell_events(decision: decide.Decision, seen: Observation, settings: Settings
         plan.SetTaint(one.node, taints.TO_BE_DELETED, "", "") for one in decision.plan if isinstance(one, plan.Drain)
     ]
     marked = events.about_nodes(seen, tuple(marks))
-    doing = events.doing_decision(seen, decision)
+    doing = events.doing_decision(seen, decision, settings)
     done = Outcomes((*decision.plan, *marks))
     told = events.tell_decision(seen, decision, settings, _STATUS, now_s)
     outcome = events.tell_outcome(replace(doing, nodes={**doing.nodes, **marked}), done, _STATUS)
@@ -181,19 +186,19 @@ def tell_scale_up(proposal: proposing.Proposal, seen: Observation) -> Json:
 
 
 def _tell_remaining(proposal: proposing.Proposal) -> list[Json]:
-    counted: Counter[tuple[str, tuple[tuple[str, tuple[str, ...]], ...]]] = Counter()
+    counted: Counter[tuple[str, _Reasons, _Reasons]] = Counter()
     for alike in proposal.remaining:
-        counted[_class_of(alike.pod.key), tuple(sorted(alike.rejected.items()))] += len(alike.rows)
-    skipped = {group: list(reasons) for group, reasons in proposal.skipped.items()}
+        rejected, skipped = sorted(alike.rejected.items()), sorted(proposal.skipped_for(alike).items())
+        counted[_class_of(alike.pod.key), tuple(rejected), tuple(skipped)] += len(alike.rows)
     return sorted(
         (
             {
                 "pod": pod,
                 "count": count,
                 "rejected": {group: list(reasons) for group, reasons in rejected},
-                "skipped": skipped,
+                "skipped": {group: list(reasons) for group, reasons in skipped},
             }
-            for (pod, rejected), count in counted.items()
+            for (pod, rejected, skipped), count in counted.items()
         ),
         key=lambda one: str(one["pod"]),
     )

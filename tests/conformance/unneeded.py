@@ -1,10 +1,11 @@
 """Which unneeded nodes may go, and why others may not yet."""
 
+from tests.conformance import loop
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts
-from windlass.engine.drain import rules
+from windlass.engine import facts, memory
 from windlass.engine.scale_down import eligibility, unneeded
 from windlass.engine.scale_down.removal import Removal
+from windlass.engine.scale_down.scene import State
 from windlass.engine.scale_up import quotas
 from windlass.engine.settings import GroupDefaults
 
@@ -13,17 +14,23 @@ NO_MINIMUM: tuple[quotas.Headroom, ...] = ()
 
 
 def _min_size(case: Json, constants: Json) -> Json:
-    group = facts.NodeGroup("group", case["min_size"], 1000, case["target_size"])
-    nodes = [_describe(facts.Node(f"empty-{i}"), group, pods=0) for i in range(case["empty_candidates"])]
-    nodes += [_describe(facts.Node(f"drain-{i}"), group, pods=1) for i in range(case["drain_candidates"])]
-    being_deleted = {group.id: case["ongoing_deletions"]}
-    found = unneeded.find_removable(nodes, being_deleted, quotas.Tracker(NO_MINIMUM), NOW_S)
-    return {"drain": len(found.drain), "empty": len(found.empty)}
+    names = {kind: [f"{kind}-{i}" for i in range(case[field])] for kind, field in COUNTS.items()}
+    nodes = [loop.complete(facts.Node(name, allocatable=SMALL)) for kind in names.values() for name in kind]
+    group = loop.make_group("group", nodes, case["target_size"], min_size=case["min_size"])
+    pods = [facts.Pod("default", name, name, owner=OWNER, node_name=name, phase="Running") for name in names["drain"]]
+    since = dict.fromkeys((*names["empty"], *names["drain"]), 0.0)
+    begun = memory.DrainBegun("group", loop.NOW_S, is_empty=True)
+    before = memory.Durable(scale_down=State(since, frozenset(since)), drains=dict.fromkeys(names["leaving"], begun))
+    choice = loop.run(loop.observe([*nodes, ROOM], pods, [group]), loop.PEER, before).story.scale_down.choice
+    assert choice is not None, "the loop ended before it chose nodes"
+    return {"drain": len(choice.drain), "empty": len(choice.empty)}
 
 
-def _describe(node: facts.Node, group: facts.NodeGroup, pods: int) -> unneeded.Unneeded:
-    removal = Removal(node.name, moves=rules.Moves(tuple(range(pods))))
-    return unneeded.Unneeded(node, removal, 0.0, group)
+COUNTS = {"empty": "empty_candidates", "drain": "drain_candidates", "leaving": "ongoing_deletions"}
+SMALL = ((facts.CPU, 1000), (facts.MEMORY, 1000), (facts.PODS, 100))
+OWNER = facts.Owner("apps/v1", "StatefulSet", "app", "app")
+ROOM = loop.disable_scale_down(loop.complete(facts.Node("room", allocatable=SMALL)))
+"""A node of no group, where all pods find room."""
 
 
 def _reasons(case: Json, constants: Json) -> Json:

@@ -1,29 +1,39 @@
 """Utilization of one node from the requests of its pods. Recorded without a GPU configuration, to six digits."""
 
-from tests.conformance import objects
+from dataclasses import replace
+
+from tests.conformance import loop, objects
 from tests.conformance.drain import seconds
 from tests.conformance.outcome import Json, by_section
-from windlass.engine.scale_down import utilization
+from windlass.engine import facts, gpus
 
 DIGITS = 6
 
 
 def _generated(case: Json, constants: Json) -> object:
-    found = utilization.calculate(
-        objects.node(case["node"]),
-        [objects.pod(pod) for pod in case["pods"]],
-        utilization.Options(case["skip_daemonset"], case["skip_mirror"]),
-        None,
-        seconds(case["now"]),
-    )
-    if isinstance(found, utilization.Unknown):
-        return str(found)
+    node = _without_gpus(objects.node(case["node"]))
+    pods = [replace(objects.pod(pod), node_name=node.name) for pod in case["pods"]]
+    settings = loop.choose(loop.PEER, "groups", ignore_daemonsets_utilization=case["skip_daemonset"])
+    settings = loop.choose(settings, "scale_down", ignore_mirror_pods_utilization=case["skip_mirror"])
+    seen = loop.observe([node], pods, [loop.make_group("group", [node])])
+    measured = loop.look(seen, settings, now_s=seconds(case["now"])).eligibility.utilization_of(node.name)
+    if measured is None:
+        shown = dict(node.allocatable)
+        missing = next(name for name in (facts.CPU, facts.MEMORY) if not shown.get(name))
+        return f"node {node.name}: status.allocatable[{missing}] is missing or 0"
     return {
-        "cpu": round(found.cpu, DIGITS),
-        "memory": round(found.memory, DIGITS),
-        "resource": found.resource,
-        "utilization": round(found.utilization, DIGITS),
+        "cpu": round(measured.cpu, DIGITS),
+        "memory": round(measured.memory, DIGITS),
+        "resource": measured.resource,
+        "utilization": round(measured.utilization, DIGITS),
     }
+
+
+def _without_gpus(node: facts.Node) -> facts.Node:
+    """The node as Cluster Autoscaler took it when nothing told it that there are GPUs."""
+    allocatable = tuple(one for one in node.allocatable if one[0] not in gpus.RESOURCES)
+    labels = {key: value for key, value in node.labels.items() if key != gpus.CLUSTER_API_LABEL}
+    return loop.complete(replace(node, allocatable=allocatable, labels=labels))
 
 
 run = by_section({"generated": _generated})

@@ -1,7 +1,8 @@
 """Judge fresh random clusters with the engine and with the real kube-scheduler: `python -m tests.fuzz`.
 
-Draws `--cases` clusters for each of `--seeds` seeds and every topic. Stops at the first disagreement, makes it small,
-prints it with both verdicts and saves it; else ends with a line `agree N/N` and exit code 0.
+Draws `--cases` clusters for each of `--seeds` seeds, every topic and each release of kube-scheduler. Stops at the first
+disagreement, makes it small, prints it with both verdicts and saves it; else ends with a line `agree N/N` and exit
+code 0.
 
 A run is repeated by giving the first seed that it printed.
 """
@@ -12,6 +13,7 @@ import gzip
 import json
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,12 @@ import yaml
 
 from tests.conformance.__main__ import FILTER_TOPICS
 from tests.conformance.scheduler import compare
-from tests.fuzz import devices, oracle, shrinking
+from tests.fuzz import devices, oracle, shrinking, unparsable
 from tests.fuzz.oracle import Json
+from windlass import releases
+
+_WIDE = 2
+"""Cases of the topic `wide` for each seed: one has as many pairs as hundreds of others."""
 
 _FILLED_IN = (
     "daemonEndpoints", "dnsPolicy", "enableServiceLinks", "imagePullPolicy", "nodeInfo", "securityContext",
@@ -28,37 +34,63 @@ _FILLED_IN = (
 )  # fmt: skip
 
 
-TOPICS = (*FILTER_TOPICS, "devices")
-"""Those of the oracle's generator, and those drawn here."""
+OWN = "device-kinds"
+UNPARSABLE = "unparsable"
+"""The topics that are drawn here."""
+
+TOPICS = (*FILTER_TOPICS, OWN, "wide")
+"""Those of the oracle's generator, and those drawn here. `wide` has hundreds of nodes to a case."""
+
+
+class _Disagreed(Exception):
+    """A case on which engine and oracle differ was found and reported."""
 
 
 def main() -> int:
     arguments = _read_arguments()
-    binary = oracle.find()
-    if binary is None:
-        print(f"NOT FUZZED: {oracle.why_absent()}")
-        return 0
     last_seed = arguments.first_seed + arguments.seeds - 1
     print(f"seeds {arguments.first_seed} to {last_seed}; to repeat: --first-seed {arguments.first_seed}")
     agreed = 0
-    for topic in arguments.topic or TOPICS:
-        started_s = time.monotonic()
-        pairs = 0
-        for seed in range(arguments.first_seed, last_seed + 1):
-            for case in oracle.judge(binary, _draw(topic, seed, arguments.cases)):
-                if shrinking.signs(case):
-                    _report(binary, topic, case)
-                    print(f"stopped after {agreed + pairs} pairs that agree")
-                    return 1
-                pairs += sum(len(nodes) for nodes in case["verdicts"].values())
-        print(f"{topic:20} {pairs}/{pairs}  ({time.monotonic() - started_s:.0f} s)", flush=True)
-        agreed += pairs
+    for release in arguments.release or oracle.BUILDS:
+        binary = oracle.find(release)
+        if binary is None:
+            print(f"NOT FUZZED: {oracle.why_absent()}")
+            return 0
+        for topic in arguments.topic or TOPICS:
+            started_s = time.monotonic()
+            try:
+                pairs = _compare(binary, release, topic, range(arguments.first_seed, last_seed + 1), arguments.cases)
+            except _Disagreed:
+                print(f"stopped after {agreed} pairs of other topics that agree")
+                return 1
+            print(f"{release} {topic:20} {pairs}/{pairs}  ({time.monotonic() - started_s:.0f} s)", flush=True)
+            agreed += pairs
     print(f"agree {agreed}/{agreed}")
     return 0
 
 
-def _draw(topic: str, seed: int, cases: int) -> list[Json]:
-    return devices.draw(seed, cases) if topic == "devices" else oracle.draw(topic, seed, cases)
+def _compare(binary: Path, release: str, topic: str, seeds: Iterable[int], cases: int) -> int:
+    """How many pairs agree. `_Disagreed` at the first that does not."""
+    pairs = 0
+    for seed in seeds:
+        for case in _judge(binary, topic, seed, cases, release):
+            if shrinking.signs(case, releases.KNOWN[release]):
+                _report(binary, release, topic, case)
+                raise _Disagreed
+            pairs += sum(len(nodes) for nodes in case["verdicts"].values())
+    return pairs
+
+
+def _judge(binary: Path, topic: str, seed: int, cases: int, release: str) -> list[Json]:
+    if topic == UNPARSABLE:
+        return unparsable.judge(binary, seed, cases, release)
+    return oracle.judge(binary, _draw(topic, seed, cases, release))
+
+
+def _draw(topic: str, seed: int, cases: int, release: str) -> list[Json]:
+    if topic == OWN:
+        return devices.draw(seed, cases, release)
+    return oracle.draw(topic, seed, min(cases, _WIDE) if topic == "wide" else cases, release)
 
 
 def _read_arguments() -> argparse.Namespace:
@@ -66,18 +98,20 @@ def _read_arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=20, help="seeds per topic (default 20)")
     parser.add_argument("--first-seed", type=int, default=int(time.time()), help="default: from the clock")
     parser.add_argument("--cases", type=int, default=40, help="clusters per seed (default 40)")
+    parser.add_argument("--release", action="append", choices=oracle.BUILDS, help="may be given again (default: all)")
     parser.add_argument("--topic", action="append", choices=TOPICS, help="may be given again (default: all)")
     return parser.parse_args()
 
 
-def _report(binary: Path, topic: str, case: Json) -> None:
+def _report(binary: Path, release: str, topic: str, case: Json) -> None:
     print(f"DISAGREEMENT in {case['name']}; making it small ...", flush=True)
-    small = shrinking.shrink(case, functools.partial(oracle.judge, binary, stored=True))
+    known = releases.KNOWN[release]
+    small = shrinking.shrink(case, functools.partial(oracle.judge, binary, stored=True), known)
     print(yaml.safe_dump(_without_defaults({key: small[key] for key in ("objects", "pending")}), sort_keys=False))
-    for line in _describe(small):
+    for line in _describe(small, known):
         print(line)
-    path = _save("dra" if topic == "devices" else topic, small)
-    print(f"saved as {path}; to judge it again: python -m tests.conformance {path}")
+    path = _save("dra" if topic == OWN else topic, small)
+    print(f"saved as {path}; to judge it again: python -m tests.conformance --release {release} {path}")
 
 
 def _without_defaults(value: Any) -> Any:
@@ -87,9 +121,9 @@ def _without_defaults(value: Any) -> Any:
     return [_without_defaults(child) for child in value] if isinstance(value, list) else value
 
 
-def _describe(case: Json) -> list[str]:
+def _describe(case: Json, release: releases.Release) -> list[str]:
     try:
-        set_aside, pairs = compare(case)
+        set_aside, pairs = compare(case, release)
     except Exception as error:
         return [f"the engine raised {error!r}; the real scheduler said {case['verdicts']}"]
     return [*set_aside, *(str(pair) for pair in pairs if pair.expected != pair.found)]

@@ -41,9 +41,10 @@ _SELECTORS = (
 )
 
 
-def draw(seed: int, cases: int) -> list[Json]:
+def draw(seed: int, cases: int, release: str) -> list[Json]:
     """Random cases, without verdicts."""
-    return [enrich(case, random.Random(f"{seed}/{case['name']}")) for case in oracle.draw("dra", seed, cases)]
+    drawn = oracle.draw("dra", seed, cases, release)
+    return [enrich(case, random.Random(f"{seed}/{case['name']}")) for case in drawn]
 
 
 def enrich(case: Json, rng: random.Random) -> Json:

@@ -1,7 +1,7 @@
 """The oracle: kube-scheduler's own filters as a program that reads cases and writes verdicts.
 
-Its source lies beside the project, in `../shared/oracle/scheduler`. It is built with Go once per version of that source
-and kept in the user's cache directory.
+Its source lies beside the project, in `../shared/oracle/scheduler`. It is built with Go once for each release of
+kube-scheduler and version of that source, and kept in the user's cache directory.
 """
 
 import hashlib
@@ -12,29 +12,53 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
 
 SOURCE = Path(__file__).parents[3] / "shared" / "oracle" / "scheduler"
-_BUILT_FROM = ("main.go", "go.mod", "go.sum")
-_STAMP = "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3"
+TRACES = Path(__file__).parents[3] / "shared" / "traces" / "openb-2023"
+"""A recorded workload, from which the topic `wide` draws."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """How the oracle is built for a release."""
+
+    modules: str
+    """The stem of its go.mod and go.sum."""
+    version: str
+    tags: str
+    source: str
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return "main.go", self.source, f"{self.modules}.mod", f"{self.modules}.sum"
+
+
+BUILDS = {
+    "1.36": Build("go", "v1.36.3", "", "release_136.go"),
+    "1.37": Build("go-1.37", "v1.37.1", "k137", "release_137.go"),
+}
+"""By release."""
 
 
 class OracleFailed(Exception):
     """The oracle could not be built, or gave up on its input. Holds what it said."""
 
 
-def find() -> Path | None:
+def find(release: str) -> Path | None:
     """The oracle, built if it was not yet; None where its source or Go is absent (`why_absent` says which)."""
     if not SOURCE.is_dir():
         return None
-    binary = cache_folder() / f"oracle-{_fingerprint()}"
+    build = BUILDS[release]
+    binary = cache_folder() / f"oracle-{release}-{_fingerprint(build)}"
     if binary.exists():
         return binary
     go = shutil.which("go")
-    return None if go is None else _build(go, binary)
+    return None if go is None else _build(go, build, binary)
 
 
 def why_absent() -> str:
@@ -44,10 +68,11 @@ def why_absent() -> str:
     return "Go is not installed, and the oracle must be built with it"
 
 
-def draw(topic: str, seed: int, cases: int) -> list[Json]:
-    """Random cases of a topic, without verdicts."""
-    command = [sys.executable, str(SOURCE / "gen.py"), "--topic", topic, "--seed", str(seed), "--cases", str(cases)]
-    return _read(_run(command, ""))
+def draw(topic: str, seed: int, cases: int, release: str) -> list[Json]:
+    """Random cases of a topic, without verdicts, of objects that an API server of the release serves."""
+    numbers = ["--seed", str(seed), "--cases", str(cases), "--release", release]
+    traces = ["--traces", str(TRACES)] if topic == "wide" else []
+    return _read(_run([sys.executable, str(SOURCE / "gen.py"), "--topic", topic, *numbers, *traces], ""))
 
 
 def judge(binary: Path, cases: Iterable[Json], stored: bool = False, workers: int = 2) -> list[Json]:
@@ -66,18 +91,23 @@ def cache_folder() -> Path:
     return folder
 
 
-def _fingerprint() -> str:
+def _fingerprint(build: Build) -> str:
     digest = hashlib.sha256()
-    for name in _BUILT_FROM:
+    for name in build.files:
         digest.update((SOURCE / name).read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _build(go: str, binary: Path) -> Path:
-    print("building the oracle (once; minutes if Go has never compiled Kubernetes here) ...", file=sys.stderr)
+def _build(go: str, build: Build, binary: Path) -> Path:
+    print(
+        f"building the oracle of {build.version} (once; minutes if Go has never compiled Kubernetes here) ...",
+        file=sys.stderr,
+    )
     with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
         fresh = Path(folder) / binary.name
-        _run([go, "build", "-buildvcs=false", "-ldflags", _STAMP, "-o", str(fresh), "."], "", SOURCE)
+        stamp = f"-s -w -X k8s.io/component-base/version.gitVersion={build.version}"
+        which = [f"-modfile={build.modules}.mod", "-tags", build.tags, "-ldflags", stamp]
+        _run([go, "build", "-buildvcs=false", *which, "-o", str(fresh), "."], "", SOURCE)
         fresh.replace(binary)  # at once: another process never sees half a binary
     return binary
 

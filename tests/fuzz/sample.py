@@ -10,11 +10,13 @@ import json
 from pathlib import Path
 
 from tests.conformance.__main__ import FILTER_TOPICS, RUNNERS
-from tests.fuzz import oracle
+from tests.fuzz import oracle, unparsable
 from tests.fuzz.oracle import Json
 
 SAMPLE = Path(__file__).parents[1] / "data" / "vectors"
 TABLES = oracle.SOURCE.parents[1] / "vectors" / "tables"
+FOLDERS = {"1.36": "scheduler", "1.37": "scheduler-1.37"}
+"""Where the verdicts of each release of kube-scheduler are."""
 _DRAWN, _KEPT, _PER_SECTION = 300, 4, 3
 
 
@@ -22,15 +24,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.sample", description=__doc__)
     parser.add_argument("seed", type=int)
     seed = parser.parse_args().seed
-    binary = oracle.find()
-    if binary is None:
-        raise SystemExit(f"NO SAMPLE DRAWN: {oracle.why_absent()}")
-    for topic in FILTER_TOPICS:
-        cases = _choose(oracle.judge(binary, oracle.draw(topic, seed, _DRAWN)))
-        text = "".join(json.dumps(case, separators=(",", ":")) + "\n" for case in cases)
-        _folder("scheduler").joinpath(f"{topic}.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    for release, folder in FOLDERS.items():
+        binary = oracle.find(release)
+        if binary is None:
+            raise SystemExit(f"NO SAMPLE DRAWN: {oracle.why_absent()}")
+        for topic in FILTER_TOPICS:
+            cases = _choose(_judge(binary, topic, seed, release))
+            text = "".join(json.dumps(case, separators=(",", ":")) + "\n" for case in cases)
+            _folder(folder).joinpath(f"{topic}.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
     for table in (TABLES / f"{name}.json" for name in RUNNERS if name not in FILTER_TOPICS):
         _folder("tables").joinpath(table.name).write_text(json.dumps(_cut(json.loads(table.read_text()))) + "\n")
+
+
+def _judge(binary: Path, topic: str, seed: int, release: str) -> list[Json]:
+    if topic == "unparsable":
+        return unparsable.judge(binary, seed, _DRAWN, release)
+    return oracle.judge(binary, oracle.draw(topic, seed, _DRAWN, release))
 
 
 def _folder(name: str) -> Path:

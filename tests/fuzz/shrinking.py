@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from tests.conformance import scheduler
 from tests.fuzz import oracle
 from tests.fuzz.oracle import Json
-from windlass import errors
+from windlass import errors, releases
 
 Sign: TypeAlias = tuple[str, ...]
 """What kind of disagreement it is."""
@@ -27,10 +27,10 @@ _KEPT = {"apiVersion", "kind", "metadata", "name", "namespace", "uid", "spec", "
 """Fields without which an object is not one: not tried."""
 
 
-def signs(case: Json) -> set[Sign]:
+def signs(case: Json, release: releases.Release = releases.DEFAULT) -> set[Sign]:
     """Every kind of disagreement that a judged case shows; empty where engine and oracle agree."""
     try:
-        set_aside, pairs = scheduler.compare(case)
+        set_aside, pairs = scheduler.compare(case, release)
     except errors.InvalidObject as error:
         return {("set aside", error.field)}
     except Exception as error:
@@ -43,12 +43,12 @@ def _sign(expected: Json | None, found: Json | None) -> Sign:
     return str(expected and expected["plugin"]), str(found and found.get("plugin"))
 
 
-def shrink(case: Json, judge: Judge) -> Json:
+def shrink(case: Json, judge: Judge, release: releases.Release = releases.DEFAULT) -> Json:
     """The smallest case found that shows one of the disagreements of this one."""
-    sign = min(signs(case))
+    sign = min(signs(case, release))
 
     def still_wrong(candidates: Sequence[Json]) -> list[Json]:
-        return [one for one in _judge_all(judge, candidates) if sign in signs(one)]
+        return [one for one in _judge_all(judge, candidates) if sign in signs(one, release)]
 
     case = _drop_items(case, "pending", still_wrong)
     case = _drop_items(case, "objects", still_wrong)

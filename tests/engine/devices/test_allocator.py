@@ -114,10 +114,14 @@ def test_slices_of_an_older_generation_do_not_count() -> None:
 @pytest.mark.parametrize(
     ("expression", "complaint"),
     [
-        ("device.driver ==", "claim default/claim-0: selector #0: CEL compile error: compilation failed: unexpected"),
+        (
+            "device.driver ==",
+            "claim default/claim-0: selector #0: CEL compile error: compilation failed: ERROR: <input>:1:17",
+        ),
         ("nobody.knows", "undeclared reference to 'nobody'"),
         ('device.attributes["x"].y', "CEL runtime error: no such key: y"),
-        ('"text"', "CEL result of type string could not be converted to bool"),
+        ('"text"', "CEL compile error: must evaluate to bool or the unknown type, not string"),
+        ('cel.bind(text, "text", text)', "CEL result of type string could not be converted to bool"),
     ],
 )
 def test_a_selector_that_is_broken_says_so_and_whose_it_is(expression: str, complaint: str) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pytest
 
 from tests import builders
 from tests.engine.devices.making import DRIVER, GPU, asks, claim, gpus, pod, wanted
@@ -10,7 +11,8 @@ from windlass.engine import decide, facts, plan
 from windlass.engine.devices import model
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down import usage
+from windlass.engine.scale_down import utilization
+from windlass.engine.scale_down.removal import Unremovable
 from windlass.engine.settings import Settings
 from windlass.engine.snapshot import build
 
@@ -91,11 +93,11 @@ def test_devices_decide_how_much_a_node_is_used_not_its_processors() -> None:
     held = claim("c", asks(wanted()), on="n", device="gpu-0", by=holder.uid)
     snapshot = build([member("n"), member("m")], [busy, holder], offered=[GPU, held, gpus("n", 4)])
     rows = np.array([snapshot.nodes.rows[name] for name in ("n", "m")])
-    used = usage.measure(snapshot, rows, np.zeros(2, bool), False, "", NOW_S)
+    used = utilization.measure(snapshot, rows, np.zeros(2, bool), False, "", NOW_S)
     assert (used.of(0).resource, used.of(0).utilization, used.of(0).devices) == (f"{DRIVER}/n", 0.25, 0.25)
     assert used.utilizations.utilization.tolist() == [0.25, 0.0]
     snapshot.devices.stock.put(dataclasses.replace(gpus("n", 4), slice_count=2))
-    untold = usage.measure(snapshot, rows, np.zeros(2, bool), False, "", NOW_S)
+    untold = utilization.measure(snapshot, rows, np.zeros(2, bool), False, "", NOW_S)
     assert untold.utilizations.known.tolist() == [False, True]
 
 
@@ -113,3 +115,26 @@ def test_pods_with_claims_move_only_where_devices_are_free() -> None:
         seen = Observation(snapshot, (group(template(3 if removable else 1), "n", "m"),))
         found = decide.decide(seen, Memory(), Settings(), NOW_S)
         assert len(found.memory.durable.scale_down.since) == removable
+
+
+@pytest.mark.parametrize(("asked", "kept"), [(4, Unremovable.NOT_UNDERUTILIZED), (1, None)])
+def test_devices_that_a_pending_pod_will_get_count_as_used(asked: int, kept: Unremovable | None) -> None:
+    """There is room for the pod, and the scheduler has not bound it yet: its claim is allocated on no node."""
+    waits = dataclasses.replace(
+        pod("p", "c-p"), owner=facts.Owner("apps/v1", "ReplicaSet", "app", "u"), unschedulable_since_s=0.0
+    )
+    offered: list[model.Fact] = [GPU, gpus("n", 4), gpus("m", 4), claim("c-p", asks(wanted(asked)))]
+    full = [
+        claim(f"c-{number}", asks(wanted()), on="m", device=f"gpu-{number}", by=f"q{number}") for number in range(4)
+    ]
+    busy = [pod(f"q{number}", f"c-{number}", on="m") for number in range(4)]
+    snapshot = build([member("n"), member("m")], [waits, *busy], offered=[*offered, *full])
+    seen = Observation(snapshot, (group(template(4), "n", "m"),))
+    decision = decide.decide(seen, Memory(), Settings.cluster_autoscaler(), NOW_S)
+    look = decision.story.scale_down.look
+    assert look is not None
+    eligibility = {one.node_name: one.reason for one in look.eligibility.kept}
+    assert eligibility == {"m": Unremovable.NOT_UNDERUTILIZED, **({"n": kept} if kept else {})}
+    measured = look.eligibility.utilization_of("n")
+    assert measured is not None
+    assert measured.utilization == asked / 4

@@ -19,7 +19,7 @@ from tests.engine.devices.making import (
     pool,
     wanted,
 )
-from windlass.engine import facts
+from windlass.engine import facts, predicates
 from windlass.engine.devices import model
 from windlass.engine.predicates import config
 from windlass.engine.predicates import dynamic_resources as rule
@@ -99,10 +99,44 @@ def test_a_selector_that_fails_names_the_claim() -> None:
 
 
 def test_a_claim_made_for_resources_and_never_used_must_go_first() -> None:
-    snapshot = build(NODES, [], offered=[STANDS_FOR, gpus("a", 1)])
-    waits = accelerated(1, extended_claim="left-behind")
+    waits = accelerated(1)
+    left = replace(
+        claim("left-behind", ONE),
+        is_for_extended_resources=True, owner_uid=waits.uid, owner_name=waits.name,
+    )  # fmt: skip
+    snapshot = build(NODES, [], offered=[STANDS_FOR, gpus("a", 1), left])
     assert feasible(snapshot, waits) == set()
     assert why(snapshot, waits, "a") == (Code.UNRESOLVABLE, ["cannot schedule extended resource claim"])
+    other = replace(waits, uid="another", name="another")
+    assert feasible(snapshot, other) == {"a"}
+
+
+def test_a_waiting_pod_learns_of_a_claim_that_was_left_behind_after_it_was_seen() -> None:
+    waits = accelerated(1)
+    left = replace(
+        claim("left-behind", ONE),
+        is_for_extended_resources=True, owner_uid=waits.uid, owner_name=waits.name,
+    )  # fmt: skip
+    snapshot = build(NODES, [waits], offered=[STANDS_FOR, gpus("a", 1)])
+    (row,) = snapshot.waiting()
+    assert predicates.feasible(snapshot, snapshot.shape_of_row(row), config.DEFAULT).any()
+    snapshot.devices.stock.put(left)
+    snapshot.mark_leftover_claims()
+    (row,) = snapshot.waiting()
+    assert not predicates.feasible(snapshot, snapshot.shape_of_row(row), config.DEFAULT).any()
+    snapshot.devices.stock.remove(left)
+    assert predicates.feasible(snapshot, snapshot.shape_of_row(row), config.DEFAULT).any()
+
+
+def test_a_claim_that_waits_for_its_devices_too_long_is_of_no_use_anywhere() -> None:
+    got = (model.Result(model.DeviceId("gpu.example.com", "a", "gpu-0")),)
+    allocation = model.Allocation(got, waiting_since_s=100.0)
+    snapshot = cluster(replace(claim("c", ONE), allocation=allocation), gpus("a", 1))
+    snapshot.now_s = 700.0
+    assert feasible(snapshot, pod("p", "c")) == {"a", "b"}
+    snapshot.now_s = 700.5
+    assert feasible(snapshot, pod("p", "c")) == set()
+    assert why(snapshot, pod("p", "c"), "a") == (Code.UNRESOLVABLE, ["resourceclaim not available on the node"])
 
 
 # Counting

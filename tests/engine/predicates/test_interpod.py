@@ -1,6 +1,7 @@
 """InterPodAffinity: who must be near whom, who must not, and whom others keep away."""
 
 from tests.builders import feasible, judge, node, pod, selector, term
+from windlass import releases
 from windlass.engine import facts
 from windlass.engine import snapshot as snapshots
 from windlass.engine.facts import HOSTNAME, ZONE, PodAffinityTerm
@@ -21,6 +22,19 @@ def away(*terms: PodAffinityTerm, name: str = "p", on: str = "", namespace: str 
 def in_namespaces(operator: Operator, *values: str) -> PodAffinityTerm:
     chosen = LabelSelector((Requirement("env", operator, values),))
     return PodAffinityTerm(HOSTNAME, selector(app="a"), (), chosen)
+
+
+def test_since_1_37_a_namespace_selector_selects_namespaces_that_exist_by_their_labels() -> None:
+    places = (("a1", "dev"), ("b1", "x"))
+    runs = [pod(f"on-{on}", on=on, labels={"app": "a"}, namespace=namespace) for on, namespace in places]
+    namespaces = [facts.Namespace("dev", {"env": "dev"})]
+    unlike = away(in_namespaces(Operator.NOT_IN, "dev"))
+    every = away(PodAffinityTerm(HOSTNAME, selector(app="a"), (), EVERYTHING))
+    older = snapshots.build(NODES, runs, namespaces)
+    newer = snapshots.build(NODES, runs, namespaces, release=releases.NEWEST)
+    assert feasible(older, unlike) == {"a2", "nowhere"}
+    assert feasible(newer, unlike) == {"a1", "a2", "b1", "nowhere"}
+    assert feasible(older, every) == feasible(newer, every) == {"a2", "nowhere"}
 
 
 def test_affinity_wants_a_pod_in_the_domain() -> None:

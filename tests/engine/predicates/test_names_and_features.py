@@ -1,9 +1,11 @@
 """NodeName and NodeDeclaredFeatures: a pod that asks for one node, or for what a node declares."""
 
 from tests.builders import judge, node, pod
+from windlass import releases
 from windlass.engine import facts
 from windlass.engine import snapshot as snapshots
-from windlass.engine.predicates import declared_features, node_name
+from windlass.engine.predicates import declared_features, narrowing, node_name, unschedulable
+from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 
 def test_a_pod_that_names_its_node_runs_there_or_nowhere() -> None:
@@ -12,6 +14,32 @@ def test_a_pod_that_names_its_node_runs_there_or_nowhere() -> None:
     assert found == {"a": node_name.REFUSAL, "b": None}
     found = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="gone")))
     assert found == {"a": node_name.REFUSAL, "b": node_name.REFUSAL}
+
+
+def test_since_1_37_the_named_node_is_the_only_one_that_is_looked_at() -> None:
+    nodes = [node("a"), node("b", unschedulable=True)]
+    snapshot = snapshots.build(nodes, [], release=releases.NEWEST)
+    outside = narrowing.Narrowed(frozenset("b"), ("NodeName",)).outside
+    assert outside.texts == ["node(s) didn't satisfy plugin(s) [NodeName]"]
+    found = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="b")))
+    assert found == {"a": outside, "b": unschedulable.REFUSAL}
+    assert set(judge(snapshot, pod("p", spec=facts.PodSpec(node_name="gone"))).values()) == {outside}
+
+
+def test_since_1_37_a_name_and_an_affinity_by_name_are_intersected() -> None:
+    by_name = NodeSelector((NodeSelectorTerm(fields=(Requirement("metadata.name", Operator.IN, ("a",)),)),))
+    snapshot = snapshots.build([node("a"), node("b"), node("c")], [], release=releases.NEWEST)
+    both = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="a", node_affinity=by_name)))
+    refusal = both["b"]
+    assert refusal is not None
+    assert (refusal.rule, refusal.texts) == (
+        "NodeAffinity,NodeName", ["node(s) didn't satisfy plugin(s) [NodeAffinity NodeName]"],
+    )  # fmt: skip
+    assert both == {"a": None, "b": refusal, "c": refusal}
+    neither = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="b", node_affinity=by_name)))
+    texts = {text for one in neither.values() if one is not None for text in one.texts}
+    assert texts == {"node(s) didn't satisfy plugin(s) [NodeAffinity NodeName] simultaneously"}
+    assert None not in neither.values()
 
 
 def test_a_node_must_declare_every_feature_that_a_pod_needs() -> None:

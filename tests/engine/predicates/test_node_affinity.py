@@ -5,7 +5,7 @@ import pytest
 from tests.builders import feasible, judge, node, pod
 from windlass.engine import facts
 from windlass.engine import snapshot as snapshots
-from windlass.engine.predicates import config, node_affinity
+from windlass.engine.predicates import config, narrowing, node_affinity
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 NODES = [node("a", labels={"size": "5", "disk": "ssd"}), node("b", labels={"size": "x"}), node("c")]
@@ -66,7 +66,7 @@ def test_an_affinity_without_terms_matches_no_node() -> None:
 
 def test_nodes_outside_those_that_all_terms_name_are_not_even_looked_at() -> None:
     found = judge(snapshots.build(NODES, []), wanting(named(Operator.IN, "a"), named(Operator.IN, "b")))
-    assert found == {"a": None, "b": None, "c": node_affinity.OUTSIDE}
+    assert found == {"a": None, "b": None, "c": narrowing.Narrowed(frozenset("ab"), ("NodeAffinity",)).outside}
     mixed = judge(snapshots.build(NODES, []), wanting(named(Operator.IN, "a"), labelled("disk", Operator.EXISTS)))
     assert mixed == {"a": None, "b": node_affinity.MISMATCH, "c": node_affinity.MISMATCH}
 

@@ -12,6 +12,7 @@ from tests.engine.predicates.volume_builders import (
     uses,
     waiting,
 )
+from windlass import releases
 from windlass.engine import facts
 from windlass.engine.predicates import config
 from windlass.engine.predicates import volume_limits as rule
@@ -295,3 +296,16 @@ def test_nothing_is_counted_where_no_volume_is_on_however_many_nodes() -> None:
     seen.fork()
     seen.append(node("t"), [f"new-{number}" for number in range(seen.nodes.row_capacity() - seen.nodes.count)])
     assert refused(seen, rule, pod(uses("a"))) == {}
+
+
+def test_since_1_37_a_driver_can_insist_on_being_installed() -> None:
+    insists = facts.CSIDriver(DRIVER, prevents_scheduling_if_missing=True)
+    other = (facts.CSINode("n0", ((DRIVER, None),)), facts.CSINode("n1", (("other.example.com", None),)))
+    third = node("n2")
+    for release, expected in (
+        (releases.OLDEST, {}),
+        (releases.NEWEST, dict.fromkeys(("n1", "n2"), f"{DRIVER} CSI driver is not installed on the node")),
+        (releases.with_gates(releases.NEWEST, {"VolumeLimitScaling": False}), {}),
+    ):
+        seen = cluster(*NODES, third, *other, *claims("a"), insists, release=release)
+        assert refused(seen, rule, pod(uses("a"))) == expected

@@ -7,6 +7,7 @@ from windlass.engine.predicates import (
     declared_features,
     dynamic_resources,
     interpod,
+    narrowing,
     node_affinity,
     node_name,
     ports,
@@ -35,7 +36,8 @@ WORDS = [
     (node_name.REFUSAL, "NodeName", FOR_GOOD, "node(s) didn't match the requested node name"),
     (taints.REFUSAL, "TaintToleration", FOR_GOOD, "node(s) had untolerated taint(s)"),
     (node_affinity.CONFLICT, "NodeAffinity", FOR_GOOD, "pod affinity terms conflict"),
-    (node_affinity.OUTSIDE, "NodeAffinity", FOR_GOOD, "node(s) didn't satisfy plugin(s) [NodeAffinity]"),
+    (narrowing.Narrowed(frozenset("a"), ("NodeAffinity",)).outside, "NodeAffinity", FOR_GOOD,
+     "node(s) didn't satisfy plugin(s) [NodeAffinity]"),
     (node_affinity.MISMATCH, "NodeAffinity", FOR_GOOD, "node(s) didn't match Pod's node affinity/selector"),
     (node_affinity.ENFORCED, "NodeAffinity", FOR_GOOD, "node(s) didn't match scheduler-enforced node affinity"),
     (ports.REFUSAL, "NodePorts", FOR_NOW, "node(s) didn't have free ports for the requested pod ports"),
@@ -60,7 +62,8 @@ WORDS = [
 def test_filters_are_called_and_ordered_as_in_the_scheduler() -> None:
     assert [rule.NAME for rule in predicates.FILTERS] == NAMES
     assert [rule.NAME for rule in predicates.PREFILTERS] == [
-        "NodeAffinity", "VolumeRestrictions", "VolumeBinding", "VolumeZone", "DynamicResources",
+        "NodeAffinity", "VolumeRestrictions", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity",
+        "DynamicResources",
     ]  # fmt: skip
 
 
@@ -95,7 +98,7 @@ def test_reasons_that_are_put_together_are_in_the_schedulers_words() -> None:
 
 
 def test_faults_of_a_node_can_be_told_apart_however_many_there_are() -> None:
-    assert [fault.value for fault in volume_binding.Fault] == [1, 2, 4, 8, 16]
+    assert [fault.value for fault in volume_binding.Fault] == [1, 2, 4, 8, 16, 32]
 
 
 def test_marks_that_others_set_are_spelled_as_they_do() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+from windlass import releases
 from windlass.engine import facts, snapshot
 from windlass.engine.predicates import config
 from windlass.engine.storage import Fact
@@ -70,11 +71,11 @@ def where(key: str, *values: str) -> NodeSelector:
     return NodeSelector((NodeSelectorTerm((Requirement(key, Operator.IN, values),)),))
 
 
-def cluster(*found: facts.Node | facts.Pod | Fact) -> snapshot.Snapshot:
+def cluster(*found: facts.Node | facts.Pod | Fact, release: releases.Release = releases.DEFAULT) -> snapshot.Snapshot:
     nodes = [fact for fact in found if isinstance(fact, facts.Node)]
     pods = [fact for fact in found if isinstance(fact, facts.Pod)]
     stored = [fact for fact in found if not isinstance(fact, facts.Node | facts.Pod)]
-    return snapshot.build(nodes, pods, stored=stored)
+    return snapshot.build(nodes, pods, stored=stored, release=release)
 
 
 def refuse(seen: snapshot.Snapshot, rule: ModuleType, waits: facts.Pod) -> Refusal | None:

@@ -7,8 +7,9 @@ takes every one that it selects, or nothing.
 It is an exhaustive search; kube-scheduler gives up after some time, this after so many steps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
+from windlass import releases
 from windlass.engine.devices import constraints, counting, parts, selecting, sharing
 from windlass.engine.devices.in_use import InUse
 from windlass.engine.devices.model import (
@@ -27,12 +28,23 @@ from windlass.engine.devices.pools import Candidate, Pool, Sight
 __all__ = ["Failed", "Found", "Outcome", "allocate"]
 
 MOST_STEPS = 100_000
+_MISSING_KEY = "no such key:"
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) "
+    "or guarding the check with has() for optional fields"
+)
 
 
-def allocate(sight: Sight, in_use: InUse, classes: Classes, claims: Sequence[ClaimSpec]) -> Outcome:
+def allocate(
+    sight: Sight,
+    in_use: InUse,
+    classes: Classes,
+    claims: Sequence[ClaimSpec],
+    release: releases.Release = releases.DEFAULT,
+) -> Outcome:
     """Devices for all of these claims, of those that the node sees."""
     try:
-        search = _Search(sight, in_use, classes, claims)
+        search = _Search(sight, in_use, classes, claims, release)
         found = search.run()
     except GiveUp as error:
         return error.failed
@@ -45,17 +57,22 @@ _Chosen = tuple[Candidate, Result]
 
 
 class _Search:
-    def __init__(self, sight: Sight, in_use: InUse, classes: Classes, claims: Sequence[ClaimSpec]) -> None:
+    def __init__(
+        self, sight: Sight, in_use: InUse, classes: Classes, claims: Sequence[ClaimSpec], release: releases.Release
+    ) -> None:
         self._sight, self._in_use, self._classes, self._claims = sight, in_use, classes, claims
+        self._release = release
         self._usable = [one for one in sight.candidates if not one.pool.is_incomplete and not one.pool.is_invalid]
         self._selected: dict[tuple[int, DeviceId], bool] = {}
         self._taking: dict[DeviceId, set[int]] = {}
         self._sharing: dict[DeviceId, list[dict[str, int]]] = {}
-        self._counters: dict[Pool, counting.Counters] = {}
+        self._counters: dict[Hashable, counting.Counters] = {}
         self._chosen: list[list[_Chosen]] = [[] for _ in claims]
         self._steps = 0
-        self._parts = [parts.prepare(number, claim, classes, self._find_all) for number, claim in enumerate(claims)]
-        self._keepers = [[constraints.keep(one) for one in claim.constraints] for claim in claims]
+        self._parts = [
+            parts.prepare(number, claim, classes, self._find_all, release) for number, claim in enumerate(claims)
+        ]
+        self._keepers = [[constraints.keep(one, release) for one in claim.constraints] for claim in claims]
 
     def run(self) -> Found | None:
         try:
@@ -76,8 +93,18 @@ class _Search:
                 state = "being updated" if pool.is_incomplete else "invalid"
                 why = f"asks for all devices, but resource pool {pool.id} is currently {state}"
                 raise GiveUp(Failed(f", request {part.wanted.name}: {why}", part.claim))
-            found += [one for one in self._usable if one.pool is pool and self._offers(part, one)]
+            found += [one for one in self._usable if one.pool is pool and self._is_one_of_all(part, one)]
         return tuple(found)
+
+    def _is_one_of_all(self, part: Part, candidate: Candidate) -> bool:
+        if not self._release.counts_full_devices_in_all:
+            return self._offers(part, candidate)
+        if not self._is_selected(part, candidate):
+            return False
+        try:
+            return sharing.fits(part.wanted.capacity, candidate.device.traits, self._release)
+        except sharing.Unrepresentable as error:
+            raise GiveUp(_fail_on_capacity(part, candidate.id.device, error)) from None
 
     # The search
 
@@ -168,7 +195,8 @@ class _Search:
                     if not selecting.matches(expression, driver, traits):
                         return False
                 except selecting.SelectorFailed as error:
-                    raise GiveUp(_fail_selecting(part, position, expression, str(error), about_class)) from None
+                    on = candidate.id if self._release.names_devices_in_selector_errors else None
+                    raise GiveUp(_fail_selecting(part, position, expression, error, on, about_class)) from None
         return candidate.is_reached
 
     def _has_capacity(self, part: Part, candidate: Candidate) -> bool:
@@ -179,7 +207,10 @@ class _Search:
             for name, amount in share.items():
                 taking[name] = taking.get(name, 0) + amount
         taken = self._in_use.consumed(candidate.id) or {}
-        return sharing.fits(part.wanted.capacity, candidate.device.traits, taken, taking)
+        try:
+            return sharing.fits(part.wanted.capacity, candidate.device.traits, self._release, taken, taking)
+        except sharing.Unrepresentable as error:
+            raise GiveUp(_fail_on_capacity(part, candidate.id, error)) from None
 
     def _is_busy(self, part: Part, candidate: Candidate) -> bool:
         takers = self._taking.get(candidate.id, ())
@@ -210,7 +241,7 @@ class _Search:
     def _record(self, part: Part, candidate: Candidate) -> None:
         consumed: Amounts = ()
         if candidate.device.traits.is_shared:
-            consumed = sharing.consume(part.wanted.capacity, candidate.device.traits)
+            consumed = sharing.consume(part.wanted.capacity, candidate.device.traits, self._release)
             self._sharing.setdefault(candidate.id, []).append(dict(consumed))
         else:
             self._taking.setdefault(candidate.id, set()).add(part.claim)
@@ -231,12 +262,17 @@ class _Search:
             self._counters_of(candidate.pool).give_back(device)
 
     def _is_shared_already(self, id: DeviceId) -> bool:
-        return id in self._sharing or self._in_use.consumed(id) is not None
+        if id in self._sharing:
+            return True
+        return (
+            self._in_use.is_shared(id) if self._release.charges_shares_once else self._in_use.consumed(id) is not None
+        )
 
     def _counters_of(self, pool: Pool) -> counting.Counters:
-        if pool not in self._counters:
-            self._counters[pool] = counting.Counters(pool, self._in_use)
-        return self._counters[pool]
+        key = pool.id if self._release.keys_counters_by_driver else pool.id.pool
+        if key not in self._counters:
+            self._counters[key] = counting.Counters(pool, self._in_use)
+        return self._counters[key]
 
     def _keep(self, part: Part, candidate: Candidate, must: bool) -> bool:
         """Do all constraints of the claim allow the device?"""
@@ -255,13 +291,28 @@ class _Search:
             keeper.remove(part.request.name, part.part)
 
 
-def _fail_selecting(part: Part, position: int, expression: str, error: str, about_class: bool) -> Failed:
-    text = f": selector #{position}: {error}"
+def _fail_selecting(
+    part: Part,
+    position: int,
+    expression: str,
+    error: selecting.SelectorFailed,
+    on: DeviceId | None,
+    about_class: bool,
+) -> Failed:
+    """`on` is the device on which the selector failed, where that is to be told."""
+    if on is None or not error.is_of_device:
+        text = f": selector #{position}: {error}"
+    else:
+        text = f": selector #{position} on device {on}: {error}{_HINT if _MISSING_KEY in str(error) else ''}"
     if about_class:
         owner = part.wanted.device_class
-        return Failed(f"class {owner}{text}", selector=SelectorError(owner, "", position, expression, error))
+        return Failed(f"class {owner}{text}", selector=SelectorError(owner, "", position, expression, str(error)))
     request = f"{part.request.name}/{part.part}" if part.is_alternative else part.request.name
-    return Failed(text, part.claim, selector=SelectorError("", request, position, expression, error))
+    return Failed(text, part.claim, selector=SelectorError("", request, position, expression, str(error)))
+
+
+def _fail_on_capacity(part: Part, device: object, error: sharing.Unrepresentable) -> Failed:
+    return Failed(f", request {part.wanted.name}: checking capacity for device {device}: {error}", part.claim)
 
 
 def _is_tolerated(wanted: Wanted, candidate: Candidate) -> bool:

@@ -27,6 +27,8 @@ class State:
     reaches: tuple[Reach, ...] = ()
     """Allocated in this what-if: from where it can be used, all of these together."""
     has_failed: bool = False
+    waiting_since_s: float | None = None
+    """Allocated by the scheduler, and not every device is ready."""
     reserved: frozenset[str] = frozenset()
     """Uids of the pods that use it."""
     bound_to: int = NOWHERE
@@ -99,7 +101,7 @@ def ask(
         tuple(state for _, state in states if state.is_allocated),
         tuple(missing),
         extended,
-        bool(extended and spec.extended_claim),
+        bool(extended and spec.extended_claim and stock.is_leftover(ClaimKey(namespace, spec.extended_claim))),
         all(stock.claims[key].owner_uid or len(users(key)) < 2 for key, _ in missing),
     )
 

@@ -2,6 +2,7 @@
 
 from typing import Protocol, TypeAlias
 
+from windlass import releases
 from windlass.engine.devices.model import Attribute, Constraint, Device, DeviceId
 
 Typed: TypeAlias = tuple[type, Attribute]
@@ -18,8 +19,10 @@ class Keeper(Protocol):
         """The device that was counted in last is not taken after all."""
 
 
-def keep(constraint: Constraint) -> Keeper:
-    return _Match(constraint) if constraint.match else _Distinct(constraint)
+def keep(constraint: Constraint, release: releases.Release) -> Keeper:
+    if constraint.match:
+        return _Match(constraint)
+    return _Distinct(constraint) if release.distinguishes_all_devices else _DistinctByRequest(constraint)
 
 
 def is_known(constraint: Constraint) -> bool:
@@ -66,6 +69,27 @@ class _Match:
 
 
 class _Distinct:
+    """No two devices have the same value."""
+
+    def __init__(self, constraint: Constraint) -> None:
+        self._constraint = constraint
+        self._values: list[Typed] = []
+
+    def add(self, request: str, part: str, id: DeviceId, device: Device) -> bool:
+        if not _concerns(self._constraint, request, part):
+            return True
+        value = find_attribute(id, device, self._constraint.distinct)
+        if value is None or (self._values and (value[1] is None or value in self._values)):
+            return False
+        self._values.append(value)
+        return True
+
+    def remove(self, request: str, part: str) -> None:
+        if _concerns(self._constraint, request, part):
+            self._values.pop()
+
+
+class _DistinctByRequest:
     """No two requests have the same value. kube-scheduler remembers one value per request, the latest."""
 
     def __init__(self, constraint: Constraint) -> None:

@@ -30,7 +30,11 @@ class InUse:
 
     def is_taken(self, device: DeviceId) -> bool:
         """Does anyone hold it, or a share of it?"""
-        return device in self.devices or any(share[0] == device for share in self.shares)
+        return device in self.devices or self.is_shared(device)
+
+    def is_shared(self, device: DeviceId) -> bool:
+        """Does anyone hold a share of it?"""
+        return any(share[0] == device for share in self.shares)
 
     def consumed(self, device: DeviceId) -> dict[str, int] | None:
         """How much of its capacity is taken; None where nobody takes any."""

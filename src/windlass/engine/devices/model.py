@@ -158,6 +158,24 @@ class DeviceClass:
     created_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class DeviceTaintRule:
+    """A taint that an administrator puts on devices, whatever their driver publishes."""
+
+    name: str
+    taint: DeviceTaint
+    selects: bool = False
+    """Does it have a selector? Without one it selects no device."""
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+    """Names that a device must have, but for those that are None."""
+
+    def matches(self, pool: PoolId) -> bool:
+        """May devices of this pool be selected?"""
+        return self.selects and self.driver in (None, pool.driver) and self.pool in (None, pool.pool)
+
+
 # ── What is asked for ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -247,6 +265,8 @@ class Allocation:
     """From where the devices can be used; None: from everywhere."""
     has_failed: bool = False
     """A driver said that a device cannot be made ready after all."""
+    waiting_since_s: float | None = None
+    """When it was allocated, if it still waits for a device to be made ready."""
 
 
 class ClaimKey(NamedTuple):
@@ -268,6 +288,7 @@ class ResourceClaim:
     uid: str = ""
     owner_uid: str = ""
     """Of the pod for which it was made, if it was made for one."""
+    owner_name: str = ""
     is_terminating: bool = False
     is_for_extended_resources: bool = False
     """Made by the scheduler for a pod that requests resources which a device class stands for."""
@@ -281,5 +302,5 @@ class ResourceClaim:
         return ClaimKey(self.namespace, self.name)
 
 
-Fact: TypeAlias = ResourceSlice | DeviceClass | ResourceClaim
+Fact: TypeAlias = ResourceSlice | DeviceClass | ResourceClaim | DeviceTaintRule
 Classes: TypeAlias = Mapping[str, DeviceClass]

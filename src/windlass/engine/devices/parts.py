@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from windlass import releases
 from windlass.engine.devices import constraints
 from windlass.engine.devices.model import ALL, EXACT_COUNT, ClaimSpec, Classes, Request, Wanted
 from windlass.engine.devices.outcome import Failed, GiveUp
@@ -35,13 +36,19 @@ FindAll: TypeAlias = Callable[[Part], tuple[Candidate, ...]]
 """The devices that a request for all of them takes."""
 
 
-def prepare(number: int, claim: ClaimSpec, classes: Classes, find_all: FindAll) -> list[list[Part]]:
+def prepare(
+    number: int, claim: ClaimSpec, classes: Classes, find_all: FindAll, release: releases.Release
+) -> list[list[Part]]:
     """For each request of a claim, its alternatives."""
     prepared, least = [], 0
     for request in claim.requests:
         wanted = request.first_available or ((request.exactly,) if request.exactly is not None else ())
         parts = [_validate(number, request, one, classes, find_all) for one in wanted]
-        least += min((part.number for part in parts), default=0)
+        added = min((part.number for part in parts), default=0)
+        if release.limits_devices_by_request and added > MOST_RESULTS - least:
+            exceeds = f"exceeds the claim limit of {MOST_RESULTS}, with {least} already accounted for"
+            raise GiveUp(Failed(f", request {request.name}: adding {added} devices {exceeds}", number))
+        least += added
         prepared.append(parts)
     if least > MOST_RESULTS:
         text = f": number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"

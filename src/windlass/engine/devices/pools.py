@@ -88,7 +88,7 @@ def _build(id: PoolId, slices: list[ResourceSlice], everything: Slices, reaches:
         others = [one for one in current if one.name not in names]
     in_order = sorted(slices, key=lambda one: one.name)
     offering = [one for one in in_order if not one.counters]
-    counters = [counter for one in in_order for counter in one.counters]
+    counters = [counter for one in (*in_order, *others) for counter in one.counters]
     if _is_contradictory(offering, counters, [*slices, *others]):
         return Pool(id, is_invalid=True), (), False
     drawing = tuple(
@@ -104,6 +104,15 @@ def _build(id: PoolId, slices: list[ResourceSlice], everything: Slices, reaches:
         for device in one.devices
     )
     return pool, candidates, any(candidate.device.has_binding_conditions for candidate in candidates)
+
+
+def is_usable(slices: Sequence[ResourceSlice]) -> bool:
+    """Is the pool that has these slices, and no others, complete and without contradiction?"""
+    (current,) = _newest(slices).values()
+    if len(current) != current[0].slice_count:
+        return False
+    counters = [counter for one in current for counter in one.counters]
+    return not _is_contradictory([one for one in current if not one.counters], counters, current)
 
 
 def _reach(one: ResourceSlice, device: Device, reaches: Reaches) -> tuple[Reach, bool]:

@@ -5,19 +5,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from windlass import cel
-from windlass.cel import values
+from windlass.cel import types, values
 from windlass.engine.devices.model import Attribute, Traits, VersionText
 from windlass.quantity import Quantity
 
 _FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
+_DEVICE = types.Record(
+    "kubernetes.DRADevice",
+    {
+        "driver": types.STRING,
+        "attributes": "map(string, map(string, any))",
+        "capacity": "map(string, map(string, kubernetes.Quantity))",
+        "allowMultipleAllocations": types.BOOL,
+    },
+)
 
 
+_RUNTIME = "CEL runtime error: "
 _MAX_LENGTH = 10 * 1024
 """What the API server accepts. How much an evaluation may cost is CEL's own limit, which is that of such selectors."""
 
 
 class SelectorFailed(Exception):
     """A selector that cannot be compiled, or that fails on a device."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(error)
+        self.is_of_device = error.startswith(_RUNTIME)
+        """Does it fail on this device only?"""
 
 
 class _Domains(dict[str, dict[str, Any]]):
@@ -33,9 +48,12 @@ def compile_selector(expression: str) -> cel.Program | str:
     if len(expression) > _MAX_LENGTH:
         return f"compilation failed: expression has {len(expression)} characters, more than {_MAX_LENGTH}"
     try:
-        return cel.compile(expression, ("device",))
+        program = cel.compile(expression, ("device",), {"device": _DEVICE})
     except cel.CompileError as error:
         return f"compilation failed: {error}"
+    if program.type in (types.UNKNOWN, types.ANY, types.BOOL):
+        return program
+    return f"must evaluate to bool or the unknown type, not {program.type.replace('any', 'google.protobuf.Any')}"
 
 
 def matches(expression: str, driver: str, traits: Traits) -> bool:
@@ -54,10 +72,10 @@ def _ask(expression: str, driver: str, traits: Traits) -> bool | str:
     try:
         found = program.evaluate({"device": _describe(driver, traits)})
     except cel.EvaluationError as error:
-        return f"CEL runtime error: {error}"
+        return f"{_RUNTIME}{error}"
     if not isinstance(found, bool):
         kind = values.type_name(found)
-        return f"CEL runtime error: CEL result of type {kind} could not be converted to bool: {_unlike_bool(kind)}"
+        return f"{_RUNTIME}CEL result of type {kind} could not be converted to bool: {_unlike_bool(kind)}"
     return found
 
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from windlass import releases
 from windlass.engine import dtypes, facts, interning
 from windlass.engine.devices import allocator, asking, kits, selector_errors, views
 from windlass.engine.devices.asking import NOWHERE, State
@@ -52,10 +53,11 @@ class Kinds:
 class DeviceTable:
     """Devices and claims of one snapshot. Rows are the nodes' rows."""
 
-    def __init__(self, nodes: NodeTable) -> None:
-        self.stock = Stock()
+    def __init__(self, nodes: NodeTable, release: releases.Release = releases.DEFAULT) -> None:
+        self.stock = Stock(release)
+        self._release = release
         self._nodes = nodes
-        self._kits, self._views = kits.Kits(), views.Views()
+        self._kits, self._views = kits.Kits(), views.Views(release=release)
         self._templates: dict[int, tuple[Slices, int]] = {}
         self._in_uses: interning.Index[InUse] = interning.Index()
         self._in_uses.intern(NOTHING)
@@ -73,6 +75,17 @@ class DeviceTable:
         self._seen = (-1, -1, -1)
         self._epoch = 0
         self._kinds: tuple[tuple[int, int], Kinds] | None = None
+
+    def use_stock(self, stock: Stock) -> None:
+        """Look things up in this stock, which is empty yet."""
+        stock.release = self._release
+        self.stock = stock
+        self._selector_errors = selector_errors.SelectorErrors(stock)
+
+    def set_release(self, release: releases.Release) -> None:
+        """Allocate as this release does. Only before anything is known."""
+        self._release = self.stock.release = release
+        self._views = views.Views(release=release)
 
     @property
     def is_idle(self) -> bool:
@@ -105,7 +118,7 @@ class DeviceTable:
             self._rooms.clear()
             self._selector_errors.clear()
             self._templates.clear()
-            self._views = views.Views(seen[2], self.stock.shared, self.stock.pools)
+            self._views = views.Views(seen[2], self.stock.shared, self.stock.pools, self._release)
             self._kits.forget(self.stock.slices)
         self._seen = seen
         self._epoch += 1
@@ -161,12 +174,43 @@ class DeviceTable:
                 row, known = home
                 local.append(replace(result, device=DeviceId(*known, result.device.device)))
         selector = allocation.node_selector
-        return State(True, row, tuple(local), tuple(shared), selector, (), allocation.has_failed, reserved)
+        return State(
+            is_allocated=True,
+            row=row,
+            local=tuple(local),
+            shared=tuple(shared),
+            selector=selector,
+            has_failed=allocation.has_failed,
+            waiting_since_s=allocation.waiting_since_s,
+            reserved=reserved,
+        )
 
     def state(self, key: ClaimKey) -> State:
         """How far a claim is now."""
         known = self._states.get(key)
         return known if known is not None else self._read_state(self.stock.claims[key])
+
+    def list_devices(self, key: ClaimKey) -> frozenset[DeviceId] | None:
+        """The devices that a claim holds now, named as their drivers publish them; None: it is not allocated.
+
+        Devices that are only looked at (admin access) are not held.
+        """
+        state = self._states.get(key)
+        if state is None:
+            allocation = self.stock.claims[key].allocation
+            results = None if allocation is None else allocation.results
+        else:
+            results = (*state.local, *state.shared) if state.is_allocated else None
+        if results is None:
+            return None
+        names = self._find_own_names(state.row) if state is not None and state.local else {}
+        return frozenset(_rename(result.device, names) for result in results if not result.admin_access)
+
+    def _find_own_names(self, row: int) -> dict[PoolId, PoolId]:
+        """The names of a node's own pools, by those that they have in its kit."""
+        own = self._nodes.facts[row].slices or self.stock.local(self._nodes.names[row])
+        number, pools = self._kits.intern(own, self.stock.shared)
+        return dict(zip(self._kits[number].pools, pools, strict=True))
 
     def users(self, key: ClaimKey) -> set[str]:
         return self._users.get(key, set())
@@ -225,9 +269,10 @@ class DeviceTable:
         kit, used, view = place
         sight = self._views.look(view, self._kits[kit], kit)
         in_use, shared = self._in_uses[used], self._in_uses[shared_used]
-        outcome = allocator.allocate(sight, in_use | shared, self.stock.classes, self._questions[question])
+        specs = self._questions[question]
+        outcome = allocator.allocate(sight, in_use | shared, self.stock.classes, specs, self._release)
         if isinstance(outcome, allocator.Failed):
-            self._selector_errors.note(outcome, self._questions[question])
+            self._selector_errors.note(outcome, specs)
         if not isinstance(outcome, allocator.Found):
             return Answer(outcome)
         own = set(self._kits[kit].pools)
@@ -243,8 +288,7 @@ class DeviceTable:
     def explain(self, row: int, question: int) -> allocator.Outcome:
         """The same for one node, with the names that its own pools have there."""
         own = self._nodes.facts[row].slices or self.stock.local(self._nodes.names[row])
-        number, pools = self._kits.intern(own, self.stock.shared)
-        names = dict(zip(self._kits[number].pools, pools, strict=True))
+        names = self._find_own_names(row)
         view = int(self._views.of_nodes(self._nodes)[row])
         in_use = self._in_uses[int(self._used[row])]
         renamed = InUse(
@@ -252,7 +296,8 @@ class DeviceTable:
             frozenset((_rename(device, names), count, amounts) for device, count, amounts in in_use.shares),
         )
         taken = renamed | self._in_uses[self._shared_used]
-        return allocator.allocate(self._views.look_at(view, own), taken, self.stock.classes, self._questions[question])
+        sight, specs = self._views.look_at(view, own), self._questions[question]
+        return allocator.allocate(sight, taken, self.stock.classes, specs, self._release)
 
     def room(self, place: Place, question: int) -> int:
         """How many pods with such claims, one after the other, find devices at a place."""

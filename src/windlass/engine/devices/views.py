@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from windlass import releases
 from windlass.engine import dtypes, interning
 from windlass.engine.devices import pools
 from windlass.engine.devices.kits import Kit
@@ -20,6 +21,7 @@ class Views:
     slices: Slices = ()
     every: dict[PoolId, Slices] = field(default_factory=dict)
     """All slices of each pool."""
+    release: releases.Release = releases.DEFAULT
     _reaches: list[Reach] = field(default_factory=list)
     _views: interning.Index[tuple[bool, ...]] = field(default_factory=interning.Index)
     _sights: dict[tuple[int, int], pools.Sight] = field(default_factory=dict)
@@ -52,16 +54,20 @@ class Views:
     def look_at(self, number: int, own: Slices) -> pools.Sight:
         """The same, of a node with slices of its own."""
         reached = dict(zip(self._reaches, self._views[number], strict=True))
+        pools_here = {one.pool_id for one in own}
         shared = [
             one
             for one in self.slices
-            if one.counters
-            or reached[one.reach]
-            or (one.is_per_device and any(reached[device.reach] for device in one.devices))
+            if one.pool_id not in pools_here
+            and (
+                (one.counters and not self.release.sees_counters_of_own_pools_only)
+                or reached[one.reach]
+                or (one.is_per_device and any(reached[device.reach] for device in one.devices))
+            )
         ]
         every = dict(self.every)
-        for one in own:
-            every[one.pool_id] = tuple(other for other in own if other.pool_id == one.pool_id)
+        for id in pools_here:
+            every[id] = tuple(one for one in own if one.pool_id == id)
         return pools.look((*own, *shared), every, lambda reach: reached.get(reach, True))
 
 

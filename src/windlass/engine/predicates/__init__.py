@@ -24,6 +24,7 @@ from windlass.engine.predicates import (
     fit,
     inclusion,
     interpod,
+    narrowing,
     node_affinity,
     node_name,
     ports,
@@ -63,6 +64,8 @@ PREFILTERS: tuple[PreFilter, ...] = (
     volume_restrictions,  # a claim that is missing
     volume_binding,  # claims that are lost, going, another pod's or not bound in time
     volume_zone,  # a claim whose volume or class is missing
+    spread,  # a hard constraint whose selector cannot be parsed
+    interpod,  # a term, preferred ones included, that cannot be parsed
     dynamic_resources,  # a claim on devices that is missing, going, another pod's, or of a class that there is not
 )
 
@@ -100,6 +103,10 @@ def refuse(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Ref
             refusal = rule.refuse(snapshot, shape, config)
             if refusal is not None:
                 return refusal
+            if rule is node_affinity:  # the last that narrows the search; what comes later is not asked if that fails
+                narrowed = narrowing.find(snapshot, shape, config)
+                if narrowed is not None and not narrowed.names:
+                    return narrowed.nowhere
     return None
 
 
@@ -155,9 +162,9 @@ def judge(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Judg
                 allowed = rule.mask(snapshot, shape, config)
                 if allowed is not None:
                     refused_by[~allowed & (refused_by == FEASIBLE)] = number
-        outside = node_affinity.outside_named(snapshot, shape, config)
-        if outside is not None:
-            refused_by[outside] = len(FILTERS) + 1
+        narrowed = narrowing.find(snapshot, shape, config)
+        if narrowed is not None:
+            refused_by[narrowing.outside(snapshot, narrowed)] = len(FILTERS) + 1
 
     def explain(row: int, number: int) -> Refusal:
         return explain_rows(snapshot, shape, [row], number, config)[0]
@@ -170,7 +177,9 @@ def explain_rows(
 ) -> list[Refusal]:
     """Why the filter of this number in `Judgement.refused_by` refuses these rows; counted once where it counts."""
     if number > len(FILTERS):
-        return [node_affinity.OUTSIDE] * len(rows)
+        narrowed = narrowing.find(snapshot, shape, config)
+        assert narrowed is not None, "asked to explain a search that nothing narrows"
+        return [narrowed.outside] * len(rows)
     rule = FILTERS[number - 1]
     if rule.NAME == spread.NAME:
         return spread.explain_rows(snapshot, shape, rows, config)

@@ -18,6 +18,8 @@ class FilterConfig:
     """NodeResourcesFit: prefixes (before the slash) of extended resources that are not checked."""
     added_affinity: NodeSelector | None = None
     """NodeAffinity: what every pod of this profile needs on top of its own affinity."""
+    binding_timeout_s: float = 600.0
+    """DynamicResources: how long an allocated claim may wait for its devices to become ready."""
     default_constraints: tuple[SpreadConstraint, ...] = ()
     """PodTopologySpread: hard constraints for pods that have none."""
 

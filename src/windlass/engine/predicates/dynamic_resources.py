@@ -38,7 +38,7 @@ def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtype
         return None
     if found.is_stale:
         return np.zeros(snapshot.nodes.count, bool)
-    allowed = usable(snapshot, found)
+    allowed = usable(snapshot, found, config)
     answered = _answer(snapshot, found, _is_found, 1)
     return allowed if answered is None else allowed & (answered > 0)
 
@@ -90,17 +90,18 @@ def _ask(snapshot: Snapshot, shape: shapes.Shape) -> Ask | Refused:
     return snapshot.devices.ask(shape.namespace, shape.spec)
 
 
-def usable(snapshot: Snapshot, found: Ask) -> dtypes.Mask:
+def usable(snapshot: Snapshot, found: Ask, config: FilterConfig) -> dtypes.Mask:
     """Bool (n_nodes): from where the claims that are allocated can be used."""
     allowed = np.ones(snapshot.nodes.count, bool)
     for state in found.allocated:
-        allowed &= _usable(snapshot, state)
+        allowed &= _usable(snapshot, state, config)
     return allowed
 
 
-def _usable(snapshot: Snapshot, state: State) -> dtypes.Mask:
-    nodes = snapshot.nodes
-    allowed = np.full(nodes.count, not state.has_failed)
+def _usable(snapshot: Snapshot, state: State, config: FilterConfig) -> dtypes.Mask:
+    nodes, since_s = snapshot.nodes, state.waiting_since_s
+    is_late = since_s is not None and since_s + config.binding_timeout_s < snapshot.now_s
+    allowed = np.full(nodes.count, not (state.has_failed or is_late))
     if state.bound_to != asking.NOWHERE:
         allowed &= np.arange(nodes.count) == state.bound_to
     if state.selector is not None:

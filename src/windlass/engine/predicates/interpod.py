@@ -18,6 +18,12 @@ ANTI_AFFINITY = Refusal(NAME, Code.UNSCHEDULABLE, (Reason("node(s) didn't match 
 SYMMETRY = Refusal(NAME, Code.UNSCHEDULABLE, (Reason("node(s) didn't satisfy existing pods anti-affinity rules"),))
 
 
+def refuse(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Refusal | None:
+    """Refuse a pod with a term that cannot be parsed."""
+    fault = shape.spec.interpod_fault
+    return Refusal(NAME, Code.UNRESOLVABLE, (Reason("parsing pod: {}", (fault,)),)) if fault else None
+
+
 def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
     """Bool (n_nodes): True where all three questions are answered yes; None if none is asked."""
     allowed: dtypes.Mask | None = None

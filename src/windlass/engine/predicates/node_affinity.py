@@ -8,27 +8,32 @@ from windlass.engine.predicates import inclusion
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 from windlass.engine.verdict import Code, Reason, Refusal
-from windlass.selectors import NodeSelector, Operator
+from windlass.selectors import Operator
 
 NAME = "NodeAffinity"
 CONFLICT = Refusal(NAME, Code.UNRESOLVABLE, (Reason("pod affinity terms conflict"),))
-OUTSIDE = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) didn't satisfy plugin(s) [NodeAffinity]"),))
 MISMATCH = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) didn't match Pod's node affinity/selector"),))
 ENFORCED = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) didn't match scheduler-enforced node affinity"),))
 
 
 def refuse(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Refusal | None:
     """Refuse a pod whose terms name nodes that contradict each other."""
-    names = _named(shape.spec.node_affinity)
+    names = named(snapshot, shape)
     return CONFLICT if names is not None and not names else None
 
 
-def outside_named(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
-    """Bool (n_nodes): True at nodes outside those that the terms name; None if they name none."""
-    names = _named(shape.spec.node_affinity)
-    if names is None or NAME in config.disabled:
+def named(snapshot: Snapshot, shape: shapes.Shape) -> set[str] | None:
+    """Names to which the terms narrow the search by `matchFields`; None unless every term names nodes."""
+    affinity = shape.spec.node_affinity
+    if affinity is None or not affinity.terms:
         return None
-    return ~snapshot.nodes.name_mask(tuple(names))
+    names: set[str] = set()
+    for term in affinity.terms:
+        by_name = [set(field.values) for field in term.fields if field.operator is Operator.IN]
+        if not by_name:
+            return None
+        names |= set.intersection(*by_name)
+    return names
 
 
 def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
@@ -46,16 +51,3 @@ def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterCon
     if config.added_affinity is not None and not snapshot.nodes.selector_mask(config.added_affinity)[row]:
         return ENFORCED
     return MISMATCH
-
-
-def _named(affinity: NodeSelector | None) -> set[str] | None:
-    """Names that the terms allow by `matchFields`; None unless every term names nodes."""
-    if affinity is None or not affinity.terms:
-        return None
-    names: set[str] = set()
-    for term in affinity.terms:
-        by_name = [set(field.values) for field in term.fields if field.operator is Operator.IN]
-        if not by_name:
-            return None
-        names |= set.intersection(*by_name)
-    return names

@@ -1,4 +1,7 @@
-"""NodeName: a pod that names its node runs there or nowhere."""
+"""NodeName: a pod that names its node runs there or nowhere.
+
+Since kube-scheduler 1.37 the name narrows the search before any filter runs (`Release.narrows_by_node_name`).
+"""
 
 from windlass.engine import dtypes, shapes
 from windlass.engine.predicates.config import FilterConfig
@@ -7,6 +10,11 @@ from windlass.engine.verdict import Code, Reason, Refusal
 
 NAME = "NodeName"
 REFUSAL = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) didn't match the requested node name"),))
+
+
+def named(snapshot: Snapshot, shape: shapes.Shape) -> set[str] | None:
+    """The name to which the search is narrowed; None if it is not."""
+    return {shape.spec.node_name} if snapshot.release.narrows_by_node_name and shape.spec.node_name else None
 
 
 def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:

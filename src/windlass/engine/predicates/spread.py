@@ -51,6 +51,14 @@ class Spreading:
         return np.append(self.per_domain <= room, False)
 
 
+def refuse(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Refusal | None:
+    """Refuse a pod with a hard constraint whose selector cannot be parsed."""
+    fault = shape.spec.spread_fault
+    text = "get constraints from pod: obtaining pod's hard topology spread constraints: {}"
+    reason = Reason(f'running PreFilter plugin "{NAME}": {text}', (fault,))
+    return Refusal(NAME, Code.ERROR, (reason,)) if fault else None
+
+
 def spreadings(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> list[Spreading]:
     """The shape's constraints against the pods that are there."""
     constraints = find_constraints(shape, config)

@@ -47,6 +47,19 @@ def attachable(storage: Storage, thing: holdings.Thing) -> Attachable | None:
     return (driver, "", f"{claim.namespace}/{claim.name}") if driver else None
 
 
+def is_in_tree(storage: Storage, thing: holdings.Thing) -> bool:
+    """Is what a claim or disk attaches spelled as an in-tree volume, which a CSI driver serves?"""
+    if isinstance(thing, facts.Volume):
+        return True
+    claim = storage.claims.get((thing.namespace, thing.name))
+    volume = None if claim is None else storage.volumes.get(claim.volume_name)
+    if volume is not None:
+        return volume.source != "csi"
+    storage_class = None if claim is None else storage.classes.get(claim.storage_class or "")
+    provisioner = "" if storage_class is None else storage_class.provisioner
+    return volume_migration.driver_of(provisioner) != provisioner
+
+
 class Attached:
     """How many volumes of each driver are attached to each node."""
 

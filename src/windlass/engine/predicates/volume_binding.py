@@ -29,6 +29,7 @@ class Fault(enum.IntFlag):
     NO_SPACE = 4
     GONE = 8
     UNTRANSLATABLE = 16
+    UNPARSABLE = 32
 
 
 REASONS = {
@@ -38,7 +39,7 @@ REASONS = {
     Fault.GONE: Reason("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
 }
 UNTRANSLATABLE = Refusal(NAME, Code.ERROR, (Reason('running "VolumeBinding" filter plugin: could not translate pv'),))
-"""Of an in-tree volume whose CSI driver took over, but would not know it by its id."""
+"""Of an in-tree volume whose CSI driver took over, but would not know it by its id; with the reason, if it is known."""
 
 Faults = npt.NDArray[np.uint8]
 
@@ -108,8 +109,26 @@ def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtype
 def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
     faults = Fault(int(find_faults(snapshot, shape, slice(row, row + 1))[0]))
     if Fault.UNTRANSLATABLE in faults:
-        return UNTRANSLATABLE
+        return _explain_untranslatable(snapshot, shape, row)
+    if Fault.UNPARSABLE in faults:
+        return _explain_unparsable(sort_claims(snapshot.storage, shape))
     return Refusal(NAME, Code.UNRESOLVABLE, tuple(reason for fault, reason in REASONS.items() if fault in faults))
+
+
+def _explain_untranslatable(snapshot: Snapshot, shape: shapes.Shape, row: int) -> Refusal:
+    for claim in sort_claims(snapshot.storage, shape).bound:
+        volume = snapshot.storage.volumes.get(claim.volume_name)
+        if volume is not None and volume.untranslatable:
+            _, unknown = volume_reach.reached(snapshot.nodes, snapshot.storage, volume, slice(row, row + 1))
+            if unknown is not None and unknown[0]:
+                return Refusal(NAME, Code.ERROR, (Reason(f"{UNTRANSLATABLE.texts[0]}: {volume.untranslatable}"),))
+    return UNTRANSLATABLE
+
+
+def _explain_unparsable(claims: Claims) -> Refusal:
+    claim = next(claim for claim in volume_matching.in_order(claims.waiting) if claim.selector_fault)
+    text = 'running "{}" filter plugin: error creating internal label selector for claim: {}/{}: {}'
+    return Refusal(NAME, Code.ERROR, (Reason(text, (NAME, claim.namespace, claim.name, claim.selector_fault)),))
 
 
 def find_faults(snapshot: Snapshot, shape: shapes.Shape, rows: slice) -> Faults:
@@ -145,6 +164,9 @@ def _check_unbound(snapshot: Snapshot, claims: Claims, rows: slice, faults: Faul
     for claim in claims.selected:
         passing &= nodes.name_mask((claim.annotations[volume_claims.SELECTED_NODE],))[rows]
     _mark(faults, ~passing, Fault.UNBINDABLE)
+    if any(claim.selector_fault for claim in claims.waiting):
+        _mark(faults, passing, Fault.UNPARSABLE)
+        return
     needed = [(claim, np.ones(len(faults), bool)) for claim in claims.selected]
     needed += [(claim, ~found) for claim, found in volume_matching.find(nodes, storage, claims.waiting, rows)]
     for claim, provisions in needed:

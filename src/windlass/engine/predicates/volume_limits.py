@@ -10,7 +10,7 @@ import numpy as np
 from windlass.engine import dtypes, holdings, shapes
 from windlass.engine.predicates import volume_claims
 from windlass.engine.predicates.config import FilterConfig
-from windlass.engine.predicates.volume_attached import Attachable, Attached, Unattachable, attachable
+from windlass.engine.predicates.volume_attached import Attachable, Attached, Unattachable, attachable, is_in_tree
 from windlass.engine.snapshot import Snapshot
 from windlass.engine.verdict import Code, Reason, Refusal
 
@@ -32,6 +32,8 @@ def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtype
         return None
     attached = _attached(snapshot)
     allowed = np.ones(snapshot.nodes.count, bool)
+    for driver, in_tree in _find_required(snapshot, shape):
+        allowed &= _is_served(snapshot, driver, in_tree)
     for driver in {driver for driver, _, _ in wanted}:
         allowed &= _has_room(snapshot, attached, driver, {volume for volume in wanted if volume[0] == driver})
     allowed[[row for row in attached.broken if _is_limited(snapshot, row)]] = False
@@ -42,6 +44,10 @@ def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterCon
     wanted = find_wanted(snapshot, shape)
     if isinstance(wanted, Refusal):
         return wanted
+    for driver, in_tree in _find_required(snapshot, shape):
+        if not _is_served(snapshot, driver, in_tree)[row]:
+            reason = Reason("{} CSI driver is not installed on the node", (driver,))
+            return Refusal(NAME, Code.UNSCHEDULABLE, (reason,))
     broken = _attached(snapshot).broken.get(row)
     return TOO_MANY if broken is None else _give_up(broken)
 
@@ -59,6 +65,28 @@ def find_wanted(snapshot: Snapshot, shape: shapes.Shape) -> set[Attachable] | Re
         return {found for thing in things if (found := attachable(snapshot.storage, thing)) is not None}
     except Unattachable as error:
         return _give_up(error.reason)
+
+
+def _find_required(snapshot: Snapshot, shape: shapes.Shape) -> list[tuple[str, bool]]:
+    """(driver, is it for an in-tree volume?) of drivers that must be on the node, by name."""
+    storage = snapshot.storage
+    required = {name for name, driver in storage.drivers.items() if driver.prevents_scheduling_if_missing}
+    if not required or not snapshot.release.requires_csi_drivers:
+        return []
+    things = [(attachable(storage, thing), thing) for thing in holdings.of_pod(shape.namespace, shape.spec)]
+    return sorted({
+        (found[0], is_in_tree(storage, thing)) for found, thing in things if found is not None and found[0] in required
+    })  # fmt: skip
+
+
+def _is_served(snapshot: Snapshot, driver: str, in_tree: bool) -> dtypes.Mask:
+    """Bool (n_nodes): the node's CSINode lists the driver. Without a CSINode nobody asks what an in-tree volume is."""
+
+    def compute(rows: slice) -> dtypes.Mask:
+        found = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
+        return np.fromiter((in_tree if node is None else driver in dict(node.drivers) for node in found), bool)
+
+    return snapshot.storage.column(snapshot.nodes, ("CSI driver", driver, in_tree), compute)
 
 
 def _give_up(reason: Reason) -> Refusal:
@@ -84,7 +112,7 @@ def _limits(snapshot: Snapshot, driver: str) -> dtypes.Counts:
     """Int32 (n_nodes): how many volumes the driver attaches to the node."""
 
     def compute(rows: slice) -> dtypes.Counts:
-        found = (snapshot.storage.csi_nodes.get(name) for name in snapshot.nodes.names[rows])
+        found = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
         limits = (None if node is None else dict(node.drivers).get(driver) for node in found)
         return np.fromiter((_UNLIMITED if limit is None else limit for limit in limits), dtypes.COUNT)
 
@@ -93,11 +121,12 @@ def _limits(snapshot: Snapshot, driver: str) -> dtypes.Counts:
 
 def _lacks_drivers(snapshot: Snapshot) -> dtypes.Mask:
     """Bool (n_nodes): no CSINode tells what drivers the node has."""
-    csi_nodes = snapshot.storage.csi_nodes
-    return np.fromiter((name not in csi_nodes for name in snapshot.nodes.names), bool, snapshot.nodes.count)
+    table = snapshot.nodes
+    found = (snapshot.storage.find_csi_node(table, row) for row in range(table.count))
+    return np.fromiter((node is None for node in found), bool, table.count)
 
 
 def _is_limited(snapshot: Snapshot, row: int) -> bool:
     """Does any driver have a limit on the node? Only there are volumes counted."""
-    node = snapshot.storage.csi_nodes.get(snapshot.nodes.names[row])
+    node = snapshot.storage.find_csi_node(snapshot.nodes, row)
     return node is not None and any(limit is not None for _, limit in node.drivers)

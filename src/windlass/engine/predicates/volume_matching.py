@@ -138,11 +138,16 @@ def _kind(volume: facts.PersistentVolume) -> Kind:
     return Kind(volume.volume_mode, frozenset(volume.access_modes), volume.attributes_class)
 
 
+def in_order(claims: Sequence[facts.PersistentVolumeClaim]) -> list[facts.PersistentVolumeClaim]:
+    """Claims in the order in which volumes are looked for: smallest first."""
+    return sorted(claims, key=lambda claim: claim.request_bytes)
+
+
 def find(
     table: nodes.NodeTable, storage: Storage, claims: Sequence[facts.PersistentVolumeClaim], rows: slice
 ) -> list[tuple[facts.PersistentVolumeClaim, dtypes.Mask]]:
     """The claims, smallest first, each with bool (n_rows): a volume that exists is there for it."""
-    ordered = sorted(claims, key=lambda claim: claim.request_bytes)
+    ordered = in_order(claims)
     found: list[dtypes.Mask] = [np.zeros(0, bool)] * len(ordered)
     for name in {claim.storage_class or "" for claim in ordered}:
         where = [i for i, claim in enumerate(ordered) if (claim.storage_class or "") == name]

@@ -43,7 +43,7 @@ def _migrated(table: nodes.NodeTable, storage: Storage, plugin: str) -> dtypes.M
     """Bool (n_nodes): the node says that the plugin's CSI driver took over."""
 
     def compute(rows: slice) -> dtypes.Mask:
-        found = (storage.csi_nodes.get(name) for name in table.names[rows])
+        found = (storage.find_csi_node(table, row) for row in range(rows.start, rows.stop))
         return np.fromiter((node is not None and plugin in node.migrated_plugins for node in found), bool)
 
     return storage.column(table, ("migrated", plugin), compute)

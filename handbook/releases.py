@@ -1,0 +1,39 @@
+"""The page about releases of kube-scheduler: what differs, and which gates change that."""
+
+from handbook import source, tables
+from windlass import releases
+
+
+def page() -> str:
+    told = {name: text for name, _, text in source.find_told("windlass.releases", "Release")}
+    known = list(releases.KNOWN.values())
+    names = " and ".join(releases.KNOWN)
+    lines = tables.begin(
+        "Releases of kube-scheduler",
+        f"Pods are filtered as kube-scheduler {names} filters them. The autoscaler asks its API server for its version "
+        "when it starts, and applies the filters of that release; of the oldest or newest of these, where the server "
+        "is older or newer. `--kube-scheduler-version` overrides that, and is the way to tell of a scheduler that is "
+        "not of the server's version. After an upgrade of the control plane, restart the autoscaler. `windlass fit` "
+        "takes the same option; simulations have a scheduler of 1.36. A recording keeps the release that it was made "
+        "with.",
+        "Whatever is not in this table is the same in all of them.",
+    )
+    changed = sorted({name for one in known[1:] for name in releases.differences(known[0], one)})
+    gated = {gate.field for gate in releases.GATES.values()}
+    rows = [
+        [tables.code(name), *("yes" if getattr(one, name) else "no" for one in known), told[name]]
+        for name in sorted({*changed, *gated})
+    ]
+    lines += tables.table(["difference", *releases.KNOWN, "what holds where it is yes"], rows)
+    effective = "`--feature-gates` takes what kube-scheduler is started with. These have an effect:"
+    lines += ["## Feature gates", "", effective, ""]
+    gates = [
+        [
+            tables.code(name),
+            tables.code(gate.field),
+            ", ".join(version for version in releases.KNOWN if version not in gate.locked | gate.unknown),
+        ]
+        for name, gate in releases.GATES.items()
+    ]
+    lines += tables.table(["gate", "difference", "releases"], gates)
+    return "\n".join(lines)

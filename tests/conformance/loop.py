@@ -1,0 +1,73 @@
+"""One loop over a recorded case, decided by `decide` as every loop is: what the loop does not use cannot conform.
+
+What a table leaves out is filled in so that nothing else stands in the way: nodes are ready and belong to groups.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from windlass.autoscaler import flags
+from windlass.engine import decide, facts, memory
+from windlass.engine import snapshot as snapshots
+from windlass.engine.devices import model
+from windlass.engine.observation import Observation
+from windlass.engine.scale_down import eligibility, planning
+from windlass.engine.settings import Settings
+
+NOW_S = 1_000_000.0
+PEER = flags.read_flags({"behavior": "cluster-autoscaler"})
+READY = facts.Condition("Ready", "True")
+ANY_SIZE = 1_000_000
+
+
+def choose(settings: Settings, part: str, **changes: Any) -> Settings:
+    """The settings with some fields of one of their parts changed."""
+    return replace(settings, **{part: replace(getattr(settings, part), **changes)})
+
+
+def complete(node: facts.Node) -> facts.Node:
+    """The node with a provider id, by which its group knows it, and a Ready condition, unless it has them."""
+    is_told = any(one.type == READY.type for one in node.conditions)
+    conditions = node.conditions if is_told else (*node.conditions, READY)
+    return replace(node, provider_id=node.provider_id or f"id://{node.name}", conditions=conditions)
+
+
+def disable_scale_down(node: facts.Node) -> facts.Node:
+    """The node with the annotation that keeps it."""
+    return replace(node, annotations={**node.annotations, eligibility.SCALE_DOWN_DISABLED: "true"})
+
+
+def make_group(id: str, nodes: Sequence[facts.Node], target: int | None = None, **fields: Any) -> facts.NodeGroup:
+    """A group of these nodes and of any size; its target size is how many there are, unless it is given."""
+    given = {"min_size": 0, "max_size": ANY_SIZE, "target_size": len(nodes) if target is None else target} | fields
+    return facts.NodeGroup(id, instances=tuple(facts.Instance(one.provider_id) for one in nodes), **given)
+
+
+def observe(
+    nodes: Iterable[facts.Node],
+    pods: Iterable[facts.Pod],
+    groups: Iterable[facts.NodeGroup],
+    offered: Iterable[model.Fact] = (),
+    **more: Any,
+) -> Observation:
+    return Observation(snapshots.build(nodes, pods, offered=offered), tuple(groups), **more)
+
+
+def run(
+    seen: Observation, settings: Settings, durable: memory.Durable | None = None, now_s: float = NOW_S
+) -> decide.Decision:
+    """The decision of a loop that is not the first of its process."""
+    before = replace(memory.Durable() if durable is None else durable, loop=1)
+    decision = decide.decide(seen, memory.Memory(before), settings, now_s)
+    assert not decision.faults, decision.faults
+    return decision
+
+
+def look(
+    seen: Observation, settings: Settings, durable: memory.Durable | None = None, now_s: float = NOW_S
+) -> planning.Look:
+    """What the loop finds when it looks for unneeded nodes."""
+    found = run(seen, settings, durable, now_s).story.scale_down.look
+    assert found is not None, "the loop ended before it looked for unneeded nodes"
+    return found
