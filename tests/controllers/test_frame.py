@@ -11,7 +11,7 @@ import pytest
 from windlass import clock, errors
 from windlass.apiserver import inprocess, server
 from windlass.cli import main
-from windlass.controllers import controller, following, operator, registry
+from windlass.controllers import controller, desk, following, operator, registry
 from windlass.controllers.metrics import Metrics
 from windlass.kube import client, prepare, resources
 from windlass.runtime import workqueue
@@ -136,6 +136,57 @@ def test_of_two_operators_one_works_and_the_other_takes_over() -> None:
         assert "default/b" in copiers[1 - leader].handled
         running[1 - leader].cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+    time.run(play())
+
+
+class Blocked:
+    """Reconciles ConfigMaps, none of them before it may."""
+
+    name = "blocked"
+
+    def __init__(self, site: controller.Site) -> None:
+        self.may_go_on = asyncio.Event()
+        self._desk = desk.Desk(site, self.name)
+        self._desk.following.follow(site.api, resources.CONFIG_MAPS, lambda found: [found.meta.key])
+
+    def complain(self) -> str:
+        return self._desk.complain()
+
+    async def run(self) -> None:
+        await self._desk.run(self._reconcile)
+
+    async def _reconcile(self, key: str) -> float | None:
+        await self.may_go_on.wait()
+        return None
+
+
+def test_objects_that_wait_are_counted_and_so_is_one_that_changed_while_it_was_reconciled() -> None:
+    time = clock.Virtual()
+
+    async def play() -> None:
+        site = make_site(time, server.Server(time))
+        for name in "abc":
+            await site.api.create(resources.CONFIG_MAPS, config_map(name))
+        blocked = Blocked(site)
+        running = asyncio.ensure_future(operator.run([blocked], site))
+
+        def scrape() -> float:
+            (depth,) = (
+                one for one in site.measures.registry.collect() if one.name == "windlass_controller_queue_depth"
+            )
+            return depth.samples[0].value
+
+        await time.sleep(1.0)
+        assert scrape() == 2, "one of three is being reconciled"
+        await site.api.merge_patch(resources.CONFIG_MAPS, "a", {"data": {"new": "yes"}}, "default")
+        await time.sleep(1.0)
+        assert scrape() == 3
+        blocked.may_go_on.set()
+        await time.sleep(1.0)
+        assert scrape() == 0
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
     time.run(play())
 

@@ -20,6 +20,8 @@ class Groups:
     held: tuple[facts.HeldGroup, ...] = ()
     """Those that exist and must be left alone for now. None of them is among `groups`."""
     set_aside: tuple[errors.InvalidObject, ...] = ()
+    machine_drain_rules: tuple[facts.MachineDrainRule, ...] = ()
+    """Those that instances name."""
 
 
 class Refused(errors.WindlassError):

@@ -1,15 +1,17 @@
 """The EKS Anywhere controller on the embedded server, in virtual time."""
 
+import contextlib
 from typing import Any
 
 import pytest
 
+from tests.controllers.machine_pool.world import definition
 from tests.controllers.worker_pools import world
-from tests.controllers.worker_pools.world import EKS, TEMPLATES, World, in_virtual_time, owners
+from tests.controllers.worker_pools.world import DEFINITIONS, EKS, TEMPLATES, World, in_virtual_time, owners
 from windlass import clock
 from windlass.controllers import controller, eks_anywhere
 from windlass.controllers.eks_anywhere.settings import Settings
-from windlass.kube import errors, transport
+from windlass.kube import errors, resources, transport
 
 NS = "eksa-system"
 MD = "prod-a"
@@ -172,6 +174,30 @@ async def test_a_refused_group_does_not_keep_the_others_back_and_is_tried_again(
         assert (await scene.api.get(EKS, "prod", "default"))["status"]["reconciledGeneration"] == 1
 
 
+@pytest.mark.parametrize("strategy", [None, "InPlace"])
+def test_workers_that_are_replaced_not_ready_or_not_available_are_named(strategy: str | None) -> None:
+    @in_virtual_time
+    async def play(scene: World) -> None:
+        await scene.set(NS, "prod")
+        upgrade = "RollingUpgradeInProgress" if strategy is None else "InPlaceUpgradeInProgress"
+        chosen = {} if strategy is None else {"upgradeRolloutStrategy": {"type": strategy}}
+        async with scene.controlled(make):
+            await put(scene, {**group(count=3), **chosen})
+            for said, reason in (
+                ({"upToDateReplicas": 2}, upgrade),
+                ({"readyReplicas": 1}, "NodesNotReady"),
+                ({"conditions": [{"type": "Available", "status": "False"}]}, "MachineDeploymentNotReady"),
+            ):
+                await scene.catch_up()
+                assert (await conditions(scene))["WorkersReady"]["status"] == "True"
+                await scene.api.merge_patch(scene.deployments, MD, {"status": said}, NS, subresource="status")
+                await scene.settle(12.0)
+                found = (await conditions(scene))["WorkersReady"]
+                assert (found["status"], found["reason"]) == ("False", reason)
+
+    play()
+
+
 @in_virtual_time
 async def test_groups_that_go_take_their_machine_deployments_with_them_and_others_stay(scene: World) -> None:
     await scene.set(NS, "prod")
@@ -200,13 +226,27 @@ async def test_a_bad_group_leaves_what_was_there_and_says_why(scene: World) -> N
         assert "failureReason" not in (await scene.api.get(EKS, "prod", "default"))["status"]
 
 
+KUBEADM = resources.Resource(
+    "controlplane.cluster.x-k8s.io/v1beta2", "kubeadmcontrolplanes", "KubeadmControlPlane", True, Json
+)
+ETCD = resources.Resource("etcdcluster.cluster.x-k8s.io/v1beta1", "etcdadmclusters", "EtcdadmCluster", True, Json)
+
+
+async def say_control_plane(scene: World, *said: tuple[str, str]) -> None:
+    """A control plane of one node, with these conditions."""
+    with contextlib.suppress(errors.AlreadyExists):
+        await scene.api.create(KUBEADM, {"metadata": {"name": "prod", "namespace": NS}, "spec": {}})
+    counts = {"replicas": 1, "readyReplicas": 1, "upToDateReplicas": 1, "observedGeneration": 1}
+    status = {**counts, "conditions": [{"type": kind, "status": value, "message": "why"} for kind, value in said]}
+    await scene.api.merge_patch(KUBEADM, "prod", {"status": status}, NS, subresource="status")
+    await scene.settle(12.0)
+
+
 @in_virtual_time
 async def test_a_kubeadm_control_plane_is_looked_at_where_the_cluster_names_one(scene: World) -> None:
     await scene.set(NS, "prod")
     reference = {"spec": {"controlPlaneRef": {"kind": "KubeadmControlPlane", "name": "prod"}}}
     await scene.api.merge_patch(scene.clusters, "prod", reference, NS)
-    planes = scene.clusters.at("controlplane.cluster.x-k8s.io/v1beta2")
-    planes = type(planes)(planes.api_version, "kubeadmcontrolplanes", "KubeadmControlPlane", True, dict)
     async with scene.controlled(make):
         await put(scene, group(count=0))
         await scene.catch_up()
@@ -214,15 +254,53 @@ async def test_a_kubeadm_control_plane_is_looked_at_where_the_cluster_names_one(
         assert found["ControlPlaneInitialized"]["reason"] == "ControlPlaneInitializationInProgress"
         assert found["WorkersReady"]["reason"] == "ControlPlaneNotInitialized"
         assert found["DefaultCNIConfigured"]["reason"] == "ControlPlaneNotReady"
-        await scene.api.create(planes, {"metadata": {"name": "prod", "namespace": NS}, "spec": {}})
-        counts = {"replicas": 1, "readyReplicas": 1, "upToDateReplicas": 1, "observedGeneration": 1}
-        status = {**counts, "conditions": [{"type": "Available", "status": "True"}]}
-        await scene.api.merge_patch(planes, "prod", {"status": status}, NS, subresource="status")
-        await scene.settle(12.0)
+        await say_control_plane(scene, ("Available", "True"))
         found = await conditions(scene)
         assert {kind: each["status"] for kind, each in found.items()} == dict.fromkeys(
             ("Ready", "ControlPlaneInitialized", "ControlPlaneReady", "WorkersReady"), "True"
         )
+        for said, reason in (
+            (("ControlPlaneComponentsHealthy", "False"), "ControlPlaneComponentsUnhealthy"),
+            (("Available", "False"), "KubeadmControlPlaneNotReady"),
+        ):
+            await say_control_plane(scene, said)
+            found = await conditions(scene)
+            for kind in ("ControlPlaneReady", "Ready"):
+                assert (found[kind]["reason"], found[kind]["severity"]) == (reason, "Error")
+
+
+@in_virtual_time
+async def test_a_control_plane_without_the_external_etcd_that_it_wants_is_not_ready(scene: World) -> None:
+    await scene.set(NS, "prod")
+    await scene.api.create(DEFINITIONS, definition("etcdcluster.cluster.x-k8s.io", ETCD.kind, "v1beta1"))
+    reference = {"spec": {"managedExternalEtcdRef": {"kind": ETCD.kind, "name": "prod-etcd"}}}
+    await scene.api.merge_patch(scene.clusters, "prod", reference, NS)
+    async with scene.controlled(make):
+        spec = {"workerNodeGroupConfigurations": [group(count=0)], "externalEtcdConfiguration": {"count": 1}}
+        await scene.put(EKS, "prod", "default", spec)
+        await scene.settle(12.0)
+        assert (await conditions(scene))["ControlPlaneReady"]["reason"] == "ExternalEtcdNotAvailable"
+        await scene.api.create(ETCD, {"metadata": {"name": "prod-etcd", "namespace": NS}, "spec": {}})
+        status = {"status": {"ready": True, "observedGeneration": 1}}
+        await scene.api.merge_patch(ETCD, "prod-etcd", status, NS, subresource="status")
+        await scene.settle(12.0)
+        assert (await conditions(scene))["ControlPlaneReady"]["status"] == "True"
+
+
+@in_virtual_time
+async def test_a_cni_that_is_not_to_be_upgraded_is_left_as_it_is_said_and_counts_for_nothing(scene: World) -> None:
+    await scene.set(NS, "prod")
+    async with scene.controlled(make):
+        await put(scene, group(count=0))
+        found = [*(await conditions(scene)).values()]
+        skipped = {"type": "DefaultCNIConfigured", "status": "False", "reason": "SkipUpgrades", "severity": "Warning"}
+        status = {"status": {"conditions": [*found, skipped]}}
+        await scene.api.merge_patch(EKS, "prod", status, "default", subresource="status")
+        await put(scene, group(count=1))
+        assert (await conditions(scene))["Ready"]["reason"] == "OutdatedInformation"
+        await scene.catch_up()
+        now = await conditions(scene)
+        assert (now["DefaultCNIConfigured"]["reason"], now["Ready"]["status"]) == ("SkipUpgrades", "True")
 
 
 @in_virtual_time

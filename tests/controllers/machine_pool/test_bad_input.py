@@ -9,6 +9,7 @@ import pytest
 from tests.controllers.machine_pool import world
 from tests.controllers.machine_pool.test_controller import in_virtual_time, old
 from tests.controllers.machine_pool.world import Stage, World, conditions
+from tests.controllers.openshift.carriers import Refusing
 from windlass.kube import errors as kube_errors
 from windlass.kube import kubeconfig, transport
 
@@ -75,6 +76,21 @@ async def test_a_missing_kubeconfig_is_named_and_used_once_it_is_there(scene: Wo
     async with scene.controlled():
         await check(scene, "bad", "KubeconfigMissing", "default/bare-kubeconfig")
         await scene.apply(world.secret("bare-kubeconfig", world.kubeconfig("https://work.example:6443")))
+        await scene.settle(15.0)
+        assert (await scene.pool("bad"))["status"]["phase"] == "Running"
+
+
+@in_virtual_time
+async def test_a_kubeconfig_that_may_not_be_read_is_named_and_used_once_it_may(scene: World, stage: Stage) -> None:
+    await stage.set()
+    await add_good_pool(stage)
+    await stage.add_cluster("secret", world.kubeconfig("https://work.example:6443"))
+    await stage.add_infrastructure("bad", [])
+    await stage.add_pool("bad", 0, cluster="secret")
+    refusing = Refusing(scene.written, "/secrets/secret-kubeconfig", method="GET")
+    async with scene.controlled(between=lambda carrier: refusing):
+        await check(scene, "bad", "KubeconfigUnreadable", "default/secret-kubeconfig", "403 Forbidden")
+        refusing.is_on = False
         await scene.settle(15.0)
         assert (await scene.pool("bad"))["status"]["phase"] == "Running"
 

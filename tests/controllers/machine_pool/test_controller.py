@@ -279,6 +279,16 @@ async def test_a_providers_failure_is_terminal_and_stays(scene: World, stage: St
 
 
 @in_virtual_time
+async def test_a_failure_without_a_reason_of_the_providers_is_told_as_failed(scene: World, stage: Stage) -> None:
+    async with running_pool(scene, stage):
+        await stage.add_infrastructure("p", ["test:///p-0", "test:///p-1"], failureMessage="no quota")
+        await scene.settle()
+        assert (await scene.pool("p"))["status"]["phase"] == "Failed"
+        (event,) = [event for event in await scene.events("p") if event["type"] == "Warning"]
+        assert (event["reason"], event["message"]) == ("Failed", "NewPool default/p failed: no quota")
+
+
+@in_virtual_time
 async def test_rotation_copies_every_new_secret_name_but_only_if_asked_for(scene: World, stage: Stage) -> None:
     for rotate in (False, True):
         name = f"p{int(rotate)}"

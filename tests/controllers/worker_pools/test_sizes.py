@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.controllers.worker_pools import annotations
-from windlass.controllers.worker_pools.sizes import Limits, Size, default_replicas
+from windlass.controllers.worker_pools.sizes import Limits, Size
 
 COUNTS = st.integers(0, 1000)
 
@@ -44,20 +44,3 @@ def test_a_bound_that_is_no_number_is_said_to_be_none(found: str) -> None:
         f'could not parse the value of the "{annotations.MIN_SIZE}" annotation: found {found!r}, expected an integer'
     )
     assert str(unreadable.value) == expected
-
-
-@pytest.mark.parametrize(
-    ("limits", "before", "expected"),
-    [
-        (None, None, 1),
-        (None, 6, 1),
-        (Limits(3, 7), None, 3),
-        (Limits(3, 7), 1, 3),
-        (Limits(3, 7), 15, 7),
-        (Limits(0, 5), None, 0),
-    ],
-)
-def test_replicas_that_are_left_out_become_what_cluster_api_makes_of_them(
-    limits: Limits | None, before: int | None, expected: int
-) -> None:
-    assert default_replicas(limits, before) == expected

@@ -14,7 +14,7 @@ import msgspec
 from windlass import clock
 from windlass.apiserver import core, inprocess, server
 from windlass.engine import facts
-from windlass.kube import client, resources, transport
+from windlass.kube import client, prepare, resources, transport
 from windlass.kube.models import status as statuses
 from windlass.kube.resources import Resource
 from windlass.providers import clusterapi
@@ -29,13 +29,16 @@ MARK = f"{GROUP}/delete-machine"
 CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
 NOW_S = 1_700_000_000.0
 
+_DEFINITIONS = Resource(
+    "apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", False, resources.Unstructured
+)
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _SCALED = {
     "type": "object",
     "properties": {"replicas": {"type": "integer"}},
     "x-kubernetes-preserve-unknown-fields": True,
 }
-_KINDS = ("MachineDeployment", "MachineSet", "MachinePool", "Machine")
+_KINDS = ("MachineDeployment", "MachineSet", "MachinePool", "Machine", "MachineDrainRule", "Cluster")
 
 
 def define(group: str, kind: str, version: str) -> Json:
@@ -152,6 +155,11 @@ class Bed:
 
     # Objects
 
+    def withdraw(self, kind: str) -> None:
+        """The server serves the kind no more."""
+        definition = f"{kind.lower()}s.{GROUP}"
+        assert self.server.handle(prepare.delete(_DEFINITIONS, definition)).status == 200
+
     def apply(self, kind: str, name: str, namespace: str = "default", **body: Any) -> Json:
         metadata = {"name": name, "namespace": namespace, **body.pop("metadata", {})}
         group = INFRASTRUCTURE if kind.startswith(("Fake", "Other")) else GROUP
@@ -213,16 +221,19 @@ class Bed:
         provider_id: bool = True,
         marked: bool = False,
         finalize: bool = False,
+        labels: Json | None = None,
+        cluster: str = "work",
         **status: Any,
     ) -> Json:
         """A Machine; with a node unless told otherwise. With a finalizer it stays while it is being deleted."""
         metadata: Json = {"finalizers": ["test/stay"]} if finalize else {}
         metadata |= {"ownerReferences": [_own(kind, owner, self.version)]}
         metadata["annotations"] = {MARK: "long ago"} if marked else {}
+        metadata["labels"] = labels or {}
         told: Json = {"phase": "Running" if node else "Pending", **status}
         if node:
             told["nodeRef"] = {"name": name}
-        spec = {"clusterName": "work", **({"providerID": f"fake:///{name}"} if provider_id else {})}
+        spec = {"clusterName": cluster, **({"providerID": f"fake:///{name}"} if provider_id else {})}
         return self.apply("Machine", name, namespace, metadata=metadata, spec=spec, status=told)
 
     def members(self, group: str, count: int, **more: Any) -> list[facts.Node]:

@@ -113,6 +113,21 @@ def test_options_overrule_flags_and_garbage_is_told() -> None:
     assert (complaint.field, complaint.found) == (f"metadata.annotations[{prefix}maxnodeprovisiontime]", "soon")
 
 
+def test_options_that_no_flag_or_a_switch_sets_can_be_set_on_a_group() -> None:
+    prefix = f"{GROUP}/autoscaling-options-"
+    names = ("ignoredaemonsetsutilization", "zeroormaxnodescaling", "allownonatomicscaleuptomax")
+
+    def options(said: str) -> facts.GroupOptions:
+        annotations = {prefix + name: said for name in names}
+        return see(lambda bed: bed.group("g", 1, annotations=annotations)).groups[0].options
+
+    assert options("true") == facts.GroupOptions(
+        ignore_daemonsets_utilization=True, zero_or_max=True, allow_non_atomic_scale_up_to_max=True
+    )
+    assert options("False") == facts.GroupOptions(ignore_daemonsets_utilization=False)
+    assert options("perhaps") == facts.GroupOptions()
+
+
 # ── From zero ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -246,6 +261,20 @@ def test_taints_are_read_entry_by_entry() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "drivers"),
+    [
+        ("ebs.csi.aws.com=25,efs.csi.aws.com=0", (("ebs.csi.aws.com", 25), ("efs.csi.aws.com", None))),
+        ("nonsense,=3,x=-1", None),
+    ],
+)
+def test_the_template_has_the_csi_drivers_that_the_annotation_names(text: str, drivers: Any) -> None:
+    found = see_group(lambda bed: bed.group("g", 0, annotations=enough() | {CAPACITY + "csi-driver": text}))
+    assert found.template is not None
+    csi_node = found.template.csi_node
+    assert (None if csi_node is None else csi_node.drivers) == drivers
+
+
 def test_a_node_from_nowhere_is_taken_to_run_a_proxy() -> None:
     found = see_group(lambda bed: bed.group("g", 0, annotations=enough()))
     assert [pod.spec.requests for pod in found.template_pods] == [(("cpu", 100),)]
@@ -265,3 +294,17 @@ def test_both_versions_of_the_api_are_read_alike(version: str, kind: str) -> Non
     assert (found.id, found.min_size, found.max_size, found.target_size) == (f"{kind}/default/g", 1, 4, 0)
     assert found.template is not None
     assert dict(found.template.capacity)["cpu"] == 2000
+
+
+@pytest.mark.parametrize(
+    ("annotations", "price"),
+    [
+        ({"windlass.dev/price-per-hour": "0.5", "cluster.x-k8s.io/machine-current-price": "9"}, 0.5),
+        ({"capacity.cluster-autoscaler.kubernetes.io/price": "0.25"}, 0.25),
+        ({"cluster.x-k8s.io/machine-current-price": "0.125"}, 0.125),
+        ({"windlass.dev/price-per-hour": "cheap", "cluster.x-k8s.io/machine-current-price": "2"}, 2.0),
+        ({"cluster.x-k8s.io/machine-current-price": "-1"}, None),
+    ],
+)
+def test_prices_are_read_from_the_annotations_of_others_too(annotations: dict[str, str], price: float | None) -> None:
+    assert see(lambda bed: bed.group("g", 1, annotations=annotations)).groups[0].price_per_hour == price

@@ -138,10 +138,14 @@ RIGHTS = {
     ("PUT", "machines"),
 }
 """What Cluster Autoscaler may do in a management cluster; following is listing and watching."""
+OPTIONAL = {("follow", "machinedrainrules"), ("follow", "clusters")}
+"""Where it is refused, there are no MachineDrainRules."""
 
 
 def test_no_more_rights_are_needed_than_cluster_autoscaler_has() -> None:
     def arrange(bed: Bed) -> None:
+        for _, resource in OPTIONAL:
+            bed.carrier.forbid("GET", f"/{resource}")
         bed.group("g", 4)
         bed.members("g", 3)
         bed.machine("g-1", "g-1", node=False)
@@ -154,7 +158,7 @@ def test_no_more_rights_are_needed_than_cluster_autoscaler_has() -> None:
         await bed.provider.delete_instances(plan.DeleteInstances(group, ("fake:///g-1",), ""))
         await bed.provider.resize(plan.Resize(group, 1, 3, 10))
         asked = {_name_right(one) for one in bed.carrier.sent if "/v1beta" in one.path and one.path.count("/") > 3}
-        assert asked == RIGHTS
+        assert asked == RIGHTS | OPTIONAL
 
     play(scenario, arrange)
 

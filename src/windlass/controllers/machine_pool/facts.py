@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-NO_LABELS: Mapping[str, str] = {}
-
 
 @dataclass(frozen=True, slots=True)
 class Reference:

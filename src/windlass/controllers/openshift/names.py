@@ -12,8 +12,6 @@ CLUSTER_API_NAMESPACE = "openshift-cluster-api"
 OPERATOR_MANAGER = "cluster-autoscaler-operator"
 """Who writes annotations to MachineSets, in managedFields. Whoever mirrors MachineSets knows it by this name."""
 AUTOSCALER_MANAGER = "cluster-autoscaler"
-"""Who scales MachineSets of Cluster API, in managedFields."""
-AUTOSCALER_ACCOUNT = "system:serviceaccount:openshift-machine-api:cluster-autoscaler"
 
 OWNER_ANNOTATION = "autoscaling.openshift.io/machineautoscaler"
 """On a MachineSet: the MachineAutoscaler whose it is, as namespace/name. The same in both APIs."""

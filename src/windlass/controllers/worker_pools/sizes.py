@@ -30,10 +30,3 @@ class Size:
     def is_autoscaled(self) -> bool:
         """The one predicate: everything that differs between the two kinds of pool asks this."""
         return self.limits is not None
-
-
-def default_replicas(limits: Limits | None, before: int | None) -> int:
-    """What Cluster API's webhook makes of replicas that were left out; `before` is what the object had."""
-    if limits is None:
-        return 1
-    return limits.min if before is None else limits.clamp(before)

@@ -5,11 +5,11 @@ only cost time.
 """
 
 from windlass.kube.models import clusterapi, meta
-from windlass.providers.clusterapi import instances, pauses
+from windlass.providers.clusterapi import pauses, topology
 
 
 def matter(before: meta.Object, found: meta.Object) -> bool:
-    """Is anything different that observing looks at?"""
+    """Is anything different that observing looks at? Of Machines, nothing else is kept: see `machines`."""
     return _view(before) != _view(found)
 
 
@@ -18,12 +18,10 @@ def _view(found: meta.Object) -> tuple[object, ...]:
     owners, spec = metadata.owner_references, getattr(found, "spec", None)
     identity = (metadata.uid, metadata.deletion_timestamp, metadata.labels, metadata.annotations, owners, spec)
     match found:
-        case clusterapi.Machine(spec=clusterapi.MachineSpec() as asked, status=clusterapi.MachineStatus() as status):
-            return (*identity, status.node_ref, instances.find_failure(status, asked), pauses.find_condition(status))
         case clusterapi.MachineSet(status=clusterapi.MachineGroupStatus() as counted):
             return (*identity, counted.replicas, counted.authoritative_api, pauses.find_condition(counted))
         case clusterapi.MachineDeployment(status=counted) | clusterapi.MachinePool(status=counted):
-            return (*identity, pauses.find_condition(counted))
+            return (*identity, pauses.find_condition(counted), topology.owns_replicas(found))
         case clusterapi.InfrastructureTemplate(status=told):
             return (*identity, told)
         case clusterapi.MirroredMachineSet(status=told_twin):

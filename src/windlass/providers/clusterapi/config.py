@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from windlass.engine.deviations import Deviations
 from windlass.providers.clusterapi import discovery_spec, keys
 
 ARCHITECTURES = ("amd64", "arm64", "ppc64le", "s390x")
@@ -28,6 +29,8 @@ class Config:
     """For OpenShift: where its own MachineSets (machine.openshift.io) are. A paused MachineSet whose twin there, of the
     same name, is authoritative stays a group: whoever mirrors the two carries its size over. Empty: paused is paused.
     """
+    respect_machine_drain_rules: bool = True
+    """MachineDrainRules are followed, and for their clusterSelectors the labels of Clusters."""
 
 
 def read(specs: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Config:
@@ -45,6 +48,11 @@ def read(specs: Sequence[str] = (), environment: Mapping[str, str] | None = None
         default_architecture=read_architecture(told.get("CAPI_SCALE_ZERO_DEFAULT_ARCH", "")),
         mirrored_namespace=told.get("CAPI_MIRRORED_NAMESPACE") or "",
     )
+
+
+def apply_deviations(config: Config, chosen: Deviations) -> Config:
+    """The configuration, for settings with these deviations."""
+    return replace(config, respect_machine_drain_rules=chosen.respect_machine_drain_rules)
 
 
 def read_architecture(text: str) -> str:

@@ -8,8 +8,7 @@ Everything that a spec names must hold; of several specs, one must. Each has its
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from windlass import errors
-from windlass.engine.scale_up import label_syntax
+from windlass import errors, label_syntax
 from windlass.kube.models import clusterapi
 
 DISCOVERER = "clusterapi"

@@ -6,7 +6,7 @@ it can be read, and nothing else waits for it.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from windlass import errors
 from windlass.kube import client, informers, prepare, store
@@ -15,7 +15,8 @@ from windlass.kube.models import meta
 from windlass.kube.resources import Resource
 from windlass.providers.clusterapi import changes
 
-T = TypeVar("T", bound=meta.Object)
+T = TypeVar("T")
+Watched = TypeVar("Watched", bound=meta.Object)
 
 _REFUSALS = (kube_errors.Forbidden, kube_errors.NotFound, kube_errors.Unauthorized, kube_errors.MethodNotAllowed)
 _LOOK_S = 0.05
@@ -31,19 +32,24 @@ class Following(Generic[T]):
     def __init__(
         self,
         api: client.Client,
-        resource: Resource[T],
+        resource: Resource[Any],
         namespaces: Sequence[str],
         handler: store.Handler[T],
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         *,
         keeps_partial: bool = False,
+        narrow: Callable[[Any], T] | None = None,
     ) -> None:
-        """`keeps_partial`: one that was never read as a whole is there with what can be read of it."""
+        """`keeps_partial`: one that was never read as a whole is there with what can be read of it.
+
+        `narrow` makes of an object what is kept of it.
+        """
         self.resource = resource
         self._clock = api.clock
         self._troubled_at_s: float | None = None
         self._stores = {
-            namespace: store.Store(indexes, [handler], keeps_partial=keeps_partial) for namespace in namespaces
+            namespace: store.Store(indexes, [handler], keeps_partial=keeps_partial, narrow=narrow)
+            for namespace in namespaces
         }
         self._informers = [
             informers.Informer(api, resource, held, prepare.Selection(namespace))
@@ -96,6 +102,11 @@ class Following(Generic[T]):
         return self._troubled_at_s is not None and now_s - self._troubled_at_s >= _FINAL_AFTER_S
 
     @property
+    def was_never_allowed(self) -> bool:
+        """Was nothing read so far because it is refused, for a moment or for good?"""
+        return not self.synced and isinstance(self.trouble, _REFUSALS)
+
+    @property
     def is_refused(self) -> bool:
         """Is it refused, and meant to be?"""
         return self.is_unreadable and isinstance(self.trouble, _REFUSALS)
@@ -120,18 +131,35 @@ class Following(Generic[T]):
                 together.create_task(informer.run())
 
 
-class Notify(Generic[T]):
+class Notify(Generic[Watched]):
     """A handler that passes on which object is different now, if the difference matters, and no more."""
 
-    def __init__(self, tell: Callable[[T], None]) -> None:
+    def __init__(self, tell: Callable[[Watched], None]) -> None:
         self._tell = tell
 
-    def added(self, found: T) -> None:
+    def added(self, found: Watched) -> None:
         self._tell(found)
 
-    def modified(self, before: T, found: T) -> None:
+    def modified(self, before: Watched, found: Watched) -> None:
         if changes.matter(before, found):
             self._tell(found)
 
-    def deleted(self, before: T) -> None:
+    def deleted(self, before: Watched) -> None:
         self._tell(before)
+
+
+class NotifyNarrow(Generic[T]):
+    """A handler that says that something is different now, for objects of which only what matters is kept."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+
+    def added(self, found: T) -> None:
+        self._tell()
+
+    def modified(self, before: T, found: T) -> None:
+        if before != found:
+            self._tell()
+
+    def deleted(self, before: T) -> None:
+        self._tell()

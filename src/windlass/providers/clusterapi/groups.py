@@ -15,6 +15,7 @@ from windlass.kube import fields
 from windlass.kube.models import clusterapi
 from windlass.providers.clusterapi import (
     bounds,
+    drain_rules,
     infrastructure,
     instances,
     keys,
@@ -24,10 +25,13 @@ from windlass.providers.clusterapi import (
     rollout,
     scalable,
     template,
+    topology,
 )
 from windlass.providers.clusterapi.config import Config
 from windlass.providers.clusterapi.kinds import MACHINE_DEPLOYMENT, Kinds
+from windlass.providers.clusterapi.machines import Machine
 from windlass.providers.clusterapi.nodes import Nodes
+from windlass.providers.clusterapi.observed_groups import Origin
 from windlass.providers.clusterapi.scalable import Scalable
 
 
@@ -35,7 +39,7 @@ from windlass.providers.clusterapi.scalable import Scalable
 class Members:
     """The Machines of a group, what became of their marks, and whether they are being replaced."""
 
-    machines: tuple[clusterapi.Machine, ...]
+    machines: tuple[Machine, ...]
     marked: marks.Judgement
     is_rolling_out: bool
 
@@ -49,6 +53,7 @@ class Context:
     config: Config
     keys: keys.Keys
     remembered: frozenset[str]
+    machine_drain_rules: drain_rules.DrainRules = drain_rules.NO_RULES
 
 
 def find_members(group: Scalable, replicas: int, context: Context) -> Members:
@@ -56,8 +61,21 @@ def find_members(group: Scalable, replicas: int, context: Context) -> Members:
     rolling_out = group.kind == MACHINE_DEPLOYMENT and rollout.is_under_way(
         context.kinds.machine_sets_of(group.namespace, group.name)
     )
-    judged = marks.judge(machines, replicas, context.keys.delete_machine, context.remembered, rolling_out)
+    judged = marks.judge(machines, replicas, context.remembered, rolling_out)
     return Members(machines, judged, rolling_out)
+
+
+def trace(group: Scalable, replicas: int, context: Context) -> Origin:
+    """What a group is read from, but for its Machines and their nodes. All else that `read` looks at belongs here."""
+    namespace, name = group.namespace, group.name
+    sets = context.kinds.machine_sets_of(namespace, name) if group.kind == MACHINE_DEPLOYMENT else ()
+    return Origin(
+        (group.found, find_infrastructure(group, context), context.machine_drain_rules, *sets),
+        replicas,
+        scalable.is_mirror(group, context.kinds),
+        context.kinds.find_unread_member(namespace) is not None,
+        context.kinds.owners_of(group.kind, namespace, name),
+    )
 
 
 def can_choose(group: Scalable, members: Members) -> bool:
@@ -76,7 +94,7 @@ def read(
     if not sizes.make_a_group:
         return None, []
     members = find_members(group, replicas, context)
-    found = list(list_instances(group, members, nodes))
+    found = list(list_instances(group, members, nodes, context))
     made, complaints = _make_template(group, found, nodes, context)
     if made is None and replicas == 0:
         return None, complaints or [_miss_capacity(group, context)]
@@ -95,20 +113,22 @@ def read(
             is_rolling_out=members.is_rolling_out,
             can_choose=can_choose(group, members),
             kept=frozenset(find_kept(group, members, nodes, context)),
-            price_per_hour=pricing.parse_price(group.annotations.get(pricing.ANNOTATION, "")),
+            price_per_hour=pricing.read_price(group.annotations),
+            replicas_owner=topology.find_owner(group.found, group.resource.api_version),
         ),
         complaints,
     )
 
 
-def list_instances(group: Scalable, members: Members, nodes: Nodes) -> Iterator[facts.Instance]:
+def list_instances(group: Scalable, members: Members, nodes: Nodes, context: Context) -> Iterator[facts.Instance]:
     """One for each Machine; of a MachinePool also one for each instance without a Machine."""
     with_machine = set()
     for machine in members.machines:
-        if group.is_pool and machine.spec and machine.spec.provider_id:
-            with_machine.add(provider_ids.normalise(machine.spec.provider_id))
-        is_leaving = (machine.meta.uid or "") in members.marked.leaving
-        yield instances.describe(machine, nodes.of_machine(machine), is_leaving)
+        if group.is_pool and machine.provider_id:
+            with_machine.add(provider_ids.normalise(machine.provider_id))
+        is_leaving = machine.uid in members.marked.leaving
+        selecting = context.machine_drain_rules.select(machine)
+        yield instances.describe(machine, nodes.of_machine(machine), is_leaving, selecting)
     for provider_id in dict.fromkeys(group.provider_ids):
         if provider_ids.normalise(provider_id) not in with_machine:
             registered = nodes.find(provider_id)
@@ -129,7 +149,7 @@ def find_kept(group: Scalable, members: Members, nodes: Nodes, context: Context)
 def hold(group: Scalable, replicas: int, why: str, nodes: Nodes, context: Context) -> facts.HeldGroup:
     """The group as one that must be left alone for now."""
     members = find_members(group, replicas, context)
-    ids = tuple(instance.provider_id for instance in list_instances(group, members, nodes))
+    ids = tuple(instance.provider_id for instance in list_instances(group, members, nodes, context))
     return facts.HeldGroup(group.id, why, ids)
 
 

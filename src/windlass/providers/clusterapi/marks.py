@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from windlass.kube import client, prepare, resources, times
 from windlass.kube import errors as kube_errors
-from windlass.kube.models import clusterapi
+from windlass.kube.models import clusterapi as models
 from windlass.kube.resources import Resource
-from windlass.providers.clusterapi import instances
+from windlass.providers.clusterapi.machines import Machine
 
 MANAGER = "cluster-autoscaler"
 """Owner of what is written here: the name that users' policies and dashboards know."""
@@ -29,8 +29,6 @@ _OTHERS_HEAR_S = 0.2
 
 _log = logging.getLogger(__name__)
 
-Machine = clusterapi.Machine
-
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -42,30 +40,24 @@ class Judgement:
     """Machines that carry a mark for nothing, or may: what was marked here is not always seen yet."""
 
 
-def judge(
-    machines: Sequence[Machine], replicas: int, mark: str, remembered: Container[str], is_rolling_out: bool
-) -> Judgement:
+def judge(machines: Sequence[Machine], replicas: int, remembered: Container[str], is_rolling_out: bool) -> Judgement:
     """Tell marks that are being acted on from those that are not.
 
     `remembered` are uids of Machines that were marked here for a size that is written: they come first. During a
     rollout there are more Machines than replicas for another reason, so only those count.
     """
-    alive = [machine for machine in machines if not instances.is_deleting(machine)]
-    own = [machine for machine in alive if (machine.meta.uid or "") in remembered]
-    others = [
-        machine
-        for machine in alive
-        if mark in (machine.meta.annotations or {}) and (machine.meta.uid or "") not in remembered
-    ]
+    alive = [machine for machine in machines if not machine.is_deleting]
+    own = [machine for machine in alive if machine.uid in remembered]
+    others = [machine for machine in alive if machine.is_marked and machine.uid not in remembered]
     surplus = max(len(alive) - replicas, 0)
-    leaving = frozenset(machine.meta.uid or "" for machine in (own if is_rolling_out else own + others)[:surplus])
-    return Judgement(leaving, tuple(one for one in own + others if (one.meta.uid or "") not in leaving))
+    leaving = frozenset(machine.uid for machine in (own if is_rolling_out else own + others)[:surplus])
+    return Judgement(leaving, tuple(one for one in own + others if one.uid not in leaving))
 
 
 class Marks:
     """Puts marks on Machines and takes them off."""
 
-    def __init__(self, api: client.Client, machines: Resource[Machine], mark: str) -> None:
+    def __init__(self, api: client.Client, machines: Resource[models.Machine], mark: str) -> None:
         self._api = api
         self._machines: Resource[resources.Unstructured] = machines.untyped()
         self._mark = mark
@@ -85,7 +77,7 @@ class Marks:
         if await self.take_off(machine for machine, _ in failed):
             await self.take_off(marked)
             raise failed[0][1]
-        return marked, {machine.meta.uid or "": error for machine, error in failed}
+        return marked, {machine.uid: error for machine, error in failed}
 
     async def wait_seen(self, marked: Sequence[Machine], find: Callable[[Machine], Machine | None]) -> None:
         """Until these marks have got about: `find` tells how a Machine is known here.
@@ -111,7 +103,7 @@ class Marks:
             await clock.sleep(_LOOK_S)
 
     def _is_seen(self, known: Machine | None) -> bool:
-        return known is None or self._mark in (known.meta.annotations or {})
+        return known is None or known.is_marked
 
     async def take_off(self, machines: Iterable[Machine]) -> list[kube_errors.KubeError]:
         """Take the marks off; what could not be done is told, logged, and left for the next time."""
@@ -120,7 +112,7 @@ class Marks:
         failures = []
         for machine, outcome in zip(chosen, done, strict=True):
             if isinstance(outcome, kube_errors.KubeError):
-                _log.warning("Machine %s keeps its mark: %s", machine.meta.key, outcome)
+                _log.warning("Machine %s keeps its mark: %s", machine.key, outcome)
                 failures.append(outcome)
         return failures
 
@@ -145,14 +137,14 @@ class Marks:
 
     async def _change(self, machine: Machine, value: str | None) -> bool:
         """Read and write the whole object: that is what our rights allow. False if the Machine is gone or going."""
-        name, namespace = machine.meta.name or "", machine.meta.namespace or ""
+        name, namespace = machine.name, machine.namespace
         for left in reversed(range(_TRIES)):
             try:
                 found = await self._api.get(self._machines, name, namespace)
             except kube_errors.NotFound:
                 return False
             metadata = found["metadata"]
-            if metadata.get("uid") != machine.meta.uid or metadata.get("deletionTimestamp"):
+            if metadata.get("uid") != machine.uid or metadata.get("deletionTimestamp"):
                 return False
             annotations = metadata.get("annotations") or {}
             if (self._mark in annotations) == (value is not None):

@@ -20,16 +20,26 @@ def _read_share(text: str) -> float:
     return float(text)
 
 
+def _read_bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
 _SHARE = (_read_share, "a number such as 0.5")
 _TIME = (durations.parse, durations.ACCEPTED)
+_BOOL = (_read_bool, "true or false")
 
-_OPTIONS: tuple[tuple[str, str, tuple[Callable[[str], float], str]], ...] = (
+_OPTIONS: tuple[tuple[str, str, tuple[Callable[[str], float | bool], str]], ...] = (
     ("scaledownutilizationthreshold", "scale_down_utilization_threshold", _SHARE),
     ("scaledowngpuutilizationthreshold", "scale_down_gpu_utilization_threshold", _SHARE),
     ("scaledownunneededtime", "scale_down_unneeded_s", _TIME),
     ("scaledownunreadytime", "scale_down_unready_s", _TIME),
     ("maxnodeprovisiontime", "max_node_provision_s", _TIME),
     ("maxnodestartuptime", "max_node_startup_s", _TIME),
+    ("ignoredaemonsetsutilization", "ignore_daemonsets_utilization", _BOOL),
+    ("zeroormaxnodescaling", "zero_or_max", _BOOL),
+    ("allownonatomicscaleuptomax", "allow_non_atomic_scale_up_to_max", _BOOL),
 )
 assert {field for _, field, _ in _OPTIONS} <= {field.name for field in fields_of(facts.GroupOptions)}
 
@@ -38,7 +48,7 @@ def read(
     annotations: Mapping[str, str], named: keys.Keys
 ) -> tuple[facts.GroupOptions, tuple[fields.InvalidField, ...]]:
     """The options that can be read, and complaints about those that cannot."""
-    found: dict[str, float] = {}
+    found: dict[str, float | bool] = {}
     complaints: list[fields.InvalidField] = []
     for name, field, (read_value, accepted) in _OPTIONS:
         key = named.options + name

@@ -12,7 +12,7 @@ on */scale; get and update on machines.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,13 +22,25 @@ from windlass.kube import client
 from windlass.kube import errors as kube_errors
 from windlass.kube.resources import Resource
 from windlass.providers import base
-from windlass.providers.clusterapi import bounds, discovery_spec, groups, keys, kinds, provider_ids, refusals, scalable
+from windlass.providers.clusterapi import (
+    bounds,
+    discovery_spec,
+    drain_rules,
+    groups,
+    keys,
+    kinds,
+    provider_ids,
+    refusals,
+    scalable,
+)
 from windlass.providers.clusterapi.config import Config
 from windlass.providers.clusterapi.groups import Context
 from windlass.providers.clusterapi.infrastructure import Infrastructure
+from windlass.providers.clusterapi.machines import Machine
 from windlass.providers.clusterapi.marks import Marks
 from windlass.providers.clusterapi.memory import Memory
 from windlass.providers.clusterapi.nodes import Nodes
+from windlass.providers.clusterapi.observed_groups import ObservedGroups
 from windlass.providers.clusterapi.put_backs import PutBacks
 from windlass.providers.clusterapi.replicas import Replicas
 from windlass.providers.clusterapi.scaling import Scaling
@@ -42,6 +54,23 @@ _log = logging.getLogger(__name__)
 
 def _ignore() -> None:
     """Nobody wants to know."""
+
+
+class _Machines:
+    """A handler that passes on whose Machines are different now."""
+
+    def __init__(self, mark: Callable[[Iterable[str]], None]) -> None:
+        self._mark = mark
+
+    def added(self, found: Machine) -> None:
+        self._mark(found.owners)
+
+    def modified(self, before: Machine, found: Machine) -> None:
+        if before != found:
+            self._mark((*before.owners, *found.owners))
+
+    def deleted(self, before: Machine) -> None:
+        self._mark(before.owners)
 
 
 class Provider:
@@ -68,8 +97,13 @@ class Provider:
         self._undiscovered = "not looked for yet"
         self._observed: tuple[Sequence[facts.Node], base.Groups] | None = None
         """What was found last, and of which nodes, while nothing is noted that could make it different."""
+        self._nodes = Nodes(self._keys)
+        self._groups = ObservedGroups()
+        self._remembered: frozenset[str] = frozenset()
+        """Machines that were told to go, as of the last observation."""
         self._held: dict[str, str] = {}
         """Groups that are left alone, and why, as it was logged last."""
+        self._drain_rules = drain_rules.NO_RULES
         self._acting = 0
         """Orders that are being carried out: what they have written may be different at any time."""
 
@@ -78,7 +112,7 @@ class Provider:
     async def run(self) -> None:
         """Follow everything until cancelled. No failure of the server ends this."""
         found = await self._discover()
-        self._kinds = kinds.follow(self._api, self._config, found, self._note, self._look_at)
+        self._kinds = kinds.follow(self._api, self._config, found, self._note, _Machines(self._mark), self._look_at)
         marks = Marks(self._api, found["machines"], self._keys.delete_machine)
         # Nobody's scale-up waits until hundreds of Machines are marked.
         replicas = Replicas(self._api.limited_apart(), self._sizes, self._put_backs)
@@ -87,7 +121,7 @@ class Provider:
         async with asyncio.TaskGroup() as together:
             together.create_task(self._infrastructure.run())
             together.create_task(self._tell_contested(self._scaling))
-            for followed in self._kinds.all:
+            for followed in (*self._kinds.all, *self._kinds.optional):
                 together.create_task(followed.run())
 
     async def wait_synced(self) -> None:
@@ -100,7 +134,7 @@ class Provider:
         await self._kinds.machine_sets.wait_synced()
         for followed in self._kinds.scalable:
             await followed.wait_answered()
-        for followed in self._kinds.all:
+        for followed in (*self._kinds.all, *self._kinds.optional):
             await followed.wait_settled()
         await self._infrastructure.wait_settled()
 
@@ -109,7 +143,9 @@ class Provider:
         """Kinds that cannot be read, or are not current, and why; empty while all is well."""
         if self._kinds is None:
             return {self._config.group: self._undiscovered}
-        found = {one.resource.kind: str(one.trouble) for one in self._kinds.all if one.trouble is not None}
+        optional = [one for one in self._kinds.optional if not one.was_never_allowed]
+        every = (*self._kinds.all, *optional)
+        found = {one.resource.kind: str(one.trouble) for one in every if one.trouble is not None}
         return found | self._infrastructure.trouble
 
     @property
@@ -149,6 +185,11 @@ class Provider:
             self._infrastructure.ask_for(kind)
         self._note()
 
+    def _mark(self, owners: Iterable[str]) -> None:
+        """Machines of these owners changed."""
+        self._groups.mark(owners)
+        self._note()
+
     def _note(self) -> None:
         self._observed = None
         self._on_change()
@@ -165,10 +206,13 @@ class Provider:
         if self._kinds is None:
             return base.Groups()
         is_current = all(one.trouble is None for one in self._kinds.scalable) and not self._kinds.malformed
+        if (rules := drain_rules.observe(self._kinds.machine_drain_rules, self._kinds.clusters)) != self._drain_rules:
+            self._drain_rules, self._observed = rules, None
         if self._observed is not None and self._observed[0] == nodes and is_current:
             return self._observed[1]
         self._forget()
-        context, known = self._context(), Nodes(nodes, self._keys)
+        context, known = self._context(), self._nodes
+        self._mark_changed(nodes, self._kinds)
         found: list[facts.NodeGroup] = []
         set_aside: list[errors.InvalidObject] = list(self._kinds.malformed)
         held: list[facts.HeldGroup] = []
@@ -192,11 +236,12 @@ class Provider:
                     held.append(group)
                 elif group is not None:
                     found.append(self._keep_contested(group))
+        self._groups.end()
         found.sort(key=lambda group: group.id)
         held += [facts.HeldGroup(id, why) for id, why in malformed.items()]
         held.sort(key=lambda group: group.id)
         self._tell_held(held)
-        seen = base.Groups(tuple(found), tuple(held), tuple(set_aside))
+        seen = base.Groups(tuple(found), tuple(held), tuple(set_aside), self._drain_rules.rules)
         # A complaint may come to say something else without any object being different.
         keeps = is_current and not set_aside and not self._acting and not self._contested
         self._observed = (list(nodes), seen) if keeps else None
@@ -208,11 +253,32 @@ class Provider:
         """The group, if it is one of ours, and complaints. `unreadable`: why nothing of its kind can be trusted."""
         if not scalable.is_selected(one, self._config):
             return None, []
-        group, complaints = groups.read(one, self._sizes.read(one), nodes, context)
+        replicas = self._sizes.read(one)
+        origin = groups.trace(one, replicas, context)
+        if not unreadable and (kept := self._groups.find(one.id, origin)) is not None:
+            return kept, []
+        group, complaints = groups.read(one, replicas, nodes, context)
         why = unreadable or scalable.find_pause(one, context.kinds)
-        if (group is not None and not why) or (group is None and not complaints):
+        if group is not None and not why:
+            if not complaints:  # they may come to say something else without any object being different
+                self._groups.keep(one.id, origin, map(provider_ids.normalise, one.provider_ids), group)
             return group, complaints
-        return groups.hold(one, self._sizes.read(one), why or str(complaints[0]), nodes, context), complaints
+        if group is None and not complaints:
+            return None, []
+        return groups.hold(one, replicas, why or str(complaints[0]), nodes, context), complaints
+
+    def _mark_changed(self, nodes: Sequence[facts.Node], known: kinds.Kinds) -> None:
+        """Mark groups whose nodes changed, or of whose Machines some were told to go, or stay after all."""
+        for node in self._nodes.update(nodes):
+            machine_key = self._nodes.name_machine(node)
+            for machine in known.machines_of_node(node.provider_id, node.name, machine_key):
+                self._groups.mark(machine.owners)
+            self._groups.mark((), (provider_ids.normalise(node.provider_id),))
+        before, self._remembered = self._remembered, self._memory.machines
+        if different := before ^ self._remembered:
+            for machine in known.machines:
+                if machine.uid in different:
+                    self._groups.mark(machine.owners)
 
     def _list_instances(self, one: scalable.Scalable, nodes: Nodes, context: Context) -> tuple[str, ...]:
         """The instances of a group that cannot be read, as far as they can be told."""
@@ -286,13 +352,14 @@ class Provider:
 
     def _context(self) -> Context:
         assert self._kinds is not None, "nothing is looked at before it is discovered"
-        return Context(self._kinds, self._infrastructure, self._config, self._keys, self._memory.machines)
+        remembered, rules = self._memory.machines, self._drain_rules
+        return Context(self._kinds, self._infrastructure, self._config, self._keys, remembered, rules)
 
     def _forget(self) -> None:
         """Of what was told to go, remember only what is still there."""
         assert self._kinds is not None, "nothing is looked at before it is discovered"
         if not self._memory.is_empty:
-            uids = (machine.meta.uid or "" for machine in self._kinds.machines)
+            uids = (machine.uid for machine in self._kinds.machines)
             pools = scalable.select(self._kinds, self._config)
             listed = {pool.id: {provider_ids.normalise(one) for one in pool.provider_ids} for pool in pools}
             self._memory.forget_all_but(uids, listed)

@@ -6,7 +6,6 @@ id made of its name.
 """
 
 import enum
-import functools
 
 
 class Kind(enum.StrEnum):
@@ -17,7 +16,6 @@ class Kind(enum.StrEnum):
     PENDING = "pending-machine-"
 
 
-@functools.lru_cache(maxsize=65536)
 def normalise(provider_id: str) -> str:
     """What two spellings of one id have in common."""
     if provider_id.startswith("azure://") and "virtualMachineScaleSets" in provider_id:

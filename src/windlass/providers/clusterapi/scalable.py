@@ -12,6 +12,7 @@ from windlass.providers.clusterapi import discovery_spec, keys, pauses, rollout
 from windlass.providers.clusterapi.config import Config
 from windlass.providers.clusterapi.following import Following
 from windlass.providers.clusterapi.kinds import MACHINE_DEPLOYMENT, MACHINE_POOL, MACHINE_SET, Kinds
+from windlass.providers.clusterapi.machines import Machine
 
 Found: TypeAlias = clusterapi.MachineDeployment | clusterapi.MachineSet | clusterapi.MachinePool
 
@@ -110,12 +111,13 @@ def _has_deployment(one: Scalable) -> bool:
     return one.kind == MACHINE_SET and any(owner.kind == "MachineDeployment" and owner.name for owner in owners)
 
 
-def find_machine_pause(one: Scalable, machine: clusterapi.Machine, kinds: Kinds) -> str:
+def find_machine_pause(one: Scalable, machine: Machine, kinds: Kinds) -> str:
     """Why one of its Machines is left alone; empty if it is not. Machines of a mirror are paused as the mirror is."""
-    return "" if _is_mirror(one, kinds) else pauses.find(machine)
+    return "" if is_mirror(one, kinds) else machine.pause
 
 
-def _is_mirror(one: Scalable, kinds: Kinds) -> bool:
+def is_mirror(one: Scalable, kinds: Kinds) -> bool:
+    """Is it a MachineSet whose twin in another API holds the authority?"""
     return one.kind == MACHINE_SET and kinds.is_mirror(one.name)
 
 
@@ -126,7 +128,7 @@ def find_pause(one: Scalable, kinds: Kinds) -> str:
     status = one.found.status
     if status is not None and status.authoritative_api not in (None, "", "MachineAPI"):
         return f"status.authoritativeAPI is {status.authoritative_api}"
-    if _is_mirror(one, kinds):
+    if is_mirror(one, kinds):
         return ""
     if why := pauses.find(one.found):
         return why

@@ -11,18 +11,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from windlass.engine import facts, plan
 from windlass.kube import errors as kube_errors
 from windlass.kube import fields
-from windlass.kube.models import clusterapi
 from windlass.providers import base
-from windlass.providers.clusterapi import bounds, groups, instances, provider_ids, put_backs, refusals, scalable
+from windlass.providers.clusterapi import bounds, groups, provider_ids, put_backs, refusals, scalable
 from windlass.providers.clusterapi.groups import Context, Members
+from windlass.providers.clusterapi.machines import Machine
 from windlass.providers.clusterapi.marks import Marks
 from windlass.providers.clusterapi.memory import Memory
 from windlass.providers.clusterapi.put_backs import PutBacks, Size
 from windlass.providers.clusterapi.replicas import OutcomeUnknown, Replicas
 from windlass.providers.clusterapi.scalable import Scalable
 from windlass.providers.clusterapi.sizes import Sizes
-
-Machine = clusterapi.Machine
 
 
 class Scaling:
@@ -97,7 +95,7 @@ class Scaling:
         async with self._lock(order.group):
             group = self._find(order.group)
             wanted = [(provider_id, self._find_by_id(provider_id)) for provider_id in order.provider_ids]
-            become = [id for id, machine in wanted if machine is not None and instances.has_node(machine)]
+            become = [id for id, machine in wanted if machine is not None and machine.node_name]
             refused = {id: refusals.refuse(f"{id} has become a node") for id in become}
             wanted = [(id, machine) for id, machine in wanted if id not in refused]
             refused |= await self._delete(group, wanted, 0 if order.force else self._bound(group).min)
@@ -124,7 +122,7 @@ class Scaling:
         Returns those that were refused, by provider id. `Refused` if the group as a whole may not shrink.
         """
         size, members = await self._prepare(group, keep=[machine for _, machine in wanted if machine is not None])
-        own = {machine.meta.uid for machine in members.machines}
+        own = {machine.uid for machine in members.machines}
         machines: dict[str, Machine] = {}
         without: list[str] = []
         refused: dict[str, base.Refused] = {}
@@ -132,18 +130,18 @@ class Scaling:
             try:
                 if machine is None:
                     without += self._check_instance(group, provider_id)
-                elif machine.meta.uid not in own:
+                elif machine.uid not in own:
                     raise refusals.refuse(f"node {provider_id!r} doesn't belong to node group {group.id!r}")
                 elif why := scalable.find_machine_pause(group, machine, self._context().kinds):
-                    raise refusals.refuse(f"Machine {machine.meta.key} is paused: {why}")
-                elif not instances.is_deleting(machine) and machine.meta.uid not in members.marked.leaving:
+                    raise refusals.refuse(f"Machine {machine.key} is paused: {why}")
+                elif not machine.is_deleting and machine.uid not in members.marked.leaving:
                     machines[provider_id] = machine
             except base.Refused as error:
                 refused[provider_id] = error
         if machines or without:
             _check_room(group, size.replicas, len(machines) + len(without), smallest)
             unmarked = await self._shrink(group, list(machines.values()), without, smallest, size)
-            refused |= {id: unmarked[uid] for id, one in machines.items() if (uid := one.meta.uid or "") in unmarked}
+            refused |= {id: unmarked[uid] for id, one in machines.items() if (uid := one.uid) in unmarked}
         return refused
 
     def _check_instance(self, group: Scalable, provider_id: str) -> list[str]:
@@ -181,7 +179,7 @@ class Scaling:
         except base.Refused:
             await self._marks.take_off(marked)
             raise
-        self._memory.remember(group.id, (machine.meta.uid or "" for machine in marked), without)
+        self._memory.remember(group.id, (machine.uid for machine in marked), without)
         return refused
 
     async def _prepare(self, group: Scalable, keep: Iterable[Machine] = ()) -> tuple[Size, Members]:
@@ -192,11 +190,11 @@ class Scaling:
             raise refusals.refuse(f"{group.id}: which machines it has is not known: {unread}")
         if members.is_rolling_out:
             raise refusals.refuse(f"{group.id} is rolling out: which machine would go is not known")
-        kept = {machine.meta.uid for machine in keep}
-        stale = [machine for machine in members.marked.stale if machine.meta.uid not in kept]
+        kept = {machine.uid for machine in keep}
+        stale = [machine for machine in members.marked.stale if machine.uid not in kept]
         if failures := await self._marks.take_off(stale):
             raise refusals.from_call(failures[0]) from failures[0]
-        self._memory.forget(machine.meta.uid or "" for machine in stale)
+        self._memory.forget(machine.uid for machine in stale)
         return size, members
 
     # Finding
@@ -226,7 +224,7 @@ class Scaling:
         return kinds.find_machine(provider_id, "", "")
 
     def _look_up(self, machine: Machine) -> Machine | None:
-        return self._context().kinds.machines.get(machine.meta.namespace or "", machine.meta.name or "")
+        return self._context().kinds.machines.get(machine.namespace, machine.name)
 
     def _find_of_node(self, node: facts.Node) -> Machine | None:
         context = self._context()
@@ -246,6 +244,6 @@ def _check_room(group: Scalable, size: int, by: int, smallest: int) -> None:
 
 def _count_there(group: Scalable, members: Members) -> int:
     """Instances that are nodes, or may be: lowering the size below them would delete one."""
-    machines = sum(1 for one in members.machines if instances.has_node(one) and not instances.is_deleting(one))
+    machines = sum(1 for one in members.machines if one.node_name and not one.is_deleting)
     listed = len(group.provider_ids) if group.is_pool and not members.machines else 0
     return max(machines, listed)

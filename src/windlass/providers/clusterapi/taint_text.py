@@ -5,8 +5,8 @@ The value may be missing. An entry that cannot be read is told and left out; the
 
 from collections.abc import Iterable, Mapping
 
+from windlass import label_syntax
 from windlass.engine import facts
-from windlass.engine.scale_up import label_syntax
 from windlass.kube import fields
 from windlass.kube.models import core
 from windlass.providers.clusterapi import keys

@@ -35,7 +35,6 @@ class Template:
     """A node to be, what is attached to it, and what of its description could not be read."""
 
     node: facts.Node
-    csi_drivers: tuple[tuple[str, int | None], ...] = ()
     gpus: devices.Devices | None = None
     complaints: tuple[fields.InvalidField, ...] = ()
 
@@ -62,6 +61,7 @@ def make(source: Source, default_architecture: str) -> Template | None:
     taints, complaints = taint_text.read(source.annotations, declared)
     name = f"{source.name}-template"
     gpus = devices.read_devices(source.annotations)
+    csi_drivers = devices.read_csi_drivers(source.annotations)
     node = facts.Node(
         name=name,
         labels=_label(source, name, default_architecture),
@@ -70,9 +70,9 @@ def make(source: Source, default_architecture: str) -> Template | None:
         capacity=amounts,
         conditions=(facts.Condition("Ready", "True"),),
         slices=devices.offer(gpus, name),
+        csi_node=facts.CSINode(name, csi_drivers) if csi_drivers else None,
     )
-    csi_drivers = devices.read_csi_drivers(source.annotations)
-    return Template(node, csi_drivers, gpus, complaints)
+    return Template(node, gpus, complaints)
 
 
 def make_kube_proxy(name: str) -> facts.Pod:

@@ -216,6 +216,58 @@ async def test_what_cannot_be_made_is_said_and_tried_again(scene: Cluster) -> No
         assert (await deployment(scene))["metadata"]["name"] == NAME
 
 
+@in_virtual_time
+async def test_a_deployment_that_may_not_be_changed_is_told_and_changed_later(scene: Cluster) -> None:
+    refusing = Refusing(scene.carrier, f"/deployments/{NAME}", method="PUT")
+    async with scene.controlled(make, between=lambda _: refusing):
+        await put(scene, {"logVerbosity": 4})
+        await put(scene, {"logVerbosity": 5})
+        (event,) = await scene.events("FailedUpdate")
+        assert event["message"].startswith("Error updating cluster-autoscaler deployment: ")
+        refusing.is_on = False
+        await scene.settle(600.0)
+        assert "--v=5" in (await container(scene))["args"]
+
+
+@in_virtual_time
+async def test_deployments_that_can_no_longer_be_read_are_told_and_nothing_is_made_anew(scene: Cluster) -> None:
+    refusing = Refusing(scene.carrier, "/deployments", method="GET", is_on=False)
+    async with scene.controlled(make, between=lambda _: refusing):
+        await put(scene, {})
+        refusing.is_on = True
+        await scene.settle(900.0)  # until the watch is begun anew
+        await put(scene, {"logVerbosity": 5})
+        told = [event["message"] for event in await scene.events("FailedGetDeployment")]
+        assert told[0].startswith("Error getting cluster-autoscaler deployment: deployments: ")
+        ready = await scene.condition(names.CLUSTER_AUTOSCALERS, "default", "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "ClusterAutoscalerFailed")
+        refusing.is_on = False
+        await scene.settle(900.0)
+        assert "--v=5" in (await container(scene))["args"]
+
+
+@in_virtual_time
+async def test_refusals_of_the_same_read_are_one_event_whose_count_goes_up(scene: Cluster) -> None:
+    """Each watch that is refused has another timeoutSeconds and resourceVersion; the message has neither."""
+    refusing = Refusing(scene.carrier, "/deployments", method="GET", is_on=False)
+    async with scene.controlled(make, between=lambda _: refusing):
+        await put(scene, {})
+        for count, verbosity in ((1, 5), (2, 6)):
+            refusing.is_on = True
+            await scene.settle(900.0)  # until the watch is begun anew
+            await put(scene, {"logVerbosity": verbosity})
+            (event,) = await scene.events("FailedGetDeployment")
+            assert event["count"] == count
+            assert await scene.is_quiet(1800.0), "neither the event nor the condition is written again"
+            refusing.is_on = False
+            await scene.settle(900.0)
+            assert f"--v={verbosity}" in (await container(scene))["args"]
+        assert event["message"] == (
+            "Error getting cluster-autoscaler deployment: deployments: "
+            f"GET /apis/apps/v1/namespaces/{NS}/deployments?watch=true: 403 Forbidden: denied by a policy"
+        )
+
+
 # What the operator says of itself
 
 
@@ -284,3 +336,14 @@ async def test_a_new_minor_version_shows_as_progress_once(scene: Cluster) -> Non
             write for write in scene.written.writes if write.endswith("/clusteroperators/cluster-autoscaler/status")
         ]
         assert len(patched) == 2, "one says that it is upgrading, the other that it is there"
+
+
+@in_virtual_time
+async def test_a_version_that_is_none_makes_it_degraded(scene: Cluster) -> None:
+    await say(scene, "machine-api", WELL)
+    odd = Settings(release_version="latest")
+    async with scene.controlled(lambda site: cluster_autoscaler.make(site, odd)):
+        await scene.settle(120.0)
+        status, reason, message = await operator(scene, "Degraded")
+        assert (status, reason) == ("True", "UnableToCheckAutoscalers")
+        assert 'failed to parse new version "latest"' in message

@@ -383,3 +383,76 @@ async def test_what_holds_only_in_cluster_api_is_left_alone_and_can_be_deleted(s
         await scene.api.delete(CLUSTER_API.machine_sets(), NAME, CLUSTER_API.namespace)
         await scene.settle()
         assert await scene.find(CLUSTER_API) is None
+
+
+CLUSTER_API_SETS = f"/namespaces/{CLUSTER_API.namespace}/machinesets"
+
+
+async def refused(scene: World, path: str, method: str, reason: str) -> None:
+    """A write that is refused is named in the condition, and done once it is not."""
+    refusing = Refusing(scene.carrier, path, method=method)
+    async with scene.controlled(lambda carrier: refusing):
+        await scene.resize(5)
+        await scene.settle(10.0)
+        said = await scene.synchronized()
+        assert (said["status"], said["reason"]) == ("False", reason)
+        assert "denied by a policy" in said["message"]
+        refusing.is_on = False
+        await scene.settle(60.0)
+        assert await scene.sizes() == (5, 5)
+        assert (await scene.synchronized())["status"] == "True"
+
+
+@in_virtual_time
+async def test_a_mirror_that_may_not_be_made_is_named(scene: World) -> None:
+    await scene.add_pair(replicas=3)
+    await refused(scene, CLUSTER_API_SETS, "POST", "FailedToCreateCAPIMachineSet")
+
+
+@in_virtual_time
+async def test_a_mirror_that_may_not_be_changed_is_named(scene: World) -> None:
+    await scene.add_pair(replicas=3)
+    async with scene.controlled():
+        await scene.settle(10.0)
+    await refused(scene, f"{CLUSTER_API_SETS}/{NAME}", "PATCH", "FailedToUpdateCAPIMachineSet")
+
+
+@in_virtual_time
+async def test_a_template_that_may_not_be_made_is_named(scene: World) -> None:
+    await scene.add_pair(replicas=3)
+    async with scene.controlled():
+        await scene.settle(10.0)
+    (template,) = await scene.templates()
+    await scene.api.delete(TEMPLATES, template, CLUSTER_API.namespace)
+    path = f"/{TEMPLATES.plural}/{template}"
+    await refused(scene, path, "PATCH", "FailedToUpdateCAPIInfraMachineTemplate")
+
+
+@in_virtual_time
+async def test_a_holder_with_owners_that_machine_api_cannot_have_is_named(scene: World) -> None:
+    await scene.add_pair("ClusterAPI", replicas=3)
+    async with scene.controlled():
+        await scene.settle(10.0)
+        made = await scene.api.create(TEMPLATES, {"metadata": {"name": "other"}, "spec": {}}, CLUSTER_API.namespace)
+        uid = made["metadata"]["uid"]
+        owner = {"apiVersion": TEMPLATES.api_version, "kind": TEMPLATES.kind, "name": "other", "uid": uid}
+        await scene.edit(CLUSTER_API, {"metadata": {"ownerReferences": [owner]}})
+        await scene.settle(10.0)
+        said = await scene.synchronized()
+        assert (said["status"], said["reason"]) == ("False", "FailedToConvertCAPIMachineSetToMAPI")
+        assert "metadata.ownerReferences" in said["message"]
+
+
+@in_virtual_time
+async def test_a_holder_that_refers_to_no_template_is_told_of_it(scene: World) -> None:
+    await scene.add_pair("ClusterAPI", replicas=3)
+    async with scene.controlled():
+        await scene.settle(10.0)
+        machine = {"spec": {"template": {"spec": {"infrastructureRef": {"name": ""}}}}}
+        await scene.edit(CLUSTER_API, machine)
+        await scene.settle(10.0)
+        assert (await scene.synchronized())["reason"] == "FailedToGetCAPIInfraResources"
+        found = await scene.api.list(resources.EVENTS.untyped(), prepare.Selection(CLUSTER_API.namespace))
+        (event,) = [each for each in found.items if each["reason"] == "SynchronizationError"]
+        assert "infrastructureRef.name: Required value" in event["message"]
+        assert event["involvedObject"]["name"] == NAME
