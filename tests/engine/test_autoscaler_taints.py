@@ -59,23 +59,6 @@ def test_a_node_without_a_readable_mark_is_not_being_deleted() -> None:
     assert not taints.is_being_deleted(node(taint(taints.TO_BE_DELETED, "soon")), NOW_S)
 
 
-def test_a_mark_that_is_there_is_left_as_it_is() -> None:
-    old = taint(taints.DELETION_CANDIDATE, "1", "PreferNoSchedule")
-    assert taints.add((old,), [taints.deletion_candidate(NOW_S)]) == (old,)
-
-
-@given(some_taints, some_taints)
-def test_adding_then_cleaning_leaves_what_cleaning_alone_leaves(
-    existing: tuple[facts.Taint, ...], more: tuple[facts.Taint, ...]
-) -> None:
-    wanted = {one.key for one in more}
-    together = taints.add(existing, more)
-    assert together[: len(existing)] == existing
-    assert wanted <= {one.key for one in together}
-    assert taints.add(together, more) == together
-    assert taints.clean(together, wanted) == taints.clean(existing, wanted)
-
-
 @given(some_taints)
 def test_templates_keep_only_lasting_taints_in_their_order(existing: tuple[facts.Taint, ...]) -> None:
     assert DEFAULT.strip(existing) == tuple(one for one in existing if one.key in ("app", "team"))

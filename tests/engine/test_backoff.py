@@ -56,16 +56,7 @@ def test_a_failure_is_forgotten_after_three_hours() -> None:
     assert backoff.forget_old(backoffs, 3 * 3600.0 + 0.001, LIMITS) == {}
 
 
-def test_a_forgotten_group_starts_anew() -> None:
-    backoffs = backoff.forget(fail_at(0.0, 400.0), "a")
-    assert backoff.fail(backoffs, "a", ERROR, 2000.0, LIMITS)["a"].duration_s == 300.0
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from("abc"), st.sampled_from(["fail", "forget", "age"]), st.floats(0, 5000)), max_size=30
-    )
-)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["fail", "age"]), st.floats(0, 5000)), max_size=30))
 def test_groups_do_not_affect_each_other(operations: list[tuple[str, str, float]]) -> None:
     def run(only: str | None) -> dict[str, backoff.Backoff]:
         backoffs: dict[str, backoff.Backoff] = {}
@@ -75,10 +66,7 @@ def test_groups_do_not_affect_each_other(operations: list[tuple[str, str, float]
             if operation == "age":
                 backoffs = backoff.forget_old(backoffs, now_s, LIMITS)
             elif only in (None, group):
-                act = operation == "fail"
-                backoffs = (
-                    backoff.fail(backoffs, group, ERROR, now_s, LIMITS) if act else backoff.forget(backoffs, group)
-                )
+                backoffs = backoff.fail(backoffs, group, ERROR, now_s, LIMITS)
         return backoffs
 
     together = run(None)

@@ -43,6 +43,11 @@ def covers(budget: facts.PodDisruptionBudget, pod: facts.Pod) -> bool:
     return budget.namespace == pod.namespace and budget.selector is not None and budget.selector.matches(pod.labels)
 
 
+def ask(remaining: disruption.Remaining, *pods: facts.Pod) -> disruption.Spending:
+    """May these pods go?"""
+    return remaining.can_spend(remaining.matching(pod.namespace, pod.labels) for pod in pods)
+
+
 @given(budgets, pods)
 def test_a_pod_counts_against_the_budgets_of_its_namespace_that_select_it(
     listed: list[facts.PodDisruptionBudget], listed_pods: list[facts.Pod]
@@ -56,19 +61,19 @@ def test_a_pod_counts_against_the_budgets_of_its_namespace_that_select_it(
 
 
 @given(budgets, pods)
-def test_can_remove_asks_each_budget_in_turn(
+def test_the_question_whether_pods_may_go_asks_each_budget_in_turn(
     listed: list[facts.PodDisruptionBudget], together: list[facts.Pod]
 ) -> None:
-    expected = disruption.Answer(can=True, parallel=True)
-    for budget in listed:
-        covered = [pod for pod in together if covers(budget, pod)]
+    expected = disruption.AFFORDABLE
+    for position, budget in enumerate(listed):
+        covered = [number for number, pod in enumerate(together) if covers(budget, pod)]
         if covered and budget.disruptions_allowed < 1:
-            expected = disruption.Answer(can=False, parallel=False, blocking=covered[0], budget=budget)
+            expected = disruption.Spending(can=False, parallel=False, blocking=covered[0], position=position)
             break
         if covered and len(covered) > budget.disruptions_allowed:
-            expected = disruption.Answer(can=True, parallel=False, blocking=covered[-1], budget=budget)
+            expected = disruption.Spending(can=True, parallel=False, blocking=covered[-1], position=position)
     remaining = disruption.Remaining(listed)
-    assert remaining.can_remove(together) == expected
+    assert ask(remaining, *together) == expected
     assert remaining.allowed == tuple(budget.disruptions_allowed for budget in listed)
 
 
@@ -127,5 +132,6 @@ def test_forks_are_spent_independently(
 
 def test_no_selector_selects_nothing_and_an_empty_one_everything() -> None:
     pod = facts.Pod("x", "p")
-    assert disruption.Remaining([facts.PodDisruptionBudget("x", "none", None, 0)]).can_remove([pod]) == disruption.YES
-    assert not disruption.Remaining([facts.PodDisruptionBudget("x", "all", EVERYTHING, 0)]).can_remove([pod]).can
+    none, every = facts.PodDisruptionBudget("x", "none", None, 0), facts.PodDisruptionBudget("x", "all", EVERYTHING, 0)
+    assert ask(disruption.Remaining([none]), pod) == disruption.AFFORDABLE
+    assert not ask(disruption.Remaining([every]), pod).can

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.engine import facts, pod_traits
-from windlass.engine.equivalence import MAX_GROUPS_PER_CONTROLLER, Grouping, partition
+from windlass.engine import snapshot as snapshots
+from windlass.engine.equivalence import MAX_GROUPS_PER_CONTROLLER, Grouping, partition_rows
 
 OWNERS = [
     None,
@@ -32,6 +33,11 @@ def web(number: int, digest: str = "d", **labels: str) -> facts.Pod:
     return facts.Pod("x", f"web-{number}", labels=labels, owner=OWNERS[1], digest=digest)
 
 
+def partition(pods: list[facts.Pod], grouping: Grouping) -> list[list[facts.Pod]]:
+    snapshot = snapshots.build([], pods)
+    return [[pods[row] for row in group] for group in partition_rows(snapshot, range(len(pods)), grouping)]
+
+
 def sizes(pods: list[facts.Pod], grouping: Grouping = Grouping.BY_CONTROLLER) -> list[int]:
     return [len(group) for group in partition(pods, grouping)]
 
@@ -51,7 +57,12 @@ def test_pods_of_a_group_are_alike(pods: list[facts.Pod], grouping: Grouping) ->
     for group in partition(pods, grouping):
         first = group[0]
         assert all((pod.owner, pod.labels, pod.digest) == (first.owner, first.labels, first.digest) for pod in group)
-        assert len(group) == 1 or not any(pod_traits.is_daemonset(pod) for pod in group)
+
+
+@given(pending)
+def test_pods_of_daemonsets_are_alone_by_controller(pods: list[facts.Pod]) -> None:
+    daemons = [pod for pod in pods if pod_traits.is_daemonset(pod)]
+    assert sizes(daemons) == [1] * len(daemons)
 
 
 @given(pending)

@@ -1,6 +1,7 @@
 """Searching places for pods that exist: whose turn it is, where they may go, where they were before."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 from hypothesis import given
@@ -19,7 +20,7 @@ from windlass.engine.predicates import config
 from windlass.engine.snapshot import Snapshot
 
 
-def find(snapshot: Snapshot, rows: list[int], search: searching.Search | None = None, **how: bool) -> searching.Found:
+def find(snapshot: Snapshot, rows: list[int], search: searching.Search | None = None, **how: Any) -> searching.Found:
     placer = placing.Placer(snapshot, config.DEFAULT)
     return searching.find_places(placer, rows, search or searching.Search(), snapshot.nodes.alive.copy(), **how)
 

@@ -13,6 +13,7 @@ OVERRIDES = [
     ("max_node_startup_s", "max_node_startup_time_s", 9.0),
     ("ignore_daemonsets_utilization", "ignore_daemonsets_utilization", False),
     ("zero_or_max", "zero_or_max", True),
+    ("allow_non_atomic_scale_up_to_max", "allow_non_atomic_scale_up_to_max", True),
 ]
 
 

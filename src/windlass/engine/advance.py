@@ -23,6 +23,7 @@ Step = Callable[[Sequence[Case], Situation], None]
 STEPS: tuple[Step, ...] = (
     holding.hold,  # while its group must be left alone
     ending.find_ends,  # gone, being deleted, or given back by someone else
+    holding.give_back_owned,  # when another controller applies the size of its group
     marking.mark,  # taint and cordon, on all nodes of a batch or on none
     marking.settle,  # until everyone has seen them
     rechecking.recheck,  # does it still hold?
@@ -96,7 +97,7 @@ class _Call:
 
     def _advance(self, held: AbstractSet[str], looks_for_abandoned: bool) -> Advanced:
         settings, memory = self.settings, self.memory
-        situation = read_situation(self.seen, settings, self.now_s, memory.durable.held)
+        situation = read_situation(self.seen, settings, self.now_s, memory.durable)
         kept = {name: begun for name, begun in memory.durable.drains.items() if name in held}
         drains = {name: begun for name, begun in memory.durable.drains.items() if name not in held}
         abandoned = rollback.Abandoned()

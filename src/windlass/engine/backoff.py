@@ -39,11 +39,6 @@ def find(backoffs: Backoffs, group: str, now_s: float) -> Backoff | None:
     return None if backoff is None or _is_over(backoff, now_s) else backoff
 
 
-def forget(backoffs: Backoffs, group: str) -> dict[str, Backoff]:
-    """Let the group start anew."""
-    return {other: backoff for other, backoff in backoffs.items() if other != group}
-
-
 def forget_old(backoffs: Backoffs, now_s: float, limits: settings.Health) -> dict[str, Backoff]:
     """Let groups start anew whose last failure is too long ago to matter."""
     kept_s = limits.node_group_backoff_reset_timeout_s

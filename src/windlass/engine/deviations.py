@@ -28,8 +28,29 @@ class Deviations:
     tight_packing: bool = True
     """An estimate looks for room on the nodes that it opens from the last match on. Off: from a random node, for every
     pod."""
+    ignore_csi_zone_labels: bool = True
+    """Groups that differ in labels by which CSI drivers name the zone are similar. Off: such labels keep
+    --balance-similar-node-groups from sharing new nodes between zones, unless --balancing-ignore-label names them."""
+    readiness_taints: bool = True
+    """Taints whose keys begin with readiness.k8s.io/ are startup taints. Off: only those of --startup-taint and
+    --startup-taint-prefix are, and those of Cluster Autoscaler's own prefixes."""
+    enable_csi_node_aware_scheduling: bool = True
+    """Nodes to come attach as many volumes as the CSINode of a node like them says, or the annotation csi-driver of
+    their group, and a node is unready before its CSINode lists the drivers that this annotation names. Off: nodes to
+    come attach any number, so that pods with volumes get too few nodes, and more of them with each boot."""
     enforce_min_respects_max_nodes_total: bool = True
-    """Growing groups to their minimum stops at --max-nodes-total. Off: it goes beyond."""
+    """Growing groups to their minimum stops at --max-nodes-total, and what the same loop ordered counts against it and
+    against limits on cores, memory and GPUs. Off: it goes beyond."""
+    count_cordoned_nodes_in_max_nodes_total: bool = True
+    """Cordoned nodes count when --max-nodes-total is compared with the ready nodes, and the limit is named as the
+    reason. Off: they count only where nodes are estimated, and pods that could have had one are told nothing."""
+    count_pods_of_all_schedulers: bool = True
+    """Pods that run take up room on their node, whichever scheduler placed them. Off: with --allowed-scheduler-names
+    the pods of other schedulers are overlooked, so that full nodes seem to have room, and used ones to be empty."""
+    tolerate_unknown_capacity: bool = True
+    """A node counts with what is known of it: one with the GPU label whose driver is not up and whose group has no
+    template counts without GPUs, and nodes to come of a group without a template do not count. Off: either ends every
+    scale-up with an error, and the first keeps every node from being removed."""
     count_external_resizes_as_upcoming: bool = True
     """Nodes that are missing because someone else raised a group, or because some got lost, are awaited like those
     asked for here. Off: pending pods trigger a scale-up of their own beside them."""
@@ -54,18 +75,42 @@ class Deviations:
     never_shrink_blindly: bool = True
     """A group of which it cannot be said which instance goes shrinks only as a whole. Off: one by one, and whichever
     instance the infrastructure picks goes, not the one that was emptied."""
+    respect_topology_replicas: bool = True
+    """A group whose spec.replicas the Cluster topology applies (ClusterClass) is neither raised nor lowered, and none
+    of its machines is deleted. Off: it is scaled, and the topology controller reverts every size."""
     recheck_unremovable_nodes: bool = True
     """A node that could not be removed is looked at again as soon as anything about it changed. Off: not for
     --unremovable-node-recheck-timeout, even if what stood in the way has left."""
     try_all_candidates: bool = True
     """Every node that might be unneeded is tried in every loop. Off: only so many that those found can be removed
     within the unneeded time, judging by how fast loops follow each other."""
+    respect_do_not_disrupt: bool = True
+    """A pod annotated karpenter.sh/do-not-disrupt=true keeps its node. Off: the annotation says nothing."""
+    respect_machine_drain_rules: bool = True
+    """Cluster API's MachineDrainRules, and its label cluster.x-k8s.io/drain of pods, hold here as well: a pod to be
+    skipped is not evicted and does not keep its node, one to be waited for keeps it until it has finished, and pods of
+    a lower order are gone before those of a higher one are evicted. Off: only Cluster API heeds both, after all pods
+    were evicted here."""
     recheck_places_before_draining: bool = True
     """Before the first pod of a node is evicted, all must still have a place elsewhere, and none may ask to be let
     finish. Off: they only must still be allowed to leave."""
+    move_drained_pods: bool = True
+    """A pod of a node that is being drained counts where it was found a place when the node was chosen, and no more
+    where it is; a node on which nothing but such pods is expected is empty. Off: it counts as running wherever it fits,
+    and where it is as well: its own anti-affinity or topology spread may order a node that is not needed."""
+    hold_room_for_evicted_pods: bool = True
+    """Pods that were evicted and have not been created anew keep room elsewhere while they are on their way out. Off:
+    nodes are chosen as if they never came back."""
     count_stuck_pods_as_gone: bool = True
     """Pods that outlive their grace period and 30 s do not keep their node from being deleted. Off: the drain fails,
     and the node is deleted later, since they do not keep an empty node."""
+    foresee_refused_evictions: bool = True
+    """A pod that more than one disruption budget covers keeps its node, because the API never evicts it. Off: its node
+    is tainted and cordoned, given back when the eviction was refused for too long, and chosen again."""
+    respect_unhealthy_pod_eviction_policy: bool = True
+    """A disruption budget keeps no pod that the API would evict in spite of it: one that has not started, that is
+    terminating, or that is not Ready where the budget's unhealthyPodEvictionPolicy lets it go. Off: all of them keep
+    their nodes while the budget allows no disruption."""
     keep_cordons: bool = True
     """A node that was cordoned before its removal began stays so if that fails. Off: it is uncordoned."""
     pause_after_failed_drains: bool = True
@@ -104,7 +149,13 @@ NONE = Deviations(
     foresee_alike_pods=False,
     group_pods_by_likeness=False,
     tight_packing=False,
+    ignore_csi_zone_labels=False,
+    readiness_taints=False,
+    enable_csi_node_aware_scheduling=False,
     enforce_min_respects_max_nodes_total=False,
+    count_cordoned_nodes_in_max_nodes_total=False,
+    count_pods_of_all_schedulers=False,
+    tolerate_unknown_capacity=False,
     count_external_resizes_as_upcoming=False,
     count_leaving_nodes_as_gone=False,
     recognise_newcomers=False,
@@ -113,10 +164,17 @@ NONE = Deviations(
     isolate_size_fixes=False,
     leave_rollouts_alone=False,
     never_shrink_blindly=False,
+    respect_topology_replicas=False,
     recheck_unremovable_nodes=False,
     try_all_candidates=False,
+    respect_do_not_disrupt=False,
+    respect_machine_drain_rules=False,
     recheck_places_before_draining=False,
+    move_drained_pods=False,
+    hold_room_for_evicted_pods=False,
     count_stuck_pods_as_gone=False,
+    foresee_refused_evictions=False,
+    respect_unhealthy_pod_eviction_policy=False,
     keep_cordons=False,
     pause_after_failed_drains=False,
     clear_abandoned_marks=False,

@@ -7,7 +7,7 @@ A pod's budgets depend on its namespace and on the labels that budgets of that n
 share one answer, which keeps matching at a dictionary look-up per pod.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NewType
 
@@ -25,8 +25,8 @@ Mark = NewType("Mark", int)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """May these pods go, all at once, and if not, which pod met which exhausted budget?
+class Spending:
+    """May these pods go, all at once, and if not, which of them (`blocking`) met which exhausted budget (`position`)?
 
     Where `can` holds but `parallel` does not, the pods may go one after another, as budgets recover; `blocking` is
     then the last pod that did not fit into the last budget that was too small.
@@ -34,21 +34,10 @@ class Answer:
 
     can: bool
     parallel: bool
-    blocking: facts.Pod | None = None
-    budget: facts.PodDisruptionBudget | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """An `Answer` in numbers: which of the claims met which budget."""
-
-    can: bool
-    parallel: bool
     blocking: int | None = None
     position: int | None = None
 
 
-YES = Answer(can=True, parallel=True)
 AFFORDABLE = Spending(can=True, parallel=True)
 
 
@@ -90,12 +79,21 @@ class _Namespace:
 
 
 class Remaining:
-    """What is left of each budget. Counts may fall below zero: whoever removes has asked `can_remove` before."""
+    """What is left of each budget. Counts may fall below zero: whoever removes has asked `can_spend` before."""
 
-    __slots__ = ("_allowed", "_log", "_namespaces", "budgets")
+    __slots__ = ("_allowed", "_log", "_namespaces", "budgets", "one_each", "spares_unhealthy")
 
-    def __init__(self, budgets: Iterable[facts.PodDisruptionBudget] = ()) -> None:
+    def __init__(
+        self,
+        budgets: Iterable[facts.PodDisruptionBudget] = (),
+        one_each: bool = False,
+        spares_unhealthy: bool = False,
+    ) -> None:
         self.budgets = tuple(budgets)
+        self.one_each = one_each
+        """A pod that several budgets cover cannot go: the API refuses to evict it."""
+        self.spares_unhealthy = spares_unhealthy
+        """Budgets are charged for the pods that the API charges them for (`charged`), not for all that they cover."""
         self._allowed = [budget.disruptions_allowed for budget in self.budgets]
         self._log: list[int] = []
         by_namespace: dict[str, dict[int, LabelSelector]] = {}
@@ -123,25 +121,36 @@ class Remaining:
         """The same of a pod of which only the visible labels are known."""
         return self._namespaces[namespace].matching(seen)
 
+    def charged(self, positions: Positions, health: facts.Health, is_terminating: bool = False) -> Positions:
+        """Those of the budgets that cover a pod which have a say in its eviction, and are charged for it.
+
+        As the eviction API has it: none for a pod that is terminating or has not started. One that runs and is not
+        Ready is not charged to a budget that lets such pods go; where several cover it, the API refuses before.
+        """
+        if not positions or not self.spares_unhealthy:
+            return positions
+        if is_terminating or health is facts.Health.NOT_STARTED:
+            return ()
+        is_spared = health is facts.Health.UNREADY and len(positions) == 1
+        return () if is_spared and self.budgets[positions[0]].allows_unhealthy else positions
+
+    def charged_for(self, pod: facts.Pod) -> Positions:
+        """The same, of all budgets that cover the pod."""
+        return self.charged(self.matching(pod.namespace, pod.labels), pod.health, pod.is_terminating)
+
     def exhausted(self, positions: Positions) -> facts.PodDisruptionBudget | None:
-        """The first of these budgets that allows no disruption any more."""
+        """The first of these budgets that allows no disruption any more; the last, where there are too many."""
         for position in positions:
             if self._allowed[position] < 1:
                 return self.budgets[position]
-        return None
+        return self.budgets[positions[-1]] if self.are_too_many(positions) else None
 
-    def can_remove(self, pods: Sequence[facts.Pod]) -> Answer:
-        """May these pods go? One by one needs something left in each of their budgets, at once enough for all."""
-        found = self.can_spend([self.matching(pod.namespace, pod.labels) for pod in pods])
-        return Answer(
-            found.can,
-            found.parallel,
-            None if found.blocking is None else pods[found.blocking],
-            None if found.position is None else self.budgets[found.position],
-        )
+    def are_too_many(self, positions: Positions) -> bool:
+        """Does the API refuse to evict a pod that these budgets cover, however much they allow?"""
+        return self.one_each and len(positions) > 1
 
     def can_spend(self, claims: Iterable[Positions]) -> Spending:
-        """The same question about pods of which only their budgets are known."""
+        """May pods go that count against these budgets? One by one needs something left in each, at once enough."""
         claimants: dict[int, list[int]] = {}
         for number, positions in enumerate(claims):
             for position in positions:
@@ -157,7 +166,7 @@ class Remaining:
 
     def remove(self, pods: Iterable[facts.Pod]) -> None:
         """Count these pods as gone."""
-        self.spend(self.matching(pod.namespace, pod.labels) for pod in pods)
+        self.spend(map(self.charged_for, pods))
 
     def spend(self, claims: Iterable[Positions]) -> None:
         """Count pods as gone of which only their budgets are known."""
@@ -177,6 +186,7 @@ class Remaining:
     def fork(self) -> "Remaining":
         """The same counts, to be spent on their own. Costs a list of numbers; matching is shared."""
         other = Remaining.__new__(Remaining)
-        other.budgets, other._namespaces = self.budgets, self._namespaces
+        other.budgets, other._namespaces, other.one_each = self.budgets, self._namespaces, self.one_each
+        other.spares_unhealthy = self.spares_unhealthy
         other._allowed, other._log = list(self._allowed), []
         return other

@@ -1,12 +1,13 @@
 """Equivalence: pending pods that are alike in all that scheduling sees, so that one of them is judged for all.
 
 Alike are pods of one controller with equal labels and equal specs (`facts.Pod.digest`: less env, hostname and
-projected volumes). Pods of a DaemonSet stay alone: each is bound to a node of its own.
+projected volumes). Pods of a DaemonSet are each bound to a node of their own, which their specs name.
 
 How far likeness goes is a setting:
 
     BY_CONTROLLER   Cluster Autoscaler's. A controller has at most ten groups, pods that would open another stay alone
-                    and so does every pod without a controller, because the peer compares each pod with every group.
+                    and so does every pod without a controller, because the peer compares each pod with every group;
+                    pods of a DaemonSet stay alone, whatever their specs say.
     BY_LIKENESS     windlass's. Pods without a controller are grouped too, by namespace, labels and spec, and groups
                     are not limited, because comparing is a look-up here. No pod is judged differently; but a group is
                     ordered, packed and reported as one, where the peer has as many groups as pods.
@@ -31,15 +32,11 @@ class Grouping(enum.StrEnum):
     BY_LIKENESS = "by-likeness"
 
 
-def partition(pods: Iterable[facts.Pod], grouping: Grouping = Grouping.BY_CONTROLLER) -> tuple[Group, ...]:
-    """Every pod in exactly one group; groups by their first pod, pods within a group in the order given."""
-    if grouping is Grouping.BY_LIKENESS:
-        return _by_likeness(pods)
-    return _by_controller(pods)
-
-
 def partition_rows(snapshot: Snapshot, rows: Sequence[int], grouping: Grouping) -> list[list[int]]:
-    """The same partition of a snapshot's pods, by their rows: pods of one kind with equal labels are alike."""
+    """Every row in exactly one group; groups by their first row, rows within a group in the order given.
+
+    Pods of one kind with equal labels are alike.
+    """
     table = snapshot.pods
     kinds = table.kind_ids[list(rows)].tolist()
     labels = table.labels
@@ -70,22 +67,6 @@ def _by_controller(pods: Iterable[facts.Pod]) -> tuple[Group, ...]:
         groups.append([pod])
         if len(known) < MAX_GROUPS_PER_CONTROLLER:
             known[likeness] = groups[-1]
-    return tuple(map(tuple, groups))
-
-
-def _by_likeness(pods: Iterable[facts.Pod]) -> tuple[Group, ...]:
-    groups: list[list[facts.Pod]] = []
-    known: dict[Hashable, list[facts.Pod]] = {}
-    for pod in pods:
-        if pod_traits.is_daemonset(pod):
-            groups.append([pod])
-            continue
-        key = (pod.namespace, pod.owner.uid if pod.owner else None, _likeness(pod))
-        group = known.get(key)
-        if group is None:
-            group = known[key] = []
-            groups.append(group)
-        group.append(pod)
     return tuple(map(tuple, groups))
 
 

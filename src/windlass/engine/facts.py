@@ -10,12 +10,13 @@ Resources are integers: `cpu` in millicores, all others in their own unit (bytes
 the epoch.
 """
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass.engine import hashed
 from windlass.engine.devices.model import Slices
-from windlass.selectors import LabelSelector, NodeSelector
+from windlass.selectors import EVERYTHING, LabelSelector, NodeSelector, Operator, Requirement
 
 Resources = tuple[tuple[str, int], ...]
 """Amounts by resource name, sorted by name, each name once."""
@@ -68,6 +69,8 @@ class Node:
     conditions: tuple["Condition", ...] = ()
     slices: Slices = ()
     """Templates: what drivers would publish of the devices. Slices of nodes that exist are facts of their own."""
+    csi_node: "CSINode | None" = None
+    """Templates: the CSI drivers that a new node would have. CSINodes of nodes that exist are facts of their own."""
     unreadable: str = ""
     """Why not all of it could be read; empty of a node that could. Such a node is in use, stays, and is no example."""
 
@@ -91,7 +94,7 @@ class Toleration:
 
     key: str
     operator: str
-    """`Equal` or `Exists`."""
+    """`Equal` or `Exists`; `Gt` or `Lt` where kube-scheduler compares integers."""
     value: str
     effect: str
 
@@ -100,6 +103,8 @@ class Toleration:
             return False
         if self.key and self.key != taint.key:
             return False
+        if self.operator in ("Gt", "Lt"):
+            return Requirement(self.key, Operator(self.operator), (self.value,)).accepts(taint.value)
         return self.operator == "Exists" or self.value == taint.value
 
 
@@ -205,6 +210,10 @@ class PodSpec(hashed.HashedOnce):
     spread: tuple[SpreadConstraint, ...] = ()
     affinity: tuple[PodAffinityTerm, ...] = ()
     anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    spread_fault: str = ""
+    """kube-scheduler's words for a hard constraint whose selector it cannot parse: the pod then fits no node."""
+    interpod_fault: str = ""
+    """The same for terms of pod affinity and anti-affinity, preferred ones included."""
     volumes: tuple[Volume, ...] = ()
     """Volumes that a filter or a drain rule may look at; configuration (configMap, secret, projected …) is left out."""
     required_features: frozenset[str] = frozenset()
@@ -220,8 +229,8 @@ class PodSpec(hashed.HashedOnce):
     def _key(self) -> tuple[object, ...]:
         return (
             self.requests, self.node_name, self.node_selector, self.node_affinity, self.tolerations, self.host_ports,
-            self.spread, self.affinity, self.anti_affinity, self.volumes, self.required_features, self.priority,
-            self.claims, self.extended, self.extended_claim,
+            self.spread, self.affinity, self.anti_affinity, self.spread_fault, self.interpod_fault, self.volumes,
+            self.required_features, self.priority, self.claims, self.extended, self.extended_claim,
         )  # fmt: skip
 
     def without_claims(self) -> tuple[object, ...]:
@@ -237,6 +246,63 @@ class Owner:
     kind: str
     name: str
     uid: str
+
+
+class Health(enum.StrEnum):
+    """What the eviction API looks at in a bound pod, beside the budgets that cover it."""
+
+    READY = "Ready"
+    """Guarded by its budget. Also a pod that waits for a node: nothing evicts it."""
+    UNREADY = "Unready"
+    """Runs without the condition Ready=True: its budget's unhealthyPodEvictionPolicy decides."""
+    NOT_STARTED = "NotStarted"
+    """Phase Pending on its node, its image not pulled, say: no budget guards it."""
+
+
+class DrainBehavior(enum.StrEnum):
+    """What Cluster API does with a pod when it drains the node of a Machine."""
+
+    DRAIN = "Drain"
+    """It is evicted."""
+    SKIP = "Skip"
+    """It is not evicted and not waited for: it ends with the Machine."""
+    WAIT_COMPLETED = "WaitCompleted"
+    """It is not evicted, and the drain waits until it has finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSelector:
+    """Machines by their labels and by those of their Clusters: both must match."""
+
+    machine: LabelSelector = EVERYTHING
+    cluster: LabelSelector = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class DrainedPodSelector:
+    """Pods by their labels and by those of their namespaces: both must match."""
+
+    pod: LabelSelector = EVERYTHING
+    namespace: LabelSelector = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class MachineDrainRule:
+    """How Cluster API drains the pods of some Machines in the rule's namespace."""
+
+    namespace: str
+    name: str
+    behavior: DrainBehavior
+    order: int = 0
+    """Pods with a lower order are gone before those with a higher one are evicted. Only with behavior Drain."""
+    machines: tuple[MachineSelector, ...] = ()
+    """One of them must match; without any, all Machines of the namespace do."""
+    pods: tuple[DrainedPodSelector, ...] = ()
+    """One of them must match; without any, all pods do."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +338,9 @@ class Pod:
     """How long it wants to wait before a node is added for it, where it says so."""
     unreadable: str = ""
     """Why not all of it could be read; empty of a pod that could. Such a pod is bound, and keeps its node."""
+    health: Health = Health.READY
+    drain_behavior: DrainBehavior = DrainBehavior.DRAIN
+    """What the pod's label cluster.x-k8s.io/drain says."""
 
     @property
     def key(self) -> str:
@@ -308,6 +377,8 @@ class PersistentVolume:
     driver: str = ""
     handle: str = ""
     """CSI: the volume handle. In-tree: the id by which its CSI driver would know it."""
+    untranslatable: str = ""
+    """Why an in-tree volume has no such id, if it has none."""
     attributes_class: str = ""
     """Its VolumeAttributesClass: a claim binds only to a volume that has the same."""
 
@@ -331,6 +402,8 @@ class PersistentVolumeClaim:
     phase: str = "Pending"
     terminating: bool = False
     attributes_class: str = ""
+    selector_fault: str = ""
+    """kube-scheduler's words for a selector that it cannot parse: no volume is found for such a claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,10 +428,13 @@ class CSINode:
 
 @dataclass(frozen=True, slots=True)
 class CSIDriver:
-    """Whether a driver publishes its storage capacity."""
+    """What a driver says of itself."""
 
     name: str
     storage_capacity: bool = False
+    """It publishes its storage capacity."""
+    prevents_scheduling_if_missing: bool = False
+    """Pods with volumes of it may run only where it is installed (since kube-scheduler 1.37)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +478,9 @@ class PodDisruptionBudget:
     name: str
     selector: LabelSelector | None = None
     disruptions_allowed: int = 0
+    allows_unhealthy: bool = False
+    """Pods that run and are not Ready may be evicted, and are not charged: unhealthyPodEvictionPolicy is AlwaysAllow,
+    or as many pods are healthy as the budget desires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,6 +525,10 @@ class Instance:
     """Set on an instance that is Creating and never will be created."""
     had_node: bool = False
     """The provider knows that it became a node: it is never removed for not having registered."""
+    machine_drain_rules: tuple[str, ...] = ()
+    """Keys of the MachineDrainRules that select the Machine, in the order in which they are asked."""
+    unreadable_drain_rules: str = ""
+    """Why it is not known which MachineDrainRules select the Machine; empty where it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,6 +544,26 @@ class GroupOptions:
     ignore_daemonsets_utilization: bool | None = None
     zero_or_max: bool = False
     """All or nothing: the group is only ever empty or full."""
+    allow_non_atomic_scale_up_to_max: bool = False
+    """Of an all-or-nothing group: the nodes that came stay if others did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasOwner:
+    """A controller that applies `spec.replicas` of a group: it reverts every size that the autoscaler writes."""
+
+    manager: str
+    """Field manager, as in managedFields."""
+    remedy: str
+    """What the user changes so that the autoscaler owns the size."""
+    api_version: str = ""
+    """Of the group's object, and its uid: for events about it."""
+    uid: str = ""
+
+    @property
+    def message(self) -> str:
+        """For people, in a line."""
+        return f"spec.replicas is applied by {self.manager}, which reverts every other size: {self.remedy}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,6 +590,8 @@ class NodeGroup:
     """Instances that cannot be removed now, by provider id: nobody would act on it."""
     template_pods: tuple[Pod, ...] = ()
     """Pods that the provider says such a node would start with, besides those of DaemonSets."""
+    replicas_owner: ReplicasOwner | None = None
+    """Set if another controller applies the size."""
 
 
 @dataclass(frozen=True, slots=True)

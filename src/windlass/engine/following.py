@@ -5,8 +5,9 @@ time is up, an instance that could not be created and, by `only_ready_nodes_fulf
 register or a node that did not become ready in time.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from windlass.engine import deviations, facts, requests
 from windlass.engine.readiness import Readiness
@@ -17,6 +18,9 @@ TIMEOUT = "timeout"
 NOT_READY = "notReady"
 UNREGISTERED = facts.InstanceError(OTHER, TIMEOUT, "Instances did not register as nodes in time")
 UNREADY = facts.InstanceError(OTHER, NOT_READY, "Nodes did not become ready in time")
+
+_MESSAGES = 3
+"""More than so many different messages of one cause seem to go on."""
 
 RESOLUTION_S = 1.0
 """The API server cuts the moment at which a node was created down to the second: it may seem older than its request."""
@@ -80,6 +84,14 @@ class Course:
         here = self.readiness.registered - len(self.readiness.leaving)
         return self.group.target_size - here - len(self.readiness.long_unregistered)
 
+    def count_since(self, time_s: float) -> int:
+        """How many of the ready nodes were created since then."""
+        return sum(1 for name in self.readiness.ready if self.created_s[name] + RESOLUTION_S > time_s)
+
+    def find_latest_s(self) -> float:
+        """When the youngest of the ready nodes was created."""
+        return min(max((self.created_s[name] for name in self.readiness.ready), default=-math.inf), self.now_s)
+
 
 def follow(course: Course, request: ScaleUp | None, known: Known, chosen: deviations.Deviations) -> Progress:
     """Bring the request up to date."""
@@ -87,6 +99,8 @@ def follow(course: Course, request: ScaleUp | None, known: Known, chosen: deviat
     if request is not None and chosen.only_ready_nodes_fulfil_requests:
         request, failed = _give_up_stuck(course, request, known)
         failures += failed
+    if request is not None and chosen.count_external_resizes_as_upcoming:
+        request = _renew(course, request)
     if request is not None:
         ending = requests.end(request, course.missing, course.now_s)
         if ending is Ending.TIMED_OUT:
@@ -131,6 +145,31 @@ def _grew_outside(course: Course, known: Known) -> bool:
     return course.missing > 0 if lacked is None else course.absent > lacked
 
 
+def _renew(course: Course, request: ScaleUp) -> ScaleUp:
+    """The request with a new deadline, where what is missing has not been missing since it was made.
+
+    Nodes that others replace come and go, one after another: a rollout without surge, spot instances. Such a request
+    begins anew where its time is up while instances are on their way, each with a time of its own, or a node came
+    within that time. Nodes that were asked for here must have come.
+    """
+    if course.missing <= 0 or course.now_s <= request.expected_by_s:
+        return request
+    if course.count_since(request.requested_s) < request.increase:
+        return request
+    if course.missing <= len(course.readiness.unregistered) + len(course.readiness.not_started):
+        return _await_anew(course, request, course.now_s)
+    came_s = course.find_latest_s()
+    return (
+        _await_anew(course, request, came_s) if course.now_s <= came_s + course.max_node_provision_time_s else request
+    )
+
+
+def _await_anew(course: Course, request: ScaleUp, from_s: float) -> ScaleUp:
+    """A request for all that is missing. Instances that are on their way are still its own."""
+    anew = requests.await_external(course.missing, from_s, course.max_node_provision_time_s)
+    return replace(anew, began_s=max(request.began_s, from_s - course.max_node_provision_time_s))
+
+
 def _time_out(course: Course, request: ScaleUp) -> Failure:
     took_s = course.now_s - request.requested_s
     message = f"Scale-up timed out for node group {course.group.id} after {took_s:g}s"
@@ -153,11 +192,16 @@ def _give_up_uncreated(course: Course, request: ScaleUp, known: Known) -> tuple[
         messages.setdefault(cause, set()).add(error.message)
         counts[cause] = counts.get(cause, 0) + (provider_id not in known.uncreated)
     by_error = {
-        facts.InstanceError(*cause, ", ".join(sorted(messages[cause]))): count
+        facts.InstanceError(*cause, _join(messages[cause])): count
         for cause, count in sorted(counts.items())
         if count > 0
     }
     return _give_up(course, request, by_error)
+
+
+def _join(messages: Collection[str]) -> str:
+    """The messages of one cause. More than three end in dots, as in Cluster Autoscaler."""
+    return ", ".join([*sorted(messages), *(["..."] if len(messages) > _MESSAGES else [])])
 
 
 def _give_up(

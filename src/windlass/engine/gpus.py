@@ -37,6 +37,11 @@ def expect(node: facts.Node, label: str, template: facts.Node | None) -> tuple[s
     return (gpu_type, count) if count > 0 else None
 
 
+def is_count_unknown(node: facts.Node, label: str, template: facts.Node | None) -> bool:
+    """Does the label promise GPUs of which neither the node nor a template of its group tells the number?"""
+    return label in node.labels and template is None and count_ready(node) == 0
+
+
 def _first(resources: facts.Resources) -> int:
     amounts = dict(resources)
     return next((amounts[name] for name in RESOURCES if amounts.get(name, 0) != 0), 0)

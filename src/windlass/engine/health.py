@@ -8,7 +8,7 @@ Groups do not affect each other here: leaving one out changes nothing for the ot
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.engine import backoff, facts, following, readiness, requests, settings
 from windlass.engine.backoff import Backoff
@@ -93,6 +93,11 @@ class Health:
     total: Readiness
     verdict: Verdict
     memory: Memory
+
+    def as_before(self, memory: Memory) -> "Health":
+        """What is seen of it, without what was found out about requests: that is left for a later loop."""
+        groups = {id: replace(each, progress=following.Progress(None)) for id, each in self.groups.items()}
+        return replace(self, groups=groups, memory=memory)
 
     @property
     def failures(self) -> tuple[following.Failure, ...]:

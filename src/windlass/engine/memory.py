@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from windlass.engine import plan, searching
 from windlass.engine.draining.progress import Progress
+from windlass.engine.draining.taint_latency import TaintLatency
 from windlass.engine.health import Memory as HealthMemory
 from windlass.engine.observation import Observation
 from windlass.engine.provisioning import retries
@@ -58,6 +59,8 @@ class Durable:
     """Of ProvisioningRequests."""
     held: Mapping[str, float] = field(default_factory=dict)
     """Groups that must be left alone for now, by id: since when."""
+    taint_latencies: tuple[TaintLatency, ...] = ()
+    """Of the last hour, where --dynamic-node-delete-delay-after-taint-enabled asks for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class Standing:
     plan: plan.Plan
     story: Story
     until_s: float
+    examples: frozenset[str] = frozenset()
+    """Groups whose template was made from one of their nodes: they have it for as long as the decision stands."""
 
     def holds(self, seen: Observation, durable: Durable, settings: Settings, now_s: float) -> bool:
         """Would deciding again give the same?"""
@@ -98,6 +103,10 @@ class Volatile:
     """The last decision, for as long as it stands."""
     faults: Faults = ()
     """Objects that could not be evaluated; they are left out while they are as they were."""
+    learned_s: Mapping[str, float] = field(default_factory=dict)
+    """When each of the templates was last made from a node. One that is not among them was just now."""
+    began_s: float | None = None
+    """When the first loop after a start was decided; None before it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,8 @@ class Observation:
     but what `failed` and the pod itself say."""
     held: tuple[facts.HeldGroup, ...] = ()
     """Groups that must be left alone for now; none of them is among `groups`."""
+    machine_drain_rules: tuple[facts.MachineDrainRule, ...] = ()
+    """Cluster API's, where they are served. Which of them select a node's Machine, its instance says."""
 
     @property
     def nodes(self) -> list[facts.Node]:

@@ -1,18 +1,28 @@
 """The outlook: the cluster as it will be, which scale-up looks at, and whoever asks why it did what it did.
 
 Nodes that are on their way stand in the snapshot as their template says, pods that are worth no node are not there, and
-groups that are unhealthy or back off are told apart.
+groups that are unhealthy, back off or have another owner of their size are told apart.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, health, newcomers, pod_traits, readiness, requests, settings, taints
-from windlass.engine.devices.model import Slices
-from windlass.engine.devices.readiness import are_pools_ready
+from windlass.engine import (
+    deviations,
+    dtypes,
+    facts,
+    health,
+    newcomers,
+    pod_traits,
+    replicas_owners,
+    requests,
+    resource_readiness,
+    settings,
+    taints,
+)
 from windlass.engine.observation import Observation
 from windlass.engine.scale_up import helping, proposing, templates
 from windlass.engine.snapshot import Snapshot
@@ -29,11 +39,12 @@ def find_templates(
     nodes: Sequence[facts.Node],
     group_of: Mapping[str, facts.NodeGroup],
     remembered: Mapping[str, templates.GroupTemplate],
-    chosen: settings.Templates,
+    chosen: settings.Settings,
+    passing: taints.Passing,
     now_s: float,
 ) -> tuple[Templates, Templates]:
     """(template by group, what to remember). `group_of` goes by node name."""
-    snapshot, passing = seen.snapshot, taints.read_settings(chosen)
+    snapshot, with_csi = seen.snapshot, chosen.deviations.enable_csi_node_aware_scheduling
     made, learned = templates.find_templates(
         seen.groups,
         nodes,
@@ -41,8 +52,8 @@ def find_templates(
         lambda name: _find_staying(snapshot, snapshot.nodes.rows[name]),
         seen.daemon_sets,
         remembered,
-        lambda node: _equip(taints.sanitize(node, passing), snapshot),
-        chosen.force_ds,
+        lambda node: _equip(taints.sanitize(node, passing), snapshot, with_csi),
+        chosen.templates.force_ds,
         now_s,
     )
     for template in made.values():
@@ -51,36 +62,28 @@ def find_templates(
     return made, learned
 
 
-def _equip(node: facts.Node, snapshot: Snapshot) -> facts.Node:
-    """A node that exists with the devices that its drivers publish: a new one would have the like."""
+def _equip(node: facts.Node, snapshot: Snapshot, with_csi: bool) -> facts.Node:
+    """The node with the devices and the CSI drivers that a new one would have: those of a node that exists, or what the
+    provider says.
+    """
     slices = snapshot.devices.stock.local(node.name) if snapshot.devices.stock.slices else ()
-    return replace(node, slices=slices) if slices else node
+    if slices:
+        node = replace(node, slices=slices)
+    csi_node = (node.csi_node or snapshot.storage.csi_nodes.get(node.name)) if with_csi else None
+    return node if csi_node is node.csi_node else replace(node, csi_node=csi_node)
 
 
-def await_devices(
-    nodes: list[facts.Node],
+def find_nodes(
+    seen: Observation,
     group_of: Mapping[str, facts.NodeGroup],
-    snapshot: Snapshot,
     remembered: Mapping[str, templates.GroupTemplate],
+    chosen: settings.Settings,
+    passing: taints.Passing,
 ) -> list[facts.Node]:
-    """The nodes; those that say they are ready, but lack pools of devices that a node of their group has, are not."""
-    expected = {group.id: _expect(group, remembered) for group in group_of.values()}
-    if not any(expected.values()):
-        return nodes
-    return [
-        node
-        if node.name not in group_of
-        or are_pools_ready(snapshot.devices.stock.local(node.name), expected[group_of[node.name].id])
-        or not readiness.judge(node).is_ready
-        else readiness.mark_unready(node, readiness.RESOURCE_UNREADY)
-        for node in nodes
-    ]
-
-
-def _expect(group: facts.NodeGroup, remembered: Mapping[str, templates.GroupTemplate]) -> Slices:
-    if group.id in remembered:
-        return remembered[group.id].node.slices
-    return group.template.slices if group.template is not None else ()
+    """The nodes as a loop takes them: one that lacks a resource, or has a startup taint, is unready."""
+    with_csi = chosen.deviations.enable_csi_node_aware_scheduling
+    nodes = resource_readiness.mark_unready(seen.nodes, group_of, seen.snapshot, remembered, with_csi)
+    return [passing.judge_starting(node) for node in nodes]
 
 
 def find_awaited(
@@ -159,12 +162,19 @@ def verdicts_of(found: health.Health) -> dict[str, health.Verdict]:
     return {group: each.verdict for group, each in found.groups.items()}
 
 
-def find_unsafe(found: health.Health, verdicts: Mapping[str, health.Verdict]) -> dict[str, proposing.Skip]:
+def find_unsafe(
+    groups: Iterable[facts.NodeGroup],
+    found: health.Health,
+    verdicts: Mapping[str, health.Verdict],
+    chosen: deviations.Deviations,
+) -> dict[str, proposing.Skip]:
     """The groups that must not grow now, and why."""
     unsafe: dict[str, proposing.Skip] = {}
-    for group, each in found.groups.items():
-        if not verdicts[group].is_healthy:
-            unsafe[group] = proposing.Skip.NOT_READY
-        elif each.backoff is not None:
-            unsafe[group] = proposing.Skip.BACKOFF
+    for group in groups:
+        if replicas_owners.is_left_alone(group, chosen):
+            unsafe[group.id] = proposing.Skip.REPLICAS_OWNED
+        elif not verdicts[group.id].is_healthy:
+            unsafe[group.id] = proposing.Skip.NOT_READY
+        elif found.groups[group.id].backoff is not None:
+            unsafe[group.id] = proposing.Skip.BACKOFF
     return unsafe

@@ -30,7 +30,8 @@ def asks_nothing(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) 
     """Does the shape itself ask for nothing but resources and facts of nodes?"""
     spec = shape.spec
     asks = spec.spread or spec.affinity or spec.anti_affinity or spec.host_ports or config.default_constraints
-    return not asks and not gates.holds_disks(shape) and not gates.wants_devices(snapshot, shape)
+    is_parsable = not (spec.spread_fault or spec.interpod_fault)
+    return not asks and is_parsable and not gates.holds_disks(shape) and not gates.wants_devices(snapshot, shape)
 
 
 def is_repelled(snapshot: Snapshot, shape: shapes.Shape) -> bool:

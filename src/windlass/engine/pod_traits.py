@@ -11,8 +11,17 @@ DAEMONSET_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 """What the user says of evicting a pod: `true`, `false` or `on-completion`. Anything else says nothing."""
 
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+"""Karpenter's: `true` keeps the pod's node."""
+
+DRAIN_LABEL = "cluster.x-k8s.io/drain"
+"""Cluster API's label of a pod: `skip` or `wait-completed`, in any case. Anything else says nothing."""
+
 MIRROR = "kubernetes.io/config.mirror"
 """Set by the kubelet on the API's copy of a static pod; its value does not matter."""
+
+SOURCE = "kubernetes.io/config.source"
+"""Set by the kubelet on what it runs: `api` where the API server told it to."""
 
 DEFAULT_GRACE_S = 30.0
 """The API server's default of spec.terminationGracePeriodSeconds."""
@@ -31,6 +40,12 @@ def is_daemonset(pod: facts.Pod) -> bool:
 
 def is_mirror(pod: facts.Pod) -> bool:
     return MIRROR in pod.annotations
+
+
+def is_recreatable(pod: facts.Pod) -> bool:
+    """Does the pod come back elsewhere once it is evicted? Static, mirror and DaemonSet pods belong to their node."""
+    is_static = pod.annotations.get(SOURCE, "api") != "api"
+    return not (is_static or is_mirror(pod) or is_daemonset(pod))
 
 
 def is_long_terminating(pod: facts.Pod, now_s: float) -> bool:

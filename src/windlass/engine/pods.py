@@ -34,6 +34,7 @@ class Kind:
     is_gated: bool
     scale_up_delay_s: float | None
     unreadable: str = ""
+    drain_behavior: facts.DrainBehavior = facts.DrainBehavior.DRAIN
 
 
 class PodTable:
@@ -49,6 +50,9 @@ class PodTable:
         """Flat: key, value, key, value …"""
         self.times: dict[int, tuple[float | None, float | None]] = {}
         """(deleted_s, unschedulable_since_s), for the few pods that have either."""
+        self.health: dict[int, facts.Health] = {}
+        """For the few pods that are not Ready. Not part of a kind: readiness changes often, and pods of one template
+        would be several kinds."""
         self.answers: dict[Hashable, dict[int, int]] = {}
         """By question, then by kind: what was asked of kinds before, and is the same at all times."""
         self.left_out: frozenset[int] = frozenset()
@@ -104,6 +108,7 @@ class PodTable:
         for row in range(count, len(self.names)):
             self.rows.pop(self.uids[row], None)
             self.times.pop(row, None)
+            self.health.pop(row, None)
         self._shape_ids[count : len(self.names)] = self._node_rows[count : len(self.names)] = dtypes.ABSENT
         del self.names[count:], self.uids[count:], self.labels[count:]
 
@@ -112,7 +117,7 @@ class PodTable:
             Kind(
                 pod.namespace, tuple(sorted(pod.annotations.items())), pod.owner, pod.spec, pod.digest,
                 pod.nominated_node, pod.scheduler, pod.phase, pod.restart_policy, pod.grace_s, pod.is_gated,
-                pod.scale_up_delay_s, pod.unreadable,
+                pod.scale_up_delay_s, pod.unreadable, pod.drain_behavior,
             )
         )  # fmt: skip
 
@@ -123,14 +128,24 @@ class PodTable:
         self._created_s[row] = pod.created_s
         if pod.deleted_s is not None or pod.unschedulable_since_s is not None:
             self.times[row] = (pod.deleted_s, pod.unschedulable_since_s)
+        if pod.health is not facts.Health.READY:
+            self.health[row] = pod.health
 
     def remove(self, row: int) -> None:
         del self.rows[self.uids[row] or f"{self.kinds[self._kind_ids[row]].namespace}/{self.names[row]}"]
         self.times.pop(row, None)
+        self.health.pop(row, None)
         self.names[row] = self.uids[row] = ""
         self.labels[row] = ()
         self._shape_ids[row] = self._node_rows[row] = dtypes.ABSENT
         self._dead.append(row)
+
+    def set_health(self, row: int, health: facts.Health) -> None:
+        """Note that a pod became Ready, or is no longer."""
+        if health is facts.Health.READY:
+            self.health.pop(row, None)
+        else:
+            self.health[row] = health
 
     @property
     def created_s(self) -> npt.NDArray[np.float64]:
@@ -176,11 +191,12 @@ class PodTable:
         """The pod as it was observed, bound to the named node; `timeless` as if nothing had happened to it since."""
         kind = self.kind(row)
         deleted_s, unschedulable_since_s = (None, None) if timeless else self.times.get(row, (None, None))
+        health = facts.Health.READY if timeless else self.health.get(row, facts.Health.READY)
         return facts.Pod(
             kind.namespace, self.names[row], self.uids[row], self.label_map(row), dict(kind.annotations), kind.owner,
             kind.spec, kind.digest, node_name, kind.nominated_node, kind.scheduler, kind.phase, kind.restart_policy,
             float(self._created_s[row]), deleted_s, kind.grace_s, unschedulable_since_s, kind.is_gated,
-            kind.scale_up_delay_s, kind.unreadable,
+            kind.scale_up_delay_s, kind.unreadable, health, kind.drain_behavior,
         )  # fmt: skip
 
     def _append(self) -> int:

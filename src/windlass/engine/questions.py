@@ -10,10 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from windlass import releases
 from windlass.engine import facts, shapes
 from windlass.selectors import EVERYTHING, LabelSelector
 
-NamespaceLabels: TypeAlias = Mapping[str, Mapping[str, str]]
+
+class NamespaceLabels(dict[str, Mapping[str, str]]):
+    """The labels of each namespace that exists, by its name, and how a release selects among them."""
+
+    def __init__(
+        self, found: Mapping[str, Mapping[str, str]] | None = None, release: releases.Release = releases.DEFAULT
+    ) -> None:
+        super().__init__(found or {})
+        self.release = release
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +67,7 @@ Carried: TypeAlias = Carries | Holds
 
 
 def own_term_matches(term: facts.PodAffinityTerm, profile: shapes.Profile, namespaces: NamespaceLabels) -> bool:
-    """Does a pod match a term of the incoming pod itself?
-
-    kube-scheduler 1.36 resolves the term's namespaceSelector to names beforehand and then, by a quirk, still asks the
-    selector about a namespace without labels: one that an empty label set satisfies matches pods of every namespace.
-    """
+    """Does a pod match a term of the incoming pod itself? See `Release.keeps_resolved_namespaces_only`."""
     return _is_namespace_of(term, profile, namespaces) and _selects(term, profile)
 
 
@@ -72,7 +77,7 @@ def _is_namespace_of(term: facts.PodAffinityTerm, profile: shapes.Profile, names
     selector = term.namespace_selector
     if selector is None:
         return False
-    if selector.matches({}):
+    if selector == EVERYTHING or (not namespaces.release.keeps_resolved_namespaces_only and selector.matches({})):
         return True
     labels = namespaces.get(profile.namespace)
     return labels is not None and selector.matches(labels)

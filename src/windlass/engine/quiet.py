@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from windlass.engine import facts, health, health_timers, plan
+from windlass.engine import facts, health, health_timers, plan, readiness
 from windlass.engine.draining import marking
 from windlass.engine.memory import Durable
 from windlass.engine.observation import Observation
@@ -74,9 +74,8 @@ def _templates(nodes: Iterable[facts.Node], group_of: Mapping[str, facts.NodeGro
     for node in nodes:
         if node.name in group_of:
             for condition in node.conditions:
-                if condition.type == "Ready":
+                if condition.type in readiness.DECIDING_CONDITIONS:
                     yield condition.since_s + templates.STABLE_FOR_S
-                    break
 
 
 def _scale_down(story: ScaleDownStory) -> Iterator[float]:

@@ -19,6 +19,8 @@ from windlass.engine import facts, settings
 
 SIGNS_OF_TROUBLE = frozenset({"DiskPressure", "NetworkUnavailable"})
 """Conditions that make a node unready where they are True. Others, as memory pressure, do not."""
+DECIDING_CONDITIONS = SIGNS_OF_TROUBLE | {"Ready"}
+"""Conditions on which the readiness of a node depends."""
 NOT_READY_TAINTS = frozenset(
     {
         "node.kubernetes.io/not-ready",
@@ -115,6 +117,11 @@ def judge(node: facts.Node) -> Judgement:
     if is_ready and node.taints:
         is_ready = not any(taint.key in NOT_READY_TAINTS for taint in node.taints)
     return Judgement(is_ready, since_s, reason)
+
+
+def is_ready_and_schedulable(node: facts.Node) -> bool:
+    """Is the node ready, and not cordoned?"""
+    return not node.unschedulable and judge(node).is_ready
 
 
 def mark_unready(node: facts.Node, reason: str) -> facts.Node:

@@ -7,7 +7,8 @@
     4. a target size that has been wrong for too long is lowered to what is there; then the loop is over
 
 A group whose machines are being replaced is left alone, by `leave_rollouts_alone`: a lower size would cost it a machine
-that runs. So is one that cannot choose which instances go, by `never_shrink_blindly`, unless all of them are to go.
+that runs. So is one that cannot choose which instances go, by `never_shrink_blindly`, unless all of them are to go; and
+one whose size another controller applies, by `respect_topology_replicas`: that controller would raise it again.
 
 The provider refuses to lower a target size below the number of instances, and to delete instances below the minimum.
 That can be foreseen, so it is: a repair that would be refused is told as such, and changes no size. Sizes that the
@@ -18,7 +19,7 @@ import enum
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from windlass.engine import following, health, settings
+from windlass.engine import following, health, replicas_owners, settings
 from windlass.engine.facts import NodeGroup
 from windlass.engine.health import Health, Upcoming
 
@@ -70,6 +71,13 @@ class Stop(enum.StrEnum):
     UNHEALTHY = "cluster is unhealthy"
     FIXED = "a size was fixed"
     REFUSED = "a size could not be fixed"
+    NO_NODES = "cluster has no nodes"
+    NO_READY_NODES = "cluster has no ready nodes"
+    NO_READY_NODES_YET = "cluster has no ready nodes yet"
+
+
+NOT_ACTIONABLE = frozenset({Stop.NO_NODES, Stop.NO_READY_NODES, Stop.NO_READY_NODES_YET})
+"""The loop ended before groups were looked at: nothing is known of their health."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,12 @@ class Repairs:
     """Nodes to come when all this is done."""
     stop: Stop | None = None
     """Set if the loop ends here."""
+
+
+def do_nothing(groups: Iterable[NodeGroup], stop: Stop) -> Repairs:
+    """The groups as they are, because the loop ends here."""
+    sizes = {group.id: Size(group.target_size, len(group.instances)) for group in groups}
+    return Repairs((), (), (), (), sizes, {}, stop)
 
 
 def plan(groups: Collection[NodeGroup], found: Health, chosen: settings.Settings, now_s: float) -> Repairs:
@@ -107,7 +121,7 @@ def plan(groups: Collection[NodeGroup], found: Health, chosen: settings.Settings
 
 def _revert(groups: Iterable[NodeGroup], found: Health, sizes: Sizes, chosen: settings.Settings) -> list[Decrease]:
     reverts = []
-    for group in _spare_rollouts(groups, chosen):
+    for group in _select_repairable(groups, chosen):
         size, by = sizes[group.id], found.groups[group.id].progress.overdue
         if chosen.deviations.revert_only_missing_nodes:
             by = min(by, _count_spare(group, size))
@@ -122,7 +136,7 @@ def _remove_unregistered(
     """Those that have been unregistered longest go first; where only some may go, the others wait."""
     is_forced, since = chosen.health.force_delete_unregistered_nodes, found.memory.unregistered_since
     removals = []
-    for group in _spare_rollouts(groups, chosen):
+    for group in _select_repairable(groups, chosen):
         size, seen = sizes[group.id], found.groups[group.id].readiness
         kept = {instance.provider_id for instance in group.instances if instance.had_node}
         late = (instance for instance in (seen.long_unregistered if seen else ()) if instance not in kept)
@@ -137,7 +151,7 @@ def _remove_unregistered(
 def _remove_uncreated(groups: Iterable[NodeGroup], sizes: Sizes, chosen: settings.Settings) -> list[Removal]:
     is_forced = chosen.health.force_delete_failed_nodes
     removals = []
-    for group in _spare_rollouts(groups, chosen):
+    for group in _select_repairable(groups, chosen):
         doomed = [provider_id for provider_id, _ in following.find_uncreated(group)]
         going = _complete(group, doomed, chosen)
         if going and _is_chosen(group, going, sizes[group.id], chosen):
@@ -155,8 +169,12 @@ def _without(groups: Iterable[NodeGroup], removals: Iterable[Removal]) -> Iterat
         yield group
 
 
-def _spare_rollouts(groups: Iterable[NodeGroup], chosen: settings.Settings) -> Iterator[NodeGroup]:
-    return (group for group in groups if not (group.is_rolling_out and chosen.deviations.leave_rollouts_alone))
+def _select_repairable(groups: Iterable[NodeGroup], chosen: settings.Settings) -> Iterator[NodeGroup]:
+    """Groups that may be lowered: no rollout is under way, and no other controller applies the size."""
+    for group in groups:
+        is_spared = group.is_rolling_out and chosen.deviations.leave_rollouts_alone
+        if not is_spared and not replicas_owners.is_left_alone(group, chosen.deviations):
+            yield group
 
 
 def _is_chosen(group: NodeGroup, going: Sequence[str], size: Size, chosen: settings.Settings) -> bool:
@@ -165,10 +183,13 @@ def _is_chosen(group: NodeGroup, going: Sequence[str], size: Size, chosen: setti
 
 
 def _complete(group: NodeGroup, doomed: Sequence[str], chosen: settings.Settings) -> tuple[str, ...]:
-    """A group that is all or nothing loses all its instances with the first."""
-    if doomed and settings.for_group(chosen, group.options).zero_or_max:
-        return tuple(instance.provider_id for instance in group.instances)
-    return tuple(doomed)
+    """A group that is all or nothing loses all its instances with the first, or only with the last if it wants that."""
+    options = settings.for_group(chosen, group.options)
+    if not doomed or not options.zero_or_max:
+        return tuple(doomed)
+    if options.allow_non_atomic_scale_up_to_max and len(doomed) < len(group.instances):
+        return ()
+    return tuple(instance.provider_id for instance in group.instances)
 
 
 def _fix(
@@ -176,7 +197,7 @@ def _fix(
 ) -> list[Decrease]:
     """Lower target sizes that nothing has come up to for longer than a node may take, up to the first refusal."""
     fixes = []
-    for group in _spare_rollouts(groups, chosen):
+    for group in _select_repairable(groups, chosen):
         time_s = settings.for_group(chosen, group.options).max_node_provision_time_s
         size, by = sizes[group.id], _count_excess(found.groups[group.id].wrong_size, time_s, now_s)
         if chosen.deviations.isolate_size_fixes:

@@ -6,7 +6,10 @@ does on average, in turns and each from a random node on (`Search.scatter`). Pod
 last time if they still fit there (hints); all others go round-robin from the node after the last match.
 """
 
-from collections.abc import Sequence
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +17,9 @@ import numpy as np
 from windlass.engine import dtypes, filling, placing, shapes
 from windlass.engine.devices import likeness
 from windlass.engine.snapshot import Snapshot
+
+Alike = tuple[shapes.Shape, list[int]]
+"""Pods of one shape."""
 
 _TURNS = 8
 """Into how many parts the pods of a shape are cut, at most."""
@@ -45,6 +51,11 @@ class Hints:
     def note(self, snapshot: Snapshot, rows: Sequence[int] | dtypes.Rows, placed: filling.Placed) -> None:
         """These pods were placed so; the last time counts."""
         self._noted.append((snapshot, np.asarray(rows, np.intp), placed))
+
+    def suggest(self, places: Iterable[Mapping[str, str]]) -> None:
+        """Try these nodes first for pods that have no hint, by uid."""
+        for suggested in places:
+            self.old = {**suggested, **self.old}
 
     def drop_old(self) -> None:
         """Forget what was not confirmed since the last time this was called."""
@@ -80,11 +91,17 @@ class Found:
 
 
 def find_places(
-    placer: placing.Placer, pod_rows: Sequence[int], search: Search, usable: dtypes.Mask, all_or_nothing: bool = False
+    placer: placing.Placer,
+    pod_rows: Sequence[int],
+    search: Search,
+    usable: dtypes.Mask,
+    all_or_nothing: bool = False,
+    last: AbstractSet[int] = frozenset(),
 ) -> Found:
     """Bind waiting pods to usable nodes that have room for them.
 
-    With `all_or_nothing` the search ends at the first pod that fits nowhere; the caller reverts.
+    With `all_or_nothing` the search ends at the first pod that fits nowhere; the caller reverts. Pods in `last` come
+    after the others of their priority, unless they go back to where they were placed the last time.
     """
     snapshot = placer.snapshot
     usable = usable & ~snapshot.nodes.unschedulable  # the peer never looks at cordoned nodes, tolerated or not
@@ -92,7 +109,8 @@ def find_places(
     for groups in by_priority(snapshot, pod_rows):
         if search.hints.old:
             groups = _follow_hints(placer, groups, search, usable, found.placed)
-        for shape, rows in in_turns(groups) if search.scatter else by_size(snapshot, groups):
+        order = in_turns if search.scatter else functools.partial(by_size, snapshot)
+        for shape, rows in order(groups) if not last else itertools.chain(*map(order, _split(groups, last))):
             shape = _speaker(snapshot, shape, rows)
             if search.scatter is None:
                 placed = placer.place(shape, len(rows), search.pointer, usable)
@@ -108,6 +126,13 @@ def find_places(
                 if all_or_nothing:
                     return found
     return found
+
+
+def _split(groups: list[Alike], last: AbstractSet[int]) -> Iterator[list[Alike]]:
+    """The pods that are not in `last`, then those that are."""
+    for is_last in (False, True):
+        parts = [(shape, [row for row in rows if (row in last) is is_last]) for shape, rows in groups]
+        yield [(shape, rows) for shape, rows in parts if rows]
 
 
 def find_plain(placer: placing.Placer, pod_rows: dtypes.Rows, search: Search) -> placing.Plain | None:
@@ -141,10 +166,6 @@ def foresee(
         search.pointer = placed.last
         search.hints.note(placer.snapshot, pod_rows[: placed.total], placed)
     return placed
-
-
-Alike = tuple[shapes.Shape, list[int]]
-"""Pods of one shape."""
 
 
 def by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[Alike]]:

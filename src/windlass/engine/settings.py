@@ -17,6 +17,7 @@ from windlass.engine.predicates import config
 
 MINUTE_S = 60.0
 HOUR_S = 3600.0
+TEN_YEARS_S = 87600 * HOUR_S
 GIB = 2**30
 
 T = TypeVar("T")
@@ -67,6 +68,9 @@ class GroupDefaults:
     """Leave pods of DaemonSets out of a node's utilization: they go with the node anyway."""
     zero_or_max: bool = False
     """All or nothing: the group is only ever empty or full. Set by the group, not by a flag."""
+    allow_non_atomic_scale_up_to_max: bool = False
+    """Of such a group: a scale-up that failed in part is not cancelled, and the nodes that came stay. Set by the
+    group, not by a flag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +102,13 @@ class Templates:
     """A template made from a cordoned node is not cordoned."""
     force_ds: bool = False
     """Count pods of DaemonSets that do not run on the node a template was made from."""
-    node_info_cache_expire_time_s: float = 87600 * HOUR_S
+    node_info_cache_expire_time_s: float = TEN_YEARS_S
     """How long a template made from a real node outlives the group's nodes: ten years."""
+
+    @property
+    def expires(self) -> bool:
+        """Can a template expire while a process runs?"""
+        return self.node_info_cache_expire_time_s < TEN_YEARS_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,8 @@ class ScaleUp:
     expander: tuple[str, ...] = ("least-waste",)
     """Strategies that narrow the options one after another; ties are drawn at random."""
     max_nodes_per_scaleup: int = 1000
-    """Nodes that one estimate may open; 0: no limit."""
+    """Nodes that one scale-up may add; 0: no limit. With --joint-scale-up all rounds of a loop count together, with
+    --salvo-scale-up alone each for itself."""
     max_nodegroup_binpacking_duration_s: float = 10.0
     """Time for one group's estimate."""
     max_binpacking_time_s: float = 5 * MINUTE_S
@@ -119,15 +129,18 @@ class ScaleUp:
     scale_up_from_zero: bool = True
     """Go on in a cluster without ready nodes."""
     parallel_scale_up: bool = False
-    """Raise groups at the same time, so that one failure does not keep the others from being tried."""
+    """Raise groups at the same time, so that one failure does not keep the others from being tried. Without effect
+    while --joint-scale-up is on, which does that anyway."""
     salvo_scale_up: bool = False
-    """Repeat the scale-up within a loop for the pods that are left."""
+    """Repeat the scale-up within a loop for the pods that are left. Without effect while --joint-scale-up is on, which
+    does that anyway."""
     salvo_scale_up_budget_s: float = MINUTE_S
     """Time after which it is not repeated again."""
     enforce_node_group_min_size: bool = False
     """Raise groups that are below their minimum."""
     scaleup_simulation_for_skipped_node_groups_enabled: bool = False
-    """Judge pods against groups that cannot be scaled up, too: for the reasons given."""
+    """Check pods against groups that cannot be scaled up, too. Where such a group would reject the pod anyway, that
+    reason is given, not why the group is skipped."""
     balance_similar_node_groups: bool = False
     """Share new nodes between similar groups."""
     balancing_label: tuple[str, ...] = ()
@@ -179,7 +192,8 @@ class ScaleDown:
     scale_down_simulation_timeout_s: float = 30.0
     """Time for finding unneeded nodes."""
     unremovable_node_recheck_timeout_s: float = 5 * MINUTE_S
-    """How long a node that could not be removed is not looked at again; see Deviations.recheck_unremovable_nodes."""
+    """How long a node that could not be removed is not looked at again. Without effect while
+    --recheck-unremovable-nodes is on, which looks at each node in every loop."""
     max_scale_down_parallelism: int = 10
     """Nodes that may be on their way out at the same time."""
     max_drain_parallelism: int = 1
@@ -187,7 +201,7 @@ class ScaleDown:
     max_bulk_soft_taint_count: int = 10
     """Nodes that one loop may mark as candidates, or unmark; 0: no marks at all."""
     max_bulk_soft_taint_time_s: float = 3.0
-    """Time for that."""
+    """Time for that: afterwards no more marks are begun in that loop. 0: none is."""
     node_deletion_candidate_ttl_s: float = 0.0
     """Age up to which a mark found at the start restores the node's unneeded time; 0: never."""
     scan_interval_s: float = 10.0
@@ -213,7 +227,7 @@ class Drain:
     node_delete_delay_after_taint_s: float = 5.0
     """Time between the taint and what follows, for the scheduler to see it."""
     dynamic_node_delete_delay_after_taint_enabled: bool = False
-    """Measure that time instead: twice the slowest round trip to the API server."""
+    """Measure that time instead: twice the slowest round trip to the API server within the last hour."""
     max_graceful_termination_s: int = 600
     """Time that a pod gets to terminate, at most. Not together with drain_priority_config."""
     drain_priority_config: tuple[PriorityGrace, ...] = ()
@@ -327,6 +341,7 @@ def for_group(settings: Settings, options: facts.GroupOptions) -> GroupDefaults:
         _first(options.max_node_startup_s, defaults.max_node_startup_time_s),
         _first(options.ignore_daemonsets_utilization, defaults.ignore_daemonsets_utilization),
         options.zero_or_max,
+        options.allow_non_atomic_scale_up_to_max,
     )
 
 

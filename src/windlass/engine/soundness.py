@@ -81,7 +81,7 @@ class _Checks:
                 priority.rank(group.id, self._seen.priorities)
 
     def _check_pod(self, row: int, is_pending: bool) -> None:
-        pod, options = self._snapshot.pod(row), scenes.read_drain_options(self._settings.drain)
+        pod, options = self._snapshot.pod(row), scenes.read_drain_options(self._settings)
         pod_traits.is_daemonset(pod)
         rules.judge(pod, context.Context(self._now_s, options))
         if is_pending:
@@ -95,8 +95,11 @@ class _Checks:
         self._snapshot.requests(shape)
         predicates.feasible(self._snapshot, shape, self._settings.filters)
 
+    def _read_passing(self) -> taints.Passing:
+        return taints.read_settings(self._settings.templates, self._settings.deviations.readiness_taints)
+
     def _check_node(self, node: facts.Node) -> None:
-        passing = taints.read_settings(self._settings.templates)
+        passing = self._read_passing()
         node = passing.judge_starting(node)
         readiness.judge(node)
         templates.is_good_example(node, self._now_s)
@@ -108,7 +111,7 @@ class _Checks:
         """Imagine a new node, and an ordinary pod on it."""
         for_group(self._settings, group.options)
         alone = replace(self._seen, groups=(group,), daemon_sets=())
-        made, _ = outlook.find_templates(alone, (), {}, {}, self._settings.templates, self._now_s)
+        made, _ = outlook.find_templates(alone, (), {}, {}, self._settings, self._read_passing(), self._now_s)
         found = prospects.Prospects(self._snapshot, made, self._settings.filters)
         spec = facts.PodSpec(requests=((facts.CPU, 1), (facts.MEMORY, 1)))
         ordinary = self._snapshot.shapes.intern("", {}, spec)

@@ -81,6 +81,11 @@ class Storage:
         self.version += 1
         self._kept.clear()
 
+    def find_csi_node(self, table: nodes.NodeTable, row: int) -> facts.CSINode | None:
+        """The CSINode of a node; of a copy of a template, the template's."""
+        of_template = table.facts[row].csi_node
+        return of_template if of_template is not None else self.csi_nodes.get(table.names[row])
+
     # What follows from it
 
     def kept(self, key: Hashable, compute: Callable[[], Value]) -> Value:

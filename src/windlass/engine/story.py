@@ -4,10 +4,12 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.engine import health, repairs
+from windlass.engine import facts, health, repairs
+from windlass.engine.buffers.scale_ups import BufferScaleUp
 from windlass.engine.provisioning.docket import NOTHING, Dealings
 from windlass.engine.scale_down import deletion_budgets, planning
 from windlass.engine.scale_up import proposing
+from windlass.engine.scale_up.templates import GroupTemplate
 
 
 class ScaleDownResult(enum.StrEnum):
@@ -46,3 +48,9 @@ class Story:
     unhealthy: tuple[str, ...] = ()
     """Groups that lack too many nodes, as known when the loop ended."""
     requests: Dealings = NOTHING
+    nodes: tuple[facts.Node, ...] = field(default=(), repr=False, compare=False)
+    """As they were judged: one with a startup taint, or without its devices, is not ready, whatever it says."""
+    templates: Mapping[str, GroupTemplate] = field(default_factory=dict, repr=False, compare=False)
+    """What a new node of each group was taken to be like."""
+    buffers: tuple[BufferScaleUp, ...] = ()
+    """What was proposed for the pods of CapacityBuffers; they are in no proposal of `scale_ups`."""

@@ -4,6 +4,7 @@
     DeletionCandidateOfClusterAutoscaler=<since>:PreferNoSchedule  the node is unneeded, and may be removed soon
     startup-taint.cluster-autoscaler.kubernetes.io/…               the node is starting: not ready, whatever it says
     ignore-taint.cluster-autoscaler.kubernetes.io/…                the same, by its old name
+    readiness.k8s.io/…                                             the same, of the Node Readiness Controller
     status-taint.cluster-autoscaler.kubernetes.io/…                the node is in some passing state
     node.kubernetes.io/not-ready …                                 a condition of the node
 
@@ -12,7 +13,6 @@ changed its effect did not change what it says. `<since>` is in seconds since th
 """
 
 import re
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from windlass.engine import facts, readiness, settings
@@ -24,6 +24,8 @@ STARTUP_PREFIXES = (
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
     "startup-taint.cluster-autoscaler.kubernetes.io/",
 )
+READINESS_PREFIX = "readiness.k8s.io/"
+"""Of taints that the Node Readiness Controller keeps on a node until its rules hold."""
 STATUS_PREFIX = "status-taint.cluster-autoscaler.kubernetes.io/"
 
 CONDITIONS = frozenset(
@@ -86,20 +88,6 @@ def is_being_deleted(node: facts.Node, now_s: float) -> bool:
     return since_s is not None and now_s - since_s < DELETION_TAKES_S
 
 
-def add(existing: tuple[facts.Taint, ...], wanted: Iterable[facts.Taint]) -> tuple[facts.Taint, ...]:
-    """The taints of a node with the wanted ones; a key that is there already is left as it is."""
-    together = list(existing)
-    for taint in wanted:
-        if all(taint.key != other.key for other in together):
-            together.append(taint)
-    return tuple(together)
-
-
-def clean(existing: tuple[facts.Taint, ...], keys: Collection[str]) -> tuple[facts.Taint, ...]:
-    """The taints of a node without those of these keys."""
-    return tuple(taint for taint in existing if taint.key not in keys)
-
-
 # ── Passing taints ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -110,6 +98,8 @@ class Passing:
     startup: frozenset[str] = frozenset()
     startup_prefixes: tuple[str, ...] = STARTUP_PREFIXES
     status: frozenset[str] = frozenset()
+    scale_from_unschedulable: bool = False
+    """Whether a template made from a cordoned node is not cordoned."""
 
     def is_startup(self, key: str) -> bool:
         return key in self.startup or key.startswith(self.startup_prefixes)
@@ -139,16 +129,21 @@ class Passing:
 _OWN = frozenset({TO_BE_DELETED, DELETION_CANDIDATE})
 
 
-def read_settings(templates: settings.Templates) -> Passing:
-    """What the user's flags make of taints."""
+def read_settings(templates: settings.Templates, readiness_taints: bool = False) -> Passing:
+    """What the user's flags make of taints. `readiness_taints`: those of the Node Readiness Controller are known."""
+    known = (*STARTUP_PREFIXES, READINESS_PREFIX) if readiness_taints else STARTUP_PREFIXES
     return Passing(
         frozenset(templates.startup_taint),
-        (*STARTUP_PREFIXES, *templates.startup_taint_prefix),
+        (*known, *templates.startup_taint_prefix),
         frozenset(templates.status_taint),
+        templates.scale_from_unschedulable,
     )
 
 
 def sanitize(node: facts.Node, passing: Passing) -> facts.Node:
     """The node without what a new one would not have."""
     left = passing.strip(node.taints)
-    return node if len(left) == len(node.taints) else replace(node, taints=left)
+    unschedulable = node.unschedulable and not passing.scale_from_unschedulable
+    if len(left) == len(node.taints) and unschedulable == node.unschedulable:
+        return node
+    return replace(node, taints=left, unschedulable=unschedulable)

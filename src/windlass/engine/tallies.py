@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from windlass import releases
 from windlass.engine import dtypes, facts, holdings, questions, shapes
 from windlass.engine.questions import Carried, Carries, Holds, Matching
 
@@ -26,14 +27,14 @@ _FEW = 4
 class TallyTable:
     """Counts int32 (n_tallies, n_nodes), and for every shape which rows it adds to."""
 
-    def __init__(self, table: shapes.ShapeTable) -> None:
+    def __init__(self, table: shapes.ShapeTable, release: releases.Release = releases.DEFAULT) -> None:
         self.carriers: dict[facts.PodAffinityTerm, int] = {}
         """Anti-affinity terms that some shape carries, by tally."""
         self.ports: dict[tuple[str, int], list[tuple[str, int]]] = {}
         """Host ports that some shape holds: (protocol, port) -> (ip, tally) of each."""
         self.held = holdings.Holdings()
         """Claims and disks that pods hold."""
-        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.namespaces = questions.NamespaceLabels(release=release)
         self._shapes = table
         self._counts = np.zeros((8, 64), dtypes.COUNT)
         self._rows: dict[Matching | Carried, int] = {}
@@ -153,7 +154,7 @@ class TallyTable:
 
     def forget_namespaces(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
         """Namespace labels changed: every matching tally must be judged anew, so they are dropped until asked for."""
-        self.namespaces = dict(namespaces)
+        self.namespaces = questions.NamespaceLabels(namespaces, self.namespaces.release)
         for tally, key in self._matching:
             self._counts[tally] = 0
             self._unused.append(tally)

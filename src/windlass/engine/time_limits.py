@@ -1,10 +1,14 @@
-"""Time limits: how long parts of a decision may take, and where they ran out.
+"""Time limits: how long parts of a decision may take, where they ran out, and how long its steps took.
 
 The engine has no clock. Whoever has one hands it in as a `Timer`; each part that is limited asks it, from checkpoint to
 checkpoint, whether its time is up. At which checkpoint that was is part of the decision, so that a replay stops at the
 same one and comes to the same end (`Replayed`).
+
+How long a step took is for metrics alone: the timer measures it, and no decision reads it.
 """
 
+import contextlib
+import enum
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,11 +21,33 @@ RanOut = Mapping[str, int]
 """Parts of a decision whose time was up before they were done, and at which checkpoint, counted from 1."""
 
 
+class Step(enum.StrEnum):
+    """Steps of a decision whose duration is measured, by Cluster Autoscaler's function labels."""
+
+    UPDATE_STATE = "updateClusterState"
+    FILTER_OUT_SCHEDULABLE = "filterOutSchedulable"
+    SCALE_UP = "scaleUp"
+    BUILD_EQUIVALENCE_GROUPS = "scaleUp:buildPodEquivalenceGroups"
+    ESTIMATE = "scaleUp:estimate"
+    SKIPPED_GROUPS = "scaleUp:skippedNodeGroupsSimulation"
+    FIND_UNNEEDED = "findUnneeded"
+    SCALE_DOWN = "scaleDown"
+    SOFT_TAINT = "scaleDown:softTaintUnneeded"
+
+
+Measured = contextlib.AbstractContextManager[None]
+"""Lasts as long as the step that is measured."""
+_UNMEASURED: Measured = contextlib.nullcontext()
+
+
 class Timer(Protocol):
     """Someone with a clock."""
 
     def begin(self, part: str, limit_s: float) -> Budget:
         """A part of a decision begins, and should end in time. Each part has a name of its own."""
+
+    def measure(self, step: Step) -> Measured:
+        """Measure how long a step takes, from entering the context to leaving it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +56,9 @@ class Untimed:
 
     def begin(self, part: str, limit_s: float) -> Budget:
         return Unlimited()
+
+    def measure(self, step: Step) -> Measured:
+        return _UNMEASURED
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +70,9 @@ class Replayed:
     def begin(self, part: str, limit_s: float) -> Budget:
         at = self.ran_out.get(part)
         return Unlimited() if at is None else _Until(at)
+
+    def measure(self, step: Step) -> Measured:
+        return _UNMEASURED
 
 
 @dataclass(slots=True)
@@ -62,6 +94,7 @@ class Ledger:
         self.ran_out: dict[str, int] = {}
         self.inquiry = Inquiry(opinions)
         self._timer = timer
+        self.measure = timer.measure
         self._begun: Counter[str] = Counter()
 
     def begin(self, part: str, limit_s: float) -> Budget:

@@ -13,6 +13,7 @@ from tests.engine.decide.strategies import World, draining_settings, idle_worlds
 from windlass.autoscaler import memory_text
 from windlass.engine import decide, facts, memory, plan
 from windlass.engine.settings import Settings
+from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 TIMES_S = (NOW_S, NOW_S + 10, NOW_S + 700, NOW_S + 1700, NOW_S + 2400)
 
@@ -67,6 +68,28 @@ def test_shapes_that_are_forgotten_between_decisions_change_none(world: World, c
             seen.snapshot.remove_pod(passing.uid)
         forgetful.snapshot.forget_unused()
         decision, same = decide_once(faithful, chosen, kept, now_s), decide_once(forgetful, chosen, other, now_s)
+        assert outcome(same) == outcome(decision)
+        kept, other = decision.memory, same.memory
+
+
+def with_daemons(world: World, *, pinned: bool) -> World:
+    """A pod of a DaemonSet on every node: with the node affinity that its controller gives it, or without."""
+    daemons = []
+    for one in world.nodes:
+        named = Requirement("metadata.name", Operator.IN, (one.name,))
+        affinity = NodeSelector((NodeSelectorTerm((), (named,)),))
+        spec = {"node_affinity": affinity} if pinned else {}
+        daemons.append(running(f"agent-{one.name}", one.name, 50, owner=AGENT, digest="agent", spec=spec))
+    return replace(world, pods=(*world.pods, *daemons))
+
+
+@given(worlds() | idle_worlds(), draining_settings() | some_settings())
+@settings(max_examples=40, deadline=None)
+def test_the_node_affinity_of_bound_daemonset_pods_changes_no_decision(world: World, chosen: Settings) -> None:
+    pinned, plain = with_daemons(world, pinned=True).observe(), with_daemons(world, pinned=False).observe()
+    kept = other = memory.Memory()
+    for now_s in TIMES_S:
+        decision, same = decide_once(pinned, chosen, kept, now_s), decide_once(plain, chosen, other, now_s)
         assert outcome(same) == outcome(decision)
         kept, other = decision.memory, same.memory
 

@@ -1,5 +1,6 @@
 """Where time is up a decision goes on with what it has, says so, and comes to the same end when it is repeated."""
 
+import contextlib
 from dataclasses import dataclass, replace
 
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from tests.engine.decide.test_properties import outcome
 from windlass.engine import memory
 from windlass.engine.decide import decide
 from windlass.engine.settings import Settings
-from windlass.engine.time_limits import Replayed
+from windlass.engine.time_limits import Measured, Replayed, Step
 
 
 @dataclass(slots=True)
@@ -23,6 +24,9 @@ class Strict:
     def begin(self, part: str, limit_s: float) -> "Strict":
         self.limits[part] = limit_s
         return Strict(self.checkpoints, {})
+
+    def measure(self, step: Step) -> Measured:
+        return contextlib.nullcontext()
 
     def exhausted(self) -> bool:
         self.checkpoints -= 1
@@ -71,6 +75,8 @@ def test_rounds_end_when_their_time_is_over() -> None:
     class OneRound:
         def begin(self, part: str, limit_s: float) -> Strict:
             return strict(1 if part == "rounds" else 99)
+
+        measure = Strict.measure
 
     decision = decide(seen, memory.Memory(), builders.WINDLASS, builders.NOW_S, OneRound())
     assert len(builders.sizes(decision)) == 1

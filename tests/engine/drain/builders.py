@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from windlass.engine import disruption, facts
+from windlass.engine import disruption, facts, machine_drain_rules
 from windlass.engine.drain.context import Context, Options
 from windlass.selectors import LabelSelector, Operator, Requirement
 
@@ -29,15 +29,27 @@ def storing(*volumes: facts.Volume, **changes: Any) -> facts.Pod:
 
 
 def budget(allowed: int, namespace: str = "default", **labels: str) -> facts.PodDisruptionBudget:
-    requirements = tuple(Requirement(key, Operator.IN, (value,)) for key, value in sorted(labels.items()))
-    return facts.PodDisruptionBudget(namespace, "covers", LabelSelector(requirements), allowed)
+    return facts.PodDisruptionBudget(namespace, "covers", labelled(**labels), allowed)
+
+
+def labelled(**labels: str) -> LabelSelector:
+    return LabelSelector(tuple(Requirement(key, Operator.IN, (value,)) for key, value in sorted(labels.items())))
+
+
+def rules_on_n0(*rules: facts.MachineDrainRule, unreadable: str = "") -> machine_drain_rules.DrainRules:
+    """All pods here are on that node, in the first row."""
+    on_node = {"n0": machine_drain_rules.NodeRules(rules, unreadable)}
+    return machine_drain_rules.DrainRules(on_node, {0: "n0"}, {"default": {"team": "a"}}, is_respected=True)
 
 
 def context(
     *controllers: facts.Controller,
     listed: bool = True,
     budgets: tuple[facts.PodDisruptionBudget, ...] = (),
+    spares_unhealthy: bool = False,
+    drain_rules: machine_drain_rules.DrainRules = machine_drain_rules.NO_RULES,
     **options: Any,
 ) -> Context:
     by_key = {(c.kind, c.namespace, c.name): c for c in controllers}
-    return Context(NOW_S, Options(**options), by_key if listed else None, disruption.Remaining(budgets))
+    remaining = disruption.Remaining(budgets, spares_unhealthy=spares_unhealthy)
+    return Context(NOW_S, Options(**options), by_key if listed else None, remaining, drain_rules)

@@ -1,24 +1,51 @@
 """Random pods that rules disagree about, and random contexts to judge them in."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from tests.engine.drain import builders
-from windlass.engine import facts, pod_traits
+from windlass.engine import facts, machine_drain_rules, pod_traits
 
 SYSTEM = "kube-system"
 SCRATCH = facts.PodSpec(volumes=(facts.Volume("scratch", "emptyDir"),))
 LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
+selectors = st.sampled_from(
+    [
+        facts.DrainedPodSelector(),
+        facts.DrainedPodSelector(builders.labelled(app="web")),
+        facts.DrainedPodSelector(namespace=builders.labelled(team="a")),
+    ]
+)
+drain_rules = st.builds(
+    lambda rules, unreadable: builders.rules_on_n0(*rules, unreadable=unreadable),
+    st.lists(
+        st.builds(
+            lambda behavior, pods: facts.MachineDrainRule("capi", behavior, behavior, pods=tuple(pods)),
+            st.sampled_from(facts.DrainBehavior),
+            st.lists(selectors, max_size=2),
+        ),
+        max_size=2,
+    ),
+    st.sampled_from(["", "", "", "not readable"]),
+)
 contexts = st.builds(
     lambda replicas, listed, allowed, **options: builders.context(
         *[facts.Controller("ReplicaSet", "default", "web", replicas=r) for r in replicas],
         listed=listed,
-        budgets=tuple(builders.budget(a, app="web") for a in allowed),
+        budgets=tuple(
+            replace(builders.budget(number, app="web"), allows_unhealthy=lets_unhealthy_go)
+            for number, lets_unhealthy_go in allowed
+        ),
         **options,
     ),
     replicas=st.lists(st.integers(0, 5), max_size=1),
     listed=st.booleans(),
-    allowed=st.lists(st.integers(0, 2), max_size=2),
+    allowed=st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=2),
+    spares_unhealthy=st.booleans(),
+    respect_machine_drain_rules=st.booleans(),
+    drain_rules=st.one_of(st.just(machine_drain_rules.NO_RULES), drain_rules),
     skip_system_pods=st.booleans(),
     skip_local_storage=st.booleans(),
     skip_custom_controllers=st.booleans(),
@@ -44,4 +71,6 @@ pods = st.builds(
     restart_policy=st.sampled_from(["Always", "Never"]),
     created_s=st.sampled_from([0.0, builders.NOW_S - 100, builders.NOW_S - 7200]),
     deleted_s=st.sampled_from([None, None, builders.NOW_S - 10, builders.NOW_S - 100]),
+    health=st.sampled_from(facts.Health),
+    drain_behavior=st.sampled_from(facts.DrainBehavior),
 )

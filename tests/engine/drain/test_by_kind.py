@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.drain import builders
+from tests.engine.drain import builders, plainly
 from tests.engine.drain.strategies import contexts, pods
 from windlass.engine import facts, pod_traits
 from windlass.engine.drain import by_kind, rules
@@ -21,7 +21,8 @@ labelled = st.lists(st.tuples(pods, labels), max_size=12).map(
 def in_rows(node: list[facts.Pod]) -> PodTable:
     table = PodTable()
     for pod in node:
-        table.add(pod)
+        row = table.add(pod)
+        table.node_rows[row] = 0
     return table
 
 
@@ -30,13 +31,13 @@ def test_rows_are_judged_as_their_pods_are(node: list[facts.Pod], context: Conte
     judge = by_kind.Judge(in_rows(node), context)
     for row, pod in enumerate(node):
         assert judge.judge(row) == rules.judge(pod, context)
-        assert judge.budgets(row) == context.budgets.matching(pod.namespace, pod.labels)
+        assert judge.budgets(row) == context.budgets.charged_for(pod)
 
 
 @given(labelled, contexts)
 def test_moves_name_the_rows_of_the_pods_that_move(node: list[facts.Pod], context: Context) -> None:
     found = by_kind.Judge(in_rows(node), context).pods_to_move(range(len(node)))
-    expected = rules.pods_to_move(node, context)
+    expected = plainly.pods_to_move(node, context)
     assert tuple(node[row] for row in found.move) == expected.move
     assert tuple(node[row] for row in found.daemonset) == expected.daemonset
     assert tuple(node[row] for row in found.on_completion) == expected.on_completion
@@ -91,7 +92,7 @@ def test_kinds_that_were_asked_about_are_remembered_each_for_itself() -> None:
 
 def check_moves(node: list[facts.Pod], context: Context) -> None:
     found = by_kind.Judge(in_rows(node), context).pods_to_move(range(len(node)))
-    expected = rules.pods_to_move(node, context)
+    expected = plainly.pods_to_move(node, context)
     assert [[node[row].name for row in rows] for rows in (found.move, found.daemonset, found.on_completion)] == [
         [pod.name for pod in pods] for pods in (expected.move, expected.daemonset, expected.on_completion)
     ]

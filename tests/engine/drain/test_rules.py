@@ -3,7 +3,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.engine.drain import builders
+from tests.engine.drain import builders, plainly
 from tests.engine.drain.strategies import SCRATCH, SYSTEM, contexts, pods
 from windlass.engine import facts, pod_traits
 from windlass.engine.drain import rules
@@ -31,7 +31,7 @@ def test_blocking_outcomes_and_no_others_have_a_reason_and_every_outcome_reads_a
 
 @given(st.lists(pods, max_size=6), contexts)
 def test_moves_hold_every_pod_up_to_the_first_that_blocks(node: list[facts.Pod], context: Context) -> None:
-    moves = rules.pods_to_move(node, context)
+    moves = plainly.pods_to_move(node, context)
     outcomes = [rules.judge(pod, context) for pod in node]
     blocked = next((i for i, found in enumerate(outcomes) if found is not None and found.blocks), None)
     seen = list(zip(node[:blocked], outcomes[:blocked], strict=True))
@@ -50,8 +50,8 @@ def test_moves_hold_every_pod_up_to_the_first_that_blocks(node: list[facts.Pod],
 
 @given(st.lists(pods, max_size=6), contexts)
 def test_without_a_blocking_pod_the_order_of_pods_decides_nothing(node: list[facts.Pod], context: Context) -> None:
-    moves = rules.pods_to_move(node, context)
-    reversed_moves = rules.pods_to_move(node[::-1], context)
+    moves = plainly.pods_to_move(node, context)
+    reversed_moves = plainly.pods_to_move(node[::-1], context)
     assert (moves.blocking is None) is (reversed_moves.blocking is None)
     if moves.blocking is None:
         assert moves.move == reversed_moves.move[::-1]
@@ -113,5 +113,5 @@ def test_reasons_come_in_the_order_of_the_rules() -> None:
 def test_every_pod_of_a_node_is_sorted_to_what_becomes_of_it() -> None:
     moving, waits = builders.pod(), builders.pod(annotations={pod_traits.SAFE_TO_EVICT: "on-completion"})
     agent, mirror = builders.owned("apps/v1", "DaemonSet"), builders.pod(annotations={pod_traits.MIRROR: "m"})
-    moves = rules.pods_to_move([moving, waits, agent, mirror], builders.context(listed=False))
+    moves = plainly.pods_to_move([moving, waits, agent, mirror], builders.context(listed=False))
     assert moves == rules.Moves((moving,), (agent,), (waits,), None)

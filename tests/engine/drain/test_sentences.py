@@ -14,12 +14,21 @@ def marked(value: str) -> facts.Pod:
     return builders.pod(annotations={pod_traits.SAFE_TO_EVICT: value})
 
 
+def ruled(behavior: facts.DrainBehavior) -> Context:
+    rule = facts.MachineDrainRule("capi", "rule", behavior)
+    return builders.context(listed=False, drain_rules=builders.rules_on_n0(rule))
+
+
 BARE = builders.context(listed=False)
 COVERED = builders.context(listed=False, budgets=(builders.budget(0, app="web"),))
+HEEDING = builders.context(listed=False, respect_machine_drain_rules=True)
+UNREAD = builders.context(listed=False, drain_rules=builders.rules_on_n0(unreadable="capi/rule cannot be read"))
 FEW = builders.context(facts.Controller("ReplicaSet", "default", "web", replicas=1), min_replicas=2)
 LATE = {"deleted_s": builders.NOW_S - 1000}
 
 SENTENCES = [
+    (builders.pod(), UNREAD, "UnreadableDrainRules", "block", "UnreadableDrainRules",
+     "may be the subject of a MachineDrainRule: capi/rule cannot be read"),
     (builders.pod(annotations={pod_traits.MIRROR: "m"}), BARE, "Mirror", "skip", None,
      "mirrors a static pod of the kubelet and goes with its node"),
     (builders.pod(**LATE), BARE, "LongTerminating", "skip", None,
@@ -30,8 +39,20 @@ SENTENCES = [
      "is owned by ReplicaSet web, which does not exist: nothing would start the pod again"),
     (builders.pod(), FEW, "ReplicaCount", "block", "MinReplicasReached",
      "is one of 1 replicas that ReplicaSet web asks for, and pods of fewer than 2 are not moved"),
+    (builders.pod(annotations={pod_traits.DO_NOT_DISRUPT: "true"}),
+     builders.context(listed=False, respect_do_not_disrupt=True), "DoNotDisrupt", "block", "DoNotDisruptAnnotation",
+     "is annotated karpenter.sh/do-not-disrupt=true"),
     (builders.owned("apps/v1", "DaemonSet"), BARE, "DaemonSet", "drain", None,
      "belongs to a DaemonSet and ends with its node"),
+    (builders.pod(drain_behavior=facts.DrainBehavior.SKIP), HEEDING, "DrainLabel", "drain", None,
+     "is labelled cluster.x-k8s.io/drain=skip: it is not evicted, and ends with its node"),
+    (builders.pod(drain_behavior=facts.DrainBehavior.WAIT_COMPLETED), HEEDING,
+     "DrainLabel", "wait_for_completion", None,
+     "is labelled cluster.x-k8s.io/drain=wait-completed and is left to finish"),
+    (builders.pod(), ruled(facts.DrainBehavior.SKIP), "MachineDrainRule", "drain", None,
+     "is skipped by MachineDrainRule capi/rule: it is not evicted, and ends with its node"),
+    (builders.pod(), ruled(facts.DrainBehavior.WAIT_COMPLETED), "MachineDrainRule",
+     "wait_for_completion", None, "is left to finish by MachineDrainRule capi/rule"),
     (marked("true"), BARE, "SafeToEvict", "drain", None,
      "is annotated cluster-autoscaler.kubernetes.io/safe-to-evict=true"),
     (builders.pod(phase="Failed"), BARE, "Terminal", "drain", None, "has ended and will not be started again"),

@@ -1,7 +1,8 @@
 """Marking: taint and cordon, all of a batch or none."""
 
 from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, node, pod, with_drain
-from windlass.engine import facts, plan, taints
+from windlass.engine import facts, memory_codec, plan, taints
+from windlass.engine.memory import Memory
 
 
 def test_nodes_are_cordoned_only_if_the_user_wants_it() -> None:
@@ -24,14 +25,71 @@ def test_the_delay_runs_from_when_all_of_the_batch_are_seen_marked() -> None:
     assert run.deletions() == [(7.0, "a"), (7.0, "b")]
 
 
+DYNAMIC = with_drain(WINDLASS, dynamic_node_delete_delay_after_taint_enabled=True)
+
+
+def drain_with_latency(run: Run, name: str, latency_s: float) -> float:
+    """Drain an empty node whose mark is seen so late; returns the time from the sight of the mark to the deletion."""
+    begun_s = run.world.now_s
+    run.begin(name, is_empty=True).ask()
+    run.world.move_to(begun_s + latency_s)
+    run.go_on()
+    deleted_s, deleted = run.deletions()[-1]
+    assert deleted == name
+    return deleted_s - (begun_s + latency_s - START_S)
+
+
 def test_with_the_dynamic_delay_it_is_twice_as_long_as_the_mark_took_to_be_seen() -> None:
     settings = with_drain(WINDLASS, dynamic_node_delete_delay_after_taint_enabled=True)
-    world = World([node("a"), node("b")])
-    run = Run(world, settings).begin("a", is_empty=True)
+    assert drain_with_latency(Run(World([node("a"), node("b")]), settings), "a", 2.0) == 4.0
+
+
+def test_the_dynamic_delay_is_twice_the_slowest_mark_of_the_last_hour() -> None:
+    world = World([node(name) for name in "abcde"])
+    run = Run(world, DYNAMIC)
+    assert drain_with_latency(run, "a", 2.0) == 4.0
+    assert drain_with_latency(run, "b", 0.5) == 4.0
+    assert drain_with_latency(run, "c", 3.0) == 6.0
+    world.move_to(world.now_s + 3600.0)
+    assert drain_with_latency(run, "d", 0.5) == 1.0
+    assert [one.duration_s for one in run.memory.durable.taint_latencies] == [0.5]
+
+
+def test_batches_that_are_seen_marked_together_share_the_dynamic_delay() -> None:
+    world = World([node(name) for name in "abc"])
+    run = Run(world, DYNAMIC).begin("a", is_empty=True)
     run.ask()
-    world.move_to(START_S + 2)
+    marked = world.nodes["a"]
+    world.put(node("a"))  # its taint is seen later
+    world.move_to(START_S + 3)
+    run.begin("b", is_empty=True).ask()
+    world.move_to(START_S + 4)
+    world.put(marked)
     run.go_on()
-    assert run.deletions() == [(6.0, "a")]
+    assert run.deletions() == [(12.0, "a"), (12.0, "b")]
+
+
+def test_the_dynamic_delay_survives_a_restart() -> None:
+    run = Run(World([node(name) for name in "abc"]), DYNAMIC)
+    drain_with_latency(run, "a", 2.0)
+    saved = memory_codec.from_plain(memory_codec.to_plain(run.memory.durable))
+    again = Run(run.world, DYNAMIC, Memory(saved))
+    assert drain_with_latency(again, "b", 0.5) == 4.0
+
+
+def test_the_dynamic_delay_is_the_fixed_one_where_no_latency_was_measured() -> None:
+    run = Run(World([node("a"), node("b")]), WINDLASS).begin("a", is_empty=True)
+    run.ask()
+    run.ask()  # its mark is seen, by a process without the flag
+    run.settings = DYNAMIC
+    run.go_on()
+    assert run.deletions() == [(5.0, "a")]
+
+
+def test_no_latency_is_remembered_without_the_flag() -> None:
+    run = Run(World([node("a"), node("b")]), WINDLASS)
+    assert drain_with_latency(run, "a", 2.0) == 5.0
+    assert run.memory.durable.taint_latencies == ()
 
 
 def test_a_refusal_gives_back_all_nodes_that_were_chosen_together() -> None:

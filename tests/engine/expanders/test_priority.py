@@ -27,8 +27,6 @@ def test_an_expression_is_found_anywhere_in_the_id() -> None:
 
 def test_groups_that_no_rule_matches_are_passed_over_while_others_match() -> None:
     assert keep(["stranger", "known"], {0: ["known"]}) == ["known"]
-    rules = priority.compile_rules({0: ["known"]})
-    assert priority.list_unmatched([build.option("stranger"), build.option("known")], rules) == ["stranger"]
 
 
 def test_all_are_kept_when_no_rule_matches_or_there_are_none() -> None:

@@ -81,8 +81,8 @@ ATOMIC = classes.ATOMIC
             id="tried more than a minute ago",
         ),
         pytest.param(
-            request("r", conditions=(said(conditions.CAPACITY_REVOKED, "True"),)),
-            {conditions.CAPACITY_REVOKED: ("True", "X"), **FOUND},
+            request("r", conditions=(said("CapacityRevoked", "True"),)),
+            {"CapacityRevoked": ("True", "X"), **FOUND},
             id="what others say of it stays",
         ),
     ],

@@ -65,7 +65,7 @@ def scene(
         group_of = dict.fromkeys((one.name for one in nodes), group("g", len(nodes)))
     snapshot = snapshots.build(nodes, pods)
     left = disruption.Remaining(budgets)
-    about = context.Context(now_s, read_drain_options(settings.drain), budgets=left)
+    about = context.Context(now_s, read_drain_options(settings), budgets=left)
     judge = by_kind.Judge(snapshot.pods, about)
     names = [one.name for one in nodes]
     return Scene(snapshot, names, group_of, judge, left, searching.Search(), in_progress)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.engine.scale_down import plain_utilization
 from tests.engine.scale_down.builders import (
     AGENT,
     APP,
@@ -21,7 +22,7 @@ from tests.engine.scale_down.builders import (
 )
 from windlass.engine import facts, gpus, pod_traits, taints
 from windlass.engine import snapshot as snapshots
-from windlass.engine.scale_down import eligibility, usage, utilization
+from windlass.engine.scale_down import eligibility, utilization
 from windlass.engine.scale_down.eligibility import SCALE_DOWN_DISABLED, Eligibility
 from windlass.engine.scale_down.removal import Unremovable
 from windlass.engine.settings import Settings
@@ -251,16 +252,16 @@ def named(cluster: Cluster) -> tuple[list[facts.Node], list[facts.Pod]]:
 @given(some_nodes, settings_of_any_kind)
 def test_columns_give_the_same_utilization_as_one_node_at_a_time(cluster: Cluster, settings: Settings) -> None:
     nodes, pods = named(cluster)
-    options = utilization.Options(
+    options = plain_utilization.Options(
         settings.groups.ignore_daemonsets_utilization, settings.scale_down.ignore_mirror_pods_utilization
     )
     ignore = np.full(len(nodes), options.skip_daemonset_pods)
     rows = np.arange(len(nodes))
-    found = usage.measure(snapshots.build(nodes, pods), rows, ignore, options.skip_mirror_pods, LABEL, NOW_S)
+    found = utilization.measure(snapshots.build(nodes, pods), rows, ignore, options.skip_mirror_pods, LABEL, NOW_S)
     for i, one in enumerate(nodes):
         own = [pod for pod in pods if pod.node_name == one.name]
-        expected = utilization.calculate(one, own, options, utilization.gpu_resource(one, LABEL), NOW_S)
-        if isinstance(expected, utilization.Unknown):
+        expected = plain_utilization.calculate(one, own, options, utilization.gpu_resource(one, LABEL), NOW_S)
+        if isinstance(expected, plain_utilization.Unknown):
             assert not found.utilizations.known[i]
         else:
             measured = found.of(i)

@@ -18,7 +18,7 @@ from tests.engine.scale_down.builders import (
     with_scale_down,
 )
 from windlass.engine import facts, pod_traits
-from windlass.engine.scale_down import cooldown, deletion_budgets, planning, returning
+from windlass.engine.scale_down import cooldown, deletion_budgets, planning, recently_evicted
 from windlass.engine.scale_down.deletion_budgets import InProgress
 from windlass.engine.scale_down.kept import Kept
 from windlass.engine.scale_down.removal import Removal, Unremovable
@@ -105,11 +105,12 @@ def test_nodes_on_their_way_out_are_neither_candidates_nor_destinations() -> Non
     assert reasons(look(where).kept) == {"a": "NoPlaceToMovePods"}
 
 
-def test_pods_that_return_are_given_their_places_first() -> None:
-    (back,) = returning.find_returning([pod("p", "gone", cpu=600), pod("agent", "gone", owner=AGENT)], {})
+def test_recently_evicted_pods_are_given_their_places_first() -> None:
     assert unneeded(look(scene([node("a"), node("b")]))) == ["a", "b"]
-    waiting = scene([node("a"), node("b")], [back])
-    found = planning.look(replace(waiting, returning=[0]), ["a", "b"], State(), PEER, NOW_S)
+    waiting = scene([node("a"), node("b")], [pod("p", "", cpu=600), pod("agent", "", owner=AGENT)])
+    rows = recently_evicted.find_missing(waiting.snapshot, [0, 1], {})
+    assert rows == [0]
+    found = planning.look(replace(waiting, recently_evicted=rows), ["a", "b"], State(), PEER, NOW_S)
     assert len(unneeded(found)) == 1
     assert waiting.snapshot.pods.node_rows[0] == -1  # waits again
 

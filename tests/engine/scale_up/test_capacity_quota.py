@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from windlass.engine.scale_up import capacity_quota
 from windlass.engine.scale_up.capacity_quota import CapacityQuota, QuotaNode
-from windlass.engine.scale_up.label_syntax import Expression, WrittenSelector
 from windlass.kube.quantity import Quantity, parse
+from windlass.label_syntax import Expression, WrittenSelector
 
 BAD = WrittenSelector(match_expressions=(Expression("pool", "Bogus", ("a",)),))
 POOL_A = WrittenSelector({"pool": "a"})

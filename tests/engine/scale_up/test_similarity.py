@@ -91,7 +91,7 @@ def test_other_labels_count_unless_the_user_names_them() -> None:
 def test_platform_labels_count_by_default_and_can_be_ignored() -> None:
     one, other = (template(labels={"topology.ebs.csi.aws.com/zone": zone}) for zone in "ab")
     assert not SIMILAR(one, other)
-    assert ByResources(ignored_labels=similarity.ALWAYS_IGNORED | similarity.PLATFORM_IGNORED)(one, other)
+    assert similarity.choose_comparator((), (), Ratios(), ignore_csi_zones=True)(one, other)
 
 
 def test_balancing_labels_alone_decide_where_they_are_named() -> None:

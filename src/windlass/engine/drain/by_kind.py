@@ -1,10 +1,11 @@
 """The rules over a snapshot's rows: pods of one kind are judged once.
 
 All rules but three look only at what pods of one kind share (`pods.Kind`). What differs from pod to pod is whether it
-is terminating, the age of a system pod, and which budgets cover its labels. So the shared opinion is kept by kind, the
-budget rule, which comes last, is asked pod by pod, and the few pods that are terminating or whose age decides are put
-together and judged one by one. A node of which all pods may go, no budget covering them, is judged by the kinds that
-it runs. The outcomes are those of `rules.judge`.
+is terminating, the age of a system pod, and which budgets are charged for it, by its labels and its health. So the
+shared opinion is kept by kind, the budget rule, which comes last, is asked pod by pod, and the few pods that are
+terminating or whose age decides are put together and judged one by one. A node of which all pods may go, no budget
+covering them, is judged by the kinds that it runs. On nodes whose Machines MachineDrainRules select, pods of one kind
+share an opinion if they have the same labels and their nodes the same rules. The outcomes are those of `rules.judge`.
 """
 
 from collections.abc import Sequence
@@ -51,6 +52,9 @@ class Judge:
         self._kind_ids = table.kind_ids
         self._terminating = {row for row, (deleted_s, _) in table.times.items() if deleted_s is not None}
         self._kinds: dict[int, _Shared] = {}
+        self._ruled: dict[tuple[int, int, tuple[str, ...]], _Shared] = {}
+        """Of pods on nodes that have MachineDrainRules: by the identity of these, kind and labels."""
+        self._ruled_nodes = context.drain_rules.names
         self._budgets: dict[int, disruption.Positions] = {}
         self._is_known = np.zeros(len(table.kinds), bool)
         """Bool (n_kinds): pods of the kind were asked about."""
@@ -88,6 +92,8 @@ class Judge:
         """Can nothing at all have an opinion on these pods? Asked of their kinds."""
         if self._terminating and not self._terminating.isdisjoint(rows.tolist()):
             return False
+        if self._ruled_nodes and not self._ruled_nodes.keys().isdisjoint(self._table.node_rows[rows].tolist()):
+            return False
         kind_ids = self._table.kind_ids[rows]
         if self._is_free[kind_ids].all():
             return True
@@ -101,10 +107,11 @@ class Judge:
         """The first opinion on the pod in a row. None where no rule has one: the pod may go."""
         shared = self._share(row)
         if not shared.is_settled or row in self._terminating:
-            return rules.judge(self._table.fact(row, ""), self._context)
+            return rules.judge(self._table.fact(row, self._find_ruled_node(row)), self._context)
         if shared.outcome is not None or shared.visible is None:
             return shared.outcome
-        return budget.judge(self.budgets(row), self._context)
+        health = self._table.health.get(row, facts.Health.READY)
+        return budget.judge(self.budgets(row), self._context, health)
 
     def is_daemonset(self, row: int) -> bool:
         return self._share(row).is_daemonset
@@ -116,7 +123,7 @@ class Judge:
         return [positions for row in rows if (positions := self.budgets(row))]
 
     def budgets(self, row: int) -> disruption.Positions:
-        """The budgets that the pod counts against, for `Remaining.can_spend` and `Remaining.spend`."""
+        """The budgets that are charged if the pod is evicted, for `Remaining.can_spend` and `Remaining.spend`."""
         found = self._budgets.get(row)
         if found is None:
             found = self._budgets[row] = self._find_budgets(row)
@@ -129,15 +136,30 @@ class Judge:
         flat = self._table.labels[row]
         keys = flat[::2]
         seen = tuple([flat[2 * keys.index(key) + 1] if key in keys else None for key in shared.visible])
-        return self._context.budgets.matching_seen(shared.namespace, seen)
+        covering = self._context.budgets.matching_seen(shared.namespace, seen)
+        health = self._table.health.get(row, facts.Health.READY)
+        return self._context.budgets.charged(covering, health, row in self._terminating)
+
+    def _find_ruled_node(self, row: int) -> str:
+        """The pod's node, if it has MachineDrainRules; empty otherwise."""
+        return self._ruled_nodes.get(int(self._table.node_rows[row]), "") if self._ruled_nodes else ""
 
     def _share(self, row: int) -> _Shared:
+        if node := self._find_ruled_node(row):
+            return self._share_ruled(row, node)
         kind = int(self._kind_ids[row])
         shared = self._kinds.get(kind)
         if shared is None:
             shared = self._kinds[kind] = self._judge_kind(self._table.fact(row, ""))
             self._is_known[kind] = True
             self._is_free[kind] = shared.is_ordinary and shared.visible is None
+        return shared
+
+    def _share_ruled(self, row: int, node: str) -> _Shared:
+        about = id(self._context.drain_rules.on_node(node)), int(self._kind_ids[row]), self._table.labels[row]
+        shared = self._ruled.get(about)
+        if shared is None:
+            shared = self._ruled[about] = self._judge_kind(self._table.fact(row, node))
         return shared
 
     def _judge_kind(self, pod: facts.Pod) -> _Shared:

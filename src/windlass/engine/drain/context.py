@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.engine import disruption, facts
+from windlass.engine import disruption, facts, machine_drain_rules
 
 ControllerKey = tuple[str, str, str]
 """(kind, namespace, name)"""
@@ -24,6 +24,10 @@ class Options:
     """Fewer than this many replicas wanted, and a pod stays (--min-replica-count)."""
     system_pod_timeout_s: float = 3600.0
     """Age at which a pod of kube-system may go without a budget (--blocking-system-pod-distruption-timeout)."""
+    respect_do_not_disrupt: bool = False
+    """Karpenter's annotation keeps a pod, and with it the node (--respect-do-not-disrupt)."""
+    respect_machine_drain_rules: bool = False
+    """Cluster API's label lets a pod end with its node, or finish (--respect-machine-drain-rules)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +39,4 @@ class Context:
     controllers: Mapping[ControllerKey, facts.Controller] | None = None
     """All that exist, by key; None where nobody lists controllers, and then no pod is blamed for lacking one."""
     budgets: disruption.Remaining = field(default_factory=disruption.Remaining)
+    drain_rules: machine_drain_rules.DrainRules = machine_drain_rules.NO_RULES

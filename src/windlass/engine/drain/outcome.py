@@ -20,7 +20,9 @@ class Action(enum.StrEnum):
 
 
 class Reason(enum.StrEnum):
-    """Why a pod keeps its node. The names are Cluster Autoscaler's, but for UnreadablePod."""
+    """Why a pod keeps its node. Cluster Autoscaler's names, but for UnreadablePod, UnreadableDrainRules and
+    DoNotDisruptAnnotation.
+    """
 
     CONTROLLER_NOT_FOUND = "ControllerNotFound"
     MIN_REPLICAS_REACHED = "MinReplicasReached"
@@ -30,6 +32,8 @@ class Reason(enum.StrEnum):
     UNMOVABLE_KUBE_SYSTEM_POD = "UnmovableKubeSystemPod"
     NOT_ENOUGH_PDB = "NotEnoughPdb"
     UNREADABLE_POD = "UnreadablePod"
+    UNREADABLE_DRAIN_RULES = "UnreadableDrainRules"
+    DO_NOT_DISRUPT_ANNOTATION = "DoNotDisruptAnnotation"
     UNEXPECTED_ERROR = "UnexpectedError"
     """No rule says this: facts are read before, and what could not be read has been set aside. Kept because those
     who count by reason expect it."""

@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from windlass.engine import facts, pod_traits
+from windlass.engine import facts
 from windlass.engine.drain import (
     budget,
     daemonset,
+    do_not_disrupt,
+    drain_label,
     local_storage,
     long_terminating,
+    machine_drain_rule,
     mirror,
     not_safe_to_evict,
     on_completion,
@@ -19,6 +22,7 @@ from windlass.engine.drain import (
     system,
     terminal,
     unreadable,
+    unreadable_drain_rules,
 )
 from windlass.engine.drain.context import Context
 from windlass.engine.drain.outcome import Action, Outcome
@@ -26,14 +30,19 @@ from windlass.engine.drain.outcome import Action, Outcome
 Rule = Callable[[facts.Pod, Context], Outcome | None]
 
 RULES: tuple[Rule, ...] = (
+    # Blocks a node with any pod at all, as Cluster API's drain of it fails.
+    unreadable_drain_rules.decide,  # which MachineDrainRules hold for the node is not known
     # Not there to be drained.
     mirror.decide,  # the kubelet's own copy of a static pod: skipped
     long_terminating.decide,  # should long be gone: skipped
     # Blocks before anything may allow: a pod that nothing recreates is not moved even if it is marked as safe.
     unreadable.decide,  # runs, and nobody knows what it needs
     replica_count.decide,  # its controller is gone, or wants too few replicas
+    do_not_disrupt.decide,  # the user says so, in Karpenter's words
     # Allow, or wait: the pod may go whatever the rules below would say.
     daemonset.decide,  # ends with the node
+    drain_label.decide,  # the user says so, in Cluster API's words: ends with the node, or is waited for
+    machine_drain_rule.decide,  # the same, said of Machines and pods in the management cluster
     safe_to_evict.decide,  # the user says so
     terminal.decide,  # has ended already
     on_completion.decide,  # the user asks to let it finish
@@ -78,11 +87,6 @@ def judge(pod: facts.Pod, context: Context) -> Outcome | None:
         if outcome is not None:
             return outcome
     return None
-
-
-def pods_to_move(pods: Iterable[facts.Pod], context: Context) -> Moves[facts.Pod]:
-    """What becomes of the pods of one node, in their order, up to the first that blocks."""
-    return sort_out(pods, lambda pod: judge(pod, context), pod_traits.is_daemonset)
 
 
 def sort_out(

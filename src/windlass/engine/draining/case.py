@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
-from windlass.engine import facts, plan, taints
+from windlass.engine import facts, machine_drain_rules, plan, taints
 from windlass.engine.draining.progress import Failure, Progress, Why
 from windlass.engine.draining.story import ENDED, DrainStory, Phase
-from windlass.engine.memory import DrainBegun
+from windlass.engine.draining.taint_latency import TaintLatency
+from windlass.engine.memory import DrainBegun, Durable
 from windlass.engine.observation import Observation
+from windlass.engine.scale_down.scene import read_drain_rules
 from windlass.engine.settings import Settings, for_group
 
 
@@ -27,6 +28,9 @@ class Situation:
     refused_deletions: Mapping[str, str]
     held_since: Mapping[str, float] = field(default_factory=dict)
     """Groups that must be left alone, by id: since when, as far as that is remembered."""
+    taint_latencies: Sequence[TaintLatency] = ()
+    """Measured by earlier calls."""
+    drain_rules: machine_drain_rules.DrainRules = machine_drain_rules.NO_RULES
 
     def goes_whole(self, group: str) -> bool:
         """Is the group all or nothing?"""
@@ -34,9 +38,7 @@ class Situation:
         return known is not None and for_group(self.settings, known.options).zero_or_max
 
 
-def read_situation(
-    seen: Observation, settings: Settings, now_s: float, held_since: Mapping[str, float] = MappingProxyType({})
-) -> Situation:
+def read_situation(seen: Observation, settings: Settings, now_s: float, durable: Durable) -> Situation:
     """Sort out what became of the last plan."""
     marks: dict[str, str] = {}
     evictions: dict[str, str] = {}
@@ -50,7 +52,18 @@ def read_situation(
             case plan.DeleteNode(node=node):
                 deletions[node] = said
     groups = {group.id: group for group in seen.groups}
-    return Situation(seen, settings, now_s, groups, marks, evictions, deletions, held_since)
+    return Situation(
+        seen,
+        settings,
+        now_s,
+        groups,
+        marks,
+        evictions,
+        deletions,
+        durable.held,
+        durable.taint_latencies,
+        read_drain_rules(seen, settings),
+    )
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from windlass.engine import requests
+from windlass.engine.draining import marking, taint_latency
 from windlass.engine.draining.case import Case, Situation
 from windlass.engine.draining.progress import Why
 from windlass.engine.memory import DrainBegun, Durable
@@ -24,8 +25,19 @@ def remember(durable: Durable, cases: Sequence[Case], situation: Situation) -> D
             durable = _fail(durable, case, failure.why, situation)
         elif case.progress.deleting_s is not None and case.begun.progress.deleting_s is None:
             durable = _delete(durable, case, situation.now_s)
+    if situation.settings.drain.dynamic_node_delete_delay_after_taint_enabled:
+        durable = _keep_latencies(durable, cases, situation.now_s)
     drains = {case.name: _go_on(case) for case in cases if not case.has_ended}
     return durable if drains == durable.drains else replace(durable, drains=drains)
+
+
+def _keep_latencies(durable: Durable, cases: Sequence[Case], now_s: float) -> Durable:
+    """With what this call measured. Old measurements are dropped with it, not before: memory would change for that."""
+    measured = marking.measure_latencies(cases)
+    if not measured:
+        return durable
+    kept = taint_latency.drop_expired((*durable.taint_latencies, *measured), now_s)
+    return replace(durable, taint_latencies=kept)
 
 
 def _go_on(case: Case) -> DrainBegun:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from windlass.engine import facts, plan, pod_traits
+from windlass.engine.drain import drain_label, machine_drain_rule, outcome, unreadable_drain_rules
 from windlass.engine.draining import latecomers, leaving, paying, turns
 from windlass.engine.draining.case import Case, Situation, find_open
 from windlass.engine.draining.progress import Evicting, Why
@@ -39,7 +40,7 @@ class _Eviction:
     def __init__(self, case: Case, evicting: Evicting, purse: paying.Purse, situation: Situation) -> None:
         self._case, self._purse, self._situation = case, purse, situation
         self._now_s, self._settings = situation.now_s, situation.settings
-        self._turns = turns.read_turns(self._settings.drain)
+        self._turns = turns.read_turns(self._settings.drain, situation.drain_rules)
         self._left = leaving.find_left(case, evicting, situation)
         self._evicting = evicting
 
@@ -116,8 +117,18 @@ class _Eviction:
         return is_ending and self._settings.deviations.count_stuck_pods_as_gone
 
     def _describe(self, pod: facts.Pod) -> str:
+        if self._is_left_to_finish(pod):
+            return self._explain_wait(pod).text(pod)
         said = self._evicting.refused.get(identity(pod))
         return f"{pod.key}: {said}" if said else pod.key
+
+    def _explain_wait(self, pod: facts.Pod) -> outcome.Outcome:
+        """Why a pod is left to finish."""
+        rules = self._situation.drain_rules
+        if pod.drain_behavior is facts.DrainBehavior.DRAIN and (why := rules.on_node(pod.node_name).unreadable):
+            return unreadable_drain_rules.tell(why)
+        rule = rules.find(pod)
+        return (None if rule is None else machine_drain_rule.tell(rule)) or drain_label.UNTIL_DONE
 
     # Asking, and waiting for the answer
 
@@ -127,6 +138,8 @@ class _Eviction:
         tried, refused = dict(self._evicting.tried), dict(self._evicting.refused)
         for pod in (*self._current, *agents):
             uid = identity(pod)
+            if self._is_left_to_finish(pod):
+                continue
             if pod.is_terminating or self._now_s < paying.due_s(uid, self._evicting, self._situation):
                 continue
             if self._purse.pay(pod):
@@ -136,6 +149,10 @@ class _Eviction:
                     plan.Evict(pod.namespace, pod.name, pod.uid, self._turns.grace_s(pod), self._case.name)
                 )
         self._evicting = replace(self._evicting, tried=tried, refused=refused)
+
+    def _is_left_to_finish(self, pod: facts.Pod) -> bool:
+        """Is it to be waited for since the node was checked? It is for as long as an eviction may take."""
+        return self._situation.drain_rules.find_behavior(pod) is facts.DrainBehavior.WAIT_COMPLETED
 
     def _rest(self) -> None:
         """Say what is waited for. Agents are only waited for to have been asked."""

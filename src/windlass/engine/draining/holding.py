@@ -7,7 +7,7 @@ and pods may need the room.
 
 from collections.abc import Sequence
 
-from windlass.engine import held_groups
+from windlass.engine import held_groups, replicas_owners
 from windlass.engine.draining.case import Case, Situation, find_open
 from windlass.engine.draining.ending import is_another
 from windlass.engine.draining.progress import Why
@@ -32,3 +32,13 @@ def hold(cases: Sequence[Case], situation: Situation) -> None:
             case.wait(Phase.HELD, until_s, (held.why,))
         else:
             case.fail(Why.GROUP_HELD, held.why)
+
+
+def give_back_owned(cases: Sequence[Case], situation: Situation) -> None:
+    """Fail the cases whose machines another controller would replace. A machine that was told to go is waited for."""
+    for case, _ in find_open(cases):
+        group = situation.groups.get(case.begun.group)
+        if group is None or group.replicas_owner is None or case.progress.deleting_s is not None:
+            continue
+        if replicas_owners.is_left_alone(group, situation.settings.deviations):
+            case.fail(Why.REPLICAS_OWNED, group.replicas_owner.message)

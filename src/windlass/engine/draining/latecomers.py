@@ -6,20 +6,18 @@ If one may not leave, the node is given back; and so is a node that goes because
 from collections.abc import Sequence
 from dataclasses import replace
 
-from windlass.engine import disruption, facts
-from windlass.engine.drain import context, rules
+from windlass.engine import facts
+from windlass.engine.drain import rules
 from windlass.engine.drain.outcome import Action, Reason
 from windlass.engine.draining.case import Case, Situation
 from windlass.engine.draining.progress import Evicting, Why
 from windlass.engine.pods import identity
-from windlass.engine.scale_down.scene import read_drain_options
+from windlass.engine.scale_down.scene import make_drain_context
 
 
 def let_in(case: Case, late: Sequence[facts.Pod], evicting: Evicting, situation: Situation) -> Evicting:
     """Count them among those that must leave, or fail the case."""
-    seen = situation.seen
-    options = read_drain_options(situation.settings.drain)
-    about = context.Context(situation.now_s, options, seen.controllers, disruption.Remaining(seen.budgets))
+    about = make_drain_context(situation.seen, situation.settings, situation.now_s)
     for pod in late:
         outcome = rules.judge(pod, about)
         if outcome is not None and outcome.action is Action.SKIP:

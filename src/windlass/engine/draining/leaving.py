@@ -2,7 +2,8 @@
 
 Pods that belong to the node (static pods, DaemonSets') end with it, and so do pods that are worth no node. Pods of
 DaemonSets are asked to leave where the user wants it, and not waited for; but with --drain-priority-config they have
-their turns like all others.
+their turns like all others. A pod that Cluster API's label, or a MachineDrainRule, lets end with its node is neither
+asked nor waited for.
 """
 
 from dataclasses import dataclass
@@ -68,11 +69,16 @@ def _find_part(pod: facts.Pod, case: Case, evicting: Evicting, situation: Situat
         have_turns = situation.settings.drain.drain_priority_config and not case.begun.is_empty
         part = "holding" if have_turns else "agents"
         return part if _is_asked(pod, case, evicting, situation) else ""
-    if not _must_leave(pod, situation):
+    if not _must_leave(pod, situation) or _ends_with_node(pod, situation):
         return ""
     if identity(pod) in evicting.known:
         return "holding"
     return "" if any(one.tolerates(_MARK) for one in pod.spec.tolerations) else "late"
+
+
+def _ends_with_node(pod: facts.Pod, situation: Situation) -> bool:
+    """Does the user want it not to be evicted, nor waited for? Its controller starts it again once the node is gone."""
+    return situation.drain_rules.find_behavior(pod) is facts.DrainBehavior.SKIP
 
 
 def _is_asked(pod: facts.Pod, case: Case, evicting: Evicting, situation: Situation) -> bool:

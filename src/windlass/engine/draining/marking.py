@@ -7,6 +7,7 @@ scheduler may be about to put a pod there.
 from collections.abc import Iterable, Sequence
 
 from windlass.engine import facts, plan, taints
+from windlass.engine.draining import taint_latency
 from windlass.engine.draining.case import Case, Situation, find_open
 from windlass.engine.draining.progress import Why
 from windlass.engine.draining.story import Phase
@@ -99,17 +100,29 @@ def _next_s(case: Case, now_s: float) -> float:
 
 def settle(cases: Sequence[Case], situation: Situation) -> None:
     """Give everyone time to see the taint."""
+    latencies = (*situation.taint_latencies, *measure_latencies(cases))
     for case, _ in find_open(cases):
         marked_s = case.progress.marked_s
         if marked_s is None or case.progress.evicting is not None:
             continue
-        until_s = marked_s + _find_delay_s(case, marked_s, situation)
+        until_s = marked_s + _find_delay_s(latencies, marked_s, situation)
         if situation.now_s < until_s:
             case.wait(Phase.SETTLING, until_s)
 
 
-def _find_delay_s(case: Case, marked_s: float, situation: Situation) -> float:
+def measure_latencies(cases: Sequence[Case]) -> list[taint_latency.TaintLatency]:
+    """The taint latencies of the batches that this call is the first to see marked."""
+    batches: dict[tuple[float, bool], taint_latency.TaintLatency] = {}
+    for case in cases:
+        marked_s, since_s = case.progress.marked_s, case.begun.since_s
+        if marked_s is not None and case.begun.progress.marked_s is None:
+            batches[since_s, case.begun.is_empty] = taint_latency.TaintLatency(marked_s, marked_s - since_s)
+    return list(batches.values())
+
+
+def _find_delay_s(latencies: Sequence[taint_latency.TaintLatency], marked_s: float, situation: Situation) -> float:
     chosen = situation.settings.drain
-    if chosen.dynamic_node_delete_delay_after_taint_enabled:
-        return 2 * (marked_s - case.begun.since_s)  # others should see it as soon as we do
+    measured_s = taint_latency.find_delay_s(latencies, marked_s)
+    if chosen.dynamic_node_delete_delay_after_taint_enabled and measured_s is not None:
+        return measured_s
     return chosen.node_delete_delay_after_taint_s

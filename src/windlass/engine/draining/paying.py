@@ -1,7 +1,9 @@
-"""Paying: nobody is asked to leave against a disruption budget.
+"""Charges evictions against PodDisruptionBudgets, evictions in flight included.
 
-What budgets leave is shared by all drains. Evictions that were asked for, and of which nothing can be seen yet, have
-been paid: otherwise the last disruption that a budget allows would be spent twice.
+Budgets are charged as the eviction API charges them, whatever nodes are chosen by: Cluster Autoscaler, too, evicts what
+the API lets go, pods that are not Ready included. What budgets leave is shared by all drains. Evictions that were asked
+for, and of which nothing can be seen yet, have been charged: otherwise the last disruption that a budget allows would
+be spent twice.
 """
 
 import math
@@ -44,7 +46,7 @@ class Purse:
 
     def __init__(self, situation: Situation) -> None:
         self._situation = situation
-        self._left = disruption.Remaining(situation.seen.budgets)
+        self._left = disruption.Remaining(situation.seen.budgets, spares_unhealthy=True)
 
     def pay_for_what_is_under_way(self, case: Case) -> None:
         evicting = case.progress.evicting
@@ -56,7 +58,7 @@ class Purse:
 
     def pay(self, pod: facts.Pod) -> bool:
         """May this pod go, too? If so, it has been paid for."""
-        budgets = self._left.matching(pod.namespace, pod.labels)
+        budgets = self._left.charged_for(pod)
         if self._left.exhausted(budgets) is not None:
             return False
         self._left.spend([budgets])

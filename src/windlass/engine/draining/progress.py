@@ -41,6 +41,8 @@ class Why(enum.StrEnum):
     """Its group had to be left alone for too long: it is paused, or cannot be read."""
     GROUP_ROLLS_OUT = "GroupRollsOut"
     """Machines of its group are being replaced: another one might go in its place."""
+    REPLICAS_OWNED = "ReplicasOwned"
+    """Another controller applies the size of its group by now, and would make a node in its place."""
     CANNOT_CHOOSE = "CannotChoose"
     """Its group has other instances by now, and one of them might go in its place."""
     DELETION_REFUSED = "DeletionRefused"
@@ -63,6 +65,10 @@ class Failure:
     """The pods or nodes concerned, or what the one who refused said."""
 
 
+NO_TURN = -(2**62)
+"""Before every turn."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evicting:
     """Where the evictions of a node stand. It begins when the node has been checked again."""
@@ -72,7 +78,7 @@ class Evicting:
     """Pods that must have left before the node goes, by uid: those that were there when it was checked, and those that
     came later and may leave, too."""
     stage: int = 0
-    """Which rule of --drain-priority-config has its turn. Pods of rules before it go, too."""
+    """Whose turn it is; see `turns.Turns`. Pods of turns before it go, too."""
     since_s: float = 0.0
     """When the turn began."""
     accepted_s: float | None = None

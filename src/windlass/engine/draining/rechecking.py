@@ -9,13 +9,13 @@ What budgets leave is judged for each node alone: nodes that share one are empti
 
 from collections.abc import Sequence
 
-from windlass.engine import disruption, dtypes, placing, searching
-from windlass.engine.drain import by_kind, context
+from windlass.engine import dtypes, placing, searching
+from windlass.engine.drain import by_kind
 from windlass.engine.draining import leaving
 from windlass.engine.draining.case import Case, Situation, find_open
-from windlass.engine.draining.progress import Evicting, Why
+from windlass.engine.draining.progress import NO_TURN, Evicting, Why
 from windlass.engine.scale_down.removal import RemovalSimulator
-from windlass.engine.scale_down.scene import read_drain_options
+from windlass.engine.scale_down.scene import make_drain_context
 from windlass.engine.scale_up import helping, pending
 
 
@@ -33,7 +33,7 @@ def recheck(cases: Sequence[Case], situation: Situation) -> None:
         for case in due:
             trial.judge(case)
             if case.is_open:
-                case.note(evicting=Evicting(situation.now_s, known.get(case.name, frozenset()), stage=-1))
+                case.note(evicting=Evicting(situation.now_s, known.get(case.name, frozenset()), stage=NO_TURN))
     finally:
         snapshot.revert()
 
@@ -45,8 +45,8 @@ class _Trial:
         seen, chosen = situation.seen, situation.settings
         self._situation, self._snapshot = situation, seen.snapshot
         self._finds_places = chosen.deviations.recheck_places_before_draining
-        self._budgets = disruption.Remaining(seen.budgets)
-        about = context.Context(situation.now_s, read_drain_options(chosen.drain), seen.controllers, self._budgets)
+        about = make_drain_context(seen, chosen, situation.now_s)
+        self._budgets = about.budgets
         self._judge = by_kind.Judge(seen.snapshot.pods, about)
         staying = _find_staying(cases, situation)
         if self._finds_places and not all(case.begun.is_empty for case in due):

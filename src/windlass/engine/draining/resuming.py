@@ -7,7 +7,7 @@ it was done, and asks at once for everything of which nothing can be seen: askin
 from collections.abc import Mapping
 from dataclasses import replace
 
-from windlass.engine.draining.progress import Progress
+from windlass.engine.draining.progress import NO_TURN, Progress
 from windlass.engine.memory import DrainBegun
 
 
@@ -21,7 +21,7 @@ def _forget_asking(progress: Progress) -> Progress:
     if evicting is not None:
         evicting = replace(evicting, tried={}, refused={})
         if evicting.accepted_s is None:  # the turn begins anew: each of its pods is asked before time is up
-            evicting = replace(evicting, stage=-1)
+            evicting = replace(evicting, stage=NO_TURN)
     is_marking = progress.marked_s is None and progress.failure is None
     return replace(
         progress,

@@ -11,6 +11,13 @@ from dataclasses import dataclass, field
 from windlass.engine import facts, gpus
 
 ANNOTATION = "windlass.dev/price-per-hour"
+ANNOTATIONS = (
+    ANNOTATION,
+    "capacity.cluster-autoscaler.kubernetes.io/price",
+    "cluster.x-k8s.io/machine-current-price",
+)
+"""Where a group's price may stand: the first that can be read counts. The second and third were proposed for
+karpenter-provider-cluster-api."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 INSTANCE_TYPE_BETA = "beta.kubernetes.io/instance-type"
 
@@ -47,6 +54,12 @@ class PriceTable:
 
     def _price(self, resource: str, amount: int) -> float:
         return self.rates.get(resource, 0.0) * amount / _UNITS.get(resource, 1)
+
+
+def read_price(annotations: Mapping[str, str]) -> float | None:
+    """The price that a group's annotations name; None if none of them can be read."""
+    prices = (parse_price(annotations.get(key, "")) for key in ANNOTATIONS)
+    return next((price for price in prices if price is not None), None)
 
 
 def parse_price(text: str) -> float | None:

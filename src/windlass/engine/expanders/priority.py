@@ -53,8 +53,3 @@ def keep(options: Sequence[Option], rules: Sequence[Rule]) -> list[Option]:
 def rank(group: str, rules: Sequence[Rule]) -> int | None:
     """The highest priority that a rule gives the group; None if no rule matches it."""
     return max((rule.priority for rule in rules if rule.pattern.matches(group)), default=None)
-
-
-def list_unmatched(options: Sequence[Option], rules: Sequence[Rule]) -> list[str]:
-    """Groups that no rule matches: users are told, because such groups are never used while others are."""
-    return [option.group for option in options if rank(option.group, rules) is None]

@@ -32,7 +32,7 @@ class Scene:
         return helping.make_proposer(self.seen, self.snapshot, self.groups, self.settings, self.rng, self.ledger)
 
     def alike(self, rows: Sequence[int]) -> list[proposing.Alike]:
-        return helping.alike_pods(self.snapshot, rows, self.settings)
+        return helping.group_pods(self.snapshot, rows, self.settings, self.ledger)
 
 
 def find_homeless(scene: Scene, rows: Sequence[int], search: searching.Search) -> list[int]:

@@ -26,7 +26,6 @@ ACCEPTED = "Accepted"
 PROVISIONED = "Provisioned"
 FAILED = "Failed"
 BOOKING_EXPIRED = "BookingExpired"
-CAPACITY_REVOKED = "CapacityRevoked"
 
 TRUE, FALSE = "True", "False"
 

@@ -11,6 +11,7 @@ from windlass.engine.provisioning import atomic, checking, classes, conditions, 
 from windlass.engine.provisioning.docket import Docket, count_by_request
 from windlass.engine.provisioning.request import Request
 from windlass.engine.scale_up import helping, proposing
+from windlass.engine.time_limits import Step
 
 
 def take_turns(
@@ -18,21 +19,26 @@ def take_turns(
     scene: atomic.Scene,
     helpless: Sequence[int],
     asked: Sequence[int],
-    ready_nodes: int,
+    obstacle: helping.Helped | None,
     now_s: float,
 ) -> helping.Helped:
-    """Help those whose turn it is. `asked` are rows of the picked request's pods, `helpless` those of ordinary ones."""
+    """Help those whose turn it is. `asked` are rows of the picked request's pods, `helpless` those of ordinary ones.
+
+    `obstacle`: why nothing is to be tried for pods, if so.
+    """
     settings = scene.settings
-    obstacle = helping.find_obstacle(scene.snapshot, [*helpless, *asked], ready_nodes, settings, now_s)
     if obstacle is not None and not asked:
         return obstacle
     is_theirs = bool(asked) and (docket.is_next or not helpless)
     if settings.provisioning_requests.enable_provisioning_requests:
         docket.is_next = not is_theirs
-    if is_theirs:
-        helped = helping.Helped((_serve(docket, scene, asked, now_s),), was_tried=True)
-    else:
-        helped = helping.scale_up(scene.seen, scene.snapshot, helpless, scene.groups, settings, scene.rng, scene.ledger)
+    with scene.ledger.measure(Step.SCALE_UP):
+        if is_theirs:
+            helped = helping.Helped((_serve(docket, scene, asked, now_s),), was_tried=True)
+        else:
+            helped = helping.scale_up(
+                scene.seen, scene.snapshot, helpless, scene.groups, settings, scene.rng, scene.ledger
+            )
     return replace(helped, wait_for_more=obstacle is not None and obstacle.wait_for_more)
 
 

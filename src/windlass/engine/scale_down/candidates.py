@@ -1,8 +1,9 @@
 """Candidates: which nodes could go at all, in which order they are tried, and how many.
 
 Nodes of a group at or below its minimum are no candidates: nothing is said of them. Nor are nodes of a group of which
-nobody can say which node goes when it shrinks: one that is being rolled out, or that cannot choose. Empty nodes come
-first, because they cost nobody anything; then nodes that were unneeded before, because their time has begun to run.
+nobody can say which node goes when it shrinks: one that is being rolled out, or that cannot choose; nor those of a
+group whose size another controller applies, because a new node would come in their place. Empty nodes come first,
+because they cost nobody anything; then nodes that were unneeded before, because their time has begun to run.
 
 Trying is limited. With N nodes deleted per loop, more than N can be used only in later loops; so N beyond those already
 unneeded are enough, and N to spare. If a node is unneeded for U before it goes and a loop takes I, the nodes of U/I
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from windlass.engine import deviations, dtypes, facts, pod_traits
+from windlass.engine import deviations, dtypes, facts, pod_traits, replicas_owners
 from windlass.engine.drain import context, rules
 from windlass.engine.drain.outcome import Action
 from windlass.engine.scale_down import kinds
@@ -49,7 +50,7 @@ def leave_out_kept(names: Sequence[str], group_of: Mapping[str, facts.NodeGroup]
 
 
 def _goes_itself(group: facts.NodeGroup, chosen: deviations.Deviations) -> bool:
-    if group.is_rolling_out:
+    if group.is_rolling_out or replicas_owners.is_left_alone(group, chosen):
         return False
     return group.can_choose or group.target_size == 1 or not chosen.never_shrink_blindly
 

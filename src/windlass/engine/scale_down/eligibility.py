@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from windlass.engine import dtypes, facts, readiness, taints
-from windlass.engine.scale_down import usage, utilization
+from windlass.engine.scale_down import utilization
 from windlass.engine.scale_down.kept import Kept
 from windlass.engine.scale_down.removal import Unremovable
 from windlass.engine.settings import Settings, for_group
@@ -46,7 +46,7 @@ class Eligibility:
     limits: utilization.Floats
     measured: Mapping[str, int]
     """Nodes of which the utilization is told, with their place in `usage`."""
-    usage: usage.Usage
+    usage: utilization.Usage
     changes_at_s: float
     """The earliest time at which the same nodes would be judged otherwise."""
 
@@ -93,8 +93,8 @@ def check(
     rows = np.array([snapshot.nodes.rows[names[i]] for i in left], np.intp)
     policies = _Policies([group_of[names[i]] for i in left], settings)
     ignore_mirrors = settings.scale_down.ignore_mirror_pods_utilization
-    used = usage.measure(snapshot, rows, policies.ignore_daemonsets, ignore_mirrors, gpu_label, now_s)
-    thresholds = np.where(used.gpu == usage.NO_GPU, policies.thresholds, policies.gpu_thresholds)
+    used = utilization.measure(snapshot, rows, policies.ignore_daemonsets, ignore_mirrors, gpu_label, now_s)
+    thresholds = np.where(used.gpu == utilization.NO_GPU, policies.thresholds, policies.gpu_thresholds)
     found[left], limits[left] = used.utilizations.utilization, thresholds
     for place in np.flatnonzero(used.utilizations.utilization > thresholds).tolist():
         reasons[left[place]] = Unremovable.NOT_UNDERUTILIZED
@@ -106,7 +106,7 @@ def check(
 
 
 def _find_untold(
-    snapshot: Snapshot, rows: dtypes.Rows, used: usage.Usage, settings: Settings
+    snapshot: Snapshot, rows: dtypes.Rows, used: utilization.Usage, settings: Settings
 ) -> Iterator[tuple[int, Unremovable]]:
     """Nodes, by their place, about which something decides before their utilization does."""
     for place in np.flatnonzero(~used.utilizations.known).tolist():

@@ -27,7 +27,7 @@ def find_candidates(
     names = candidates.above_min(scene.names, scene.group_of)
     names = candidates.leave_out_unchosen(names, scene.group_of, settings.deviations)
     names = candidates.leave_out_kept(names, scene.group_of, scene.snapshot)
-    occupancy = candidates.find_occupancy(scene.snapshot, read_drain_options(settings.drain), now_s)
+    occupancy = candidates.find_occupancy(scene.snapshot, read_drain_options(settings), now_s)
     names = candidates.sort(names, scene.snapshot, occupancy, state.previous)
     if not settings.scale_down.scale_down_delay_type_local:
         return names

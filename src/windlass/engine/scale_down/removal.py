@@ -6,6 +6,7 @@ that the next candidate sees them; if not, everything is as it was.
 """
 
 import enum
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,18 +89,19 @@ class RemovalSimulator:
         destinations: dtypes.Mask,
         search: searching.Search,
         config: FilterConfig,
+        expected: AbstractSet[int] = frozenset(),
     ) -> None:
         self._snapshot, self._judge, self._budgets = snapshot, judge, budgets
         self._destinations = destinations & snapshot.nodes.alive & ~snapshot.nodes.unschedulable
         self._search, self._placer = search, placing.Placer(snapshot, config)
-        self._full = _Full()
+        self._full, self._expected = _Full(), expected
 
     def simulate(self, node_name: str) -> Removal:
         """Try to remove one node. Commits if its pods find places, leaves no trace otherwise."""
         row = self._snapshot.nodes.rows.get(node_name)
         if row is None or not self._snapshot.nodes.alive[row]:
             return Removal(node_name, Unremovable.NO_NODE_INFO)
-        there = self._snapshot.pods_on(row)
+        there, expected = self._list_pods(row)
         moved = np.array(there, np.intp)
         if self._judge.are_free(moved):
             moves = rules.Moves(tuple(there))
@@ -108,6 +110,8 @@ class RemovalSimulator:
             moved = np.array(moves.move, np.intp)
         if moves.blocking is not None:
             return Removal(node_name, Unremovable.BLOCKED_BY_POD, moves)
+        if expected:
+            moved = np.append(moved, np.array(expected, np.intp))
         homeless = self._move_elsewhere(row, moved)
         if homeless is not None:
             return Removal(node_name, Unremovable.NO_PLACE_TO_MOVE_PODS, moves, homeless)
@@ -115,6 +119,13 @@ class RemovalSimulator:
         is_risky = not self._budgets.can_spend(claims).parallel
         self._budgets.spend(claims)
         return Removal(node_name, None, moves, is_risky=is_risky)
+
+    def _list_pods(self, row: int) -> tuple[list[int], list[int]]:
+        """The pods that run on a node, and those that are only expected on it."""
+        there = self._snapshot.pods_on(row)
+        if not self._expected or self._expected.isdisjoint(there):
+            return there, []
+        return [pod for pod in there if pod not in self._expected], [pod for pod in there if pod in self._expected]
 
     def _move_elsewhere(self, row: int, moved: dtypes.Rows) -> int | None:
         """Find places for the pods of a node; None if all have one, else a pod that has not."""

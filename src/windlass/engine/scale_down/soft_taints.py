@@ -42,7 +42,7 @@ def change_marks(
             continue
         if taints.has(node, taints.DELETION_CANDIDATE) != is_unneeded:
             (get if is_unneeded else lose).append(node.name)
-    allowed = max(settings.max_bulk_soft_taint_count, 0)
+    allowed = max(settings.max_bulk_soft_taint_count, 0) if settings.max_bulk_soft_taint_time_s > 0 else 0
     now = lose[:allowed], get[: max(allowed - len(lose), 0)]
     changes: tuple[Change, ...] = (*(_unmark(name) for name in now[0]), *(_mark(name, now_s) for name in now[1]))
     return Marks(changes, len(lose) + len(get) - len(changes))

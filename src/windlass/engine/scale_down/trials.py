@@ -40,9 +40,12 @@ def simulate(
     scene.search.pointer = -1  # what comes out depends on no loop before
     try:
         with snapshot.scratch():
-            if scene.returning:
+            if scene.recently_evicted:
+                for row in scene.recently_evicted:
+                    if snapshot.pods.node_rows[row] != dtypes.ABSENT:
+                        snapshot.lift(row)
                 placer, everywhere = Placer(snapshot, settings.filters), snapshot.nodes.alive.copy()
-                searching.find_places(placer, scene.returning, scene.search, everywhere, all_or_nothing=True)
+                searching.find_places(placer, scene.recently_evicted, scene.search, everywhere, all_or_nothing=True)
             return _try_all(scene, names, enough, settings, budget)
     finally:
         scene.budgets.undo(mark)
@@ -52,7 +55,7 @@ def simulate(
 def _try_all(scene: Scene, names: Sequence[str], enough: int, settings: Settings, budget: limits.Budget) -> Trials:
     destinations = _find_destinations(scene)
     simulator = RemovalSimulator(
-        scene.snapshot, scene.judge, scene.budgets, destinations, scene.search, settings.filters
+        scene.snapshot, scene.judge, scene.budgets, destinations, scene.search, settings.filters, scene.expected
     )
     whole = WholeGroups(settings)
     removals: list[Removal] = []

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, Self, TypeVar
 
-from windlass.engine.scale_up import label_syntax, quotas
+from windlass import label_syntax
+from windlass.engine.scale_up import quotas
 from windlass.selectors import EVERYTHING, LabelSelector
 
 VALID = "cluster-autoscaler.kubernetes.io/valid"

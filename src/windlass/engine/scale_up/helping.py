@@ -4,7 +4,7 @@ The snapshot is the loop's fork: nodes that are on their way are in it, expendab
 already are bound to it there, so that whoever looks next sees them.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,8 @@ from windlass.engine.scale_up import balancing, pending, proposing, prospects, q
 from windlass.engine.settings import Settings
 from windlass.engine.snapshot import Snapshot
 
+ROUNDS = "rounds"
+"""The part of a decision that is limited by --salvo-scale-up-budget: asked once a round."""
 PRICES = pricing.PriceTable()
 """Groups say what their nodes cost; pods are worth what they ask for."""
 
@@ -29,6 +31,8 @@ class Helped:
     was_tried: bool = False
     """Was there anyone to help, and nothing in the way of trying?"""
     wait_for_more: bool = False
+    groups: proposing.Groups | None = None
+    """As the last round saw them; None where no round was tried for pods."""
 
     @property
     def increases(self) -> tuple[balancing.Increase, ...]:
@@ -43,6 +47,14 @@ def drop_expendable(snapshot: Snapshot, cutoff: int) -> None:
     )
     table = snapshot.pods
     for row in np.flatnonzero(worthless[table.shape_ids] & (table.node_rows >= 0)).tolist():
+        snapshot.lift(row)
+
+
+def drop_pods_of_other_schedulers(snapshot: Snapshot, allowed: Sequence[str]) -> None:
+    """Take the pods of schedulers that are not allowed off their nodes, as Cluster Autoscaler does."""
+    table = snapshot.pods
+    is_other = np.array([kind.scheduler not in allowed for kind in table.kinds] + [False])
+    for row in np.flatnonzero(is_other[table.kind_ids] & (table.node_rows >= 0)).tolist():
         snapshot.lift(row)
 
 
@@ -62,8 +74,10 @@ def find_helpless(
     worthy = _judge_shapes(
         snapshot, rows, lambda spec: not pending.is_expendable(spec, settings.pods.expendable_pods_priority_cutoff)
     )
-    placer = placing.Placer(snapshot, settings.filters)
-    found = searching.find_places(placer, worthy, search, snapshot.nodes.alive.copy())
+    placer, drained = placing.Placer(snapshot, settings.filters), frozenset(waiting.drained)
+    found = searching.find_places(
+        placer, [*worthy, *waiting.drained], search, snapshot.nodes.alive.copy(), last=drained
+    )
     search.hints.drop_old()
     table = snapshot.pods
     daemons = {kind: is_of_daemonset(table.kinds[kind]) for kind in set(table.kind_ids[found.failed].tolist())}
@@ -83,22 +97,6 @@ def is_of_daemonset(kind: Kind) -> bool:
     return (kind.owner is not None and kind.owner.kind == "DaemonSet") or (
         dict(kind.annotations).get(pod_traits.DAEMONSET_POD) == "true"
     )
-
-
-def help_pods(
-    seen: Observation,
-    snapshot: Snapshot,
-    helpless: Sequence[int],
-    groups: proposing.Groups,
-    ready_nodes: int,
-    settings: Settings,
-    rng: np.random.Generator,
-    ledger: time_limits.Ledger,
-    now_s: float,
-) -> Helped:
-    """What to do for the pods that nobody has room for."""
-    obstacle = find_obstacle(snapshot, helpless, ready_nodes, settings, now_s)
-    return scale_up(seen, snapshot, helpless, groups, settings, rng, ledger) if obstacle is None else obstacle
 
 
 def find_obstacle(
@@ -127,9 +125,10 @@ def scale_up(
 ) -> Helped:
     """Try to help these pods."""
     if settings.scale_up.salvo_scale_up or settings.deviations.joint_scale_up:
-        return Helped(tuple(_salvo(seen, snapshot, helpless, groups, settings, rng, ledger)), was_tried=True)
+        rounds = list(_salvo(seen, snapshot, helpless, groups, settings, rng, ledger))
+        return Helped(tuple(proposal for proposal, _ in rounds), was_tried=True, groups=rounds[-1][1])
     proposer = make_proposer(seen, snapshot, groups, settings, rng, ledger)
-    return Helped((proposer.propose(alike_pods(snapshot, helpless, settings)),), was_tried=True)
+    return Helped((proposer.propose(group_pods(snapshot, helpless, settings, ledger)),), was_tried=True, groups=groups)
 
 
 def _should_wait(snapshot: Snapshot, rows: Sequence[int], settings: Settings, now_s: float) -> bool:
@@ -148,23 +147,29 @@ def _salvo(
     settings: Settings,
     rng: np.random.Generator,
     ledger: time_limits.Ledger,
-) -> Iterator[proposing.Proposal]:
-    """Round after round: what one round asks for is there for the next, with the pods that it helps."""
-    left, time = list(helpless), ledger.begin("rounds", settings.scale_up.salvo_scale_up_budget_s)
+) -> Iterator[tuple[proposing.Proposal, proposing.Groups]]:
+    """Round after round, with the groups that it saw: what one asks for is there for the next, with whom it helps."""
+    left, time = list(helpless), ledger.begin(ROUNDS, settings.scale_up.salvo_scale_up_budget_s)
     proposer = make_proposer(seen, snapshot, groups, settings, rng, ledger)
+    added, limit = 0, settings.scale_up.max_nodes_per_scaleup if settings.deviations.joint_scale_up else 0
     while True:
-        proposal = proposer.propose(alike_pods(snapshot, left, settings))
-        yield proposal
+        proposal = proposer.propose(group_pods(snapshot, left, settings, ledger))
+        yield proposal, groups
         helped = set(proposal.helped)
         left = [row for row in left if row not in helped]
         if proposal.result is not proposing.Result.SUCCESSFUL or not helped or not left or time.exhausted():
             return
+        added += (more := sum(increase.added for increase in proposal.increases))
+        if 0 < limit <= added:
+            return  # the next loop goes on
         groups = take_for_granted(snapshot, groups, proposal, settings)
         if any(quotas.is_virtual(groups.templates[one.group.id].node.labels) for one in proposal.increases):
             # such nodes are asked for, but not counted
             proposer = make_proposer(seen, snapshot, groups, settings, rng, ledger)
         else:
-            proposer = proposer.go_on(groups, sum(increase.added for increase in proposal.increases))
+            proposer = proposer.go_on(groups, more)
+        if limit > 0:
+            proposer.limit_nodes(limit - added)
 
 
 def take_for_granted(
@@ -196,6 +201,14 @@ def alike_pods(snapshot: Snapshot, rows: Sequence[int], settings: Settings) -> l
     ]
 
 
+def group_pods(
+    snapshot: Snapshot, rows: Sequence[int], settings: Settings, ledger: time_limits.Ledger
+) -> list[proposing.Alike]:
+    """The same as a measured step."""
+    with ledger.measure(time_limits.Step.BUILD_EQUIVALENCE_GROUPS):
+        return alike_pods(snapshot, rows, settings)
+
+
 def make_proposer(
     seen: Observation,
     snapshot: Snapshot,
@@ -203,19 +216,18 @@ def make_proposer(
     settings: Settings,
     rng: np.random.Generator,
     ledger: time_limits.Ledger,
+    nodes: Sequence[tuple[facts.Node, str | None]] | None = None,
 ) -> proposing.Proposer:
-    """The proposer of this loop: limits, quotas and comparators as the settings have them."""
-    own_group = {name: group.id for name, group in seen.group_of_nodes().items()}
-    table = snapshot.nodes
-    present = [row for row, alive in enumerate(table.alive.tolist()) if alive]
-    nodes = [
-        (table.facts[row], own_group.get(table.names[row], groups.upcoming.get(table.names[row]))) for row in present
-    ]
+    """The proposer of this loop: limits, quotas and comparators as the settings have them.
+
+    `nodes` are those that count against limits and quotas, each with its group: all, unless given.
+    """
+    nodes = list_nodes(seen, snapshot, groups) if nodes is None else nodes
     up = settings.scale_up
     return proposing.Proposer(
         prospects.Prospects(snapshot, groups.templates, settings.filters),
         groups,
-        quotas.track(quotas.Bound.MAXIMUM, [maximum(settings), *seen.quotas], nodes, count_with_gpus(seen)),
+        track_quotas(seen, nodes, settings),
         len(nodes),
         proposing.Limits(
             settings.limits.max_nodes_total,
@@ -225,6 +237,7 @@ def make_proposer(
             up.max_nodegroup_binpacking_duration_s,
             up.max_binpacking_time_s,
             scatter=not settings.deviations.tight_packing,
+            simulate_skipped=up.scaleup_simulation_for_skipped_node_groups_enabled,
         ),
         up.expander,
         chain.Situation(rng, seen.priorities, PRICES, len(nodes)),
@@ -234,9 +247,40 @@ def make_proposer(
             similarity.Ratios(
                 up.memory_difference_ratio, up.max_allocatable_difference_ratio, up.max_free_difference_ratio
             ),
+            settings.deviations.ignore_csi_zone_labels,
         ),
         ledger,
+        find_unknown(seen, nodes, groups, settings),
     )
+
+
+def find_unknown(
+    seen: Observation,
+    nodes: Iterable[tuple[facts.Node, str | None]],
+    groups: proposing.Groups,
+    settings: Settings,
+) -> proposing.Unknown:
+    """What ends a scale-up because nobody can count it; nothing, unless as in Cluster Autoscaler."""
+    if settings.deviations.tolerate_unknown_capacity:
+        return proposing.NOTHING_UNKNOWN
+    return proposing.Unknown(count_with_gpus(seen).find_unknown(nodes), groups.unknown_upcoming)
+
+
+def list_nodes(seen: Observation, snapshot: Snapshot, groups: proposing.Groups) -> list[tuple[facts.Node, str | None]]:
+    """Nodes that exist or are on their way, and the group of each: quotas and --max-nodes-total count them."""
+    own_group = {name: group.id for name, group in seen.group_of_nodes().items()}
+    table = snapshot.nodes
+    present = [row for row, alive in enumerate(table.alive.tolist()) if alive]
+    return [
+        (table.facts[row], own_group.get(table.names[row], groups.upcoming.get(table.names[row]))) for row in present
+    ]
+
+
+def track_quotas(
+    seen: Observation, nodes: Iterable[tuple[facts.Node, str | None]], settings: Settings
+) -> quotas.Tracker:
+    """What the cluster's limits and CapacityQuotas leave with these nodes."""
+    return quotas.track(quotas.Bound.MAXIMUM, [maximum(settings), *seen.quotas], nodes, count_with_gpus(seen))
 
 
 def maximum(settings: Settings) -> quotas.Quota:

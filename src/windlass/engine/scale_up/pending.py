@@ -29,6 +29,8 @@ class Waiting:
     """Like pods that are unschedulable, or of schedulers that the autoscaler may go ahead of."""
     nominated: tuple[int, ...]
     """Others are being preempted for them: they count on the node that they are promised."""
+    drained: tuple[int, ...] = ()
+    """Of nodes that are being drained: they run, and are about to be evicted."""
 
 
 def arrange(snapshot: Snapshot, settings: Settings) -> Waiting:

@@ -6,7 +6,7 @@ limits and quotas cut it; similar groups share it. What could not be helped, and
 
 import enum
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from windlass.engine import facts, shapes, time_limits
@@ -36,6 +36,7 @@ class Skip(enum.StrEnum):
     BACKOFF = "in backoff after failed scale-up"
     MAX_SIZE = "max node group size reached"
     NOT_READY = "not ready for scale-up"
+    REPLICAS_OWNED = "replicas set in the Cluster topology"
     ATOMIC_TOO_LARGE = "atomic scale-up exceeds cluster node count limit"
 
 
@@ -57,6 +58,8 @@ class Limits:
     estimates_s: float = 300.0
     scatter: bool = True
     """Search new nodes in random order, as the peer does; round-robin packs them tighter."""
+    simulate_skipped: bool = False
+    """Check pods against groups that cannot grow, too, for the reasons that are given."""
 
 
 @dataclass(slots=True)
@@ -91,6 +94,10 @@ class Proposal:
     """All pods that were to be helped."""
     choice: chain.Choice[Option] | None = None
 
+    def skipped_for(self, alike: Alike) -> Mapping[str, tuple[str, ...]]:
+        """The skipped groups that are not known to reject these pods, and why they were skipped."""
+        return {group: reasons for group, reasons in self.skipped.items() if group not in alike.rejected}
+
 
 @dataclass(frozen=True, slots=True)
 class Groups:
@@ -102,6 +109,21 @@ class Groups:
     """Groups that are in backoff or unhealthy."""
     upcoming: Mapping[str, str] = field(default_factory=dict)
     """Group by name, of the nodes in the snapshot that are on their way."""
+    unknown_upcoming: tuple[str, ...] = ()
+    """Groups that nodes are on their way to, and that have no template: the snapshot does not have these nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What keeps the resources of the cluster from being counted, where that ends a scale-up."""
+
+    node: str | None = None
+    """A node whose GPUs cannot be counted."""
+    upcoming: tuple[str, ...] = ()
+    """Groups without a template that nodes are on their way to."""
+
+
+NOTHING_UNKNOWN = Unknown()
 
 
 class Proposer:
@@ -118,12 +140,16 @@ class Proposer:
         situation: chain.Situation,
         similar: similarity.Comparator,
         ledger: time_limits.Ledger,
+        unknown: Unknown = NOTHING_UNKNOWN,
     ) -> None:
         self._prospects, self._groups, self._tracker = prospects, groups, tracker
         self._node_count, self._bounds = node_count, bounds
         self._expanders, self._situation, self._similar = expanders, situation, similar
         self._by_id = {group.id: group for group in groups.all}
+        self._unknown = unknown
         self._ledger, self._time = ledger, ledger.begin("estimates", bounds.estimates_s)
+        self._left: int | None = None
+        """Nodes that may still be added in this loop; None: as many as in any first round."""
 
     def go_on(self, groups: Groups, added: int) -> "Proposer":
         """The proposer of the next round, with so many nodes more that the tracker has counted already."""
@@ -139,12 +165,22 @@ class Proposer:
             situation,
             self._similar,
             self._ledger,
+            self._unknown,
         )
+
+    def limit_nodes(self, left: int) -> None:
+        """Add no more than so many nodes: what earlier rounds left of --max-nodes-per-scaleup."""
+        self._bounds, self._left = replace(self._bounds, max_nodes_per_scale_up=left), left
 
     def propose(self, pending: Sequence[Alike], whole: bool = False) -> Proposal:
         """The best way to help the pending pods in this loop; `whole`: all of them, or none."""
+        if self._unknown != NOTHING_UNKNOWN:
+            return Proposal(Result.ERROR, remaining=tuple(pending))
         valid, skipped = self._sort_out_groups()
         schedulable = self._ask(valid, pending)
+        if self._bounds.simulate_skipped:
+            with self._ledger.measure(time_limits.Step.SKIPPED_GROUPS):
+                self._simulate_skipped(skipped, pending)
         options = [option for group in valid if (option := self._expand(group, schedulable, whole)) is not None]
         if not options:
             return Proposal(Result.NO_OPTIONS, remaining=_refused(pending), skipped=skipped)
@@ -172,11 +208,22 @@ class Proposer:
             choice=choice,
         )
 
+    def count_ordered(self, increases: Iterable[balancing.Increase]) -> None:
+        """Count nodes that were asked for in this loop against limits and quotas."""
+        for increase in increases:
+            node = self._groups.templates[increase.group.id].node
+            self._node_count += increase.added
+            if not quotas.is_virtual(node.labels):
+                self._tracker.consume(increase.group.id, node, increase.added)
+
     def raise_to_minimum(self, respect_total: bool) -> Proposal:
         """Grow groups that are below their minimum.
 
-        The peer holds --max-nodes-total against the size of each group alone; `respect_total` against the cluster's.
+        The peer holds --max-nodes-total against the size of each group alone, and quotas against what there was before
+        any of them grew; `respect_total` holds both against the cluster, with what was asked for.
         """
+        if self._unknown.node is not None:
+            return Proposal(Result.ERROR)
         increases: list[balancing.Increase] = []
         for group in self._groups.all:
             template = self._groups.templates.get(group.id)
@@ -187,11 +234,13 @@ class Proposer:
                 continue
             allowed = self._tracker.check(group.id, template.node, lacking).allowed
             if self._bounds.max_nodes_total > 0:
-                counted = self._node_count + sum(one.added for one in increases) if respect_total else group.target_size
+                counted = self._node_count if respect_total else group.target_size
                 allowed = min(allowed, self._bounds.max_nodes_total - counted)
             if allowed > 0:
                 sizes = balancing.Group(group.id, group.target_size, group.max_size)
                 increases.append(balancing.Increase(sizes, group.target_size + allowed))
+                if respect_total:
+                    self.count_ordered(increases[-1:])
         result = Result.SUCCESSFUL if increases else Result.NOT_NEEDED
         return Proposal(result, tuple(increases))
 
@@ -242,6 +291,15 @@ class Proposer:
                     accepted[group].append(position)
         return accepted
 
+    def _simulate_skipped(self, skipped: Collection[str], pending: Sequence[Alike]) -> None:
+        """Add the reasons of skipped groups whose new nodes would not take the pods either."""
+        wanted = {alike.shape.id: alike.shape for alike in pending}
+        known = [group for group in skipped if group in self._groups.templates]
+        for group, answers in self._prospects.ask(known, wanted.values()).items():
+            for alike in pending:
+                if answers[alike.shape.id]:
+                    alike.rejected[group] = answers[alike.shape.id]
+
     def _expand(self, group: facts.NodeGroup, schedulable: Mapping[str, list[int]], whole: bool) -> Option | None:
         """What growing this group would take and bring; None if it helps nobody or, `whole`, not everybody."""
         positions = schedulable[group.id]
@@ -253,13 +311,14 @@ class Proposer:
             binpacking.PodGroup(self._pending[position].shape, len(self._pending[position].rows))
             for position in positions
         ]
-        estimate = self._prospects.estimate(
-            group.id,
-            pod_groups,
-            self._limiter(group, similar),
-            fastpath=self._bounds.fastpath,
-            scatter=self._situation.rng if self._bounds.scatter else None,
-        )
+        with self._ledger.measure(time_limits.Step.ESTIMATE):
+            estimate = self._prospects.estimate(
+                group.id,
+                pod_groups,
+                self._limiter(group, similar),
+                fastpath=self._bounds.fastpath,
+                scatter=self._situation.rng if self._bounds.scatter else None,
+            )
         helped = tuple(
             Helped(self._pending[position].pod, count)
             for position, count in zip(positions, estimate.placed, strict=True)
@@ -272,6 +331,8 @@ class Proposer:
         if whole and group.options.zero_or_max and estimate.nodes > group.max_size:
             return None
         nodes = group.max_size if group.options.zero_or_max else estimate.nodes
+        if self._left is not None and nodes > self._left:
+            return None  # all or nothing, and all is too much for this loop
         return Option(group.id, template.node, nodes, helped, tuple(similar), group.exists, debug=group.id)
 
     def _situate(self, pending: Sequence[Alike]) -> chain.Situation:

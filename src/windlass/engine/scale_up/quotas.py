@@ -106,6 +106,19 @@ class WithGpus:
             held[found[0]] = found[1]
         return held
 
+    def find_unknown(self, nodes: Iterable[tuple[facts.Node, str | None]]) -> str | None:
+        """The first node whose GPUs cannot be counted. As in `Holdings`, the first node of a group stands for it."""
+        met: set[str] = set()
+        for node, group in nodes:
+            if is_virtual(node.labels) or group in met:
+                continue
+            if group is not None:
+                met.add(group)
+            template = self.templates.get(group) if group is not None else None
+            if gpus.is_count_unknown(node, self.label, template):
+                return node.name
+        return None
+
 
 class Holdings:
     """What nodes count for: the first node met of a group for all of that group, a node without group for itself."""

@@ -8,7 +8,7 @@ from windlass.engine.scale_up.proposing import Alike, Proposal
 
 def count_reasons(proposal: Proposal, alike: Alike, existing: Collection[str]) -> str:
     """`2 Insufficient cpu, 1 max node group size reached`: of these groups, the most common first."""
-    said = (*alike.rejected.items(), *proposal.skipped.items())
+    said = (*alike.rejected.items(), *proposal.skipped_for(alike).items())
     return spell(Counter(reason for group, reasons in said if group in existing for reason in reasons))
 
 

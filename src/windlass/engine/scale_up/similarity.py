@@ -30,27 +30,25 @@ ALWAYS_IGNORED = frozenset(
 )
 """Labels that differ between nodes of one kind everywhere. Cluster API's groups get no others by default."""
 
-PLATFORM_IGNORED = frozenset(
+CSI_ZONES = frozenset(
     {
-        "topology.diskplugin.csi.alibabacloud.com/zone",
-        "alpha.eksctl.io/instance-id",
-        "alpha.eksctl.io/nodegroup-name",
-        "eks.amazonaws.com/nodegroup",
-        "k8s.amazonaws.com/eniConfig",
-        "lifecycle",
         "topology.ebs.csi.aws.com/zone",
         "topology.k8s.aws/zone-id",
         "topology.disk.csi.azure.com/zone",
-        "agentpool",
-        "kubernetes.azure.com/agentpool",
         "topology.gke.io/zone",
-        "ibm-cloud.kubernetes.io/worker-id",
-        "ibm-cloud.kubernetes.io/vpc-instance-id",
-        "vpc-block-csi-driver-labels",
+        "topology.diskplugin.csi.alibabacloud.com/zone",
+        "topology.cinder.csi.openstack.org/zone",
+        "topology.manila.csi.openstack.org/zone",
+        "topology.csi.vmware.com/k8s-zone",
+        "topology.csi.vmware.com/k8s-region",
+        "failure-domain.beta.vmware.com/zone",
+        "failure-domain.beta.vmware.com/region",
+        "csi.hetzner.cloud/location",
+        "topology.linode.com/region",
     }
 )
-"""Labels by which the platforms under Cluster API tell zones and groups apart: worth ignoring where they occur. Cluster
-Autoscaler leaves naming them to the user, so they are not part of the default."""
+"""Labels by which CSI drivers and clouds name the zone of a node once more. A node gets them when its driver starts, so
+that groups in several zones differ in them as soon as they have nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +122,15 @@ class ByLabels:
         return all(label in left and label in right and left[label] == right[label] for label in self.labels)
 
 
-def choose_comparator(balancing_labels: Iterable[str], ignored_labels: Iterable[str], ratios: Ratios) -> Comparator:
+def choose_comparator(
+    balancing_labels: Iterable[str], ignored_labels: Iterable[str], ratios: Ratios, ignore_csi_zones: bool = False
+) -> Comparator:
     """By labels where the user names any, else by resources, with the user's own ignored labels added."""
     labels = tuple(balancing_labels)
     if labels:
         return ByLabels(labels)
-    return ByResources(ratios, ALWAYS_IGNORED | frozenset(ignored_labels))
+    built_in = ALWAYS_IGNORED | CSI_ZONES if ignore_csi_zones else ALWAYS_IGNORED
+    return ByResources(ratios, built_in | frozenset(ignored_labels))
 
 
 def find_similar(group: str, templates: Mapping[str, Template], similar: Comparator) -> list[str]:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.engine import facts, pod_traits
+from windlass.engine import facts, pod_traits, readiness
 from windlass.engine.expanders import pricing
 
 STABLE_FOR_S = 60.0
@@ -79,13 +79,23 @@ def find_templates(
     return found, {group: template for group, template in remember.items() if group in ids}
 
 
+def drop_expired(
+    remembered: Mapping[str, GroupTemplate], learned_s: Mapping[str, float], expire_time_s: float, now_s: float
+) -> dict[str, GroupTemplate]:
+    """The templates that were made from a real node no longer ago than `expire_time_s`."""
+    return {
+        group: template
+        for group, template in remembered.items()
+        if now_s - learned_s.get(group, now_s) <= expire_time_s
+    }
+
+
 def is_good_example(node: facts.Node, now_s: float) -> bool:
     """Is the node ready for a while, schedulable and staying?"""
-    ready = next((condition for condition in node.conditions if condition.type == "Ready"), None)
+    found = readiness.judge(node)
     return (
-        ready is not None
-        and ready.status == "True"
-        and ready.since_s + STABLE_FOR_S < now_s
+        found.is_ready
+        and found.since_s + STABLE_FOR_S < now_s
         and not node.unschedulable
         and not any(taint.key == facts.TO_BE_DELETED for taint in node.taints)
     )

@@ -6,9 +6,11 @@ count of them one addition to tallies; many pods of one shape cost what one cost
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
+from windlass import releases
 from windlass.engine import dtypes, facts, nodes, pods, questions, shapes, storage, tallies
 from windlass.engine.devices import table
 from windlass.engine.snapshot import footprints
@@ -19,16 +21,28 @@ _FEW = 8
 class Columns:
     """Nodes, pods, shapes, tallies and storage of one cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: releases.Release = releases.DEFAULT) -> None:
+        self.release = release
+        """kube-scheduler's, whose filters are applied."""
+        self.now_s = 0.0
+        """The time at which filters are asked; `decide` sets it."""
         self.nodes = nodes.NodeTable()
         self.pods = pods.PodTable()
         self.shapes = shapes.ShapeTable()
-        self.tallies = tallies.TallyTable(self.shapes)
+        self.tallies = tallies.TallyTable(self.shapes, release)
         self.storage = storage.Storage()
-        self.devices = table.DeviceTable(self.nodes)
+        self.devices = table.DeviceTable(self.nodes, release)
         self._footprints = footprints.Footprints(self.nodes)
         self._pods_on: list[list[int]] = []
         self._imagined: list[tuple[int, dtypes.Rows, dtypes.Amounts]] = []
+
+    def set_release(self, release: releases.Release) -> None:
+        """Apply the filters of this release. Only before anything is known: pods are read by its rules."""
+        if self.nodes.count or len(self.pods.names) or self.devices.stock.version:
+            raise RuntimeError("the release is chosen before anything is observed")
+        self.release = release
+        self.tallies.namespaces.release = release
+        self.devices.set_release(release)
 
     def pods_on(self, node_row: int) -> list[int]:
         """Rows of the pods on a node, in order of arrival."""
@@ -75,10 +89,20 @@ class Columns:
 
     def shape_of(self, pod: facts.Pod) -> shapes.Shape:
         """The pod's shape. Selectors that look at a label nobody looked at before re-key the pods that have it."""
+        pod = self._with_leftover(pod)
         unseen = self.shapes.unseen_keys(pod.spec)
         if unseen:
             self.show_labels(unseen)
         return self.shapes.intern(pod.namespace, pod.labels, pod.spec, pod.is_terminating)
+
+    def _with_leftover(self, pod: facts.Pod) -> facts.Pod:
+        """The pod, with the claim in its spec that an earlier attempt to schedule it left behind."""
+        if not pod.spec.extended or pod.node_name or not self.devices.stock.leftovers:
+            return pod
+        claim = self.devices.stock.leftovers.get(pod.uid)
+        if claim is None or claim.owner_name != pod.name or pod.spec.extended_claim == claim.name:
+            return pod
+        return replace(pod, spec=replace(pod.spec, extended_claim=claim.name))
 
     def show_labels(self, keys: set[str]) -> None:
         """Let shapes tell pods apart by these labels, too."""

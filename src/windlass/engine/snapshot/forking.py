@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from windlass import releases
 from windlass.engine.snapshot import columns, copies
 
 NEVER = 1 << 62
@@ -20,8 +21,8 @@ Undo = Callable[..., None]
 class Forking(columns.Columns):
     """Columns that can be brought back to where they were."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, release: releases.Release = releases.DEFAULT) -> None:
+        super().__init__(release)
         self._log: list[tuple[Undo, tuple[Any, ...]]] = []
         self._forks: list[tuple[int, int]] = []
         """How long the logs of steps and of tallies were when each began."""

@@ -6,6 +6,7 @@ placed by shape and number.
 
 import numpy as np
 
+from windlass import releases
 from windlass.engine import dtypes, facts, shapes
 from windlass.engine.devices import holding
 from windlass.engine.snapshot import forking
@@ -14,8 +15,8 @@ from windlass.engine.snapshot import forking
 class Moving(forking.Forking):
     """Columns in which anything may be tried."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, release: releases.Release = releases.DEFAULT) -> None:
+        super().__init__(release)
         self._copied = frozenset({
             self._unplace, self._unplace_many, self._unsettle, self._settle_at, self._unbind_all, self._unclear,
             self._move_back, self._set_deleting, self._set_alive,

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from windlass import releases
 from windlass.engine import dtypes, facts, pods, storage
 from windlass.engine.devices import model
 from windlass.engine.snapshot import moving
@@ -20,9 +21,11 @@ _SPARE = 1_000
 class Snapshot(moving.Moving):
     """A cluster as columns. Facts change between decisions, never inside a fork."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, release: releases.Release = releases.DEFAULT) -> None:
+        super().__init__(release)
         self._homeless: dict[str, list[int]] = {}
+        self.guarded: frozenset[str] = frozenset()
+        """Namespaces with disruption budgets; `decide` sets it."""
         self._remembered = 0
         """How much was interned when what is unused was last forgotten."""
 
@@ -65,6 +68,7 @@ class Snapshot(moving.Moving):
         if pod.phase in FINISHED:
             return None
         self._changes += 1
+        pod = self._with_leftover(pod)
         shape = self.shape_of(pod)
         row = self.pods.add(pod)
         self.pods.shape_ids[row] = shape.id
@@ -77,6 +81,24 @@ class Snapshot(moving.Moving):
             else:
                 self._settle(row, node_row)
         return row
+
+    def set_health(self, identity: str, health: facts.Health) -> None:
+        """Note the health of a pod that is there. Nothing is counted anew: no filter looks at it.
+
+        Pods start and fail their probes all the time; only where budgets are is that a change.
+        """
+        row = self.pods.rows[identity]
+        self._changes += self.pods.kind(row).namespace in self.guarded
+        self.pods.set_health(row, health)
+
+    def mark_leftover_claims(self) -> None:
+        """Let waiting pods know of claims that an earlier attempt to schedule them left behind. Between decisions."""
+        for uid in list(self.devices.stock.leftovers):
+            row = self.pods.rows.get(uid)
+            if row is not None and self.pods.node_rows[row] == dtypes.ABSENT:
+                pod = self.pod(row)
+                if self._with_leftover(pod) is not pod:
+                    self.add_pod(pod)
 
     def add_pods(self, found: Iterable[facts.Pod]) -> None:
         """Add many pods. What their selectors look at is learned in batches, so that few pods are keyed twice."""
@@ -150,9 +172,10 @@ def build(
     namespaces: Iterable[facts.Namespace] = (),
     stored: Iterable[storage.Fact] = (),
     offered: Iterable[model.Fact] = (),
+    release: releases.Release = releases.DEFAULT,
 ) -> Snapshot:
     """A snapshot of everything that was found."""
-    snapshot = Snapshot()
+    snapshot = Snapshot(release)
     snapshot.set_namespaces(namespaces)
     snapshot.storage.put_all(stored)
     snapshot.devices.stock.put_all(offered)

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -6,12 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.engine.scale_down.plain_utilization import Options, Unknown, calculate
 from windlass.engine import facts, pod_traits
+from windlass.engine import snapshot as snapshots
 from windlass.engine.scale_down import utilization
-from windlass.engine.scale_down.utilization import Options, Unknown, Utilization, calculate
+from windlass.engine.scale_down.utilization import Utilization
 
 NOW_S = 1_000_000.0
 GPU = "nvidia.com/gpu"
+LABEL = "gpu"
 GIB = 2**30
 DAEMON = facts.Owner("apps/v1", "DaemonSet", "agent", "uid-agent")
 PLAIN = Options()
@@ -26,10 +30,17 @@ def pod(cpu: int = 0, memory: int = 0, gpu: int = 0, **changes: Any) -> facts.Po
     return facts.Pod("default", "p", spec=facts.PodSpec(requests=requests), **changes)
 
 
-def measure(where: facts.Node, *pods: facts.Pod, options: Options = PLAIN, gpu: str | None = None) -> Utilization:
-    found = calculate(where, pods, options, gpu, NOW_S)
-    assert isinstance(found, Utilization)
-    return found
+def measure(where: facts.Node, *pods: facts.Pod, options: Options = PLAIN) -> Utilization:
+    found = measure_all(where, *pods, options=options)
+    assert found.utilizations.known[0]
+    return found.of(0)
+
+
+def measure_all(where: facts.Node, *pods: facts.Pod, options: Options = PLAIN) -> utilization.Usage:
+    placed = [replace(one, name=f"p{i}", uid=f"p{i}", node_name=where.name) for i, one in enumerate(pods)]
+    ignore_daemonsets = np.array([options.skip_daemonset_pods])
+    snapshot, row = snapshots.build([where], placed), np.zeros(1, np.intp)
+    return utilization.measure(snapshot, row, ignore_daemonsets, options.skip_mirror_pods, LABEL, NOW_S)
 
 
 def test_the_larger_of_cpu_and_memory_counts() -> None:
@@ -45,28 +56,20 @@ def test_memory_counts_where_both_are_equal() -> None:
 
 
 def test_on_a_node_with_a_gpu_only_the_gpu_counts() -> None:
-    found = measure(node(cpu=1000, memory=1000, gpu=4), pod(900, 900, gpu=1), gpu=GPU)
+    found = measure(node(cpu=1000, memory=1000, gpu=4), pod(900, 900, gpu=1))
     assert found == Utilization(cpu=0.0, memory=0.0, gpu=0.25, resource=GPU, utilization=0.25)
 
 
 @pytest.mark.parametrize("where", [node(cpu=1000, memory=1000), node(cpu=1000, memory=1000, gpu=0), node()])
 def test_a_gpu_that_the_node_does_not_show_counts_as_unused(where: facts.Node) -> None:
-    assert measure(where, pod(900, 900, gpu=1), gpu=GPU) == Utilization(0.0, 0.0, 0.0, GPU, 0.0)
+    labelled = replace(where, labels={LABEL: "t4"})
+    assert measure(labelled, pod(900, 900, gpu=1)) == Utilization(0.0, 0.0, 0.0, GPU, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("where", "resource"),
-    [
-        (node(memory=1), "cpu"),
-        (node(cpu=0, memory=1), "cpu"),
-        (node(cpu=1), "memory"),
-        (node(cpu=1, memory=0), "memory"),
-    ],
-)
-def test_utilization_cannot_be_told_of_a_node_that_shows_no_cpu_or_memory(where: facts.Node, resource: str) -> None:
-    found = calculate(where, [pod(1, 1)], PLAIN, None, NOW_S)
-    assert found == Unknown("n0", resource)
-    assert str(found) == f"node n0: status.allocatable[{resource}] is missing or 0"
+@pytest.mark.parametrize("where", [node(memory=1), node(cpu=0, memory=1), node(cpu=1), node(cpu=1, memory=0)])
+def test_utilization_cannot_be_told_of_a_node_that_shows_no_cpu_or_memory(where: facts.Node) -> None:
+    found = measure_all(where, pod(1, 1)).utilizations
+    assert (found.known.tolist(), found.utilization.tolist()) == ([False], [0.0])
 
 
 SET_ASIDE = [

@@ -1,0 +1,98 @@
+"""With --scale-up-from-zero=false a cluster without ready nodes is left alone."""
+
+from typing import Any
+
+import pytest
+
+from tests.engine.decide.builders import (
+    BOTH,
+    NOT_READY,
+    NOW_S,
+    choose,
+    decide_once,
+    group,
+    node,
+    observe,
+    pending,
+    result,
+    sizes,
+)
+from windlass.autoscaler.act.outcome import Outcome
+from windlass.autoscaler.report import repair_events, status
+from windlass.engine import memory
+from windlass.engine.decide import Decision
+from windlass.engine.observation import Observation
+from windlass.engine.repairs import Stop
+from windlass.engine.scale_up.proposing import Result
+from windlass.engine.settings import Settings
+from windlass.engine.story import ScaleDownResult
+from windlass.kube.events import About
+
+behaviors = pytest.mark.parametrize("settings", BOTH, ids=["cluster-autoscaler", "windlass"])
+STATUS = About("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
+
+
+def off(settings: Settings) -> Settings:
+    return choose(settings, "scale_up", scale_up_from_zero=False)
+
+
+def events_of(decision: Decision, now_s: float) -> list[tuple[str, str]]:
+    return [(one.reason, one.message) for one in repair_events.tell(decision.story, STATUS, now_s)]
+
+
+def with_node(**changes: Any) -> Observation:
+    only = node("g-0", **changes)
+    return observe([group("g", [only])], [only], [pending("p", cpu=4000)])
+
+
+@behaviors
+def test_an_empty_cluster_is_left_empty(settings: Settings) -> None:
+    seen = observe([group("g")], [], [pending("p")])
+    assert sizes(decide_once(seen, settings)) == {"g": 1}
+    decision = decide_once(seen, off(settings))
+    assert decision.plan == ()
+    assert result(decision) is Result.NOT_TRIED
+    assert decision.story.scale_down.result is ScaleDownResult.NOT_TRIED
+    assert events_of(decision, NOW_S) == [("ClusterUnhealthy", "Cluster has no nodes.")]
+
+
+@behaviors
+@pytest.mark.parametrize("changes", [{"conditions": NOT_READY}, {"unschedulable": True}], ids=["unready", "cordoned"])
+def test_a_cluster_without_a_ready_node_is_left_alone(settings: Settings, changes: dict[str, object]) -> None:
+    decision = decide_once(with_node(**changes), off(settings))
+    assert decision.plan == ()
+    assert decision.story.repairs.stop is Stop.NO_READY_NODES_YET
+    assert events_of(decision, NOW_S) == []
+
+
+@behaviors
+def test_an_event_tells_of_it_ten_minutes_after_the_start(settings: Settings) -> None:
+    seen, before = with_node(conditions=NOT_READY), memory.Memory()
+    told = {}
+    for t in (0.0, 300.0, 600.0, 601.0):
+        decision = decide_once(seen, off(settings), before, NOW_S + t)
+        before, told[t] = decision.memory, events_of(decision, NOW_S + t)
+    assert told == {0.0: [], 300.0: [], 600.0: [], 601.0: [("ClusterUnhealthy", "Cluster has no ready nodes.")]}
+
+
+@behaviors
+def test_one_ready_node_is_enough(settings: Settings) -> None:
+    assert sizes(decide_once(with_node(), off(settings))) == sizes(decide_once(with_node(), settings))
+
+
+@behaviors
+def test_timers_of_unneeded_nodes_are_dropped_and_those_of_groups_kept(settings: Settings) -> None:
+    idle = node("g-0")
+    before = decide_once(observe([group("g", [idle])], [idle]), off(settings)).memory
+    assert before.durable.scale_down.since
+    asleep = node("g-0", conditions=NOT_READY)
+    after = decide_once(observe([group("g", [asleep])], [asleep]), off(settings), before, NOW_S + 10.0).memory
+    assert not after.durable.scale_down.since
+    assert after.durable.health == before.durable.health
+
+
+def test_the_status_says_that_it_waits() -> None:
+    seen = observe([group("g")], [], [pending("p")])
+    decision = decide_once(seen, off(Settings()))
+    told = status.describe(seen.groups, {}, decision, Outcome(), status.initializing(NOW_S), NOW_S)
+    assert (told.cluster, told.message) == (None, "Cluster has no nodes.")

@@ -1,0 +1,159 @@
+"""Pods that the API evicts in spite of a disruption budget do not keep their nodes, and are not charged to it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.engine.decide.builders import (
+    NOW_S,
+    PEER,
+    WINDLASS,
+    at_once,
+    budget,
+    choose,
+    decide_once,
+    drained,
+    group,
+    node,
+    observe,
+    reasons,
+    running,
+)
+from windlass.engine import advance, facts, memory, plan, taints
+from windlass.engine.facts import Health
+from windlass.engine.observation import Observation
+from windlass.engine.scale_down.removal import Unremovable
+from windlass.engine.settings import Settings
+from windlass.explain import look, nodes
+from windlass.explain.fates import Fate
+
+GUARDED = budget(0)
+LENIENT = replace(GUARDED, allows_unhealthy=True)
+
+
+def observe_pods(*pods: facts.Pod, budgets: tuple[facts.PodDisruptionBudget, ...], marked: bool = False) -> Observation:
+    """Pods on g-0 that have room on h-0."""
+    first, second = node("g-0"), node("h-0")
+    if marked:
+        first = replace(first, taints=(taints.to_be_deleted(NOW_S),), unschedulable=True)
+    groups = [group("g", [first]), group("h", [second], min_size=1)]
+    return observe(groups, [first, second], pods, budgets=budgets)
+
+
+def pod(health: Health, name: str = "p", **fields: Any) -> facts.Pod:
+    return running(name, "g-0", health=health, **fields)
+
+
+@pytest.mark.parametrize(
+    ("found", "budgets", "goes"),
+    [
+        (pod(Health.READY), (LENIENT,), False),
+        (pod(Health.UNREADY), (LENIENT,), True),
+        (pod(Health.UNREADY), (GUARDED,), False),
+        (pod(Health.NOT_STARTED), (GUARDED,), True),
+        (pod(Health.READY, deleted_s=NOW_S - 1.0, grace_s=600.0), (GUARDED,), True),
+        (pod(Health.UNREADY), (LENIENT, replace(LENIENT, name="other")), False),
+        (pod(Health.NOT_STARTED), (GUARDED, replace(GUARDED, name="other")), True),
+    ],
+    ids=[
+        "ready", "unready", "unready and too few healthy", "not started", "terminating", "unready under two budgets",
+        "not started under two budgets",
+    ],
+)  # fmt: skip
+def test_a_node_goes_if_the_api_would_evict_its_pod(
+    found: facts.Pod, budgets: tuple[facts.PodDisruptionBudget, ...], goes: bool
+) -> None:
+    decision = decide_once(observe_pods(found, budgets=budgets), at_once(WINDLASS))
+    assert drained(decision) == (["g-0"] if goes else [])
+    if not goes:
+        assert reasons(decision)["g-0"] is Unremovable.BLOCKED_BY_POD
+
+
+@pytest.mark.parametrize("health", Health)
+def test_cluster_autoscaler_keeps_every_pod_under_an_exhausted_budget(health: Health) -> None:
+    decision = decide_once(observe_pods(pod(health), budgets=(LENIENT,)), at_once(PEER))
+    assert drained(decision) == []
+
+
+@pytest.mark.parametrize("settings", [WINDLASS, PEER], ids=["windlass", "cluster-autoscaler"])
+def test_the_flag_alone_decides(settings: Settings) -> None:
+    wanted = not settings.deviations.respect_unhealthy_pod_eviction_policy
+    changed = choose(at_once(settings), "deviations", respect_unhealthy_pod_eviction_policy=wanted)
+    assert drained(decide_once(observe_pods(pod(Health.UNREADY), budgets=(LENIENT,)), changed)) == ["g-0"] * wanted
+
+
+@pytest.mark.parametrize(("health", "gone"), [(Health.UNREADY, ["g-0", "g-1"]), (Health.READY, ["g-0"])])
+def test_unhealthy_pods_take_nothing_from_a_budget_that_others_need(health: Health, gone: list[str]) -> None:
+    """Two nodes, one disruption: an unready pod of the first leaves it to the ready pod of the second."""
+    found = [node("g-0"), node("g-1"), node("h-0")]
+    groups = [group("g", found[:2]), group("h", found[2:], min_size=1)]
+    pods = [running("first", "g-0", health=health), running("second", "g-1")]
+    one_left = replace(budget(1), allows_unhealthy=True)
+    settings = choose(at_once(WINDLASS), "scale_down", max_drain_parallelism=10)
+    decision = decide_once(observe(groups, found, pods, budgets=(one_left,)), settings)
+    assert sorted(drained(decision)) == gone
+
+
+def test_a_pod_that_recovers_while_its_node_is_marked_gives_the_node_back() -> None:
+    settings = at_once(WINDLASS)
+    remembered = decide_once(observe_pods(pod(Health.UNREADY), budgets=(LENIENT,)), settings).memory
+    recovered = observe_pods(pod(Health.READY), budgets=(LENIENT,), marked=True)
+    ordered: list[plan.Instruction] = []
+    for at_s in (1.0, 2.0, 8.0, 20.0):
+        advanced = advance.advance(recovered, remembered, settings, NOW_S + at_s)
+        remembered = advanced.memory
+        ordered += advanced.plan
+    assert not any(isinstance(one, plan.Evict) for one in ordered)
+    assert plan.RemoveTaint in map(type, ordered)
+
+
+@pytest.mark.parametrize("settings", [WINDLASS, PEER], ids=["windlass", "cluster-autoscaler"])
+def test_a_drain_evicts_what_the_api_lets_go_and_nothing_else(settings: Settings) -> None:
+    """The budget is spent by others while the node is marked and its pods are being asked to leave."""
+    both = [pod(Health.UNREADY, "broken"), pod(Health.READY, "whole")]
+    plenty, spent = replace(budget(2), allows_unhealthy=True), LENIENT
+    decision = decide_once(observe_pods(*both, budgets=(plenty,)), at_once(settings))
+    assert drained(decision) == ["g-0"]
+    remembered = decision.memory
+    for at_s in (1.0, 2.0):
+        seen = observe_pods(*both, budgets=(plenty,), marked=at_s > 1.0)
+        remembered = advance.advance(seen, remembered, at_once(settings), NOW_S + at_s).memory
+    # Checked, and one turn later the budget is spent: eviction begins with what is left of it.
+    checked = advance.advance(
+        observe_pods(*both, budgets=(replace(plenty, disruptions_allowed=1),), marked=True),
+        remembered, at_once(settings), NOW_S + 8.0,
+    )  # fmt: skip
+    assert sorted(one.name for one in checked.plan if isinstance(one, plan.Evict)) == ["broken", "whole"]
+    later = advance.advance(
+        observe_pods(*both, budgets=(spent,), marked=True), checked.memory, at_once(settings), NOW_S + 30.0
+    )
+    assert [one.name for one in later.plan if isinstance(one, plan.Evict)] == ["broken"]
+
+
+def test_a_change_of_health_ends_a_decision_that_stands() -> None:
+    seen = observe_pods(pod(Health.READY), budgets=(LENIENT,))
+    first = decide_once(seen, at_once(WINDLASS))
+    assert drained(first) == []
+    seen.snapshot.set_health("uid-p", Health.UNREADY)
+    assert drained(decide_once(seen, at_once(WINDLASS), first.memory, NOW_S + 1.0)) == ["g-0"]
+
+
+@pytest.mark.parametrize(
+    ("found", "covering", "fate", "said"),
+    [
+        (pod(Health.UNREADY), (LENIENT,), Fate.MOVES, "is not Ready: the API evicts it although disruption budget"),
+        (pod(Health.NOT_STARTED), (GUARDED, replace(GUARDED, name="two")), Fate.MOVES, "more than one"),
+        (pod(Health.NOT_STARTED), (GUARDED,), Fate.MOVES, "has not started: the API evicts it"),
+        (pod(Health.UNREADY), (GUARDED,), Fate.STAYS, "with unhealthyPodEvictionPolicy: AlwaysAllow it would let this"),
+        (pod(Health.READY), (LENIENT,), Fate.STAYS, "which allows no disruption now"),
+    ],
+    ids=["unready", "not started under two budgets", "not started", "too few healthy", "ready"],
+)
+def test_explain_says_why_a_pod_may_go_or_what_would_let_it(
+    found: facts.Pod, covering: tuple[facts.PodDisruptionBudget, ...], fate: Fate, said: str
+) -> None:
+    at = look.take(observe_pods(found, budgets=covering), memory.Memory(), at_once(WINDLASS), NOW_S)
+    (told,) = nodes.describe(at, "g-0").pods
+    assert told.fate is fate
+    assert said in told.why
