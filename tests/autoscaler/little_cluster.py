@@ -50,6 +50,8 @@ class Cluster:
         """Groups whose nodes register and never become ready."""
         self.acting_qps = 0.0
         """How many requests a second are sent to carry out plans, at most; 0 is no limit."""
+        self.writes_events = False
+        """Whether the autoscaler's reporter writes its events, as in the process."""
         self._known: set[str] = set()
         self._started = 0
         self.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
@@ -100,6 +102,10 @@ class Cluster:
     async def taints(self, name: str) -> set[str]:
         return {taint["key"] for taint in (await self.node(name))["spec"].get("taints", ())}
 
+    async def events(self) -> list[Json]:
+        found: list[Json] = (await self.api.list(resources.EVENTS.untyped())).items
+        return found
+
     async def until(self, what: Callable[[], object], within_s: float = 300.0) -> float:
         """Let time pass until it is so. How long that took."""
         since_s = self.clock.monotonic_s()
@@ -131,11 +137,13 @@ class Cluster:
             running.note(kind)
 
         batch = sources.choose(self.settings)
-        world = World(connect(), self.provider, hear, "", snapshot, batch)
+        priorities_in = "kube-system" if "priority" in self.settings.scale_up.expander else ""
+        world = World(connect(), self.provider, hear, priorities_in, snapshot, batch)
+        reporter = report.Reporter(connect(), self.settings)
         running = Autoscaler(
             world,
             Actor(connect(self.acting_qps), self.provider, batch.requests),
-            report.Reporter(connect(), self.settings),
+            reporter,
             keeping.Keeper(connect(), "kube-system", "windlass-memory", f"process {self._started}"),
             self.settings,
             self.clock,
@@ -147,13 +155,14 @@ class Cluster:
         following = asyncio.create_task(world.run())
         await world.wait_synced()
         self.going = going = asyncio.create_task(running.run())
+        tasks = [going, following, *([asyncio.create_task(reporter.run())] if self.writes_events else [])]
         try:
             async with sources.keeping_statuses(connect(), batch, world.nodes, self.settings, self.clock):
                 yield running
         finally:
-            for task in (going, following):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(going, following, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def play(scenario: Callable[[Cluster], Any], settings: Settings | None = None) -> None:
@@ -171,10 +180,10 @@ _REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"nam
 _REPLICA_SPEC = {"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE}
 
 
-_AMOUNTS = {"cpu": "4", "memory": str(2**34), "pods": "110"}
+AMOUNTS = {"cpu": "4", "memory": str(2**34), "pods": "110"}
 _READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2023-01-01T00:00:00Z"}
 _STARTING = {**_READY, "status": "False", "reason": "KubeletNotReady"}
-_STATUS = {"capacity": _AMOUNTS, "allocatable": _AMOUNTS}
+_STATUS = {"capacity": AMOUNTS, "allocatable": AMOUNTS}
 
 
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}

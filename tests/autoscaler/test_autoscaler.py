@@ -283,6 +283,8 @@ def test_nothing_is_done_whose_memory_cannot_be_saved(code: int, reason: str, ca
             assert cluster.provider.groups["a"].size == 2, "neither raised nor lowered"
             assert await cluster.taints("a-2") <= {taints.DELETION_CANDIDATE}
             assert running.loop.failures > 3, "and every loop says so"
+            counted = running._reporter.metrics.registry.get_sample_value
+            assert counted("cluster_autoscaler_errors_total", {"type": "apiCallError"}) == running.loop.failures
             assert "ConfigMap kube-system/windlass-memory" in caplog.text
             cluster.carrier.allow()
             await cluster.until(lambda: cluster.provider.groups["a"].size == 3)

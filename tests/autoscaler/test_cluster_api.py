@@ -28,8 +28,8 @@ def put(cluster: Cluster, kind: str, name: str, manager: str = "test", **body: A
     return {"ownerReferences": [owner]}
 
 
-def arrange(cluster: Cluster, size: int) -> None:
-    """A MachineDeployment of so many Machines, each with its node."""
+def arrange(cluster: Cluster, size: int) -> dict[str, Any]:
+    """A MachineDeployment of so many Machines, each with its node. What Machines are owned by."""
     for kind in ("MachineDeployment", "MachineSet", "MachinePool", "Machine"):
         cluster.server.apply(define(GROUP, kind, VERSION))
     annotations, replicas = {MIN: "0", MAX: "9", **enough("4", "16Gi")}, {"replicas": size}
@@ -45,16 +45,17 @@ def arrange(cluster: Cluster, size: int) -> None:
         status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
         patch = prepare.merge_patch(resources.NODES, name, {"status": status}, "", subresource="status")
         assert cluster.server.handle(patch).status == 200
+    return machine_set
 
 
 @contextlib.asynccontextmanager
-async def autoscaling(cluster: Cluster) -> AsyncIterator[Autoscaler]:
+async def autoscaling(cluster: Cluster, **more: Any) -> AsyncIterator[Autoscaler]:
     provider = clusterapi.Provider(cluster.api)
     cluster.provider = provider  # type: ignore[assignment]
     following = asyncio.create_task(provider.run())
     try:
         await provider.wait_synced()
-        async with cluster.autoscaling() as running:
+        async with cluster.autoscaling(**more) as running:
             yield running
     finally:
         following.cancel()
@@ -77,17 +78,17 @@ def test_a_group_whose_size_is_put_back_backs_off_and_says_who_owns_it() -> None
                 await cluster.clock.sleep(0.5)
                 if (size := await find_size(cluster)) != 1:
                     raised.append(size)
-                    put(cluster, "MachineDeployment", "g", "capi-topology", spec={"replicas": 1})
+                    put(cluster, "MachineDeployment", "g", "kustomize-controller", spec={"replicas": 1})
 
         async with autoscaling(cluster) as running:
-            topology = asyncio.create_task(put_back())
+            applying = asyncio.create_task(put_back())
             cluster.add_pod("w", "3")
             await cluster.clock.sleep(290.0)
-            topology.cancel()
+            applying.cancel()
             assert raised == [2, 2]
             ((id, backoff),) = running.memory.durable.health.backoffs.items()
             assert (id, backoff.error.code) == (G, "sizePutBack")
-            assert "capi-topology, which owns spec.replicas" in backoff.error.message
+            assert "kustomize-controller, which owns spec.replicas" in backoff.error.message
 
     play(scenario, quick())
 

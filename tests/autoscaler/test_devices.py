@@ -79,7 +79,7 @@ COMPLAINTS = {
     "index": "CEL runtime error: unsupported index value +Inf in list",
     "version": "CEL runtime error: strconv.ParseUint: parsing",
     "repeats": "CEL runtime error: error parsing regexp: invalid repeat count",
-    "nested": "CEL compile error: compilation failed: expression recursion limit exceeded: 250",
+    "nested": "CEL compile error: compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: 250",
     "costly": "CEL runtime error: operation cancelled: actual cost limit exceeded",
 }
 """Of those that fail; the others only select nothing."""

@@ -134,6 +134,8 @@ def replace_begin(timer: Any, park: Callable[[], None]) -> Any:
                 park()
             return timer.begin(part, limit_s)
 
+        measure = timer.measure
+
     return Timer()
 
 

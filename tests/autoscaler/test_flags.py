@@ -10,10 +10,10 @@ from windlass.errors import InvalidInput
 REFERENCE = Path(__file__).parents[3] / "shared" / "spec" / "flags.tsv"
 BEYOND_THE_PEER = {
     "behavior", "dashboard-address", "dashboard-tls-cert-file", "dashboard-tls-key-file", "dashboard-token-file",
-    "dry-run", "enable-debugging-handlers", "memory-config-map", "record", "record-limit", "seed", "shadow",
-    "shadow-window",
-    "tls-cert-file", "tls-private-key-file",
+    "dry-run", "enable-debugging-handlers", "kube-scheduler-version", "memory-config-map", "record", "record-limit",
+    "seed", "shadow", "shadow-window", "tls-cert-file", "tls-private-key-file",
 } | {flag.name for flag in flags.FLAGS.values() if flag.group == "deviations"}  # fmt: skip
+BEYOND_THE_PEER -= {"enable-csi-node-aware-scheduling"}  # on by default, and off in Cluster Autoscaler
 ABSENT = {"(none)", "(empty)"}
 
 
@@ -46,7 +46,8 @@ def test_defaults_are_the_peers(name: str, default: str) -> None:
         assert flags.read_wiring(given) == wiring.Wiring()
     else:
         assert (flags.FLAGS[name].default in ((), "")) == (default in ABSENT)
-        assert flags.read_flags(given) == settings.Settings()
+        chosen = flags.read_flags({"behavior": "cluster-autoscaler", **given})
+        assert chosen == settings.Settings.cluster_autoscaler()
 
 
 @pytest.mark.skipif(not reference(), reason="no reference of flags at hand")
@@ -196,3 +197,18 @@ def test_flags_change_settings_that_are_there_and_leave_the_others() -> None:
     assert flags.change(chosen, {"behavior": "cluster-autoscaler"}).deviations == deviations.NONE
     with pytest.raises(InvalidInput, match="--address: found it among settings of a decision"):
         flags.change(chosen, {"address": ":1"})
+
+
+def test_a_flag_that_the_default_behavior_leaves_without_effect_says_so() -> None:
+    given = {"salvo-scale-up": "true", "parallel-scale-up": "true", "unremovable-node-recheck-timeout": "1m"}
+    told = [
+        "--salvo-scale-up: changes nothing while --joint-scale-up is on, which repeats the scale-up within a loop "
+        "anyway",
+        "--parallel-scale-up: changes nothing while --joint-scale-up is on, which raises groups at the same time "
+        "anyway",
+        "--unremovable-node-recheck-timeout: changes nothing while --recheck-unremovable-nodes is on, which evaluates "
+        "each node in every loop",
+    ]
+    assert list(flags.find_warnings(given)) == told
+    assert list(flags.find_warnings({**given, "joint-scale-up": "false"})) == told[2:]
+    assert list(flags.find_warnings({**given, "behavior": "cluster-autoscaler"})) == []

@@ -145,3 +145,27 @@ def test_a_file_that_cannot_be_written_is_named(streams: Streams, tmp_path: Path
     (tmp_path / "file").touch()
     with pytest.raises(InvalidInput, match=r"--log-file: .*/file/log: "):
         logs.configure(wiring.Logging(log_file=str(tmp_path / "file" / "log"), logtostderr=False))
+
+
+@pytest.mark.parametrize(("threshold", "shown"), [("0", "one\ntwo\nthree\n"), ("1", "two\nthree\n"), ("2", "three\n")])
+def test_while_a_file_is_written_what_is_severe_goes_to_standard_error_too(
+    streams: Streams, tmp_path: Path, threshold: str, shown: str
+) -> None:
+    chosen = wiring.Logging(log_dir=str(tmp_path), logtostderr=False, stderrthreshold=threshold, skip_headers=True)
+    logs.configure(chosen)
+    LOG.info("one")
+    LOG.warning("two")
+    LOG.error("three")
+    assert streams.readouterr().err == shown
+    assert (tmp_path / "windlass.log").read_text() == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(("max_size", "files"), [(1, ["log", "log.1"]), (0, ["log"])])
+def test_a_file_grows_no_larger_than_it_may(streams: Streams, tmp_path: Path, max_size: int, files: list[str]) -> None:
+    chosen = wiring.Logging(log_file=str(tmp_path / "log"), logtostderr=False, log_file_max_size=max_size)
+    logs.configure(chosen)
+    for _ in range(25):
+        LOG.info("x" * 100_000)
+    assert sorted(path.name for path in tmp_path.iterdir()) == files
+    if max_size:
+        assert all(path.stat().st_size <= max_size * 2**20 for path in tmp_path.iterdir())

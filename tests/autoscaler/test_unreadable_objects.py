@@ -3,6 +3,7 @@
 The whole loop, in virtual time, on objects that come over a watch.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,58 @@ def test_terms_that_kube_scheduler_passes_over_make_no_pod_invisible(spec: dict[
         size, drains, set_aside = await run(cluster, "3", spec)
         assert (size, drains) == (2, [])
         assert [named in one and "default/precious" in one for one in set_aside] == [True]
+
+    play(scenario, quick())
+
+
+BAD_SELECTOR = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["not valid"]}]}
+PREFERRED = {
+    "podAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": BAD_SELECTOR}}
+        ]
+    }
+}
+
+
+def spread_by(when: str) -> dict[str, Any]:
+    constraint = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": when, "labelSelector": BAD_SELECTOR}
+    return {"topologySpreadConstraints": [constraint]}
+
+
+@pytest.mark.parametrize("spec", [{"affinity": PREFERRED}, spread_by("DoNotSchedule")])
+def test_a_pod_with_a_selector_that_kube_scheduler_cannot_parse_fits_on_no_other_node(spec: dict[str, Any]) -> None:
+    """It would wait for ever, so its node stays; and the pod is named."""
+
+    async def scenario(cluster: Cluster) -> None:
+        size, drains, set_aside = await run(cluster, "100m", spec)
+        assert (size, drains) == (2, [])
+        assert ["default/precious" in one and "found ['not valid']" in one for one in set_aside] == [True]
+
+    play(scenario, quick())
+
+
+@pytest.mark.parametrize(
+    ("spec", "size"),
+    [({"affinity": PREFERRED}, 1), (spread_by("DoNotSchedule"), 1), (spread_by("ScheduleAnyway"), 2)],
+)
+def test_no_node_is_added_for_a_pod_that_fits_on_none(spec: dict[str, Any], size: int) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 1)
+        cluster.register_nodes()
+        cluster.add_pod("there", "4", node="a-1")
+        cluster.add_pod("waiting", "3", spec=spec)
+        async with cluster.autoscaling():
+            await cluster.clock.sleep(30.0)
+            assert cluster.provider.groups["a"].size == size
+
+    play(scenario, quick())
+
+
+def test_a_soft_constraint_that_cannot_be_parsed_keeps_no_node() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        _, drains, set_aside = await run(cluster, "100m", spread_by("ScheduleAnyway"))
+        assert (drains, set_aside) == (["a-2"], [])
 
     play(scenario, quick())
 
@@ -192,3 +245,32 @@ async def explain(running: Autoscaler, path: str, status: int) -> str:
     assert isinstance(answer, web.Response)
     assert answer.status == status
     return str(answer.text)
+
+
+def test_priorities_that_cannot_be_read_leave_those_before_in_force_and_say_so() -> None:
+    """Rules that prefer b are read, and then made unreadable: b goes on being preferred."""
+
+    def priorities(text: str) -> dict[str, Any]:
+        metadata = {"name": "cluster-autoscaler-priority-expander", "namespace": "kube-system"}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"priorities": text}}
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.writes_events = True
+        groups = [cluster.add_group("a"), cluster.add_group("b")]
+        cluster.server.apply(priorities("50: [b]\n10: ['.*']\n"))
+        async with cluster.autoscaling() as running:
+            cluster.add_pod("first", "3")
+            await cluster.until(lambda: groups[1].size == 1)
+            cluster.server.apply(priorities("fifty: [a"))
+            await cluster.until(lambda: running.set_aside)
+            for number in range(8):
+                cluster.add_pod(f"then-{number}", "3")
+            await cluster.until(lambda: groups[1].size == 9)
+            assert groups[0].size == 0
+            await cluster.clock.sleep(10)
+        (event,) = [one for one in await cluster.events() if one["reason"] == "PriorityConfigMapInvalid"]
+        assert event["involvedObject"]["name"] == "cluster-autoscaler-priority-expander"
+        assert event["message"].startswith("Wrong configuration for priority expander: ConfigMap kube-system/")
+
+    chosen = quick()
+    play(scenario, replace(chosen, scale_up=replace(chosen.scale_up, expander=("priority",))))

@@ -3,7 +3,7 @@
 from tests.autoscaler.little_cluster import Cluster, play, template
 from windlass.engine import facts
 from windlass.engine.settings import GroupDefaults, Settings
-from windlass.kube import resources
+from windlass.kube import prepare, resources
 from windlass.providers import simulated
 
 QUICK = Settings(groups=GroupDefaults(scale_down_unneeded_time_s=30.0))
@@ -65,5 +65,27 @@ def test_all_go_together_where_their_pods_find_room_elsewhere() -> None:
             assert set(marked) == {0, SIZE}
             await cluster.until(lambda: group.size == 0)
             assert other.size == 1
+
+    play(scenario, QUICK)
+
+
+def test_empty_nodes_that_wait_for_a_drain_of_their_group_are_pending_deletions() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        group = add_whole_group(cluster, SIZE)
+        names = [node.name for node in cluster.provider.nodes]
+        cluster.add_group("other", 1).min_size = 1
+        cluster.register_nodes()
+        cluster.add_pod("p", "100m", node=names[0], finalizers=["test/hold"])
+        async with cluster.autoscaling() as running:
+
+            def count_pending() -> float | None:
+                return running._reporter.metrics.registry.get_sample_value("cluster_autoscaler_pending_node_deletions")
+
+            await cluster.until(lambda: count_pending() == SIZE - 1)
+            assert group.size == SIZE
+            release = prepare.merge_patch(resources.PODS, "p", {"metadata": {"finalizers": None}}, "default")
+            assert cluster.server.handle(release).status == 200
+            await cluster.until(lambda: group.size == 0)
+            await cluster.until(lambda: count_pending() == 0)
 
     play(scenario, QUICK)

@@ -34,6 +34,7 @@ from windlass.engine.expanders.outside import Opinion, Question
 from windlass.engine.memory import Memory
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
+from windlass.engine.time_limits import Step
 from windlass.explain import choices
 from windlass.kube import errors as kube_errors
 from windlass.runtime import threads
@@ -118,6 +119,8 @@ class Autoscaler:
         """What the last loop did about groups."""
         self._looked_s = float("-inf")
         """When the last loop looked at what there is to decide on, monotonic."""
+        self._ended_s: float | None = None
+        """When the last loop ended, monotonic."""
         self._waking: asyncio.TimerHandle | None = None
         """When time will have changed something: what the last loop knew of that, and none before it."""
         self._drains_changed = asyncio.Event()
@@ -216,6 +219,15 @@ class Autoscaler:
         self._note_set_aside()
         return seen
 
+    def _refresh(self) -> Observation:
+        """What a loop decides on. Reading it is part of updating the cluster state."""
+        began_s = self._clock.monotonic_s()
+        seen = self._observe()
+        self._reporter.buffers_reconciled(seen.buffers_reconciled_s)
+        self._reporter.took(Function.CLOUD_PROVIDER_REFRESH, seen.refresh_s)
+        self._reporter.took(Function.UPDATE_STATE, self._clock.monotonic_s() - began_s)
+        return seen.observation
+
     def _note_set_aside(self) -> None:
         """Log each object that is not used as it is once, and count them."""
         now = (*self._unread, *self._unevaluated)
@@ -245,24 +257,34 @@ class Autoscaler:
         self._looked_s = self._clock.monotonic_s()
         _log.log(verbosity.level(4), "Starting main loop")
         self._reporter.begin_loop()
+        if self._ended_s is not None:
+            self._reporter.took(Function.LOOP_WAIT, self._looked_s - self._ended_s)
         try:
             async with self._turns:
                 account, decision, outcome = await self._decide_and_resize()
             if self._bystander is None:
-                outcome = actor.merge(outcome, await self._actor.change(decision.plan, self._world.find_node))
+                soft_taint_s = self._settings.scale_down.max_bulk_soft_taint_time_s
+                began_s = self._clock.monotonic_s()
+                changed = await self._actor.change(decision.plan, self._world.find_node, soft_taint_s)
+                outcome = actor.merge(outcome, changed)
+                if any(isinstance(one, plan.OfNodes) for one in decision.plan):
+                    self._reporter.took_longer(Function.SOFT_TAINT, self._clock.monotonic_s() - began_s)
             self._reporter.after_acting(account, outcome)
+            self._reporter.invalid_priorities(self._unread)
             if self._bystander is None:
                 await self._keep()
         except Exception as error:
             self._reporter.loop_failed(error)
             raise
+        finally:
+            self._ended_s = self._clock.monotonic_s()
         self._reporter.end_loop()
         self._go_on(decision, outcome)
 
     async def _decide_and_resize(self) -> tuple[report.Account, Decision, Outcome]:
         now_s = self._look_at_clock()
         with self._world.still():
-            seen = self._observe().observation
+            seen = self._refresh()
             if self._bystander is not None:
                 return await self._stand_by(self._bystander, seen, now_s)
             before = self.memory
@@ -306,6 +328,11 @@ class Autoscaler:
         with self._reporter.measure(Function.AUTOSCALING):
             decision = await self._think(lambda: self._choose(seen, memory, self._settings, now_s, self._stopwatch))
         self._reporter.decided("decide", self._clock.monotonic_s() - began_s)
+        for step, seconds in self._stopwatch.take_durations():
+            if step is Step.UPDATE_STATE:
+                self._reporter.took_longer(Function.UPDATE_STATE, seconds)
+            else:
+                self._reporter.took(Function(step), seconds)
         self._unevaluated = devices.complain_of_selectors(decision.selector_errors)
         self._note_set_aside()
         return decision
@@ -313,7 +340,11 @@ class Autoscaler:
     async def _resize(self, ordered: plan.Plan) -> Outcome:
         chosen = self._settings
         together = chosen.deviations.joint_scale_up or chosen.scale_up.parallel_scale_up
-        return await self._actor.resize(ordered, together)
+        began_s = self._clock.monotonic_s()
+        outcome = await self._actor.resize(ordered, together)
+        if any(isinstance(one, plan.Resize) for one in ordered):
+            self._reporter.took_longer(Function.SCALE_UP, self._clock.monotonic_s() - began_s)
+        return outcome
 
     def _conclude(self, memory: Memory, decision: Decision) -> None:
         self.memory, self.decision = memory, decision
@@ -409,7 +440,10 @@ class Autoscaler:
             self.memory = advanced.memory
             self._failed = {}  # not before they were seen, and what is made of them is written
         self._evict(advanced.plan, seen, account)
+        began_s = self._clock.monotonic_s()
         outcome = await self._actor.change(advanced.plan, nodes.get)
+        if nodes:
+            self._reporter.took(Function.NODE_DELETION, self._clock.monotonic_s() - began_s)
         self._failed |= outcome.failed
         self._reporter.after_acting(account, outcome)
         await self._keep()

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from windlass import releases
 from windlass.autoscaler import logs
 from windlass.engine import settings
 from windlass.engine.expanders import chain
@@ -107,6 +108,19 @@ def read_address(texts: Sequence[str]) -> str:
     return texts[-1]
 
 
+SEVERITIES = ("INFO", "WARNING", "ERROR", "FATAL")
+"""klog's, by their numbers."""
+
+
+def read_severity(texts: Sequence[str]) -> str:
+    text = texts[-1].upper()
+    if text in SEVERITIES:
+        return str(SEVERITIES.index(text))
+    if text not in {str(number) for number in range(len(SEVERITIES))}:
+        raise ValueError(f"0 to {len(SEVERITIES) - 1}, or {', '.join(SEVERITIES)}")
+    return text
+
+
 def read_log_format(texts: Sequence[str]) -> str:
     if texts[-1] not in ("text", "json"):
         raise ValueError("text or json")
@@ -125,8 +139,15 @@ def read_verbosity(texts: Sequence[str]) -> int:
     return number
 
 
-def read_gates(texts: Sequence[str]) -> dict[str, bool]:
-    """Truth by name, of pairs separated by commas; further values add to the first."""
+def read_release(texts: Sequence[str]) -> str:
+    """A release of kube-scheduler; empty: none."""
+    if texts[-1] and texts[-1] not in releases.KNOWN:
+        raise ValueError(" or ".join(releases.KNOWN))
+    return texts[-1]
+
+
+def read_gates(texts: Sequence[str]) -> tuple[tuple[str, bool], ...]:
+    """(name, truth), of pairs separated by commas; further values add to the first."""
     gates: dict[str, bool] = {}
     for pair in ",".join(texts).split(","):
         if pair:
@@ -134,7 +155,7 @@ def read_gates(texts: Sequence[str]) -> dict[str, bool]:
             if not name or not equals or truth.strip() not in _TRUE + _FALSE:
                 raise ValueError("<name>=true or <name>=false, separated by commas")
             gates[name.strip()] = truth.strip() in _TRUE
-    return gates
+    return tuple(sorted(gates.items()))
 
 
 def read_quantity(texts: Sequence[str]) -> int:
@@ -229,6 +250,8 @@ KINDS: Mapping[Reader, str] = {
     read_priority_graces: "priority:seconds, separated by commas",
     read_provider: "clusterapi",
     read_quantity: "quantity",
+    read_severity: "severity",
+    read_release: " or ".join(releases.KNOWN),
     read_text: "text",
     read_verbosity: "whole number",
 }

@@ -10,6 +10,7 @@ import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from windlass import releases
 from windlass.autoscaler import flag_names as names
 from windlass.autoscaler import flag_values as values
 from windlass.autoscaler import wiring
@@ -31,17 +32,20 @@ OWN_SPELLING: Mapping[str, tuple[str, values.Reader]] = {
     "cores_total": ("cores-total", values.read_bounds),
     "drain_priority_config": ("drain-priority-config", values.read_priority_graces),
     "expander": ("expander", values.read_expanders),
+    "feature_gates": ("feature-gates", values.read_gates),
     "gpu_total": ("gpu-total", values.read_gpu_bounds),
+    "kube_scheduler_version": ("kube-scheduler-version", values.read_release),
     "logging_format": ("logging-format", values.read_log_format),
     "max_graceful_termination_s": ("max-graceful-termination-sec", values.read_int),
     "memory_total_bytes": ("memory-total", values.read_gib_bounds),
     "record_limit_mib": ("record-limit", values.read_positive),
+    "stderrthreshold": ("stderrthreshold", values.read_severity),
     "v": ("v", values.read_verbosity),
     "vmodule": ("vmodule", values.read_log_patterns),
 }
 """Flag and reader by field, where they do not follow from its name and type."""
 
-NO_FLAGS = frozenset({"filters", "zero_or_max"})
+NO_FLAGS = frozenset({"filters", "zero_or_max", "allow_non_atomic_scale_up_to_max"})
 """Fields that something else sets: a file, a group's annotation."""
 
 
@@ -134,6 +138,7 @@ def read_wiring(given: Given) -> wiring.Wiring:
 
 def find_warnings(given: Given) -> Iterator[str]:
     """What is worth telling about flags that are accepted, one sentence each."""
+    chosen = read_flags(given).deviations
     for name in given:
         if name in names.WITHOUT_EFFECT:
             yield f"--{name}: changes nothing: {names.WITHOUT_EFFECT[name].why}"
@@ -141,6 +146,13 @@ def find_warnings(given: Given) -> Iterator[str]:
             new = {**names.OLD_NAMES, **names.ADDED_NAMES}[name]
             overruled = name in names.OLD_NAMES and new in given
             yield f"--{name}: an old name of --{new}{', which is given, too, and counts' if overruled else ''}"
+        elif name in names.OVERRULED and getattr(chosen, FLAGS[names.OVERRULED[name].by].field):
+            overruling = names.OVERRULED[name]
+            yield f"--{name}: changes nothing while --{overruling.by} is on, which {overruling.why}"
+        elif name == "feature-gates":
+            gates = dict(read_wiring(given).scheduler.feature_gates)
+            for gate in sorted(gates.keys() - releases.GATES.keys()):
+                yield f"--{name}: {gate} changes nothing: no filter depends on it"
         elif name == "scale-down-enabled":
             yield f"--{name}: the peer wants to do without it some day"
 

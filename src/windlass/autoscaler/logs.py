@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,6 +26,9 @@ from windlass.selectors import parse_int64
 _VALUES = "windlass_values"
 _LETTERS = {logging.WARNING: "W", logging.ERROR: "E", logging.CRITICAL: "F"}
 """By level; all below is I."""
+_SEVERITIES = (logging.NOTSET, logging.WARNING, logging.ERROR, logging.CRITICAL)
+"""The lowest level of each of klog's severities."""
+_MIB = 2**20
 
 Patterns = tuple[tuple[str, int], ...]
 """Verbosity by pattern of a file's name, in the order in which they are tried."""
@@ -133,11 +137,16 @@ def _make_formatter(chosen: wiring.Logging) -> logging.Formatter:
 def _make_handlers(chosen: wiring.Logging) -> Iterable[logging.Handler]:
     is_json = chosen.logging_format == "json"
     is_split = chosen.log_json_split_stream if is_json else chosen.log_text_split_stream
-    to_file = bool(chosen.log_file) and not chosen.logtostderr
-    if to_file:
-        yield _open(Path(chosen.log_file))
-    if to_file and not chosen.alsologtostderr:
-        return
+    path = (
+        Path(chosen.log_file) if chosen.log_file else Path(chosen.log_dir, "windlass.log") if chosen.log_dir else None
+    )
+    if path is not None and not chosen.logtostderr:
+        yield _open(path, chosen)
+        if not chosen.alsologtostderr:
+            severe = _stream(sys.stderr)
+            severe.setLevel(_SEVERITIES[int(chosen.stderrthreshold)])
+            yield severe
+            return
     if not is_split:
         yield _stream(sys.stderr)
         return
@@ -151,12 +160,14 @@ def _stream(stream: TextIO) -> logging.Handler:
     return logging.StreamHandler(stream)
 
 
-def _open(path: Path) -> logging.Handler:
+def _open(path: Path, chosen: wiring.Logging) -> logging.Handler:
+    largest_bytes = max(chosen.log_file_max_size, 0) * _MIB
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return logging.FileHandler(path, encoding="utf-8")
+        return RotatingFileHandler(path, maxBytes=largest_bytes, backupCount=1, encoding="utf-8")
     except OSError as error:
-        raise errors.InvalidInput(f"--log-file: {path}: {error.strerror}") from error
+        flag = "log-file" if chosen.log_file else "log-dir"
+        raise errors.InvalidInput(f"--{flag}: {path}: {error.strerror}") from error
 
 
 def _traces(formatter: logging.Formatter, record: logging.LogRecord) -> list[str]:

@@ -10,6 +10,7 @@ from windlass import clock, errors
 from windlass.autoscaler import keeping, process
 from windlass.autoscaler.batch import sources
 from windlass.autoscaler.expander_server import consulting, opening
+from windlass.autoscaler.observe import server_release
 from windlass.autoscaler.observe.world import World
 from windlass.autoscaler.wiring import Wiring
 from windlass.engine import decide as engine_decide
@@ -41,9 +42,11 @@ async def look(
     """The same on servers that are reached already."""
     reads = client.Settings(user_agent=wiring.clients.user_agent)
     workload = client.Client(servers.workload, time, reads)
+    found = clusterapi_config.apply_deviations(found, settings.deviations)
     provider = clusterapi.Provider(client.Client(servers.management, time, reads), found)
     priorities_in = wiring.objects.namespace if "priority" in settings.scale_up.expander else ""
-    world = World(workload, provider, _ignore, priorities_in, batch=sources.choose(settings))
+    told = server_release.Choice(wiring.scheduler.kube_scheduler_version, dict(wiring.scheduler.feature_gates))
+    world = World(workload, provider, _ignore, priorities_in, batch=sources.choose(settings), scheduler=told)
     tasks = [asyncio.create_task(world.run()), asyncio.create_task(provider.run())]
     try:
         await clock.within(time, WITHIN_S, _wait_synced(world, provider))

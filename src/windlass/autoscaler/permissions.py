@@ -27,7 +27,12 @@ OBSERVING = (
         READ,
         "where volumes let their pods run",
     ),
-    Rule("resource.k8s.io", ("deviceclasses", "resourceclaims", "resourceslices"), READ, "where devices let pods run"),
+    Rule(
+        "resource.k8s.io",
+        ("deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices"),
+        READ,
+        "where devices let pods run",
+    ),
 )
 """What a decision looks at, but for the node groups."""
 
@@ -77,7 +82,7 @@ CLUSTER_API = Rights(
     "`windlass autoscaler`, in the management cluster, where the Machines are; often the same. With"
     " --node-group-auto-discovery=clusterapi:namespace=… a RoleBinding in that namespace is enough.",
     _ACCOUNT,
-    (Grant((*clusterapi.READING, *clusterapi.scaling())),),
+    (Grant((*clusterapi.READING, *clusterapi.scaling(), *clusterapi.REPORTING)),),
     is_option=True,
 )
 PRIORITY_EXPANDER = Rights(

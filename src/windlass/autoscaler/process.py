@@ -20,6 +20,7 @@ from windlass.autoscaler.autoscaler import Ask, Autoscaler, Think, in_thread, in
 from windlass.autoscaler.batch import sources
 from windlass.autoscaler.expander_server import opening
 from windlass.autoscaler.explaining import Answering
+from windlass.autoscaler.observe import server_release
 from windlass.autoscaler.observe.world import World
 from windlass.autoscaler.published import making
 from windlass.autoscaler.published.publisher import Publisher
@@ -138,13 +139,17 @@ class Process:
             wiring.mode,
             self._snapshots,
             published,
+            None if servers.management is servers.workload else self._client(servers.management),
         )
+        found = clusterapi_config.apply_deviations(found, chosen.deviations)
         self.provider = clusterapi.Provider(self._client(servers.management), found, self._note_group)
         priorities_in = wiring.objects.namespace if "priority" in chosen.scale_up.expander else ""
         workload = self._client(servers.workload)
         written = journal.Journal() if wiring.recording.record else None
         self._batch = sources.choose(chosen)
-        self.world = World(workload, self.provider, self._note, priorities_in, written, self._batch)
+        told = server_release.Choice(wiring.scheduler.kube_scheduler_version, dict(wiring.scheduler.feature_gates))
+        scheduler = None if chance is not None and not told.version else told  # a simulation has a scheduler of its own
+        self.world = World(workload, self.provider, self._note, priorities_in, written, self._batch, scheduler)
         self._recorder = _record(written, wiring.recording) if written is not None else None
         self._shadow = (
             Shadow(wiring.mode.shadow_window_s, self.reporter.metrics.registry) if wiring.mode.shadow else None

@@ -7,7 +7,7 @@ from typing import TypeVar
 from windlass import selectors
 from windlass.autoscaler import scheduler_plugins
 from windlass.engine.predicates import config
-from windlass.kube import fields, manifests
+from windlass.kube import durations, fields, manifests
 from windlass.kube import selectors as kube_selectors
 from windlass.kube.models import kubescheduler
 
@@ -35,7 +35,21 @@ def read(configs: Sequence[kubescheduler.PluginConfig], at: str, disabled: froze
         ignored_resources=ignored,
         ignored_resource_groups=groups,
         added_affinity=_read_added(*_of(given, "NodeAffinity", kubescheduler.NodeAffinityArgs)),
+        binding_timeout_s=_read_timeout(*_of(given, "DynamicResources", kubescheduler.DynamicResourcesArgs)),
     )
+
+
+def _read_timeout(args: kubescheduler.DynamicResourcesArgs, at: str) -> float:
+    """DynamicResources.bindingTimeout."""
+    if args.binding_timeout is None:
+        return config.DEFAULT.binding_timeout_s
+    try:
+        timeout_s = durations.parse(args.binding_timeout)
+    except ValueError:
+        timeout_s = 0.0
+    if timeout_s < 1.0:
+        raise fields.InvalidField(f"{at}.bindingTimeout", args.binding_timeout, "a duration of a second or more")
+    return timeout_s
 
 
 def _decode(configs: Sequence[kubescheduler.PluginConfig], at: str) -> Given:

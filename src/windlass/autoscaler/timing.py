@@ -1,8 +1,11 @@
-"""Timing: the time limits of a decision, kept by a clock, and the way to stop one before its end."""
+"""Timing: the time limits of a decision and the duration of its steps, by a clock, and the way to stop one early."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from windlass import clock
+from windlass.engine.time_limits import Step
 
 
 class Aborted(BaseException):
@@ -16,6 +19,7 @@ class Stopwatch:
         self.clock = time
         self.aborted = False
         """Written by the event loop, read by the thread that decides."""
+        self._durations: list[tuple[Step, float]] = []
 
     def abort(self) -> None:
         """Have the decision that runs, and each one after it, raise Aborted at its next checkpoint."""
@@ -29,6 +33,17 @@ class Stopwatch:
     def check(self) -> None:
         if self.aborted:
             raise Aborted
+
+    @contextlib.contextmanager
+    def measure(self, step: Step) -> Iterator[None]:
+        began_s = self.clock.monotonic_s()
+        yield
+        self._durations.append((step, self.clock.monotonic_s() - began_s))
+
+    def take_durations(self) -> list[tuple[Step, float]]:
+        """How long each step took that ended since the last call, in seconds. Not while a decision runs."""
+        durations, self._durations = self._durations, []
+        return durations
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,17 @@ class Objects:
 
 
 @dataclass(frozen=True, slots=True)
+class Scheduler:
+    """kube-scheduler, whose filters are applied."""
+
+    kube_scheduler_version: str = ""
+    """The release whose filters are applied: 1.36 or 1.37. Empty: the API server's, or the nearest to it."""
+    feature_gates: tuple[tuple[str, bool], ...] = ()
+    """Feature gates that kube-scheduler is started with. Those that change what its filters say are honoured:
+    DRAFractionalCapacityRange, TaintTolerationComparisonOperators and VolumeLimitScaling."""
+
+
+@dataclass(frozen=True, slots=True)
 class Expander:
     """The server that --expander=grpc asks."""
 
@@ -180,11 +191,18 @@ class Logging:
     logging_format: str = "text"
     """text, as klog writes it, or json."""
     logtostderr: bool = True
-    """Log to standard error. Off: to --log-file, if there is one."""
+    """Log to standard error. Off: to --log-file, or to a file in --log-dir, if one of them is given."""
     alsologtostderr: bool = False
     """Log to standard error as well as to the file."""
     log_file: str = ""
     """Log to this file, if not --logtostderr."""
+    log_dir: str = ""
+    """Log to windlass.log in this directory, if neither --logtostderr nor --log-file is given."""
+    log_file_max_size: int = 1800
+    """How large such a file may grow, in MiB: then it is renamed to end in .1, and a new one is begun. 0: no limit."""
+    stderrthreshold: str = "2"
+    """While logs go to a file, those of this severity and above go to standard error as well: 0 or INFO, 1 or WARNING,
+    2 or ERROR, 3 or FATAL."""
     log_text_split_stream: bool = False
     """In text format: errors to standard error, all else to standard output."""
     log_json_split_stream: bool = False
@@ -203,6 +221,7 @@ class Wiring:
     clients: Clients = Clients()
     node_groups: NodeGroups = NodeGroups()
     objects: Objects = Objects()
+    scheduler: Scheduler = Scheduler()
     expander: Expander = Expander()
     leader_election: LeaderElection = LeaderElection()
     loop: Loop = Loop()

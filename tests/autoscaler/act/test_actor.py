@@ -56,6 +56,26 @@ def test_what_is_so_already_is_not_written() -> None:
     play(scenario)
 
 
+def test_soft_taints_come_last_and_none_is_begun_when_their_time_is_up() -> None:
+    """At one request a second, two for each node: five nodes at once begin, others when one is done."""
+
+    async def scenario(cluster: Cluster) -> None:
+        cluster.add_group("a", 9)
+        cluster.register_nodes()
+        names = [f"a-{number}" for number in range(1, 10)]
+        marks = [plan.SetTaint(name, taints.DELETION_CANDIDATE, "1", "PreferNoSchedule") for name in names[:-1]]
+        acts = actor.Actor(
+            client.Client(cluster.carrier, cluster.clock, client.Settings(qps=1, burst=1)), cluster.provider
+        )
+        urgent = plan.Cordon(names[-1])
+        outcome = await acts.change((*marks, urgent), known(cluster).get, soft_taint_s=3.0)
+        assert outcome.done == (urgent, *marks[:5])
+        assert outcome.failed == {}, "the next loop orders the rest again"
+        assert (await acts.change(tuple(marks[5:]), known(cluster).get, soft_taint_s=0.0)).done == ()
+
+    play(scenario)
+
+
 def test_another_writer_s_taint_is_not_lost() -> None:
     async def scenario(cluster: Cluster) -> None:
         cluster.add_group("a", 1)

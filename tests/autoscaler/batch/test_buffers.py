@@ -54,6 +54,25 @@ async def test_room_is_made_for_a_buffer_kept_while_it_is_there_and_given_back_a
 
 
 @played(SPARE)
+async def test_a_buffer_gets_events_of_the_scale_up_for_its_pods_and_of_why_there_is_none(cluster: Cluster) -> None:
+    cluster.writes_events = True
+    async with serving(cluster, nodes=0):
+        add_template(cluster, "large", cpu="2")
+        add_template(cluster, "huge", cpu="200")
+        add_buffer(cluster, "b", podTemplateRef={"name": "large"}, replicas=4)
+        add_buffer(cluster, "h", podTemplateRef={"name": "huge"}, replicas=3)
+        await cluster.until(lambda: len(cluster.provider.nodes) == 2)
+        await cluster.clock.sleep(30)
+        buffers = [one for one in await cluster.events() if one["involvedObject"]["kind"] == "CapacityBuffer"]
+        assert {(one["involvedObject"]["name"], one["reason"], one["message"]) for one in buffers} == {
+            ("b", "TriggeredScaleUp", "capacity buffer 4 fake pods triggered scale-up: [{a 0->2 (max: 10)}]"),
+            ("h", "NotTriggerScaleUp", "capacity buffer 3 fake pods didn't trigger scale-up: 1 Insufficient cpu"),
+        }
+        assert {one["involvedObject"]["apiVersion"] for one in buffers} == {"autoscaling.x-k8s.io/v1beta1"}
+        assert all(one["involvedObject"]["uid"] for one in buffers)
+
+
+@played(SPARE)
 async def test_a_buffer_follows_its_workload(cluster: Cluster) -> None:
     async with serving(cluster, nodes=0):
         cluster.add_pod("p", "1", labels={"a": "b"})
@@ -92,6 +111,39 @@ async def test_what_is_wrong_with_a_buffer_is_told(cluster: Cluster) -> None:
             assert (await told(cluster, name))[0][READY] == "error"
         assert await told(cluster, "foreign") == ({}, None)
         assert not cluster.provider.nodes
+
+
+@played(SPARE)
+async def test_no_room_is_kept_for_a_buffer_that_is_empty_or_not_ready_any_more(cluster: Cluster) -> None:
+    async with serving(cluster, nodes=0):
+        add_buffer(cluster, "empty", podTemplateRef={"name": "t"}, replicas=0)
+        add_template(cluster, "large", cpu="2")
+        add_buffer(cluster, "b", podTemplateRef={"name": "large"}, replicas=1)
+        await cluster.clock.sleep(30)
+        assert (await told(cluster, "empty"))[0]["Provisioning"] == "BufferIsEmpty"
+        assert (await told(cluster, "b"))[0]["Provisioning"] == "FakePodsInjected"
+        await cluster.api.delete(resources.POD_TEMPLATES, "large", "default")
+        await cluster.clock.sleep(30)
+        found = (await told(cluster, "b"))[0]
+        assert (found[READY], found["Provisioning"]) == ("error", "NotReadyForProvisioning")
+
+
+@played(SPARE)
+async def test_a_template_that_only_the_status_of_a_buffer_names_and_that_is_gone_is_named(cluster: Cluster) -> None:
+    """The buffer changes to the strategy of another controller, which takes its template and leaves its status."""
+    async with serving(cluster, nodes=0):
+        add_buffer(cluster, "b", podTemplateRef={"name": "t"}, replicas=1)
+        await cluster.clock.sleep(30)
+        found = await status(cluster, resources.CAPACITY_BUFFERS, "b")
+        assert reasons(found)["Provisioning"] == "FakePodsInjected"
+        own = found["podTemplateRef"]["name"]
+        add_buffer(cluster, "b", podTemplateRef={"name": "t"}, replicas=1, provisioningStrategy="else")
+        await cluster.clock.sleep(30)
+        await cluster.api.delete(resources.POD_TEMPLATES, own, "default")
+        await cluster.clock.sleep(30)
+        found = await status(cluster, resources.CAPACITY_BUFFERS, "b")
+        assert reasons(found)["Provisioning"] == "FailedToGetPodTemplate"
+        assert message(found, "Provisioning").endswith(f'podtemplates "{own}" not found')
 
 
 @played(SPARE)
@@ -136,3 +188,16 @@ async def test_without_a_dry_run_requests_follow_from_limits_and_the_api_server_
         (found,) = (await own_template(cluster, "b"))["containers"]
         assert found["resources"]["requests"] == {"cpu": "2"}
         assert not [one for one in cluster.carrier.calls if one == "POST /api/v1/namespaces/default/pods"]
+
+
+@played(ALONE)
+async def test_without_a_dry_run_requests_of_the_whole_pod_follow_from_its_limits(cluster: Cluster) -> None:
+    """But for what its containers request: that is what the API server would take."""
+    limits = {"limits": {"cpu": "3", "memory": "1Gi", "example.com/gpu": "1"}}
+    container = {"name": "c", "image": "x", "resources": {"requests": {"memory": "64Mi"}}}
+    async with serving(cluster, nodes=0):
+        add_template(cluster, "limited", containers=[container], resources=limits)
+        add_buffer(cluster, "b", podTemplateRef={"name": "limited"}, limits={"cpu": "10"})
+        await cluster.clock.sleep(30)
+        assert (await told(cluster, "b"))[1] == 3
+        assert (await own_template(cluster, "b"))["resources"]["requests"] == {"cpu": "3"}

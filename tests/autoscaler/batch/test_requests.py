@@ -156,6 +156,38 @@ def test_without_the_definition_everything_else_goes_on() -> None:
 
 
 @played(SERVED)
+async def test_a_booking_ends_when_all_pods_of_the_request_are_scheduled(cluster: Cluster) -> None:
+    async with serving(cluster) as running:
+        ask(cluster, "r", 2)
+        await until_said(cluster, "r", FOUND)
+        (node,) = cluster.provider.nodes
+        for name, left in (("p", 2), ("q", 1)):
+            assert booked(running) == {"default/r": left}
+            cluster.add_pod(name, "1", node.name, annotations={CONSUME: "r"})
+            await cluster.clock.sleep(30)
+        await until_said(cluster, "r", {**FOUND, "BookingExpired": "CapacityBookingConsumed"})
+        assert booked(running) == {}
+
+
+@played(SERVED)
+async def test_a_booking_whose_template_is_deleted_has_failed(cluster: Cluster) -> None:
+    async with serving(cluster) as running:
+        ask(cluster, "r", 2)
+        await until_said(cluster, "r", FOUND)
+        await cluster.api.delete(resources.POD_TEMPLATES, "t", "default")
+        await until_said(cluster, "r", {**FOUND, "Failed": "FailedToBookCapacity"})
+        assert booked(running) == {}
+
+
+@played(SERVED)
+async def test_a_request_without_an_answer_for_a_week_has_failed(cluster: Cluster) -> None:
+    ask(cluster, "r", 2)
+    await cluster.clock.sleep(aging.EXPIRATION_S + 60)
+    async with serving(cluster):
+        await until_said(cluster, "r", {"Failed": "Expired"})
+
+
+@played(SERVED)
 async def test_pods_that_use_a_request_trigger_no_scale_up(cluster: Cluster) -> None:
     async with serving(cluster, nodes=0):
         cluster.add_pod("p", annotations={CONSUME: "r"})

@@ -19,6 +19,7 @@ def test_pods_that_use_a_request_are_told_that_they_trigger_nothing() -> None:
     decision = decide(seen, world.memory, world.settings, world.now_s)
     told = list(pod_events.tell_consumers(seen, decision.story))
     assert len(told) == 50, "so many in a loop"
+    assert {one.reason for one in told} == {"NotTriggerScaleUp"}
     assert told[0].message == "pod didn't trigger scale-up: it uses ProvisioningRequest ns/r"
 
 

@@ -119,9 +119,10 @@ BAD: dict[str, tuple[Json, str, object]] = {
 
 COUNTS_FOR_NOTHING = {
     "an unknown operator", "In without values", "Exists with values", "Gt without an integer", "Gt with two integers",
-    "an unknown toleration operator", "an unknown toleration effect",
+    "an unknown toleration operator", "an unknown toleration effect", "Gt of a pod's label", "NotIn without values",
 }  # fmt: skip
-"""Kube-scheduler passes these over: a node affinity term matches no node, a toleration tolerates no taint."""
+"""The pod can be read: a node affinity term matches no node, a toleration tolerates no taint, and a filter refuses a
+pod with a pod affinity term or a spread constraint that cannot be parsed."""
 
 
 @pytest.mark.parametrize("what", BAD)

@@ -130,3 +130,36 @@ def test_containers_that_start_the_pod_use_what_those_that_stay_will_use() -> No
         facts.ExtendedRequest("container-2-request-0", "a.com/x", 2),
     )
     assert read_pod({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}).extended == ()
+
+
+def allocated(*conditions: tuple[str, str] | None) -> model.Allocation:
+    """A claim with a device for each condition, which is what its driver said of it; None: nothing."""
+    results, statuses = [], []
+    for number, said in enumerate(conditions):
+        device = {"driver": "d", "pool": "p", "device": f"x{number}"}
+        results.append({**device, "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]})
+        if said is not None:
+            statuses.append({**device, "conditions": [{"type": said[0], "status": said[1]}]})
+    allocation = {"devices": {"results": results}, "allocationTimestamp": "1970-01-01T00:01:40Z"}
+    status = {"allocation": allocation, "devices": statuses}
+    json = {"metadata": {"name": "c", "namespace": "n"}, "spec": {}, "status": status}
+    found = devices.read_claim(models.decode_as(resource.ResourceClaim, json)).allocation
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("conditions", "has_failed", "waiting_since_s"),
+    [
+        ([("ready", "True"), ("ready", "True")], False, None),
+        ([("ready", "True"), ("broken", "True")], True, None),
+        ([("ready", "False"), ("broken", "True")], False, 100.0),
+        ([None, ("broken", "True")], False, 100.0),
+        ([("broken", "True"), None], True, None),
+    ],
+)
+def test_the_first_device_that_is_not_ready_decides_for_a_claim(
+    conditions: list[tuple[str, str] | None], has_failed: bool, waiting_since_s: float | None
+) -> None:
+    found = allocated(*conditions)
+    assert (found.has_failed, found.waiting_since_s) == (has_failed, waiting_since_s)

@@ -80,6 +80,36 @@ def test_unschedulable_since_the_scheduler_said_so() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("status", "health"),
+    [
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}, facts.Health.READY),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}, facts.Health.UNREADY),
+        ({"phase": "Running"}, facts.Health.UNREADY),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}, facts.Health.NOT_STARTED),
+        ({}, facts.Health.NOT_STARTED),
+    ],
+)
+def test_the_health_of_a_bound_pod(status: Json, health: facts.Health) -> None:
+    assert read({"nodeName": "n"}, status=status).health is health
+    assert read(status=status).health is facts.Health.READY  # bound to no node: nothing evicts it
+
+
+@pytest.mark.parametrize(
+    ("label", "behavior"),
+    [
+        ("skip", facts.DrainBehavior.SKIP),
+        ("Skip", facts.DrainBehavior.SKIP),
+        ("wait-completed", facts.DrainBehavior.WAIT_COMPLETED),
+        ("WaitCompleted", facts.DrainBehavior.WAIT_COMPLETED),
+        ("drain", facts.DrainBehavior.DRAIN),
+        ("", facts.DrainBehavior.DRAIN),
+    ],
+)
+def test_the_drain_label_as_cluster_api_reads_it(label: str, behavior: facts.DrainBehavior) -> None:
+    assert read(metadata={"labels": {"cluster.x-k8s.io/drain": label}}).drain_behavior is behavior
+
+
 def test_requests_keep_what_the_scheduler_counts_and_drop_zeros() -> None:
     wanted = {
         "cpu": "1500u",
@@ -467,3 +497,92 @@ def test_what_is_nested_deeper_than_anything_that_counts_costs_no_pod(levels: in
     _, of_daemons = daemons.read_complaining(resources.DAEMON_SETS.decode(own))
     assert str(of_daemons) == "DaemonSet d: spec.template.spec: found 'more levels', expected at most 100"
     assert unexpected.ERRORS.counts() == before
+
+
+# DaemonSet pods: the controller pins each to its node
+
+
+def pin(*nodes: str) -> Json:
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": list(nodes)}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def selector_of(node: str) -> selectors.NodeSelector:
+    named = Requirement("metadata.name", Operator.IN, (node,))
+    return selectors.NodeSelector((selectors.NodeSelectorTerm((), (named,)),))
+
+
+def daemon_pod(node: str, *, named: str | None = None, kind: str = "DaemonSet", **spec: Any) -> pod_models.Pod:
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "d", "uid": "u", "controller": True}
+    bound = {"nodeName": node} if node else {}
+    whole = {"affinity": pin(node if named is None else named), **bound, "tolerations": DAEMON_TOLERATIONS, **spec}
+    return pod(whole, metadata={"ownerReferences": [owner], "uid": f"on {node}"})
+
+
+def test_bound_daemonset_pods_of_all_nodes_share_one_spec_and_one_digest() -> None:
+    reader = pods.Reader(remembered=100)
+    one, other = reader.read(daemon_pod("n1")), reader.read(daemon_pod("n2"))
+
+    assert (one.node_name, other.node_name) == ("n1", "n2")
+    assert one.spec is other.spec
+    assert one.digest == other.digest
+    assert one.spec == facts.PodSpec(tolerations=one.spec.tolerations)
+
+
+def test_a_pending_daemonset_pod_keeps_the_node_that_it_is_pinned_to() -> None:
+    reader = pods.Reader(remembered=100)
+    reader.read(daemon_pod("n1"))
+    one, other = reader.read(daemon_pod("", named="n1")), reader.read(daemon_pod("", named="n2"))
+    as_pending = reader.read(daemon_pod("n1"), pending=True)
+
+    assert (one.spec.node_affinity, other.spec.node_affinity) == (selector_of("n1"), selector_of("n2"))
+    assert as_pending.spec.node_affinity == selector_of("n1")
+    assert len({one.digest, other.digest, reader.read(daemon_pod("n1")).digest}) == 3
+
+
+def test_a_daemonset_pod_on_another_node_than_it_is_pinned_to_keeps_its_affinity() -> None:
+    reader = pods.Reader(remembered=100)
+    here, elsewhere = reader.read(daemon_pod("n1")), reader.read(daemon_pod("n2", named="n1"))
+
+    assert here.spec.node_affinity is None
+    assert elsewhere.spec.node_affinity == selector_of("n1")
+    assert here.digest != elsewhere.digest
+
+
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        pin("n1", "n2"),
+        {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]}]}}},
+        {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            *pin("n1")["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"],
+            {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}}},
+        {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "zone", "operator": "Exists"}],
+             "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}}},
+    ],
+)  # fmt: skip
+def test_other_node_affinities_of_daemonset_pods_stay_as_they_are(affinity: Json) -> None:
+    bound, plain = daemon_pod("n1", affinity=affinity), pod({"affinity": affinity, "nodeName": "n1"})
+    reader = pods.Reader(remembered=100)
+
+    assert reader.read(bound).spec.node_affinity == reader.read(plain).spec.node_affinity is not None
+
+
+def test_a_pod_that_no_daemonset_owns_keeps_the_node_that_it_is_pinned_to() -> None:
+    assert read({"affinity": pin("n1"), "nodeName": "n1"}).spec.node_affinity == selector_of("n1")
+    seen = pods.Reader(remembered=100).read(daemon_pod("n1", kind="ReplicaSet"))
+    assert seen.spec.node_affinity == selector_of("n1")
+
+
+def test_a_pinned_daemonset_pod_keeps_its_other_affinities() -> None:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "d"}}}
+    apart = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}]
+    pinned = pin("n1")
+    pinned["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
+    seen = pods.Reader(remembered=100).read(daemon_pod("n1", affinity={**pinned, "podAntiAffinity": apart}))
+
+    assert seen.spec.node_affinity is None
+    assert [one.topology_key for one in seen.spec.anti_affinity] == ["kubernetes.io/hostname"]

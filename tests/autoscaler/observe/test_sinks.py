@@ -83,6 +83,54 @@ def test_that_a_pod_starts_on_its_node_is_no_change() -> None:
     assert scene.kept.generation != before
 
 
+def test_a_change_of_health_moves_no_pod_and_is_a_change_only_under_budgets() -> None:
+    ready, unready = ([{"type": "Ready", "status": status}] for status in ("True", "False"))
+    scene = Scene()
+    scene.put(node("n"), pod("a", node="n", conditions=ready), pod("b", node="n", conditions=ready))
+    before, kinds = scene.kept.generation, len(scene.kept.pods.kinds)
+    scene.put(pod("a", node="n", conditions=unready))
+
+    assert [scene.kept.pod(row).health for row in scene.kept.pods_on(0)] == [facts.Health.UNREADY, facts.Health.READY]
+    assert scene.on("n") == ["a", "b"]
+    assert len(scene.kept.pods.kinds) == kinds
+    assert scene.kept.generation == before
+    scene.kept.guarded = frozenset({"ns"})
+    scene.put(pod("a", node="n", conditions=ready))
+    assert not scene.kept.pods.health
+    assert scene.kept.generation > before
+
+
+def daemon_pod(daemon_set: str, pinned_to: str, *, is_bound: bool) -> pods.Pod:
+    """As the DaemonSet controller writes it, before and after kube-scheduler has bound it."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [pinned_to]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": daemon_set, "uid": daemon_set, "controller": True}
+    name = f"{daemon_set}-{pinned_to}"
+    raw = {
+        "metadata": {"name": name, "namespace": "ns", "uid": name, "ownerReferences": [owner]},
+        "spec": {"affinity": {"nodeAffinity": required}, **({"nodeName": pinned_to} if is_bound else {})},
+        "status": {"phase": "Running" if is_bound else "Pending"},
+    }
+    return resources.PODS.decode(msgspec.json.encode(raw))
+
+
+def test_daemonset_pods_of_many_nodes_are_as_many_kinds_and_shapes_as_there_are_daemonsets() -> None:
+    scene = Scene()
+    for number in range(20):
+        scene.put(node(f"n{number}"))
+        for daemon_set in ("logs", "network", "storage"):
+            scene.put(daemon_pod(daemon_set, f"n{number}", is_bound=False))
+    assert len(set(scene.kept.pods.shape_ids.tolist())) == 20
+    for number in range(20):
+        for daemon_set in ("logs", "network", "storage"):
+            scene.put(daemon_pod(daemon_set, f"n{number}", is_bound=True))
+
+    assert len(scene.kept.pods) == 60
+    assert len(set(scene.kept.pods.kind_ids.tolist())) == 3
+    assert len(set(scene.kept.pods.shape_ids.tolist())) == 1
+    assert scene.on("n7") == ["logs-n7", "network-n7", "storage-n7"]
+
+
 def test_a_fact_that_is_as_good_as_gone_is_not_kept_and_its_end_is_no_change() -> None:
     kept = sinks.Kept[str]()
     kept.put("a", "x")

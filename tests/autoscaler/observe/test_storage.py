@@ -163,7 +163,19 @@ def test_capacity_that_is_not_told_is_not_zero() -> None:
 def test_storage_that_cannot_be_used_says_why() -> None:
     with pytest.raises(errors.InvalidObject, match=r"PersistentVolume v: spec\.capacity\[storage\]: found '1x'"):
         read_volume({"capacity": {"storage": "1x"}})
-    with pytest.raises(errors.InvalidObject, match=r"PersistentVolumeClaim ns/c: spec\.selector\.matchExpressions"):
-        read_claim({"selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}})
     with pytest.raises(errors.InvalidObject, match=r"spec\.resources\.requests\[storage\]: found '-1'"):
         read_claim({"resources": {"requests": {"storage": "-1"}}})
+
+
+def test_a_selector_of_a_claim_that_cannot_be_parsed_is_kept_in_the_words_of_kube_scheduler() -> None:
+    claim = read_claim({"selector": {"matchExpressions": [{"key": "a", "operator": "In"}]}})
+    fault = "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
+    assert (claim.selector, claim.selector_fault) == (None, fault)
+
+
+def test_a_topology_that_cannot_be_parsed_is_that_of_no_node() -> None:
+    bad = [{"matchLabelExpressions": [{"key": "zone", "values": ["a", "not valid"]}]}]
+    made = {"metadata": {"name": "s"}, "provisioner": "p", "allowedTopologies": bad}
+    assert storage.read_class(models.decode_as(storage_models.StorageClass, made)).allowed_topologies == ((),)
+    offered = {"metadata": {"name": "c"}, "nodeTopology": {"matchLabels": {"zone": "not valid"}}}
+    assert storage.read_capacity(models.decode_as(storage_models.CSIStorageCapacity, offered)).node_topology is None

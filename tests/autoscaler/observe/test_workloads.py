@@ -31,6 +31,23 @@ def test_a_budget_that_nobody_has_computed_yet_allows_nothing() -> None:
     assert objects.pdb({"metadata": METADATA}).disruptions_allowed == 0
 
 
+@pytest.mark.parametrize(
+    ("policy", "status", "allows"),
+    [
+        ("AlwaysAllow", {}, True),
+        ("AlwaysAllow", {"currentHealthy": 0, "desiredHealthy": 2}, True),
+        ("IfHealthyBudget", {"currentHealthy": 2, "desiredHealthy": 2}, True),
+        ("IfHealthyBudget", {"currentHealthy": 1, "desiredHealthy": 2}, False),
+        (None, {"currentHealthy": 3, "desiredHealthy": 2}, True),
+        (None, {"currentHealthy": 0, "desiredHealthy": 0}, False),
+        (None, {}, False),
+    ],
+)
+def test_budgets_that_let_unhealthy_pods_go(policy: str | None, status: dict[str, Any], allows: bool) -> None:
+    spec = {"selector": {}} if policy is None else {"selector": {}, "unhealthyPodEvictionPolicy": policy}
+    assert objects.pdb({"metadata": METADATA, "spec": spec, "status": status}).allows_unhealthy is allows
+
+
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "ReplicationController"])
 @pytest.mark.parametrize(("spec", "replicas"), [({"replicas": 5}, 5), ({"replicas": 0}, 0), ({}, 1)])
 def test_controllers_tell_how_many_pods_they_keep(kind: str, spec: dict[str, Any], replicas: int) -> None:

@@ -125,3 +125,10 @@ def test_cost_counts_machines_whose_price_is_known() -> None:
     status, _ = publish(builders.observe([priced, builders.group("b", others)], [*members, *others]))
     assert (status.cluster.cost.per_hour, status.cluster.cost.unpriced) == (1.5, 2)
     assert [group.cost_per_hour for group in status.groups] == [1.5, None]
+
+
+def test_a_group_whose_replicas_a_topology_owns_says_so() -> None:
+    owner = facts.ReplicasOwner("capi-topology", "remove replicas")
+    owned, other = replace(builders.group("a"), replicas_owner=owner), builders.group("b")
+    status, _ = publish(builders.observe([owned, other]))
+    assert [group.replicas_owner for group in status.groups] == [owner.message, ""]

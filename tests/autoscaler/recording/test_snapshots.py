@@ -33,7 +33,8 @@ def describe(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-STEPS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50)), max_size=40)
+STEPS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 50)), max_size=40)
+HEALTH = list(facts.Health)
 
 
 def step(snapshot: Snapshot, pool: Pool, what: int, which: int) -> None:
@@ -47,7 +48,8 @@ def step(snapshot: Snapshot, pool: Pool, what: int, which: int) -> None:
                 snapshot.remove_node(node.name)
         case 2:
             names = ["", *(node.name for node in pool.nodes), "gone"]
-            snapshot.add_pod(replace(pod, node_name=names[which % len(names)], phase="Running"))
+            health = HEALTH[which % 2]
+            snapshot.add_pod(replace(pod, node_name=names[which % len(names)], phase="Running", health=health))
         case 3:
             snapshot.add_pod(replace(pod, phase="Succeeded" if which % 3 == 0 else "Pending", deleted_s=float(which)))
         case 4:
@@ -57,6 +59,9 @@ def step(snapshot: Snapshot, pool: Pool, what: int, which: int) -> None:
                 facts.Namespace(name, {"n": str(which)}) for name in list(strategies.NAMESPACES)[: which % 3]
             )
             snapshot.storage.put(facts.PersistentVolumeClaim("a", f"c{which % 3}", request_bytes=which))
+        case 6:
+            if pod.uid in snapshot.pods.rows:
+                snapshot.set_health(pod.uid, HEALTH[which % 3])
 
 
 def wire(plain: values.Plain) -> values.Plain:

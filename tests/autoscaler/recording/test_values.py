@@ -92,8 +92,20 @@ def test_rules_of_older_files_are_read_as_python_wrote_them(recorded: str, found
 def test_what_is_volatile_comes_back_but_for_what_stands() -> None:
     search = searching.Search(7, searching.Hints({"u": "n"}, {"v": "m"}))
     kept = Volatile({"g": GroupTemplate(facts.Node("t"), (POD,))}, search, searching.Search())
-    for one in (kept, replace(kept, booking=search)):
+    csi_node = facts.CSINode("t", (("disks.example.com", 2), ("files.example.com", None)))
+    equipped = {"g": GroupTemplate(facts.Node("t", csi_node=csi_node))}
+    aged = replace(kept, templates=equipped, learned_s={"g": 5.0}, began_s=3.0)
+    for one in (kept, replace(kept, booking=search), aged):
         assert values.read_volatile(wire(values.spell_volatile(one))) == one
+
+
+def test_what_was_recorded_before_templates_had_an_age_can_be_read() -> None:
+    spelled = wire(values.spell_volatile(Volatile({"g": GroupTemplate(facts.Node("t"))})))
+    del spelled["learned_s"], spelled["began_s"]
+    found = values.read_volatile(spelled)
+    assert set(found.templates) == {"g"}
+    assert not found.learned_s
+    assert found.began_s is None
 
 
 INSTANCES = st.lists(

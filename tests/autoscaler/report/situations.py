@@ -45,7 +45,7 @@ class Play:
         decision = decide.decide(seen, self.memory, self.settings, now_s)
         told = events.tell_decision(seen, decision, self.settings, STATUS, now_s)
         outcome = carried_out(decision.plan, failed)
-        doing = events.doing_decision(seen, decision)
+        doing = events.doing_decision(seen, decision, self.settings)
         self.said += told.before
         self.said += events.tell_outcome(doing, outcome, STATUS)
         self.said += [*told.after, *events.tell_triggered(told, outcome)]

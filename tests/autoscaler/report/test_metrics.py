@@ -265,6 +265,22 @@ def test_removals_are_told_by_how_late_they_come_and_what_kept_them() -> None:
     assert value(text, f"{late}_sum", deleted="true", delay_reason="NodeGroupMinSizeReached") == 100
 
 
+@pytest.mark.parametrize(("enabled", "longest_s"), [(True, 30.0), (False, 0.0)])
+def test_the_longest_time_that_a_candidate_was_skipped_is_shown_if_asked_for(enabled: bool, longest_s: float) -> None:
+    """Of 14 unneeded nodes, Cluster Autoscaler tries one more than may be removed at the same time in each loop."""
+    settings = builders.choose(PEER, "scale_down", max_scale_down_parallelism=1)
+    members = builders.nodes("g", 14)
+
+    async def script(stage: Stage) -> None:
+        for _ in range(4):
+            stage.loop(builders.observe([builders.group("g", members, min_size=1)], members))
+            await stage.clock.sleep(10)
+
+    chosen = wiring.Reporting(max_node_skip_eval_time_tracker_enabled=enabled)
+    text = Stage(settings, reporting=chosen).play(script).reporter.metrics.render().decode()
+    assert value(text, "cluster_autoscaler_max_node_skip_eval_duration_seconds") == longest_s
+
+
 def test_metrics_of_our_own_are_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "outside.md").read_text()
     own = [family for family in families.FAMILIES if family.name.startswith(families.OWN)]

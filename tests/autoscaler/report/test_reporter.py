@@ -1,5 +1,6 @@
 """The reporter on an API server: what ends up there, when, and what happens when it cannot."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,9 @@ from tests.autoscaler.report.situations import NOW_S, PEER, carried_out
 from tests.autoscaler.report.stage import CONFIG_MAPS, Stage
 from tests.engine.decide import builders
 from windlass.autoscaler import wiring
-from windlass.autoscaler.report import status_writer
+from windlass.autoscaler.report import Reporter, status_writer
 from windlass.engine import decide, facts, plan
-from windlass.kube import errors
+from windlass.kube import client, errors
 
 ONE_WAITS = builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 100)])
 NONE_FITS = builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 64_000)])
@@ -220,6 +221,49 @@ def test_no_rights_are_needed_but_those_that_the_peer_has() -> None:
     used = {(path.split("/")[5], method) for method, path in Stage().play(script).calls}
     assert {("configmaps", "PUT"), ("configmaps", "DELETE"), ("events", "POST"), ("events", "PATCH")} <= used
     assert all(method in rights[resource] for resource, method in used)
+
+
+OWNED = builders.observe(
+    [
+        replace(
+            builders.group("MachineDeployment/default/g", target=0),
+            replicas_owner=facts.ReplicasOwner("capi-topology", "remove replicas", "cluster.x-k8s.io/v1beta2", "uid-g"),
+        )
+    ]
+)
+
+
+def test_an_event_about_a_group_goes_to_the_management_cluster() -> None:
+    management = Stage()
+
+    async def script(stage: Stage) -> None:
+        stage.reporter = Reporter(stage.api, stage.settings, management=client.Client(management, stage.clock))
+        running = asyncio.create_task(stage.reporter.run())
+        for _ in range(2):
+            stage.loop(OWNED)
+            await stage.clock.sleep(3)
+        running.cancel()
+        assert [one["reason"] for one in await stage.events()] == []
+
+    Stage().play(script)
+    assert management.calls == [("POST", "/api/v1/namespaces/default/events")]
+
+
+@pytest.mark.parametrize("mode", [wiring.Mode(dry_run=True), wiring.Mode(shadow=True)])
+def test_who_acts_on_nothing_only_logs_that_a_group_has_another_owner(
+    mode: wiring.Mode, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def script(stage: Stage) -> None:
+        stage.loop(OWNED)
+        stage.loop(OWNED)
+        await stage.clock.sleep(3)
+        assert await stage.events() == []
+
+    Stage(mode=mode).play(script)
+    said = [one.getMessage() for one in caplog.records if "has another owner" in one.getMessage()]
+    assert len(said) == 1
+    assert "group=MachineDeployment/default/g" in said[0]
+    assert "remove replicas" in said[0]
 
 
 def test_errors_are_counted_by_type() -> None:

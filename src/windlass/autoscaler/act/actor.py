@@ -89,8 +89,14 @@ class Actor:
                 break
         return tally.close()
 
-    async def change(self, ordered: plan.Plan, known: Callable[[str], facts.Node | None]) -> Outcome:
-        """Carry out what a plan says of nodes and requests. `known` finds a node by its name."""
+    async def change(
+        self, ordered: plan.Plan, known: Callable[[str], facts.Node | None], soft_taint_s: float = float("inf")
+    ) -> Outcome:
+        """Carry out what a plan says of nodes and requests. `known` finds a node by its name.
+
+        Soft taints come after other changes of nodes. After `soft_taint_s` no more of them are begun: the next loop
+        orders the rest again.
+        """
         tally = _Tally()
         by_node: dict[str, list[nodes.Change]] = {}
         marks_stay = self._api.clock.monotonic_s() < self._raised_s + _MARKS_STAY_S
@@ -99,11 +105,16 @@ class Actor:
                 marks_stay and _unmarks(order)
             ):
                 by_node.setdefault(order.node, []).append(order)
-        await _each(
-            _NODES_AT_ONCE,
-            by_node.items(),
-            lambda one: self._try(tally, one[1], nodes.change(self._api, *one, _find_uid(one[0], known))),
-        )
+
+        async def write(name: str, until_s: float = float("inf")) -> None:
+            if self._api.clock.monotonic_s() < until_s:
+                changes = by_node[name]
+                await self._try(tally, changes, nodes.change(self._api, name, changes, _find_uid(name, known)))
+
+        soft = [name for name, changes in by_node.items() if all(map(_is_soft_taint, changes))]
+        await _each(_NODES_AT_ONCE, [name for name in by_node if name not in soft], write)
+        until_s = self._api.clock.monotonic_s() + soft_taint_s
+        await _each(_NODES_AT_ONCE, soft, lambda name: write(name, until_s))
         await self._delete(tally, [order for order in ordered if isinstance(order, plan.DeleteNode)], known)
         await self._answer(tally, ordered)
         return tally.close()
@@ -198,6 +209,10 @@ def _find_uid(name: str, known: Callable[[str], facts.Node | None]) -> str:
 def _unmarks(order: nodes.Change) -> bool:
     """Does it take the mark of a candidate for removal away?"""
     return isinstance(order, plan.RemoveTaint) and order.key == taints.DELETION_CANDIDATE
+
+
+def _is_soft_taint(order: nodes.Change) -> bool:
+    return isinstance(order, plan.SetTaint | plan.RemoveTaint) and order.key == taints.DELETION_CANDIDATE
 
 
 def merge(first: Outcome, then: Outcome) -> Outcome:

@@ -34,6 +34,8 @@ class Buffers:
         self._spares: tuple[tuple[object, ...], tuple[injecting.Spare, ...]] = ((), ())
         self._applied: dict[str, tuple[Json, str]] = {}
         self._completing = completing.Completing()
+        self._reconciled_s: dict[str, float] | None = None
+        """When each buffer's status was last brought up to date, by uid; None before any was."""
 
     def follow(self, api: client.Client, behind: gate.Gate, heard: Heard) -> Iterator[informers.Informer[Any]]:
         def make(resource: resources.Resource[Any], kept: sinks.Kept[Any], read: Any) -> informers.Informer[Any]:
@@ -82,6 +84,8 @@ class Buffers:
         """Bring every status to what it should be."""
         if not all(one.synced or isinstance(one.trouble, kube_errors.NotFound) for one in self._informers):
             return  # quotas that nobody serves limit nobody
+        reconciled = self._reconciled_s or {}
+        self._reconciled_s = {one.uid: reconciled[one.uid] for one in self._buffers.all if one.uid in reconciled}
         for namespace in sorted({one.namespace for one in self._buffers.all}):
             found = [one for one in self._buffers.all if one.namespace == namespace]
             what: dict[str, Found | str] = {}
@@ -97,6 +101,21 @@ class Buffers:
                 if chosen.capacity_buffer_pod_injection_enabled:
                     status = self._inject(one, status, what.get(one.key), now_s)
                 await _write(api, one, status)
+                self._reconciled_s[one.uid] = now_s
+
+    def find_oldest_reconciled_s(self, now_s: float) -> Mapping[bool, float]:
+        """When the buffer was reconciled that waits longest for the next time, and (True) when the oldest of those was
+        created that never were; now, where none waits. Empty before any was reconciled.
+        """
+        if self._reconciled_s is None:
+            return {}
+        oldest = {True: now_s, False: now_s}
+        for one in self._buffers.all:
+            if one.is_ours and one.uid in self._reconciled_s:
+                oldest[False] = min(oldest[False], self._reconciled_s[one.uid])
+            elif one.is_ours and not one.status.conditions:  # others were reconciled by a process before this one
+                oldest[True] = min(oldest[True], one.created_s)
+        return oldest
 
     async def _resolve(self, api: client.Client, one: Buffer, chosen: Injection, now_s: float) -> Found | str | None:
         """What it keeps room for, or why that cannot be had; None if it does not say."""

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windlass import clock, quantity
+from windlass import clock, label_syntax, quantity
 from windlass.autoscaler.batch.following import Heard
 from windlass.autoscaler.observe import gate, sinks
 from windlass.engine import facts
-from windlass.engine.scale_up import capacity_quota, label_syntax, quotas
+from windlass.engine.scale_up import capacity_quota, quotas
 from windlass.kube import client, errors, fields, informers, resources, times
 from windlass.kube.models import autoscaling, meta
 from windlass.quantity import Quantity

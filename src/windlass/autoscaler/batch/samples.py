@@ -1,7 +1,7 @@
 """Samples of pods: what CapacityBuffers and quotas ask of a pod template, read from the object as it is."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -17,10 +17,21 @@ Json = dict[str, Any]
 def complete(spec: Mapping[str, Any]) -> Json:
     """The spec with requests that follow from limits, as the API server would fill them in for a pod."""
     completed = copy.deepcopy(dict(spec))
-    for container in (*completed.get("containers", ()), *completed.get("initContainers", ())):
+    containers = (*completed.get("containers", ()), *completed.get("initContainers", ()))
+    for container in containers:
         resources = container.setdefault("resources", {})
         resources["requests"] = {**resources.get("limits", {}), **resources.get("requests", {})}
+    _complete_pod_level(completed, {name for one in containers for name in one["resources"]["requests"]})
     return completed
+
+
+def _complete_pod_level(spec: Json, requested: Collection[str]) -> None:
+    """Set requests of the pod as a whole that follow from its limits, but for what its containers request."""
+    resources = spec.get("resources") or {}
+    limits = resources.get("limits") or {}
+    implied = {name: limits[name] for name in limits if requests.is_pod_level(name) and name not in requested}
+    if implied:
+        spec["resources"] = {**resources, "requests": {**implied, **(resources.get("requests") or {})}}
 
 
 def read(spec: Mapping[str, Any]) -> Sample:

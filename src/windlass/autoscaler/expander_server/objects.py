@@ -197,6 +197,8 @@ def _spell_affinity(spec: facts.PodSpec) -> Plain | None:
 
 
 def _spell_node_term(term: NodeSelectorTerm) -> Plain:
+    if term.is_invalid:
+        return {}
     return {
         "matchExpressions": [_spell_requirement(one) for one in term.expressions],
         "matchFields": [_spell_requirement(one) for one in term.fields],

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from windlass import errors
+from windlass import errors, releases
 from windlass.autoscaler.observe import devices, nodes, pods, storage, workloads
 from windlass.engine import facts
 from windlass.engine.devices import model
@@ -20,6 +20,8 @@ from windlass.kube.models import pods as pod_models
 class Cluster:
     """The facts by kind, in the order they came, and what could not be read."""
 
+    release: releases.Release = releases.DEFAULT
+    """kube-scheduler's, by whose rules they were read."""
     nodes: list[facts.Node] = field(default_factory=list)
     pods: list[facts.Pod] = field(default_factory=list)
     namespaces: list[facts.Namespace] = field(default_factory=list)
@@ -33,6 +35,7 @@ class Cluster:
     slices: list[model.ResourceSlice] = field(default_factory=list)
     device_classes: list[model.DeviceClass] = field(default_factory=list)
     device_claims: list[model.ResourceClaim] = field(default_factory=list)
+    device_taint_rules: list[model.DeviceTaintRule] = field(default_factory=list)
     budgets: list[facts.PodDisruptionBudget] = field(default_factory=list)
     controllers: list[facts.Controller] = field(default_factory=list)
     set_aside: list[errors.InvalidObject] = field(default_factory=list)
@@ -54,6 +57,7 @@ READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Any]]] = {
     ("resource.k8s.io/v1", "ResourceSlice"): ("slices", devices.read_slice),
     ("resource.k8s.io/v1", "DeviceClass"): ("device_classes", devices.read_class),
     ("resource.k8s.io/v1", "ResourceClaim"): ("device_claims", devices.read_claim),
+    ("resource.k8s.io/v1", "DeviceTaintRule"): ("device_taint_rules", devices.read_taint_rule),
     ("policy/v1", "PodDisruptionBudget"): ("budgets", workloads.read_budget),
     ("v1", "ReplicationController"): ("controllers", workloads.read_scaled),
     ("apps/v1", "ReplicaSet"): ("controllers", workloads.read_scaled),
@@ -72,9 +76,9 @@ _SALVAGING: dict[str, Callable[[Any, str], Any]] = {
 """What cannot be read is not gone: how as much as possible is read of it, by kind."""
 
 
-def read(objects: Iterable[models.Raw]) -> Cluster:
+def read(objects: Iterable[models.Raw], release: releases.Release = releases.DEFAULT) -> Cluster:
     """All objects, lists opened. One that cannot be read is set aside; it stops no other."""
-    cluster = Cluster()
+    cluster = Cluster(release)
     for raw in objects:
         _take(cluster, raw, None)
     return cluster
@@ -101,7 +105,7 @@ def _read(cluster: Cluster, text: models.Json, header: models.Header, place: str
     try:
         decoded = models.decode(text, header)
         if isinstance(decoded, pod_models.Pod):
-            fact, complaint = pods.read_complaining(decoded)
+            fact, complaint = pods.read_complaining(decoded, cluster.release)
             cluster.set_aside += [] if complaint is None else [complaint]
         else:
             fact = reader(decoded)

@@ -122,6 +122,19 @@ def _read_counters(counters: Mapping[str, resource.Counter | None] | None, at: s
     return tuple((name, fields.read_quantity(amounts[name], f"{at}[{name}].value").nano) for name in sorted(amounts))
 
 
+def _read_taint_rule(found: resource.DeviceTaintRule) -> model.DeviceTaintRule:
+    spec = found.spec or resource.DeviceTaintRuleSpec()
+    selector = spec.device_selector or resource.DeviceTaintSelector()
+    return model.DeviceTaintRule(
+        found.meta.name or "",
+        _read_taint(spec.taint or core.Taint()),
+        spec.device_selector is not None,
+        selector.driver,
+        selector.pool,
+        selector.device,
+    )
+
+
 # ── Classes and claims ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -147,6 +160,7 @@ def _read_claim(found: resource.ResourceClaim) -> model.ResourceClaim:
         name=metadata.name or "",
         uid=metadata.uid or "",
         owner_uid=(owner.uid if owner is not None and owner.kind == "Pod" else None) or "",
+        owner_name=(owner.name if owner is not None and owner.kind == "Pod" else None) or "",
         is_terminating=metadata.deletion_timestamp is not None,
         is_for_extended_resources=(metadata.annotations or {}).get(EXTENDED_RESOURCE) == "true",
         spec=read_claim_spec(found.spec or resource.ResourceClaimSpec()),
@@ -202,7 +216,7 @@ def _read_allocation(found: resource.Allocation, status: resource.ResourceClaimS
     return model.Allocation(
         tuple(_read_result(one, i) for i, one in enumerate(results)),
         selectors.read_nodes(found.node_selector, "status.allocation.nodeSelector"),
-        any(_has_failed(one, status) for one in results),
+        *_read_binding(found, results, status),
     )
 
 
@@ -216,17 +230,32 @@ def _read_result(found: resource.DeviceResult, number: int) -> model.Result:
     )
 
 
-def _has_failed(found: resource.DeviceResult, status: resource.ResourceClaimStatus) -> bool:
-    """Did a driver say that the device cannot be made ready?"""
-    if not found.binding_conditions or not found.binding_failure_conditions:
-        return False
-    device = (found.driver, found.pool, found.device)
-    said = [one for one in status.devices or () if (one.driver, one.pool, one.device) == device]
-    return any(
-        condition.type in found.binding_failure_conditions and condition.status == "True"
-        for one in said[:1]
-        for condition in one.conditions or ()
-    )
+def _read_binding(
+    found: resource.Allocation, results: Sequence[resource.DeviceResult], status: resource.ResourceClaimStatus
+) -> tuple[bool, float | None]:
+    """Has a device failed to become ready, and since when does the claim wait for its devices to be?
+
+    Devices are looked at in their order. The first that is not ready decides: what others say is not looked at.
+    """
+    for result in results:
+        if not result.binding_conditions:
+            continue
+        conditions = _find_conditions(result, status)
+        if any(conditions.get(name) == "True" for name in result.binding_failure_conditions or ()):
+            return True, None
+        if not all(conditions.get(name) == "True" for name in result.binding_conditions):
+            return False, meta.seconds(found.allocation_timestamp)
+    return False, None
+
+
+def _find_conditions(result: resource.DeviceResult, status: resource.ResourceClaimStatus) -> dict[str, str]:
+    """What the driver said of a device: the first condition of each type counts."""
+    device = (result.driver, result.pool, result.device)
+    said = next((one for one in status.devices or () if (one.driver, one.pool, one.device) == device), None)
+    conditions: dict[str, str] = {}
+    for condition in (said.conditions if said is not None else None) or ():
+        conditions.setdefault(condition.type or "", condition.status or "")
+    return conditions
 
 
 def complain_of_selectors(found: Iterable[SelectorError]) -> tuple[errors.InvalidObject, ...]:
@@ -244,5 +273,6 @@ def _complain_of_selector(found: SelectorError) -> errors.InvalidObject:
 
 
 read_slice = _complaining("ResourceSlice", _read_slice)
+read_taint_rule = _complaining("DeviceTaintRule", _read_taint_rule)
 read_class = _complaining("DeviceClass", _read_class)
 read_claim = _complaining("ResourceClaim", _read_claim)

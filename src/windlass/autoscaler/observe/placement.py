@@ -1,8 +1,9 @@
 """Where a pod wants to be: affinity, tolerations, host ports, spread; each checked as the API server checks it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from windlass import selectors
+from windlass import label_syntax, releases, selectors
 from windlass.engine import facts
 from windlass.kube import fields
 from windlass.kube import selectors as kube_selectors
@@ -11,10 +12,12 @@ from windlass.kube.models import pods
 _EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _POLICIES = ("Honor", "Ignore")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 Complaints = list[fields.InvalidField]
 """What counts for nothing, as kube-scheduler has it, and should be named all the same."""
+Terms = Sequence[pods.PodAffinityTerm]
 
 
 def read_node_affinity(spec: pods.PodSpec, complaints: Complaints) -> selectors.NodeSelector | None:
@@ -23,21 +26,22 @@ def read_node_affinity(spec: pods.PodSpec, complaints: Complaints) -> selectors.
     return kube_selectors.read_affinity(required, f"spec.affinity.nodeAffinity.{_REQUIRED}", complaints)
 
 
-def read_tolerations(spec: pods.PodSpec, complaints: Complaints) -> tuple[facts.Toleration, ...]:
-    """Those that can tolerate a taint. One with an operator or effect that is not known tolerates none: of operators,
-    Gt and Lt are such while kube-scheduler's TaintTolerationComparisonOperators is off.
-    """
+def read_tolerations(
+    spec: pods.PodSpec, complaints: Complaints, release: releases.Release = releases.DEFAULT
+) -> tuple[facts.Toleration, ...]:
+    """Those that can tolerate a taint. One with an operator or effect that is not known tolerates none."""
     found: list[facts.Toleration] = []
     for i, toleration in enumerate(spec.tolerations or ()):
         try:
-            found.append(_read_toleration(toleration, f"spec.tolerations[{i}]"))
+            found.append(_read_toleration(toleration, f"spec.tolerations[{i}]", release))
         except fields.InvalidField as error:
             complaints.append(error)
     return tuple(found)
 
 
-def _read_toleration(toleration: pods.Toleration, at: str) -> facts.Toleration:
-    operator = fields.choose(toleration.operator or "Equal", ("Equal", "Exists"), f"{at}.operator")
+def _read_toleration(toleration: pods.Toleration, at: str, release: releases.Release) -> facts.Toleration:
+    known = ("Equal", "Exists", "Gt", "Lt") if release.compares_tolerations else ("Equal", "Exists")
+    operator = fields.choose(toleration.operator or "Equal", known, f"{at}.operator")
     effect = fields.choose(toleration.effect or "", _EFFECTS, f"{at}.effect")
     return facts.Toleration(toleration.key or "", operator, toleration.value or "", effect)
 
@@ -53,37 +57,77 @@ def read_host_ports(spec: pods.PodSpec) -> tuple[facts.HostPort, ...]:
     )
 
 
-def read_affinity(spec: pods.PodSpec, namespace: str) -> tuple[facts.PodAffinityTerm, ...]:
-    return _read_terms(spec.affinity.pod_affinity if spec.affinity else None, namespace, "podAffinity")
+@dataclass(frozen=True, slots=True)
+class InterPodTerms:
+    """Required terms between pods. A list of which one term cannot be parsed counts for nothing."""
+
+    affinity: tuple[facts.PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[facts.PodAffinityTerm, ...] = ()
+    fault: str = ""
+    """kube-scheduler's words for what it cannot parse, preferred terms included."""
 
 
-def read_anti_affinity(spec: pods.PodSpec, namespace: str) -> tuple[facts.PodAffinityTerm, ...]:
-    return _read_terms(spec.affinity.pod_anti_affinity if spec.affinity else None, namespace, "podAntiAffinity")
+def read_interpod(spec: pods.PodSpec, namespace: str, complaints: Complaints) -> InterPodTerms:
+    if spec.affinity is None:
+        return InterPodTerms()
+    faults: list[str] = []
+    near, away = spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity
+
+    def read(name: str, terms: Terms, at: str) -> tuple[facts.PodAffinityTerm, ...]:
+        try:
+            return tuple(_read_term(term, namespace, f"{at}[{i}]") for i, term in enumerate(terms))
+        except kube_selectors.InvalidSelector as error:
+            complaints.append(error)
+            faults.append(f"{name}: {error.message}")
+            return ()
+
+    at_near, at_away = "spec.affinity.podAffinity", "spec.affinity.podAntiAffinity"
+    affinity = read("requiredAffinityTerms", _required(near, at_near), f"{at_near}.{_REQUIRED}")
+    anti_affinity = read("requiredAntiAffinityTerms", _required(away, at_away), f"{at_away}.{_REQUIRED}")
+    read("preferredAffinityTerms", _preferred(near), f"{at_near}.{_PREFERRED}")
+    read("preferredAntiAffinityTerms", _preferred(away), f"{at_away}.{_PREFERRED}")
+    return InterPodTerms(affinity, anti_affinity, label_syntax.join_faults(faults) if faults else "")
 
 
-def _read_terms(affinity: pods.PodAffinity | None, namespace: str, name: str) -> tuple[facts.PodAffinityTerm, ...]:
+def _required(affinity: pods.PodAffinity | None, at: str) -> Terms:
+    """Required terms. InvalidField for one without the key of a topology."""
     terms = (affinity.required_during_scheduling_ignored_during_execution if affinity else None) or ()
-    return tuple(_read_term(t, namespace, f"spec.affinity.{name}.{_REQUIRED}[{i}]") for i, t in enumerate(terms))
+    for i, term in enumerate(terms):
+        if not term.topology_key:
+            field = f"{at}.{_REQUIRED}[{i}].topologyKey"
+            raise fields.InvalidField(field, term.topology_key, "the key of a node label")
+    return terms
+
+
+def _preferred(affinity: pods.PodAffinity | None) -> Terms:
+    weighted = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
+    return [one.pod_affinity_term or pods.PodAffinityTerm() for one in weighted]
 
 
 def _read_term(term: pods.PodAffinityTerm, namespace: str, at: str) -> facts.PodAffinityTerm:
-    if not term.topology_key:
-        raise fields.InvalidField(f"{at}.topologyKey", term.topology_key, "the key of a node label")
     # Only a term that says nothing of namespaces is about the pod's own.
     is_own = not term.namespaces and term.namespace_selector is None
     return facts.PodAffinityTerm(
-        topology_key=term.topology_key,
+        topology_key=term.topology_key or "",
         selector=kube_selectors.read_labels(term.label_selector, f"{at}.labelSelector"),
         namespaces=(namespace,) if is_own else tuple(sorted(set(term.namespaces or ()))),
         namespace_selector=kube_selectors.read_labels(term.namespace_selector, f"{at}.namespaceSelector"),
     )
 
 
-def read_spread(spec: pods.PodSpec, labels: Mapping[str, str]) -> tuple[facts.SpreadConstraint, ...]:
-    """Hard constraints alone; soft ones never refuse a node."""
+def read_spread(
+    spec: pods.PodSpec, labels: Mapping[str, str], complaints: Complaints
+) -> tuple[tuple[facts.SpreadConstraint, ...], str]:
+    """Hard constraints alone; soft ones never refuse a node. If one cannot be parsed, none, and kube-scheduler's words
+    for what is wrong with it.
+    """
     constraints = enumerate(spec.topology_spread_constraints or ())
     read = (_read_constraint(c, labels, f"spec.topologySpreadConstraints[{i}]") for i, c in constraints)
-    return tuple(constraint for constraint in read if constraint is not None)
+    try:
+        return tuple(constraint for constraint in read if constraint is not None), ""
+    except kube_selectors.InvalidSelector as error:
+        complaints.append(error)
+        return (), error.message
 
 
 def _read_constraint(

@@ -2,6 +2,10 @@
 
 A cluster holds half a million pods made from a few hundred templates. Their specs differ in little that matters: the
 node's name, and the random name of the token volume. The rest of the spec, as it came, is the key to a `Template`.
+
+The DaemonSet controller pins each pod to its node by a node affinity. That is not part of the template, and a pod that
+is bound to the node it is pinned to is read without it: such a pod is never placed again, and new nodes get their pods
+from the DaemonSets themselves. With it, every DaemonSet pod of a cluster would be a kind and a shape of its own.
 """
 
 import dataclasses
@@ -12,16 +16,28 @@ from typing import TypeVar
 
 import msgspec
 
-from windlass import errors
+from windlass import errors, releases, selectors
 from windlass.autoscaler.observe import digest, parts, placement, pod_claims, resources, volumes
-from windlass.engine import facts
+from windlass.engine import facts, pod_traits
 from windlass.kube import durations, fields, requests, salvage
 from windlass.kube.models import core, meta, pods
 
+_REMEMBERED = 50_000
+"""Templates in each of a reader's generations."""
 _TOKEN_VOLUME = b'"kube-api-access-'
+_PIN_FIELD = b'"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":'
+_PIN = b'{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":["'
+_PIN_END = b'"]}]}]}'
+"""What the DaemonSet controller writes around a node's name: one term, one field, one value. The API server always
+spells it so; spelled otherwise, it is read as any other affinity."""
 Value = TypeVar("Value")
 
-DECISIVE_ANNOTATIONS = ("cluster-autoscaler.kubernetes.io/", "kubernetes.io/config.", "autoscaling.x-k8s.io/")
+DECISIVE_ANNOTATIONS = (
+    "cluster-autoscaler.kubernetes.io/",
+    "kubernetes.io/config.",
+    "autoscaling.x-k8s.io/",
+    "karpenter.sh/do-not-disrupt",
+)
 SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 _NO_STATUS = pods.PodStatus()
 
@@ -45,12 +61,12 @@ class Template:
 class Reader:
     """Reads pods, and remembers templates in two generations, so that those out of use are forgotten.
 
-    A generation ends when it holds so many, or when whoever reads is told to forget: daemon pods have a template for
-    each node that ever was, and some Jobs one for each pod.
+    A generation ends when it holds so many, or when whoever reads is told to forget: some Jobs have a template for
+    each pod.
     """
 
-    def __init__(self, remembered: int) -> None:
-        self._limit = remembered
+    def __init__(self, remembered: int, release: releases.Release = releases.DEFAULT) -> None:
+        self._limit, self._release = remembered, release
         self._recent: dict[bytes, Template] = {}
         self._older: dict[bytes, Template] = {}
         self._shared: dict[object, object] = {}
@@ -114,8 +130,13 @@ class Reader:
 
     def _read(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, fields.InvalidField | None]:
         metadata, status = pod.meta, pod.status or _NO_STATUS
-        node_name = pods.decode_node_name(pod.spec)
-        template = self._template(pod, bytes(pod.spec), node_name)
+        node_name, owner = pods.decode_node_name(pod.spec), _read_owner(metadata)
+        spec, pinned_to = bytes(pod.spec), ""
+        if owner is not None and owner.kind == "DaemonSet":
+            spec, pinned_to = _take_pin(spec)
+            if pinned_to == node_name and not pending:
+                pinned_to = ""
+        template = self._template(pod, spec, node_name)
         created_s = meta.seconds(metadata.creation_timestamp) or 0.0
         found = facts.Pod(
             namespace=metadata.namespace or "",
@@ -123,9 +144,9 @@ class Reader:
             uid=metadata.uid or "",
             labels=metadata.labels or facts.NOTHING,
             annotations=_read_annotations(metadata.annotations),
-            owner=_read_owner(metadata),
-            spec=self._spec_of(pod, template, node_name, pending),
-            digest=f"{template.digest}@{node_name}" if pending and node_name else template.digest,
+            owner=owner,
+            spec=self._spec_of(pod, template, node_name, pending, pinned_to),
+            digest=_name_digest(template.digest, node_name if pending else "", pinned_to),
             node_name="" if pending else node_name,
             nominated_node=status.nominated_node_name or "",
             scheduler=template.scheduler,
@@ -137,6 +158,8 @@ class Reader:
             unschedulable_since_s=_unschedulable_since(status, created_s),
             is_gated=template.is_gated,
             scale_up_delay_s=_scale_up_delay(metadata.annotations),
+            health=facts.Health.READY if pending or not node_name else _read_health(status),
+            drain_behavior=_read_drain_behavior(metadata.labels),
         )
         return found, template.complaint
 
@@ -174,15 +197,19 @@ class Reader:
     def _read_spec(
         self, model: pods.PodSpec, namespace: str, labels: Mapping[str, str], complaints: placement.Complaints
     ) -> facts.PodSpec:
+        spread, spread_fault = placement.read_spread(model, labels, complaints)
+        interpod = placement.read_interpod(model, namespace, complaints)
         return facts.PodSpec(
             requests=self._share(resources.read_requests(requests.of_waiting(model, complaints))),
             node_selector=tuple(sorted((model.node_selector or {}).items())),
             node_affinity=placement.read_node_affinity(model, complaints),
-            tolerations=self._share(placement.read_tolerations(model, complaints)),
+            tolerations=self._share(placement.read_tolerations(model, complaints, self._release)),
             host_ports=placement.read_host_ports(model),
-            spread=self._share(placement.read_spread(model, labels)),
-            affinity=self._share(placement.read_affinity(model, namespace)),
-            anti_affinity=self._share(placement.read_anti_affinity(model, namespace)),
+            spread=self._share(spread),
+            spread_fault=spread_fault,
+            affinity=self._share(interpod.affinity),
+            anti_affinity=self._share(interpod.anti_affinity),
+            interpod_fault=interpod.fault,
             volumes=self._share(volumes.read(model.volumes)),
             required_features=placement.read_required_features(model),
             priority=model.priority,
@@ -190,9 +217,13 @@ class Reader:
             extended=pod_claims.read_extended(model),
         )
 
-    def _spec_of(self, pod: pods.Pod, template: Template, node_name: str, pending: bool) -> facts.PodSpec:
+    def _spec_of(
+        self, pod: pods.Pod, template: Template, node_name: str, pending: bool, pinned_to: str
+    ) -> facts.PodSpec:
         """The template's spec with what is this pod's own: claims, a resize under way, the node it asks for."""
         own: dict[str, object] = {}
+        if pinned_to:
+            own["node_affinity"] = _pin(pinned_to)
         if template.has_ephemeral:
             own["volumes"] = volumes.claim_ephemeral(template.spec.volumes, pod.meta.name or "", pod.meta.uid or "")
         if template.spec.claims:
@@ -202,8 +233,8 @@ class Reader:
         if pending:
             if node_name:
                 own["node_name"] = node_name
-        elif node_name and pod.status is not None and requests.is_resizing(template.amounts, pod.status):
-            amounts = requests.of_bound(pods.decode_spec(pod.spec), pod.status)
+        elif node_name and pod.status is not None and requests.is_resizing(template.amounts, pod.status, self._release):
+            amounts = requests.of_bound(pods.decode_spec(pod.spec), pod.status, self._release)
             own["requests"] = resources.read_requests(amounts)
         if not own:
             return template.spec
@@ -224,9 +255,11 @@ def _salvage_spec(spec: pods.PodSpec, namespace: str, labels: Mapping[str, str])
         "node_affinity": lambda: placement.read_node_affinity(spec, []),
         "tolerations": lambda: placement.read_tolerations(spec, []),
         "host_ports": lambda: placement.read_host_ports(spec),
-        "spread": lambda: placement.read_spread(spec, labels),
-        "affinity": lambda: placement.read_affinity(spec, namespace),
-        "anti_affinity": lambda: placement.read_anti_affinity(spec, namespace),
+        "spread": lambda: placement.read_spread(spec, labels, [])[0],
+        "spread_fault": lambda: placement.read_spread(spec, labels, [])[1],
+        "affinity": lambda: placement.read_interpod(spec, namespace, []).affinity,
+        "anti_affinity": lambda: placement.read_interpod(spec, namespace, []).anti_affinity,
+        "interpod_fault": lambda: placement.read_interpod(spec, namespace, []).fault,
         "volumes": lambda: volumes.read(spec.volumes),
         "priority": lambda: spec.priority,
     }
@@ -285,6 +318,32 @@ def _key(spec: bytes, node_name: str, metadata: meta.ObjectMeta) -> bytes:
     return key.digest()
 
 
+def _take_pin(spec: bytes) -> tuple[bytes, str]:
+    """A DaemonSet pod's spec without the node affinity that pins it, and the node that it is pinned to, if any."""
+    field = spec.find(_PIN_FIELD + _PIN)
+    if field < 0:
+        return spec, ""
+    start = field + len(_PIN_FIELD)
+    name_start = start + len(_PIN)
+    name_end = spec.find(b'"', name_start)
+    name, end = spec[name_start:name_end], name_end + len(_PIN_END)
+    is_plain = name.isascii() and b"\\" not in name and spec[name_end:end] == _PIN_END
+    if not name or not is_plain or spec.count(b'"nodeAffinity"') != 1:
+        return spec, ""
+    return b"%bnull%b" % (spec[:start], spec[end:]), name.decode()
+
+
+def _pin(node_name: str) -> selectors.NodeSelector:
+    named = selectors.Requirement("metadata.name", selectors.Operator.IN, (node_name,))
+    return selectors.NodeSelector((selectors.NodeSelectorTerm((), (named,)),))
+
+
+def _name_digest(of_template: str, asked_for: str, pinned_to: str) -> str:
+    """The digest of a pod's spec: the template's, and the nodes that are this pod's own."""
+    asked = f"@{asked_for}" if asked_for else ""
+    return f"{of_template}{asked} pinned to {pinned_to}" if pinned_to else of_template + asked
+
+
 def _blank_token_volume(spec: bytes) -> bytes:
     """The spec with a common name for the projected volume that the API server adds to every pod."""
     start = spec.find(_TOKEN_VOLUME)
@@ -335,24 +394,57 @@ def _unschedulable_since(status: pods.PodStatus, created_s: float) -> float | No
     return None
 
 
-_reader = Reader(remembered=50_000)
+def _read_drain_behavior(labels: Mapping[str, str] | None) -> facts.DrainBehavior:
+    """What Cluster API makes of the label: case does not matter, nor does the first hyphen of `wait-completed`."""
+    if not labels or pod_traits.DRAIN_LABEL not in labels:
+        return facts.DrainBehavior.DRAIN
+    said = labels[pod_traits.DRAIN_LABEL].lower()
+    if said == "skip":
+        return facts.DrainBehavior.SKIP
+    is_waited_for = said.replace("-", "", 1) == "waitcompleted"
+    return facts.DrainBehavior.WAIT_COMPLETED if is_waited_for else facts.DrainBehavior.DRAIN
 
 
-def read(pod: pods.Pod, *, pending: bool = False) -> facts.Pod:
+def _read_health(status: pods.PodStatus) -> facts.Health:
+    """Of a pod on a node."""
+    if (status.phase or "Pending") == "Pending":
+        return facts.Health.NOT_STARTED
+    for condition in status.conditions or ():
+        if condition.type == "Ready" and condition.status == "True":
+            return facts.Health.READY
+    return facts.Health.UNREADY
+
+
+_readers: dict[releases.Release, Reader] = {}
+"""One for each release; in a process that is mostly one."""
+
+
+def reader_of(release: releases.Release) -> Reader:
+    """The reader that all who read by the rules of this release share."""
+    known = _readers.get(release)
+    if known is None:
+        known = _readers[release] = Reader(_REMEMBERED, release)
+    return known
+
+
+def read(pod: pods.Pod, *, pending: bool = False, release: releases.Release = releases.DEFAULT) -> facts.Pod:
     """The pod as the engine sees it, templates shared with all pods read this way. See `Reader.read`."""
-    return _reader.read(pod, pending=pending)
+    return reader_of(release).read(pod, pending=pending)
 
 
-def read_complaining(pod: pods.Pod) -> tuple[facts.Pod, errors.InvalidObject | None]:
+def read_complaining(
+    pod: pods.Pod, release: releases.Release = releases.DEFAULT
+) -> tuple[facts.Pod, errors.InvalidObject | None]:
     """See `Reader.read_complaining`."""
-    return _reader.read_complaining(pod)
+    return reader_of(release).read_complaining(pod)
 
 
 def salvage_pod(pod: pods.Pod, why: str) -> facts.Pod:
     """See `Reader.salvage`."""
-    return _reader.salvage(pod, why)
+    return reader_of(releases.DEFAULT).salvage(pod, why)
 
 
 def forget_older() -> None:
     """Forget templates of which no pod was read lately. See `Reader.forget_older`."""
-    _reader.forget_older()
+    for reader in _readers.values():
+        reader.forget_older()

@@ -9,11 +9,14 @@ from windlass.kube import capacity, quantity
 _PLAIN = (facts.CPU, facts.MEMORY, facts.EPHEMERAL_STORAGE)
 _NATIVE = "kubernetes.io/"
 _PREFIXES = ("hugepages-", "attachable-volumes-")
+_CLOUD_TPU = "cloud-tpus.google.com/"
+"""Prefix of TPUs that are attached to a pod over the network: no node has them, so none lacks them. Cluster Autoscaler
+drops such requests from every pod that it looks for a place for."""
 _EXTENDED = re.compile(r"(?!requests\.)[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 def read_requests(nano: Mapping[str, int]) -> facts.Resources:
-    """What NodeResourcesFit counts of a pod's requests; nothing asked for is nothing to count."""
+    """What NodeResourcesFit counts of a pod's requests, but TPUs; nothing asked for is nothing to count."""
     counted = ((name, _count(name, amount)) for name, amount in nano.items() if amount and _is_counted(name))
     return tuple(sorted(counted))
 
@@ -28,7 +31,9 @@ def _count(name: str, nano: int) -> int:
 
 
 def _is_counted(name: str) -> bool:
-    """Is it plain, or scalar as kube-scheduler calls it: hugepages, attachable volumes, prefixed names."""
+    """Is it plain, or scalar as kube-scheduler calls it (hugepages, attachable volumes, prefixed names), and no TPU?"""
     if name in _PLAIN or name.startswith(_PREFIXES) or _NATIVE in name:
         return True
+    if name.startswith(_CLOUD_TPU):
+        return False
     return _EXTENDED.fullmatch(name) is not None

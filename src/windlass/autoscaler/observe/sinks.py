@@ -184,8 +184,14 @@ class _Pods:
         if fact.node_name and fact.phase == "Pending":
             fact = replace(fact, phase="Running")  # it counts from when it is bound: that it starts is no change
         row = self._snapshot.pods.rows.get(key)
-        if row is None or self._snapshot.pod(row) != fact:  # much of what pods say of themselves is nobody's business
+        before = None if row is None else self._snapshot.pod(row)
+        if before is None:
             self._snapshot.add_pod(fact)
+        elif before != fact:  # much of what pods say of themselves is nobody's business
+            if replace(before, health=fact.health) == fact:  # the most frequent change, and nothing is counted anew
+                self._snapshot.set_health(key, fact.health)
+            else:
+                self._snapshot.add_pod(fact)
 
     def set_aside(self, key: str, fact: facts.Pod | None, why: str) -> None:
         """A pod on a node stays there with what is known of it, and keeps the node; one that waits cannot be helped."""
@@ -274,13 +280,6 @@ class Kept(Generic[Read]):
             self.put(key, fact)
 
 
-class Current(Kept[Read]):
-    """The same of facts that count only while they can be read: a configuration, say."""
-
-    def set_aside(self, key: str, fact: Read | None, why: str) -> None:
-        self.remove(key)
-
-
 class _Namespaces(Kept[facts.Namespace]):
     def __init__(self, kept: snapshot.Snapshot) -> None:
         super().__init__()
@@ -346,7 +345,10 @@ def identity(metadata: meta.ObjectMeta) -> str:
 
 
 def pod_sink(kept: snapshot.Snapshot, behind: gate.Gate) -> Sink[pod_models.Pod, facts.Pod]:
-    return ComplainingSink(_Pods(kept), pods.read_complaining, identity, behind, pods.salvage_pod)
+    def read(found: pod_models.Pod) -> tuple[facts.Pod, errors.InvalidObject | None]:
+        return pods.read_complaining(found, kept.release)
+
+    return ComplainingSink(_Pods(kept), read, identity, behind, pods.salvage_pod)
 
 
 def daemon_set_sink(kept: Kept[facts.DaemonSet], behind: gate.Gate) -> Sink[apps.DaemonSet, facts.DaemonSet]:

@@ -11,5 +11,7 @@ def build(found: cluster.Cluster) -> snapshot.Snapshot:
         *found.volumes, *found.claims, *found.storage_classes, *found.csi_nodes, *found.csi_drivers, *found.capacities,
         *found.attachments,
     )  # fmt: skip
-    offered: tuple[model.Fact, ...] = (*found.slices, *found.device_classes, *found.device_claims)
-    return snapshot.build(found.nodes, found.pods, found.namespaces, stored, offered)
+    offered: tuple[model.Fact, ...] = (
+        *found.slices, *found.device_classes, *found.device_claims, *found.device_taint_rules,
+    )  # fmt: skip
+    return snapshot.build(found.nodes, found.pods, found.namespaces, stored, offered, found.release)

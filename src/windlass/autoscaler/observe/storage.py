@@ -1,8 +1,10 @@
 """Storage: volumes, claims, classes and what CSI tells."""
 
+from windlass import label_syntax
 from windlass.engine import facts
 from windlass.kube import fields, intree, quantity, selectors
 from windlass.kube.models import core, meta, storage
+from windlass.selectors import LabelSelector, Operator
 
 _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -24,7 +26,7 @@ def _read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
     metadata, spec = volume.meta, volume.spec or core.PersistentVolumeSpec()
     claim = spec.claim_ref or core.ObjectReference()
     affinity = spec.node_affinity.required if spec.node_affinity else None
-    source, driver, handle = _read_source(spec, metadata)
+    source, driver, handle, why = _read_source(spec, metadata)
     return facts.PersistentVolume(
         name=metadata.name or "",
         uid=metadata.uid or "",
@@ -43,20 +45,23 @@ def _read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
         source=source,
         driver=driver,
         handle=handle,
+        untranslatable=why,
         attributes_class=spec.volume_attributes_class_name or "",
     )
 
 
-def _read_source(spec: core.PersistentVolumeSpec, metadata: meta.ObjectMeta) -> tuple[str, str, str]:
-    """Source, CSI driver and handle."""
+def _read_source(spec: core.PersistentVolumeSpec, metadata: meta.ObjectMeta) -> tuple[str, str, str, str]:
+    """Source, CSI driver, handle, and why there is no handle."""
     if spec.csi is not None:
-        return "csi", spec.csi.driver or "", spec.csi.volume_handle or ""
+        return "csi", spec.csi.driver or "", spec.csi.volume_handle or "", ""
     source = next((_api_name(name) for name in _SOURCES if getattr(spec, name) is not None), "")
     if source not in intree.DRIVERS:
-        return source, "", ""
-    is_known = spec.azure_disk is None or intree.is_managed(spec.azure_disk.kind)
-    handle = intree.handle(source, _read_disk(spec), metadata.labels) if is_known else ""
-    return source, intree.DRIVERS[source], handle
+        return source, "", "", ""
+    azure_kind = spec.azure_disk.kind if spec.azure_disk is not None else None
+    disk = _read_disk(spec)
+    handle = intree.handle(source, disk, metadata.labels) if intree.is_managed(azure_kind) else ""
+    why = "" if handle else intree.complain(source, disk, metadata.labels, azure_kind)
+    return source, intree.DRIVERS[source], handle, why
 
 
 def _read_disk(spec: core.PersistentVolumeSpec) -> str:
@@ -83,6 +88,7 @@ def read_claim(claim: core.PersistentVolumeClaim) -> facts.PersistentVolumeClaim
 
 def _read_claim(claim: core.PersistentVolumeClaim) -> facts.PersistentVolumeClaim:
     metadata, spec = claim.meta, claim.spec or core.PersistentVolumeClaimSpec()
+    selector, selector_fault = _read_selector(spec)
     requests = (spec.resources.requests if spec.resources else None) or {}
     owner = metadata.controller
     return facts.PersistentVolumeClaim(
@@ -96,24 +102,37 @@ def _read_claim(claim: core.PersistentVolumeClaim) -> facts.PersistentVolumeClai
         request_bytes=_read_bytes(requests.get("storage"), "spec.resources.requests[storage]"),
         access_modes=tuple(spec.access_modes or ()),
         volume_mode=spec.volume_mode or "Filesystem",
-        selector=selectors.read_labels(spec.selector, "spec.selector"),
+        selector=selector,
         phase=(claim.status.phase if claim.status else None) or "Pending",
         terminating=metadata.deletion_timestamp is not None,
         attributes_class=spec.volume_attributes_class_name or "",
+        selector_fault=selector_fault,
     )
+
+
+def _read_selector(spec: core.PersistentVolumeClaimSpec) -> tuple[LabelSelector | None, str]:
+    """The selector of a claim, or kube-scheduler's words for why it cannot be parsed."""
+    try:
+        return selectors.read_labels(spec.selector, "spec.selector"), ""
+    except selectors.InvalidSelector as error:
+        return None, error.message
 
 
 def read_class(storage_class: storage.StorageClass) -> facts.StorageClass:
-    topologies = tuple(
-        tuple((e.key or "", tuple(e.values or ())) for e in term.match_label_expressions or ())
-        for term in storage_class.allowed_topologies or ()
-    )
+    topologies = tuple(_read_topology(term) for term in storage_class.allowed_topologies or ())
     return facts.StorageClass(
         name=storage_class.meta.name or "",
         provisioner=storage_class.provisioner or "",
         waits_for_consumer=storage_class.volume_binding_mode == "WaitForFirstConsumer",
         allowed_topologies=topologies,
     )
+
+
+def _read_topology(term: storage.TopologyTerm) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The (key, values) of a term; none, which no node matches, if kube-scheduler cannot parse one of them."""
+    found = tuple((one.key or "", tuple(one.values or ())) for one in term.match_label_expressions or ())
+    is_parsable = not any(label_syntax.find_faults(key, Operator.IN, values) for key, values in found)
+    return found if is_parsable else ()
 
 
 def read_csi_node(node: storage.CSINode) -> facts.CSINode:
@@ -127,7 +146,10 @@ def read_csi_node(node: storage.CSINode) -> facts.CSINode:
 
 
 def read_csi_driver(driver: storage.CSIDriver) -> facts.CSIDriver:
-    return facts.CSIDriver(driver.meta.name or "", bool(driver.spec.storage_capacity if driver.spec else False))
+    spec = driver.spec or storage.CSIDriverSpec()
+    return facts.CSIDriver(
+        driver.meta.name or "", bool(spec.storage_capacity), bool(spec.prevent_pod_scheduling_if_missing)
+    )
 
 
 def read_capacity(capacity: storage.CSIStorageCapacity) -> facts.CSIStorageCapacity:
@@ -136,12 +158,20 @@ def read_capacity(capacity: storage.CSIStorageCapacity) -> facts.CSIStorageCapac
             namespace=capacity.meta.namespace or "",
             name=capacity.meta.name or "",
             storage_class=capacity.storage_class_name or "",
-            node_topology=selectors.read_labels(capacity.node_topology, "nodeTopology"),
+            node_topology=_read_node_topology(capacity),
             capacity_bytes=_read_limit(capacity.capacity, "capacity"),
             maximum_volume_bytes=_read_limit(capacity.maximum_volume_size, "maximumVolumeSize"),
         )
     except fields.InvalidField as error:
         raise error.of("CSIStorageCapacity", capacity.meta.key) from error
+
+
+def _read_node_topology(capacity: storage.CSIStorageCapacity) -> LabelSelector | None:
+    """From where the storage can be reached: from nowhere, if kube-scheduler cannot parse it."""
+    try:
+        return selectors.read_labels(capacity.node_topology, "nodeTopology")
+    except selectors.InvalidSelector:
+        return None
 
 
 def read_attachment(attachment: storage.VolumeAttachment) -> facts.VolumeAttachment:

@@ -18,9 +18,22 @@ def read_budget(budget: policy.PodDisruptionBudget) -> facts.PodDisruptionBudget
             name=budget.meta.name or "",
             selector=selectors.read_labels(budget.spec.selector if budget.spec else None, "spec.selector"),
             disruptions_allowed=(budget.status.disruptions_allowed if budget.status else None) or 0,
+            allows_unhealthy=_allows_unhealthy(budget),
         )
     except fields.InvalidField as error:
         raise error.of("PodDisruptionBudget", budget.meta.key) from error
+
+
+def _allows_unhealthy(budget: policy.PodDisruptionBudget) -> bool:
+    """May pods that run and are not Ready be evicted, whatever disruptions are allowed?
+
+    Only the answer is kept: the counts change with every pod that starts, the answer seldom.
+    """
+    if budget.spec is not None and budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
+        return True
+    status = budget.status or policy.PodDisruptionBudgetStatus()
+    desired = status.desired_healthy or 0
+    return desired > 0 and (status.current_healthy or 0) >= desired
 
 
 def salvage_budget(budget: policy.PodDisruptionBudget, why: str) -> facts.PodDisruptionBudget:

@@ -16,7 +16,7 @@ from typing import Any
 from windlass import errors
 from windlass.autoscaler import priorities
 from windlass.autoscaler.batch import buffer_keeping, following, quota_keeping, sources
-from windlass.autoscaler.observe import devices, gate, pods, sinks, storage, untried, workloads
+from windlass.autoscaler.observe import devices, gate, pods, server_release, sinks, storage, untried, workloads
 from windlass.engine import facts, plan
 from windlass.engine.buffers import proactive
 from windlass.engine.devices import model
@@ -25,6 +25,7 @@ from windlass.engine.expanders import priority
 from windlass.engine.observation import Observation
 from windlass.engine.snapshot import Snapshot
 from windlass.kube import client, informers, prepare, reflector, resources
+from windlass.kube import errors as kube_errors
 from windlass.kube.models import configuration, meta
 from windlass.kube.models import pods as pod_models
 from windlass.providers import base
@@ -49,6 +50,10 @@ class Seen:
 
     observation: Observation
     set_aside: tuple[errors.InvalidObject, ...] = ()
+    refresh_s: float = 0.0
+    """How long the provider took to tell of its node groups."""
+    buffers_reconciled_s: Mapping[bool, float] = field(default_factory=dict)
+    """See `buffer_keeping.Buffers.find_oldest_reconciled_s`."""
 
 
 @dataclass(slots=True)
@@ -56,7 +61,7 @@ class _Workloads:
     daemon_sets: sinks.Kept[facts.DaemonSet] = field(default_factory=sinks.Kept)
     budgets: sinks.Kept[facts.PodDisruptionBudget] = field(default_factory=sinks.Kept)
     controllers: list[sinks.Kept[facts.Controller]] = field(default_factory=list)
-    priorities: sinks.Current[tuple[priority.Rule, ...]] = field(default_factory=sinks.Current)
+    priorities: sinks.Kept[tuple[priority.Rule, ...]] = field(default_factory=sinks.Kept)
 
 
 class World:
@@ -70,9 +75,14 @@ class World:
         priorities_namespace: str = "",
         snapshot: Snapshot | None = None,
         batch: sources.Sources | None = None,
+        scheduler: server_release.Choice | None = None,
     ) -> None:
+        """`scheduler`: what is known of kube-scheduler's release; None: that of the snapshot holds."""
         self.snapshot = Snapshot() if snapshot is None else snapshot
         self._provider, self._on_change, self._clock = provider, on_change, api.clock
+        self._api, self._scheduler = api, scheduler
+        self._version_trouble: kube_errors.KubeError | None = None
+        """Why the version of the API server is not known yet."""
         self._gate = gate.Gate()
         self._observed: Sequence[facts.Node] = ()
         self._lacking: list[str] = []
@@ -96,12 +106,19 @@ class World:
 
     async def run(self) -> None:
         """Until cancelled. No failure of the server ends this."""
+        if self._scheduler is not None:
+            self.snapshot.set_release(await server_release.find(self._api, self._scheduler, self._report_version))
+            if self.snapshot.release.applies_device_taint_rules:
+                self._optional.append(self._follow_taint_rules())
+            self._scheduler, self._version_trouble = None, None
         async with asyncio.TaskGroup() as together:
             for informer in (*self._informers, *self._optional):
                 together.create_task(informer.run())
 
     async def wait_synced(self) -> None:
         """Everything is known; of kinds that may not be served, those that are."""
+        while self._scheduler is not None:
+            await self._clock.sleep(_LOOK_S)
         for informer in self._informers:
             await informer.wait_synced()
         for informer in self._optional:
@@ -111,6 +128,8 @@ class World:
     @property
     def trouble(self) -> dict[str, str]:
         """Kinds that are not current, and why; empty while all is well."""
+        if self._version_trouble is not None:
+            return {"Node": str(self._version_trouble)}  # nothing is followed before the version is known
         every = (*self._informers, *self._optional)
         return {one.resource.kind: str(one.trouble) for one in every if one.trouble is not None}
 
@@ -154,8 +173,11 @@ class World:
         if self.snapshot.is_cluttered:
             self.snapshot.forget_unused()
             pods.forget_older()
+        self.snapshot.mark_leftover_claims()
         self._observed = self._list_nodes()
+        began_s = self._clock.monotonic_s()
         groups = self._provider.observe(self._observed)
+        refresh_s = self._clock.monotonic_s() - began_s
         known = self._workloads
         rules = known.priorities.all
         seen = Observation(
@@ -170,12 +192,17 @@ class World:
             spares=self._buffers.observe(),
             failed=failed or {},
             held=groups.held,
+            machine_drain_rules=groups.machine_drain_rules,
         )
         malformed = [error for one in (*self._informers, *self._optional) for error in one.malformed.values()]
         odd = [error for one in self._heard for error in one.complaints.values()]
-        return Seen(seen, (*malformed, *odd, *groups.set_aside))
+        reconciled_s = self._buffers.find_oldest_reconciled_s(self._clock.now_s())
+        return Seen(seen, (*malformed, *odd, *groups.set_aside), refresh_s, reconciled_s)
 
     # Inside
+
+    def _report_version(self, error: kube_errors.KubeError) -> None:
+        self._version_trouble = error
 
     def _hear(self, sink: reflector.Sink[Any], kind: str) -> "_Heard":
         self._heard.append(_Heard(sink, kind, self._on_change))
@@ -238,6 +265,12 @@ class World:
         for resource, read in _DEVICES.items():
             sink = sinks.device_sink(self.snapshot, read, self._gate)
             yield informers.Informer(api, resource, self._hear(sink, resource.kind))
+
+    def _follow_taint_rules(self) -> informers.Informer[Any]:
+        """Followed where they count only: an older server does not serve them."""
+        sink = sinks.device_sink(self.snapshot, devices.read_taint_rule, self._gate)
+        resource = resources.DEVICE_TAINT_RULES
+        return informers.Informer(self._api, resource, self._hear(sink, resource.kind))
 
     def _follow_priorities(self, api: client.Client, namespace: str) -> Iterator[informers.Informer[Any]]:
         if namespace:

@@ -9,7 +9,7 @@ from windlass.engine import plan
 from windlass.engine.advance import Advanced
 from windlass.engine.decide import Decision
 from windlass.engine.draining.story import Phase
-from windlass.engine.repairs import Stop
+from windlass.engine.repairs import NOT_ACTIONABLE, Stop
 from windlass.engine.scale_up.proposing import Proposal
 from windlass.explain.telling import words
 
@@ -106,6 +106,8 @@ def _troubles(decision: Decision) -> Iterator[_Told]:
     if story.repairs.stop is Stop.UNHEALTHY:
         found = story.health.verdict
         yield "trouble", "nothing is done", f"{found.lacking} of {found.nodes} nodes are unready", (), ()
+    elif story.repairs.stop in NOT_ACTIONABLE:
+        yield "trouble", "nothing is done", f"{story.repairs.stop}, and --scale-up-from-zero is off", (), ()
 
 
 def _ups(decision: Decision) -> Iterator[_Told]:

@@ -139,4 +139,5 @@ def _describe_group(group: facts.NodeGroup, decision: Decision, states: Counter[
         price,
         None if price is None else round(price * paid_for(group), 6),
         tuple(dict.fromkeys(one.error.said for one in group.instances if one.error is not None)),
+        group.replicas_owner.message if group.replicas_owner is not None else "",
     )

@@ -74,6 +74,8 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of those that there are."""
     errors: tuple[str, ...] = ()
     """Of instances that could not be made."""
+    replicas_owner: str = ""
+    """Which controller applies its size, and what ends that; empty if none does."""
 
     @property
     def name(self) -> str:

@@ -83,6 +83,6 @@ def _answer(proposal: Proposal) -> Iterator[tuple[int, _Answer]]:
 def _reasons(proposal: Proposal, alike: Alike) -> Iterator[Reason]:
     if proposal.result is Result.LIMITED_BY_MAX_NODES_TOTAL:
         yield Reason("", (_MAX_TOTAL,))
-    for group, texts in sorted({**alike.rejected, **proposal.skipped}.items()):
+    for group, texts in sorted({**alike.rejected, **proposal.skipped_for(alike)}.items()):
         if texts:
             yield Reason(group, tuple(map(str, texts)))

@@ -1,6 +1,7 @@
 """Changes of a snapshot as plain values, and made again in another."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from windlass.autoscaler.recording import journal, values
@@ -22,8 +23,12 @@ def spell(change: journal.Change) -> values.Plain:
             return ["change", node.name, {name: each for name, each in new.items() if old.get(name) != each}, lost]
         case journal.NodeGone(name):
             return ["no node", name]
-        case journal.PodPut(row, kind, own, node, deleted_s, since_s):
+        case journal.PodPut(row, kind, own, node, deleted_s, since_s, facts.Health.READY):
             return ["pod", row, kind, own, node, deleted_s, since_s]
+        case journal.PodPut(row, kind, own, node, deleted_s, since_s, health):
+            return ["pod", row, kind, own, node, deleted_s, since_s, health.value]
+        case journal.PodHealth(row, health):
+            return ["health", row, health.value]
         case journal.PodGone(row):
             return ["no pod", row]
         case journal.Namespaces(found):
@@ -43,6 +48,7 @@ class Maker:
             "change": self._change_node,
             "no node": snapshot.remove_node,
             "pod": self._put_pod,
+            "health": self._set_health,
             "no pod": self._remove_pod,
             "namespaces": self._set_namespaces,
             "stored": lambda fact: values.put_stored(snapshot, fact),
@@ -74,6 +80,7 @@ class Maker:
         node: int | str,
         deleted_s: float | None,
         since_s: float | None,
+        health: str = facts.Health.READY,
     ) -> None:
         table = self._snapshot.pods
         if own is None:
@@ -83,11 +90,17 @@ class Maker:
             found = name, uid, tuple(labels), created_s
         where = self._snapshot.nodes.names[node] if isinstance(node, int) else node
         pod = values.make_pod(self.kinds[kind], found, where, deleted_s, since_s)
-        self._snapshot.add_pod(pod)
+        self._snapshot.add_pod(replace(pod, health=facts.Health(health)))
+
+    def _set_health(self, row: int, health: str) -> None:
+        self._snapshot.set_health(self._identify(row), facts.Health(health))
 
     def _remove_pod(self, row: int) -> None:
+        self._snapshot.remove_pod(self._identify(row))
+
+    def _identify(self, row: int) -> str:
         table = self._snapshot.pods
-        self._snapshot.remove_pod(table.uids[row] or table.key(row))
+        return table.uids[row] or table.key(row)
 
     def _set_namespaces(self, found: values.Plain) -> None:
         self._snapshot.set_namespaces([values.read(facts.Namespace, one) for one in found])

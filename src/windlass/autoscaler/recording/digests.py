@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 
 from windlass.autoscaler.recording import packing
-from windlass.engine import shapes
+from windlass.engine import shapes, story
 
 _ATOMS = frozenset({str, int, bool, bytes, type(None)})
 _BYTES = 12
-_NUMBERS: Mapping[type[Any], frozenset[str]] = {shapes.Shape: frozenset({"id", "profile_id"})}
-"""Fields that say when something was met for the first time, not what it is."""
+_PASSED_OVER: Mapping[type[Any], frozenset[str]] = {
+    shapes.Shape: frozenset({"id", "profile_id"}),  # when it was met for the first time, not what it is
+    story.Story: frozenset({"nodes", "templates"}),  # large, and what they come to is in its other fields
+}
+"""Fields that tell nothing that must be compared."""
 _pack = packing.pack
 
 
@@ -79,7 +82,7 @@ _WAYS: dict[type[Any], Callable[[Any], Any]] = {}
 
 
 def _take(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    passed_over = _NUMBERS.get(kind, frozenset())
+    passed_over = _PASSED_OVER.get(kind, frozenset())
     names = [field.name for field in dataclasses.fields(kind) if field.init and field.name not in passed_over]
     if len(names) > 1:
         return operator.attrgetter(*names)

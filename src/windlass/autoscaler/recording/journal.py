@@ -43,6 +43,15 @@ class PodPut:
     """The row of its node, the name of one that is not there, or "" while it waits."""
     deleted_s: float | None
     unschedulable_since_s: float | None
+    health: facts.Health = facts.Health.READY
+
+
+@dataclass(frozen=True, slots=True)
+class PodHealth:
+    """A pod became Ready, or is no longer."""
+
+    row: int
+    health: facts.Health
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,7 @@ class Stored:
     is_gone: bool = False
 
 
-Change: TypeAlias = NodePut | NodeGone | PodPut | PodGone | Namespaces | Stored
+Change: TypeAlias = NodePut | NodeGone | PodPut | PodHealth | PodGone | Namespaces | Stored
 
 
 class Notes:
@@ -100,7 +109,7 @@ class Journal(snapshots.Snapshot):
         self.is_renumbered = False
         """Were kinds numbered anew since a file began?"""
         self.storage = _Storage(self.notes)
-        self.devices.stock = _Stock(self.notes)
+        self.devices.use_stock(_Stock(self.notes))
 
     def add_node(self, node: facts.Node) -> int:
         row = self.nodes.rows.get(node.name)
@@ -122,10 +131,14 @@ class Journal(snapshots.Snapshot):
             node = self.nodes.rows.get(pod.node_name, pod.node_name)
             own, kind = self._own(row), int(table.kind_ids[row])
             new = None if own == had else own
-            self.notes.add(PodPut(before, kind, new, node, pod.deleted_s, pod.unschedulable_since_s))
+            self.notes.add(PodPut(before, kind, new, node, pod.deleted_s, pod.unschedulable_since_s, pod.health))
         elif before >= 0:
             self.notes.add(PodGone(before))
         return row
+
+    def set_health(self, identity: str, health: facts.Health) -> None:
+        self.notes.add(PodHealth(self.pods.rows[identity], health))
+        super().set_health(identity, health)
 
     def remove_pod(self, identity: str) -> None:
         row = self.pods.rows.get(identity)

@@ -8,6 +8,7 @@ order.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from windlass import releases
 from windlass.autoscaler.recording import values
 from windlass.autoscaler.recording.changes import Specs
 from windlass.engine import dtypes, facts, pods
@@ -21,6 +22,7 @@ def spell(snapshot: Snapshot, specs: Specs) -> values.Plain:
     table = snapshot.pods
     shapes = [snapshot.shapes[number] for number in range(len(snapshot.shapes))]
     return {
+        "release": values.spell(snapshot.release),
         "visible": sorted(snapshot.shapes.visible),
         "resources": list(snapshot.nodes.resources),
         "shapes": [
@@ -39,7 +41,7 @@ def spell(snapshot: Snapshot, specs: Specs) -> values.Plain:
 
 def build(plain: values.Plain) -> tuple[Snapshot, list[facts.PodSpec], list[pods.Kind]]:
     """The snapshot again, and the specs and kinds that it was written with."""
-    snapshot = Snapshot()
+    snapshot = Snapshot(values.read(releases.Release, plain.get("release", {})))
     specs = [values.read(facts.PodSpec, spec) for spec in plain["specs"]]
     kinds = [values.read_kind(kind, specs) for kind in plain["kinds"]]
     snapshot.show_labels(set(plain["visible"]))
@@ -62,7 +64,8 @@ def _list_stored(snapshot: Snapshot) -> list[Fact | model.Fact]:
     return [
         *known.volumes.values(), *known.claims.values(), *known.classes.values(), *known.csi_nodes.values(),
         *known.drivers.values(), *known.capacities.values(), *known.attachments.values(),
-        *offered.slices.values(), *offered.classes.values(), *offered.claims.values(),
+        *offered.slices.values(), *offered.taint_rules.values(), *offered.classes.values(),
+        *offered.claims.values(),
     ]  # fmt: skip
 
 
@@ -75,6 +78,7 @@ def _spell_pods(snapshot: Snapshot) -> values.Plain:
         "kinds": table.kind_ids.tolist(),
         "created": table.created_s.tolist(),
         "times": [[row, *times] for row, times in table.times.items()],
+        "health": [[row, health.value] for row, health in table.health.items()],
         "on": [snapshot.pods_on(row) for row in range(snapshot.nodes.count)],
         "homeless": [[name, rows] for name, rows in snapshot.homeless.items() if rows],
         "vacant": list(table.vacant),
@@ -97,6 +101,7 @@ def _gone(row: int) -> str:
 def _add_pods(snapshot: Snapshot, plain: values.Plain, kinds: Sequence[pods.Kind]) -> None:
     vacant = set(plain["vacant"])
     times = {row: (deleted_s, since_s) for row, deleted_s, since_s in plain["times"]}
+    health = {row: facts.Health(value) for row, value in plain.get("health", ())}
     home = {row: name for name, rows in plain["homeless"] for row in rows}
     columns = zip(plain["names"], plain["uids"], plain["labels"], plain["created"], plain["kinds"], strict=True)
     for row, (name, uid, labels, created_s, kind) in enumerate(columns):
@@ -105,7 +110,8 @@ def _add_pods(snapshot: Snapshot, plain: values.Plain, kinds: Sequence[pods.Kind
             snapshot.pods.shape_ids[row] = dtypes.ABSENT
         else:
             own = (name, uid, tuple(labels), created_s)
-            snapshot.add_pod(values.make_pod(kinds[kind], own, home.get(row, ""), *times.get(row, (None, None))))
+            pod = values.make_pod(kinds[kind], own, home.get(row, ""), *times.get(row, (None, None)))
+            snapshot.add_pod(replace(pod, health=health[row]) if row in health else pod)
     for row in plain["vacant"]:
         snapshot.pods.remove(row)
     for name, rows in plain["homeless"]:

@@ -122,6 +122,7 @@ class Recording:
             ("requests", sequences.REQUESTS),
             ("quotas", sequences.QUOTAS),
             ("spares", sequences.SPARES),
+            ("machine_drain_rules", sequences.DRAIN_RULES),
         ):
             if name in found:
                 new[name] = members.change(getattr(last, name), found[name])

@@ -172,6 +172,9 @@ class Recorder:
             "budgets": sequences.BUDGETS.find_changes(last.budgets, seen.budgets),
             "requests": sequences.REQUESTS.find_changes(last.requests, seen.requests),
             "spares": sequences.SPARES.find_changes(last.spares, seen.spares),
+            "machine_drain_rules": sequences.DRAIN_RULES.find_changes(
+                last.machine_drain_rules, seen.machine_drain_rules
+            ),
             "quotas": sequences.QUOTAS.find_changes(last.quotas, seen.quotas),
         }
         if seen.controllers is not last.controllers and seen.controllers != last.controllers:

@@ -27,6 +27,8 @@ class Moment(NamedTuple):
     memory: Memory
     settings: Settings
     now_s: float
+    timer: time_limits.Timer
+    """Time is up where it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ def load_until(path: Path | str, at_s: float) -> Moment:
     number = find_last(Path(path), at_s)
     recording = reading.Recording(Path(path))
     turn = next(turn for turn in turns(recording) if turn.step.number == number)
-    return Moment(turn.step.seen, turn.memory, recording.settings, turn.step.now_s)
+    timer = time_limits.Replayed(turn.step.recorded.ran_out)
+    return Moment(turn.step.seen, turn.memory, recording.settings, turn.step.now_s, timer)
 
 
 def find_beginning_s(path: Path) -> float:

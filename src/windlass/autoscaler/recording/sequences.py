@@ -74,6 +74,7 @@ INSTANCES: Members[facts.Instance] = plainly(facts.Instance, lambda one: one.pro
 DAEMON_SETS: Members[facts.DaemonSet] = plainly(facts.DaemonSet, lambda one: (one.namespace, one.name))
 BUDGETS: Members[facts.PodDisruptionBudget] = plainly(facts.PodDisruptionBudget, lambda one: (one.namespace, one.name))
 CONTROLLERS: Members[facts.Controller] = plainly(facts.Controller, lambda one: (one.kind, one.namespace, one.name))
+DRAIN_RULES: Members[facts.MachineDrainRule] = plainly(facts.MachineDrainRule, lambda one: one.key)
 
 REQUESTS: Members[Request] = plainly(Request, lambda one: one.key)
 QUOTAS: Members[Quota] = plainly(Quota, lambda one: one.id)

@@ -162,7 +162,7 @@ def make_pod(
         kind.namespace, name, uid, dict(zip(labels[::2], labels[1::2], strict=True)), dict(kind.annotations),
         kind.owner, kind.spec, kind.digest, node_name, kind.nominated_node, kind.scheduler, kind.phase,
         kind.restart_policy, created_s, deleted_s, kind.grace_s, unschedulable_since_s, kind.is_gated,
-        kind.scale_up_delay_s, kind.unreadable,
+        kind.scale_up_delay_s, kind.unreadable, drain_behavior=kind.drain_behavior,
     )  # fmt: skip
 
 
@@ -181,6 +181,8 @@ def spell_volatile(kept: memory.Volatile) -> Plain:
     return {
         "templates": [[group, spell(template)] for group, template in kept.templates.items()],
         "searches": [[one.pointer, one.hints.current, one.hints.old] for one in _searches(kept)],
+        "learned_s": dict(kept.learned_s),
+        "began_s": kept.began_s,
     }
 
 
@@ -188,7 +190,8 @@ def read_volatile(plain: Plain) -> memory.Volatile:
     searches = [searching.Search(pointer, searching.Hints(now, old)) for pointer, now, old in plain["searches"]]
     templates = {group: read(GroupTemplate, template) for group, template in plain["templates"]}
     waiting, removal, booking = (*searches, searching.Search())[:3]
-    return memory.Volatile(templates, waiting, removal, booking)
+    learned_s, began_s = plain.get("learned_s", {}), plain.get("began_s")
+    return memory.Volatile(templates, waiting, removal, booking, learned_s=learned_s, began_s=began_s)
 
 
 def _searches(kept: memory.Volatile) -> tuple[searching.Search, ...]:

@@ -3,12 +3,12 @@
 Acting takes its time, and the snapshot moves on meanwhile; an account does not.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from windlass.autoscaler.report import counting, events, readings
 from windlass.autoscaler.report.latency import Latency
-from windlass.engine import advance, decide, facts
+from windlass.engine import advance, decide, facts, replicas_owners
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
 from windlass.kube.events import About
@@ -43,19 +43,25 @@ def of_decision(
     now_s: float,
 ) -> Account:
     """What is to be said of a loop, but for gauges. `status` is the status ConfigMap."""
-    known = counting.know(seen, decision.plan)
+    known = counting.know(seen, decision)
     return Account(
         decision,
         now_s,
         events.tell_decision(seen, decision, settings, status, now_s),
-        events.doing_decision(seen, decision),
+        events.doing_decision(seen, decision, settings),
         known,
         seen.groups,
         seen.group_of_nodes(),
         counts=(*counting.count_decision(decision, known), *counting.count_opinions(seen)),
         latencies=tuple(latencies),
-        held=seen.held,
+        held=(*seen.held, *_hold_owned(seen, settings)),
     )
+
+
+def _hold_owned(seen: Observation, settings: Settings) -> Iterator[facts.HeldGroup]:
+    """Groups that are left alone because another controller applies their size."""
+    for id, why in replicas_owners.list_left_alone(seen.groups, settings.deviations):
+        yield facts.HeldGroup(id, why)
 
 
 def of_advance(seen: Observation, advanced: advance.Advanced, before: events.Drains, now_s: float) -> Account:
@@ -65,7 +71,7 @@ def of_advance(seen: Observation, advanced: advance.Advanced, before: events.Dra
         now_s,
         events.tell_advance(seen, advanced, before),
         events.doing_advance(seen, advanced, before),
-        counting.know(seen, advanced.plan),
+        counting.know(seen, advanced),
         gauges=readings.read_advance(advanced),
         counts=tuple(counting.count_advance(advanced, before)),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from windlass import errors
 from windlass.autoscaler.act.outcome import Outcome
-from windlass.autoscaler.report import drain_events, families
+from windlass.autoscaler.report import dra, drain_events, families
 from windlass.autoscaler.report.families import PEER
 from windlass.engine import advance, decide, facts, gpus, plan, pod_traits, readiness
 from windlass.engine.memory import DrainBegun
@@ -37,12 +37,18 @@ class Known:
 
     groups: Mapping[str, facts.NodeGroup] = field(default_factory=dict)
     nodes: Mapping[str, facts.Node] = field(default_factory=dict)
+    drivers: Mapping[str, str] = field(default_factory=dict)
+    """The `dra_drivers` label by node group, where it is not empty."""
+    node_drivers: Mapping[str, str] = field(default_factory=dict)
+    """The same by node."""
     agents: frozenset[plan.Instruction] = frozenset()
     """Evictions of DaemonSets' pods, which do not count."""
 
 
-def know(seen: Observation, wanted: plan.Plan) -> Known:
+def know(seen: Observation, decision: decide.Decision | advance.Advanced) -> Known:
     """Look up what a plan names."""
+    wanted, stock = decision.plan, seen.snapshot.devices.stock
+    slices = {group.id: dra.find_slices(group, decision.memory) for group in seen.groups}
     nodes, pods = seen.snapshot.nodes, seen.snapshot.pods
     names = [one.node for one in wanted if isinstance(one, plan.DeleteNode) and one.node in nodes.rows]
     evictions = [one for one in wanted if isinstance(one, plan.Evict)]
@@ -50,19 +56,23 @@ def know(seen: Observation, wanted: plan.Plan) -> Known:
     return Known(
         {group.id: group for group in seen.groups},
         {name: nodes.facts[nodes.rows[name]] for name in names},
+        {group: dra.name_drivers(found) for group, found in slices.items() if found},
+        {name: dra.name_drivers(stock.local(name)) for name in names},
         frozenset(one for one, row in rows if row is not None and pod_traits.is_daemonset(seen.snapshot.pod(row))),
     )
 
 
 def type_of(error: BaseException) -> str:
-    """Under which type a loop's failure counts."""
+    """Under which type a loop's failure counts: that of its cause, as where memory cannot be written."""
     match error:
-        case kube_errors.KubeError():
+        case kube_errors.KubeError() | TimeoutError():
             return "apiCallError"
         case base.Refused():
             return CLOUD_PROVIDER_ERROR
         case errors.InvalidInput():
             return "configurationError"
+        case errors.WindlassError(__cause__=BaseException() as cause):
+            return type_of(cause)
         case _:
             return "internalError"
 
@@ -73,7 +83,7 @@ def type_of(error: BaseException) -> str:
 def count_decision(decision: decide.Decision, known: Known) -> Iterator[Count]:
     """Scale-ups that turned out to have failed, and limits that stood in the way."""
     for failure in decision.story.health.failures:
-        yield from _fail(failure.error.code, failure.nodes, known.groups.get(failure.group))
+        yield from _fail(failure.error.code, failure.nodes, failure.group, known)
     for direction, resource in _find_limits(decision.story):
         yield Count(f"{PEER}skipped_scale_events_count", (direction, _LIMITS[resource]))
 
@@ -84,9 +94,10 @@ def count_opinions(seen: Observation) -> Iterator[Count]:
         yield Count(families.EXPANDER_ANSWERS.name, (opinion.worth.value.replace(" ", "_"),))
 
 
-def _fail(reason: str, nodes: int, group: facts.NodeGroup | None) -> Iterator[Count]:
+def _fail(reason: str, nodes: int, group_id: str, known: Known) -> Iterator[Count]:
+    group = known.groups.get(group_id)
     gpu = describe_gpu(group.template, group) if group is not None and group.template is not None else ("", "")
-    yield Count(f"{PEER}failed_scale_ups_total", (reason, *gpu, ""))
+    yield Count(f"{PEER}failed_scale_ups_total", (reason, *gpu, known.drivers.get(group_id, "")))
     # Where others took more away meanwhile than was asked for here, no node failed to come; counters never go down.
     yield Count(f"{PEER}failed_node_creations_total", (reason,), max(nodes, 0))
     if gpu[1]:
@@ -159,7 +170,7 @@ def count_outcome(
         if isinstance(one, plan.Resize):
             error = outcome.refused.get(one.group)
             reason = CLOUD_PROVIDER_ERROR if error is None else error.code
-            yield from _fail(reason, one.to_size - one.from_size, known.groups.get(one.group))
+            yield from _fail(reason, one.to_size - one.from_size, one.group, known)
 
 
 def _count_instruction(one: plan.Instruction, outcome: str) -> Count:
@@ -174,7 +185,8 @@ def _count_done(
             found = known.groups.get(group)
             has_template = found is not None and found.template is not None
             gpu = describe_gpu(found.template, found) if found is not None and has_template else ("", "")
-            yield Count(f"{PEER}scaled_up_nodes_total", (*gpu, ""), to_size - from_size)
+            drivers = known.drivers.get(group, "")
+            yield Count(f"{PEER}scaled_up_nodes_total", (*gpu, drivers), to_size - from_size)
             if gpu[1]:
                 yield Count(f"{PEER}scaled_up_gpu_nodes_total", gpu, to_size - from_size)
         case plan.DeleteInstances(provider_ids=instances) if one in removals:
@@ -185,7 +197,7 @@ def _count_done(
             fact, drain = known.nodes.get(node), drains.get(node)
             gpu = ("", "") if fact is None else describe_gpu(fact, known.groups.get(group))
             reason = _why_removed(fact, drain)
-            yield Count(f"{PEER}scaled_down_nodes_total", (reason, *gpu, ""))
+            yield Count(f"{PEER}scaled_down_nodes_total", (reason, *gpu, known.node_drivers.get(node, "")))
             if gpu[1]:
                 yield Count(f"{PEER}scaled_down_gpu_nodes_total", (reason, *gpu))
 

@@ -11,15 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from windlass.autoscaler.act.outcome import Outcome
-from windlass.autoscaler.report import drain_events, pod_events, repair_events, words
+from windlass.autoscaler.report import buffer_events, drain_events, pod_events, repair_events, words
 from windlass.engine import advance, decide, facts, plan, repairs, taints
 from windlass.engine.draining.progress import Why
 from windlass.engine.memory import DrainBegun
 from windlass.engine.observation import Observation
 from windlass.engine.settings import Settings
 from windlass.kube.events import NORMAL, WARNING, About, Occurrence
-
-_OF_GROUPS = (plan.Resize, plan.ReduceTarget, plan.DeleteInstances)
 
 Occurrences = tuple[Occurrence, ...]
 Drains = Mapping[str, DrainBegun]
@@ -94,33 +92,30 @@ def tell_decision(
         *raised,
         *drain_events.tell_begun(decision, status),
     )
+    helped = (*pod_events.tell_helped(seen, decision.story), *buffer_events.tell_helped(decision.story))
     triggered = tuple(
-        Triggered(frozenset(one.group.id for one in proposal.increases), tuple(events))
-        for proposal, events in pod_events.tell_helped(seen, decision.story)
+        Triggered(frozenset(one.group.id for one in proposal.increases), tuple(events)) for proposal, events in helped
     )
     left = (
         *pod_events.tell_left(seen, decision.story),
+        *buffer_events.tell_left(seen, decision.story),
         *pod_events.tell_consumers(seen, decision.story),
         *pod_events.tell_unevaluated(seen, decision.faults),
     )
     return Told(before, left, triggered)
 
 
-def doing_decision(seen: Observation, decision: decide.Decision) -> Doing:
-    found = decision.story.repairs
+def doing_decision(seen: Observation, decision: decide.Decision, settings: Settings) -> Doing:
+    found, cleaned = decision.story.repairs, {taints.TO_BE_DELETED}
+    if settings.scale_down.max_bulk_soft_taint_count == 0:
+        cleaned.add(taints.DELETION_CANDIDATE)  # without soft taints, those of an earlier process go at the start
     return Doing(
         about_nodes(seen, decision.plan),
         decision.memory.durable.drains,
         frozenset(one for one in decision.plan if _removes(one, found.unregistered)),
         frozenset(one for one in decision.plan if _lowers(one, found.reverts)),
-        frozenset(
-            one for one in decision.plan if isinstance(one, plan.RemoveTaint) and one.key == taints.TO_BE_DELETED
-        ),
+        frozenset(one for one in decision.plan if isinstance(one, plan.RemoveTaint) and one.key in cleaned),
     )
-
-
-def _cleans(one: plan.Instruction) -> bool:
-    return isinstance(one, plan.RemoveTaint) and one.key == taints.TO_BE_DELETED
 
 
 def _removes(one: plan.Instruction, removals: Iterable[repairs.Removal]) -> bool:

@@ -4,7 +4,8 @@ The first part is the peer's, name by name, so that dashboards and alerts go on 
 """
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from windlass.runtime import unexpected_errors
 
@@ -32,10 +33,14 @@ class Family:
     buckets: tuple[float, ...] = ()
     per_group: bool = False
     """Only with --emit-per-nodegroup-metrics: one series for each group."""
+    constant: str = ""
+    """Why it never moves, if so."""
+    normally_zero: str = ""
+    """When it moves, if only with flags of Cluster Autoscaler's behavior or because of a bug."""
 
 
 class Function(enum.StrEnum):
-    """Parts of the loop whose time is measured. The names are the peer's."""
+    """Parts of the loop. The names are Cluster Autoscaler's."""
 
     MAIN = "main"
     MAIN_SUCCESSFUL = "mainSuccessful"
@@ -47,6 +52,7 @@ class Function(enum.StrEnum):
     SCALE_UP = "scaleUp"
     BUILD_EQUIVALENCE_GROUPS = "scaleUp:buildPodEquivalenceGroups"
     ESTIMATE = "scaleUp:estimate"
+    SKIPPED_GROUPS = "scaleUp:skippedNodeGroupsSimulation"
     FIND_UNNEEDED = "findUnneeded"
     SCALE_DOWN = "scaleDown"
     NODE_DELETION = "scaleDown:nodeDeletion"
@@ -66,6 +72,10 @@ def grow(smallest: float, factor: float, count: int) -> tuple[float, ...]:
 _GPU = ("gpu_resource_name", "gpu_name")
 _NODE = (*_GPU, "dra_drivers")
 
+_SKIPPED_HELP = (
+    "How long a candidate for removal has not been evaluated, at most, with --max-node-skip-eval-time-tracker-enabled."
+)
+
 _GAUGES = (
     ("cluster_safe_to_autoscale", "1 if few enough nodes are unready for anything to be decided, otherwise 0.", ()),
     ("nodes_count", "Nodes by state.", ("state",)),
@@ -84,14 +94,13 @@ _GAUGES = (
     ("scale_down_in_cooldown", "1 while nothing is removed because of a change before, otherwise 0.", ()),
     ("overflowing_controllers_count", "Controllers whose waiting pods differ too much to be judged together.", ()),
     ("node_taints_count", "Taints on nodes, by type.", ("type",)),
-    ("inconsistent_instances_migs_count", "Always 0: Cluster API has no such groups.", ()),
-    ("max_node_skip_eval_duration_seconds", "How long a node was not looked at, at most. Always 0: each is.", ()),
+    ("inconsistent_instances_migs_count", "Managed instance groups whose instances are not known in full.", ()),
+    ("max_node_skip_eval_duration_seconds", _SKIPPED_HELP, ()),
     (
         "dra_node_template_resources_mismatch",
-        "Devices that nodes lack or should not have.",
+        "Pools of devices on ready nodes that differ from their group's template.",
         ("driver", "mismatch_type"),
     ),
-    ("capacity_buffer_oldest_reconciliation_timestamp_seconds", "When a buffer was last looked at.", ("new_buffer",)),
 )
 _GROUP_GAUGES = (
     ("node_group_min_count", "The smallest size of a group.", ("node_group",)),
@@ -112,10 +121,16 @@ _COUNTERS = (
     ("evicted_pods_total", "Pods that were to leave a node, by whether they could be made to.", ("eviction_result",)),
     ("old_unregistered_nodes_removed_count", "Instances removed that never registered.", ()),
     ("skipped_scale_events_count", "Times that a limit on resources stood in the way.", ("direction", "reason")),
-    ("created_node_groups_total", "Node groups created. Always absent: groups are the user's.", ("group_type",)),
-    ("deleted_node_groups_total", "Node groups deleted. Always absent: groups are the user's.", ("group_type",)),
+    ("created_node_groups_total", "Node groups created.", ("group_type",)),
+    ("deleted_node_groups_total", "Node groups deleted.", ("group_type",)),
 )
 
+BUFFERS_RECONCILED = Family(
+    f"{PEER}capacity_buffer_oldest_reconciliation_timestamp_seconds",
+    Kind.GAUGE,
+    "When the CapacityBuffer was last reconciled that waits longest, or was created if never; now, where none waits.",
+    ("new_buffer",),
+)
 DURATIONS = Family(
     f"{PEER}function_duration_seconds", Kind.HISTOGRAM, "Time that parts of the loop took.", ("function",),
     spread(0.1, 1800.0, 150),
@@ -129,7 +144,9 @@ HETEROGENEITY = Family(
 )  # fmt: skip
 REMOVAL_LATENCY = Family(
     f"{PEER}node_removal_latency_seconds", Kind.HISTOGRAM,
-    "Time from when an unneeded node might go until it went, or was needed again.", ("deleted", "delay_reason"),
+    "Time from when an unneeded node might go until it went, or was needed again, with "
+    "--node-removal-latency-tracking-enabled.",
+    ("deleted", "delay_reason"),
     grow(1.0, 1.5, 19),
 )  # fmt: skip
 
@@ -156,10 +173,28 @@ UNEXPECTED_ERRORS = Family(
 """The operator shows it, too."""
 DRAINS = Family(f"{OWN}draining_nodes", Kind.GAUGE, "Nodes on their way out, by what they wait for.", ("phase",))
 
-FAMILIES: tuple[Family, ...] = (
+CONSTANT: Mapping[str, str] = {
+    f"{PEER}skipped_pods_count": "0: pods that are alike are judged as one, and no search for room is cut short.",
+    f"{PEER}inconsistent_instances_migs_count": "0: Cluster API has no such groups.",
+    f"{PEER}created_node_groups_total": "no series: node groups are the user's.",
+    f"{PEER}deleted_node_groups_total": "no series: node groups are the user's.",
+}
+"""Families that are there for the sake of Cluster Autoscaler's dashboards and never move, and why."""
+
+NORMALLY_ZERO: Mapping[str, str] = {
+    f"{PEER}overflowing_controllers_count": (
+        "it moves with `--group-pods-by-likeness=false`, as under `--behavior=cluster-autoscaler`. Otherwise pods that "
+        "are alike are judged as one, however many kinds of them a controller has."
+    ),
+    unexpected_errors.NAME: "it moves because of a bug only.",
+}
+"""Families that show 0 in the default behavior and without bugs, and when they move."""
+
+_FAMILIES: tuple[Family, ...] = (
     *(Family(PEER + name, Kind.GAUGE, text, labels) for name, text, labels in _GAUGES),
     *(Family(PEER + name, Kind.GAUGE, text, labels, per_group=True) for name, text, labels in _GROUP_GAUGES),
     *(Family(PEER + name, Kind.COUNTER, text, labels) for name, text, labels in _COUNTERS),
+    BUFFERS_RECONCILED,
     DURATIONS,
     DURATION_SUMS,
     HETEROGENEITY,
@@ -171,6 +206,10 @@ FAMILIES: tuple[Family, ...] = (
     EXPANDER_ANSWERS,
     DRAINS,
     UNEXPECTED_ERRORS,
+)
+FAMILIES = tuple(
+    replace(one, constant=CONSTANT.get(one.name, ""), normally_zero=NORMALLY_ZERO.get(one.name, ""))
+    for one in _FAMILIES
 )
 
 ERROR_TYPES = (

@@ -17,7 +17,14 @@ from windlass.runtime import unexpected_errors
 _UNTOTALLED = frozenset(
     family.name for family in families.FAMILIES if family.kind is Kind.COUNTER and not family.name.endswith("_total")
 )
-_CLEARED = frozenset({f"{PEER}unremovable_nodes_count", f"{PEER}node_taints_count", families.DRAINS.name})
+_CLEARED = frozenset(
+    {
+        f"{PEER}unremovable_nodes_count",
+        f"{PEER}node_taints_count",
+        f"{PEER}dra_node_template_resources_mismatch",
+        families.DRAINS.name,
+    }
+)
 """Gauges whose series stay, at 0, when nothing of their kind is left. Others whose object is gone disappear."""
 
 
@@ -92,7 +99,7 @@ def write(registry: prometheus_client.CollectorRegistry) -> bytes:
 
 
 def _is_counted_here(one: Family) -> bool:
-    return one.kind is Kind.COUNTER and one is not families.UNEXPECTED_ERRORS  # the whole process counts that
+    return one.kind is Kind.COUNTER and one.name != families.UNEXPECTED_ERRORS.name  # the whole process counts that
 
 
 def _gauge(one: Family, registry: prometheus_client.CollectorRegistry) -> prometheus_client.Gauge:

@@ -1,7 +1,8 @@
 """Events of scaling up: to pods whether they triggered it, and of limits and priorities that decided."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from windlass import errors
 from windlass.autoscaler import priorities
 from windlass.autoscaler.report import words
 from windlass.engine.expanders import priority
@@ -42,7 +43,7 @@ def tell_left(seen: Observation, story: Story) -> Iterator[Occurrence]:
         if proposal.result in (Result.SUCCESSFUL, Result.ERROR):
             continue
         for alike in proposal.remaining:
-            message = f"pod didn't trigger scale-up: {_reasons(proposal, alike, existing)}"
+            message = f"pod didn't trigger scale-up: {spell_reasons(proposal, alike, existing)}"
             for row in alike.rows:
                 yield Occurrence(about_pod(seen, row), NORMAL, "NotTriggerScaleUp", message)
 
@@ -71,7 +72,7 @@ def tell_consumers(seen: Observation, story: Story) -> Iterator[Occurrence]:
         yield Occurrence(about_pod(seen, row), NORMAL, "NotTriggerScaleUp", message)
 
 
-def _reasons(proposal: Proposal, alike: Alike, existing: frozenset[str]) -> str:
+def spell_reasons(proposal: Proposal, alike: Alike, existing: frozenset[str]) -> str:
     """What groups say, counted."""
     if proposal.result is Result.LIMITED_BY_MAX_NODES_TOTAL:
         return words.MAX_TOTAL
@@ -137,8 +138,10 @@ def tell_opinions(seen: Observation, status: About) -> Iterator[Occurrence]:
             yield Occurrence(status, WARNING, "GRPCExpanderFailed", opinions.say(opinion))
 
 
-def tell_invalid_priorities(namespace: str, said: str) -> Occurrence:
+def tell_invalid_priorities(namespace: str, complaints: Iterable[errors.InvalidObject]) -> Iterator[Occurrence]:
     """The rules cannot be read; those read before stay in force."""
-    about = About("v1", "ConfigMap", priorities.NAME, namespace)
-    message = f"Wrong configuration for priority expander: {said}. Ignoring update."
-    return Occurrence(about, WARNING, "PriorityConfigMapInvalid", message)
+    for complaint in complaints:
+        if (complaint.kind, complaint.name) == ("ConfigMap", f"{namespace}/{priorities.NAME}"):
+            about = About("v1", "ConfigMap", priorities.NAME, namespace)
+            message = f"Wrong configuration for priority expander: {complaint}. Ignoring update."
+            yield Occurrence(about, WARNING, "PriorityConfigMapInvalid", message)

@@ -3,17 +3,19 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from windlass.autoscaler.report import families
+from windlass.autoscaler.report import dra, families
 from windlass.autoscaler.report.families import PEER
+from windlass.autoscaler.report.skipped_nodes import SkippedNodes
 from windlass.engine import advance, backoff, decide, facts, taints
 from windlass.engine.draining.story import ENDED
 from windlass.engine.equivalence import MAX_GROUPS_PER_CONTROLLER
 from windlass.engine.memory import DrainBegun
 from windlass.engine.observation import Observation
+from windlass.engine.repairs import NOT_ACTIONABLE
 from windlass.engine.scale_down.removal import Unremovable
 from windlass.engine.scale_up import pending
 from windlass.engine.settings import Settings
-from windlass.engine.story import ScaleDownResult, ScaleDownStory, Story
+from windlass.engine.story import ScaleDownResult, ScaleDownStory
 
 Values = Mapping[tuple[str, ...], float]
 """By the values of the labels, in the family's order; `()` where it has none."""
@@ -38,7 +40,7 @@ def read_settings(settings: Settings) -> Readings:
 def read_decision(seen: Observation, decision: decide.Decision, settings: Settings, now_s: float) -> Readings:
     """What a loop found. Gauges of parts that it did not come to are left as they are."""
     return {
-        **_read_cluster(seen, decision.story, settings, now_s),
+        **_read_cluster(seen, decision, settings, now_s),
         **_read_pods(seen, settings),
         **_read_scale_down(decision),
         **_read_groups(seen.groups, decision, now_s),
@@ -59,7 +61,8 @@ def _prefix(**values: Mapping[tuple[str, ...], float]) -> Readings:
     return {PEER + name: {labels: float(value) for labels, value in found.items()} for name, found in values.items()}
 
 
-def _read_cluster(seen: Observation, story: Story, settings: Settings, now_s: float) -> Readings:
+def _read_cluster(seen: Observation, decision: decide.Decision, settings: Settings, now_s: float) -> Readings:
+    story = decision.story
     total, nodes = story.health.total, seen.nodes
     states = (
         total.ready, total.unready, total.not_started, total.suspended, total.long_unregistered, total.unregistered
@@ -69,16 +72,17 @@ def _read_cluster(seen: Observation, story: Story, settings: Settings, now_s: fl
     amounts = [(dict(capacity), count) for capacity, count in staying.items()]
     most = sum(group.max_size for group in seen.groups if group.exists)
     limit = settings.limits.max_nodes_total
-    passing = taints.read_settings(settings.templates)
+    passing = taints.read_settings(settings.templates, settings.deviations.readiness_taints)
     types = Counter(type_of_taint(taint.key, passing) for node in nodes for taint in node.taints)
     return _prefix(
-        cluster_safe_to_autoscale={(): story.health.verdict.is_healthy},
+        cluster_safe_to_autoscale={(): story.health.verdict.is_healthy and story.repairs.stop not in NOT_ACTIONABLE},
         nodes_count={(state,): len(names) for state, names in zip(NODE_STATES, states, strict=True)},
         node_groups_count={("autoscaled",): len(seen.groups), ("autoprovisioned",): 0},
         max_nodes_count={(): min(limit, most) if limit > 0 else most},
         cluster_cpu_current_cores={(): sum(-(-has.get(facts.CPU, 0) // 1000) * count for has, count in amounts)},
         cluster_memory_current_bytes={(): sum(has.get(facts.MEMORY, 0) * count for has, count in amounts)},
         node_taints_count={(name,): count for name, count in types.items()},
+        dra_node_template_resources_mismatch=dra.count_mismatches(seen, decision),
     )
 
 
@@ -127,6 +131,10 @@ def _read_scale_down(decision: decide.Decision) -> Readings:
         unremovable_nodes_count={(str(reason),): count for reason, count in count_kept(story).items()},
         scale_down_in_cooldown={(): story.result is ScaleDownResult.IN_COOLDOWN},
     )
+
+
+def read_skipped_nodes(skipped: SkippedNodes) -> Readings:
+    return _prefix(max_node_skip_eval_duration_seconds={(): skipped.longest_s})
 
 
 def count_kept(story: ScaleDownStory) -> Counter[Unremovable]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from windlass.autoscaler.report import words
 from windlass.engine import following
+from windlass.engine.repairs import Stop
 from windlass.engine.story import Story
 from windlass.kube import durations
 from windlass.kube.events import WARNING, About, Occurrence
@@ -13,7 +14,11 @@ def tell(story: Story, status: About, now_s: float) -> Iterator[Occurrence]:
     """What a loop found wrong, before it does anything about it."""
     for failure in story.health.failures:
         yield _tell_failure(failure, status, now_s)
-    if not story.health.verdict.is_healthy:
+    stop = story.repairs.stop
+    if said := words.not_actionable(stop):
+        if stop is not Stop.NO_READY_NODES_YET:
+            yield Occurrence(status, WARNING, "ClusterUnhealthy", said)
+    elif not story.health.verdict.is_healthy:
         yield Occurrence(status, WARNING, "ClusterUnhealthy", words.UNHEALTHY)
 
 

@@ -16,7 +16,7 @@ import contextlib
 import functools
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import ParamSpec
 
@@ -29,6 +29,7 @@ from windlass.autoscaler.report import (
     counting,
     events,
     families,
+    group_events,
     latency,
     pacing,
     pod_events,
@@ -40,6 +41,7 @@ from windlass.autoscaler.report import (
 from windlass.autoscaler.report.accounts import Account
 from windlass.autoscaler.report.families import Function
 from windlass.autoscaler.report.metrics import Metrics
+from windlass.autoscaler.report.skipped_nodes import SkippedNodes
 from windlass.autoscaler.report.status_writer import StatusWriter
 from windlass.engine import advance, decide
 from windlass.engine.observation import Observation
@@ -102,7 +104,9 @@ class Reporter:
         mode: wiring.Mode | None = None,
         snapshots: snapshotz.Audience | None = None,
         published: publisher.Publisher | None = None,
+        management: client.Client | None = None,
     ) -> None:
+        """`management`: a client of the cluster where the objects of node groups are, if that is another one."""
         self._objects, mode = objects or wiring.Objects(), mode or wiring.Mode()
         reporting = reporting or wiring.Reporting()
         self._speaks = not (mode.dry_run or mode.shadow)
@@ -114,6 +118,9 @@ class Reporter:
         self._settings, self._clock = settings, api.clock
         window_s = 0.0 if reporting.record_duplicated_events else QUIET_S
         self._recorder = Recorder(api, COMPONENT, window_s=window_s)
+        self._group_recorder = Recorder(management or api, COMPONENT, window_s=window_s)
+        self._owned: frozenset[str] = frozenset()
+        """Groups whose size another controller applies, as of the last loop."""
         self._writer = StatusWriter(api, self._objects.namespace, self._objects.status_config_map_name)
         self._status = status.initializing(api.clock.now_s())
         self._drains: events.Drains = {}
@@ -123,11 +130,16 @@ class Reporter:
         """Of the last loop, whole."""
         self._unneeded: latency.Tracked = {}
         self._tracks_latency = reporting.node_removal_latency_tracking_enabled
+        self._skipped: SkippedNodes | None = None
+        if reporting.max_node_skip_eval_time_tracker_enabled:
+            self._skipped = SkippedNodes(api.clock.now_s())
         self._queued: asyncio.Queue[tuple[float, Occurrence]] = asyncio.Queue()
         """When it happened, and what."""
         self._pace = pacing.Pace(api.clock)
         self._snapshots, self._published = snapshots, published
         self._loop_began_s, self._loop_began_monotonic_s = api.clock.now_s(), api.clock.monotonic_s()
+        self._durations: list[tuple[Function, float]] = []
+        """Of the functions that were called since the last loop ended, in seconds."""
 
     # From the start to the end
 
@@ -143,6 +155,7 @@ class Reporter:
         """Write events and the status until cancelled. Whatever ends one of these ends none of the others."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._go_on("events", self._recorder.run))
+            group.create_task(self._go_on("events of node groups", self._group_recorder.run))
             group.create_task(self._go_on("event queue", self._hand_over))
             if self._keeps_status:
                 group.create_task(self._go_on("status", self._writer.run))
@@ -164,6 +177,7 @@ class Reporter:
             async with asyncio.timeout(CLOSING_S):
                 await self._queued.join()
                 await self._recorder.wait_written()
+                await self._group_recorder.wait_written()
         if self._keeps_status:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSING_S):
@@ -206,6 +220,7 @@ class Reporter:
         if isinstance(decision, decide.Decision):
             seen = decision.evaluated
             self._report_faults(decision.faults)
+            self._report_owned(seen)
         else:
             self._report_faults(decision.faults, Place.DRAIN)
         self._publish(seen, decision, now_s)
@@ -242,7 +257,19 @@ class Reporter:
         try:
             yield
         finally:
-            self._took(function, self._clock.monotonic_s() - began_s)
+            self.took(function, self._clock.monotonic_s() - began_s)
+
+    def took(self, function: Function, seconds: float) -> None:
+        """A call of a function took so long. Observed when the loop ends, as it may go on elsewhere."""
+        self._durations.append((function, seconds))
+
+    def took_longer(self, function: Function, seconds: float) -> None:
+        """The last call of a function in this loop went on for so long, or was no more than this."""
+        for number in reversed(range(len(self._durations))):
+            if self._durations[number][0] is function:
+                self._durations[number] = function, self._durations[number][1] + seconds
+                return
+        self.took(function, seconds)
 
     @_guarded("the time of a decision cannot be reported")
     def decided(self, kind: str, seconds: float) -> None:
@@ -259,13 +286,22 @@ class Reporter:
         """Memory was saved in so many bytes."""
         self.metrics.read({families.MEMORY_BYTES.name: {(): float(size_bytes)}})
 
+    @_guarded("when CapacityBuffers were reconciled cannot be reported")
+    def buffers_reconciled(self, oldest_s: Mapping[bool, float]) -> None:
+        """The oldest reconciliation of a CapacityBuffer, by whether it is its first."""
+        values: readings.Values = {
+            ("true" if is_new else "false",): float(int(at_s)) for is_new, at_s in oldest_s.items()
+        }
+        self.metrics.read({families.BUFFERS_RECONCILED.name: values})
+
     def leading(self, namespace: str, lease: str, who: str, leads: bool = True) -> None:
         """Say that this process became the leader, or is no longer."""
         self._tell((events.tell_leading(namespace, lease, who, leads),))
 
-    def priorities_invalid(self, said: str) -> None:
-        """The priority expander's ConfigMap cannot be used."""
-        self._tell((pod_events.tell_invalid_priorities(self._objects.namespace, said),))
+    @_guarded("invalid priorities cannot be reported")
+    def invalid_priorities(self, complaints: Iterable[errors.InvalidObject]) -> None:
+        """Emit an event if the priority expander's ConfigMap is among the objects that cannot be read."""
+        self._tell(tuple(pod_events.tell_invalid_priorities(self._objects.namespace, complaints)))
 
     # Inside
 
@@ -287,12 +323,29 @@ class Reporter:
                 unexpected.report(place, str(fault.suspect), fault.error, fault.cause)
         self._faults[place] = faults
 
+    @_guarded("groups whose size has an owner cannot be reported")
+    def _report_owned(self, seen: Observation) -> None:
+        """Log, and emit an event about, each group whose size another controller applies for the first time."""
+        for event in group_events.tell_replicas_owned(seen.groups, self._owned):
+            about = event.about
+            name = f"{about.kind}/{about.namespace}/{about.name}"
+            _log.warning("node group size has another owner: group=%s: %s", name, event.message)
+            if self._speaks:
+                self._group_recorder.record(about, event.type, event.reason, event.message)
+        owned = frozenset(group.id for group in seen.groups if group.replicas_owner is not None)
+        for name in sorted(self._owned - owned):
+            _log.info("node group size has no other owner any more: group=%s", name)
+        self._owned = owned
+
     def _account_for_loop(self, seen: Observation, decision: decide.Decision, now_s: float) -> Account:
         if self._snapshots is not None and self._snapshots.is_wanted:
             found = snapshotz.describe(seen, decision, self._settings, self._loop_began_s, now_s)
             self._snapshots.offer(snapshotz.spell(found))
         for line in summary.summarize(decision):
             _log.log(verbosity.level(0 if decision.plan else 1), "%s", line)
+        look = decision.story.scale_down.look
+        if self._skipped is not None and look is not None:
+            self._skipped = self._skipped.update(look.trials.skipped, now_s)
         if self._told is not None and decision.story is self._told.decision.story:
             return replace(self._told, decision=decision, now_s=now_s)  # the same of the same, at once
         latencies = list[latency.Latency]()
@@ -301,7 +354,10 @@ class Reporter:
         account = accounts.of_decision(seen, decision, self._settings, self._writer.about, latencies, now_s)
         if not self.keeps_gauges:
             return account
-        return replace(account, gauges=readings.read_decision(seen, decision, self._settings, now_s))
+        gauges = readings.read_decision(seen, decision, self._settings, now_s)
+        if self._skipped is not None:
+            gauges = {**gauges, **readings.read_skipped_nodes(self._skipped)}
+        return replace(account, gauges=gauges)
 
     def _account_for_drains(self, seen: Observation, advanced: advance.Advanced, now_s: float) -> Account:
         for line in summary.summarize_drains(advanced):
@@ -341,12 +397,11 @@ class Reporter:
         for one in account.latencies:
             self.metrics.observe(families.REMOVAL_LATENCY, one.labels, one.seconds)
 
-    @_guarded("how long a part of the loop took cannot be reported")
-    def _took(self, function: Function, seconds: float) -> None:
-        self.metrics.took(function, seconds)
-
     def _note_duration(self) -> None:
-        self.metrics.took(Function.MAIN, self._clock.monotonic_s() - self._loop_began_monotonic_s)
+        self.took(Function.MAIN, self._clock.monotonic_s() - self._loop_began_monotonic_s)
+        durations, self._durations = self._durations, []
+        for function, seconds in durations:
+            self.metrics.took(function, seconds)
 
     def _note_activity(self, story: Story, now_s: float) -> None:
         if story.repairs.stop is None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windlass.autoscaler.act.outcome import Outcome
+from windlass.autoscaler.report import words
 from windlass.engine import backoff, decide, facts, plan
 from windlass.engine.backoff import Backoff
 from windlass.engine.readiness import NOBODY, Readiness
@@ -52,6 +53,7 @@ class GroupStatus:
     backoff: Backoff | None
     scale_down: Condition
     candidates: int
+    replicas_owner: facts.ReplicasOwner | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ def describe(
     now_s: float,
 ) -> Status:
     """How things stand when a loop has ended. `group_of` is by node name; `before` is what was told last."""
+    if message := words.not_actionable(decision.story.repairs.stop):
+        return initializing(now_s, before.since, message)
     return _Description(groups, group_of, decision, outcome, before, now_s).make()
 
 
@@ -162,6 +166,7 @@ class _Description:
             waiting if growth == "Backoff" else None,
             self._note(group.id, SCALE_DOWN, _candidates(candidates), self._candidates.probed_s),
             candidates,
+            group.replicas_owner,
         )
 
     def _judge_growth(self, group: facts.NodeGroup, found: Readiness, is_healthy: bool, waiting: Backoff | None) -> str:

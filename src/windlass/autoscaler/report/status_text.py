@@ -76,7 +76,14 @@ def _group(group: GroupStatus) -> dict[str, Any]:
         HEALTH: {**_condition(group.health), "nodeCounts": _counts(group.nodes), **sizes},
         SCALE_UP: {**_condition(group.scale_up), "backoffInfo": _backoff(group)},
         SCALE_DOWN: _with_candidates(group.scale_down, group.candidates),
+        **_replicas_owner(group),
     }
+
+
+def _replicas_owner(group: GroupStatus) -> dict[str, Any]:
+    """Left out where no other controller applies the size, as it always is of Cluster Autoscaler."""
+    owner = group.replicas_owner
+    return {} if owner is None else {"replicasOwner": {"manager": owner.manager, "remedy": truncate(owner.remedy)}}
 
 
 def _backoff(group: GroupStatus) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sized
 from windlass.autoscaler.report import readings
 from windlass.engine import advance, decide, plan
 from windlass.engine.draining.story import Phase
-from windlass.engine.repairs import Stop
+from windlass.engine.repairs import NOT_ACTIONABLE, Stop
 from windlass.engine.scale_up.proposing import Proposal, Result
 from windlass.engine.story import ScaleDownResult, ScaleDownStory
 
@@ -43,6 +43,8 @@ def _tell_repairs(decision: decide.Decision) -> Iterator[str]:
     if story.repairs.stop is Stop.UNHEALTHY:
         found = story.health.verdict
         yield f"cluster is unhealthy: {found.lacking} of {found.nodes} nodes are unready; nothing else is done"
+    elif story.repairs.stop in NOT_ACTIONABLE:
+        yield f"{story.repairs.stop}: nothing is done (--scale-up-from-zero=false)"
 
 
 def _tell_scale_ups(decision: decide.Decision) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import math
 
 from windlass.engine import facts, plan
+from windlass.engine.repairs import NOT_ACTIONABLE, Stop
 from windlass.engine.scale_down.utilization import Utilization
 from windlass.engine.scale_up.balancing import Increase
 
@@ -11,7 +12,16 @@ REMOVED = "nodes removed by cluster autoscaler"
 EVICTING = "deleting pod for node scale down"
 NOT_EVICTED = "failed to delete pod for ScaleDown"
 UNHEALTHY = "Cluster is unhealthy"
+NO_NODES = "Cluster has no nodes."
+NO_READY_NODES = "Cluster has no ready nodes."
 MAX_TOTAL = "max total nodes in cluster reached"
+
+
+def not_actionable(stop: Stop | None) -> str:
+    """Why a cluster without ready nodes is left alone; empty if it is not."""
+    if stop is Stop.NO_NODES:
+        return NO_NODES
+    return NO_READY_NODES if stop in NOT_ACTIONABLE else ""
 
 
 def setting_size(one: plan.Resize) -> str:
