@@ -192,6 +192,91 @@ def test_a_refusal_before_any_node_is_looked_at_is_not_counted() -> None:
     )
 
 
+NO_LABEL_VALUE = (
+    """"-x": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must """
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
+    "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def test_a_preferred_term_that_cannot_be_parsed_refuses_the_pod_in_the_schedulers_words() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "-x"}}}
+    preferred = [{"weight": 1, "podAffinityTerm": term}]
+    affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    (one,) = judge(objects.node("a"), objects.pod("p", affinity=affinity))
+
+    fault = f"preferredAntiAffinityTerms: values[0][app]: Invalid value: {NO_LABEL_VALUE}"
+    assert one["message"] == f"0/1 nodes are available: parsing pod: {fault}."
+
+
+def spread_by(when: str) -> list[Any]:
+    values = {"key": "app", "operator": "NotIn", "values": ["a", "-x"]}
+    constraint = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": when}
+    return [{**constraint, "labelSelector": {"matchExpressions": [values]}}]
+
+
+def test_a_hard_constraint_that_cannot_be_parsed_is_an_error() -> None:
+    hard = objects.pod("p", topologySpreadConstraints=spread_by("DoNotSchedule"))
+    (one,) = judge(objects.node("a"), hard, options=("--explain", "ns/p"))
+
+    (found,) = one["verdicts"]
+    fault = f"obtaining pod's hard topology spread constraints: values[1][app]: Invalid value: {NO_LABEL_VALUE}"
+    text = f'running PreFilter plugin "PodTopologySpread": get constraints from pod: {fault}'
+    assert (found["rule"], found["code"], found["reasons"]) == ("PodTopologySpread", "Error", [text])
+
+
+def test_a_soft_constraint_that_cannot_be_parsed_refuses_no_node() -> None:
+    soft = objects.pod("p", topologySpreadConstraints=spread_by("ScheduleAnyway"))
+    assert judge(objects.node("a"), soft)[0]["fits"] == ["a"]
+
+
+def test_the_anti_affinity_of_a_running_pod_counts_for_nothing_if_one_term_cannot_be_parsed() -> None:
+    apart = keep_away("web")
+    there = objects.pod("there", nodeName="a", affinity=apart)
+    web = objects.pod("p", labels={"app": "web"})
+    assert judge(objects.node("a"), there, web)[0]["fits"] == []
+
+    (terms,) = apart["podAntiAffinity"].values()
+    terms.append({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "-x"}}})
+    assert judge(objects.node("a"), there, web)[0]["fits"] == ["a"]
+
+
+@pytest.mark.parametrize("values", [["-x"], ["b", "-x"], ["a" * 64], []])
+def test_a_node_affinity_term_that_cannot_be_parsed_matches_no_node_and_the_others_count(values: list[str]) -> None:
+    def require(*terms: Any) -> objects.Json:
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+        return objects.pod("p", affinity={"nodeAffinity": required})
+
+    bad = {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": values}]}
+    good = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    assert judge(objects.node("a"), objects.node("b"), require(bad))[0]["fits"] == []
+    assert judge(objects.node("a"), objects.node("b"), require(bad, good))[0]["fits"] == ["a"]
+
+
+def test_a_claim_with_a_selector_that_cannot_be_parsed_is_an_error_on_every_node() -> None:
+    late = {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1", "metadata": {"name": "late"}}
+    late |= {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
+    selector = {"matchExpressions": [{"key": "disk", "operator": "Exists", "values": ["ssd"]}]}
+    spec = {"storageClassName": "late", "selector": selector, "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"namespace": "ns", "name": "data"}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    pod = objects.pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    (one,) = judge(objects.node("a"), late, claim, pod, options=("--explain", "ns/p"))
+
+    (found,) = one["verdicts"]
+    fault = 'values: Invalid value: ["ssd"]: values set must be empty for exists and does not exist'
+    text = "error creating internal label selector for claim: ns/data"
+    assert found["reasons"] == [f'running "VolumeBinding" filter plugin: {text}: {fault}']
+    assert (found["rule"], found["code"]) == ("VolumeBinding", "Error")
+
+
+def test_a_node_selector_is_compared_as_it_is_written() -> None:
+    """kube-scheduler validates none of it."""
+    labelled = objects.node("a")
+    labelled["metadata"]["labels"]["zone"] = "-x"
+    assert judge(labelled, objects.node("b"), objects.pod("p", nodeSelector={"zone": "-x"}))[0]["fits"] == ["a"]
+
+
 def test_without_nodes_the_scheduler_says_so() -> None:
     assert judge(objects.pod("p"))[0]["message"] == "no nodes available to schedule pods"
     assert "no nodes available to schedule pods" in show(objects.pod("p"))

@@ -10,8 +10,10 @@ from tests.engine import columns
 from tests.engine.decide import builders
 from tests.engine.decide.builders import NOW_S
 from tests.engine.decide.strategies import World, idle_worlds, some_settings, worlds
+from tests.engine.scale_down import plain_utilization
 from tests.explain.fussy import APP, fussy_worlds
 from windlass.engine import decide, facts, memory, plan, predicates
+from windlass.engine.decide import ScaleUpContext
 from windlass.engine.scale_down import utilization
 from windlass.engine.scale_up import proposing
 from windlass.engine.settings import Settings
@@ -99,11 +101,11 @@ def settle(world: World, at: look.Look, key: str) -> World:
     """All others that wait and are expected somewhere have come there; the rest would only be in the way."""
     homes: dict[str, facts.Node] = {}
     groups: dict[str, str] = {}
-    with at.scene() as scene:
-        table = scene.snapshot.pods
-        for row in expected.find(scene):
-            homes[table.key(row)] = find_node(scene, int(table.node_rows[row]))
-        groups |= {f"here-{name}": group for name, group in scene.groups.upcoming.items()}
+    with at.scale_up() as context:
+        table = context.snapshot.pods
+        for row in expected.find(context):
+            homes[table.key(row)] = find_node(context, int(table.node_rows[row]))
+        groups |= {f"here-{name}": group for name, group in context.groups.upcoming.items()}
     homes.pop(key, None)
     pods = tuple(
         replace(pod, node_name=homes[pod.key].name, phase="Running", unschedulable_since_s=None)
@@ -118,10 +120,10 @@ def settle(world: World, at: look.Look, key: str) -> World:
     return settled
 
 
-def find_node(scene: look.Scene, row: int) -> facts.Node:
+def find_node(context: ScaleUpContext, row: int) -> facts.Node:
     """A node that exists or is on its way; of the latter, as it will be."""
-    name, node = scene.snapshot.nodes.names[row], scene.snapshot.nodes.facts[row]
-    if name not in scene.groups.upcoming:
+    name, node = context.snapshot.nodes.names[row], context.snapshot.nodes.facts[row]
+    if name not in context.groups.upcoming:
         return node
     return replace(node, name=f"here-{name}", labels={**node.labels, facts.HOSTNAME: f"here-{name}"})
 
@@ -206,7 +208,7 @@ def test_a_pod_that_nothing_is_known_to_help_is_told_no_remedy() -> None:
 @settings(max_examples=60, deadline=None)
 def test_each_number_of_a_shortage_is_the_engines_and_stands_in_the_text(world: World, chosen: Settings) -> None:
     at = take(world, chosen)
-    made = look.find_templates(at)
+    made = at.decision.story.templates
     for account in accounts(at):
         text = "\n".join(tell_pods.tell(account))
         pod = next(one for one in world.pods if one.key == account.key)
@@ -230,13 +232,13 @@ def test_the_usage_of_a_node_is_that_of_its_pods_and_of_those_that_it_has_room_f
     world: World, chosen: Settings
 ) -> None:
     at = take(world, chosen)
-    options = utilization.Options(skip_mirror_pods=chosen.scale_down.ignore_mirror_pods_utilization)
+    options = plain_utilization.Options(skip_mirror_pods=chosen.scale_down.ignore_mirror_pods_utilization)
     for account in node_accounts(at):
         if account.usage is None:
             continue
         counted = [one for one in world.pods if one.node_name == account.name or one.key in account.awaited]
         node = next(one for one in world.nodes if one.name == account.name)
-        found = utilization.calculate(node, counted, options, None, NOW_S)
+        found = plain_utilization.calculate(node, counted, options, None, NOW_S)
         assert isinstance(found, utilization.Utilization)
         assert (account.usage.cpu, account.usage.memory, account.usage.share) == (
             found.cpu,

@@ -70,6 +70,11 @@ def test_a_node_says_how_full_it_is_and_what_becomes_of_it() -> None:
     assert "backs off until 02:00:00: no more in stock" in group
 
 
+def test_a_group_whose_replicas_have_an_owner_says_so() -> None:
+    status = Status(Cluster(0.0), (Group("a/b/c", 0, 3, 1, replicas_owner="spec.replicas is applied by x"),))
+    assert texts(rows.of_nodes(status, "name", ""))[0].endswith("spec.replicas is applied by x")
+
+
 def test_every_state_has_a_mark_of_its_own() -> None:
     marks = {
         texts(rows.of_nodes(Status(Cluster(0.0), (), (Node("n", "", state),)), "name", ""))[1][2] for state in State

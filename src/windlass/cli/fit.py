@@ -28,6 +28,7 @@ def fit(
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=(), show_default=False)] = False,
     check: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     scheduler_config_file: Path | None = None,
+    kube_scheduler_version: Literal["1.36", "1.37"] = "1.36",
 ) -> int:
     """Say for each pending pod on which nodes it fits, or why on none.
 
@@ -36,7 +37,7 @@ def fit(
     kubectl get nodes,pods,ns,pv,pvc,sc -A -o json | windlass fit -
 
     Where volumes matter, add csinodes,csidrivers,csistoragecapacities,volumeattachments.
-    Where devices do, add resourceslices,resourceclaims,deviceclasses.
+    Where devices do, add resourceslices,resourceclaims,deviceclasses and, since Kubernetes 1.37, devicetaintrules.
 
     Every pending pod is judged alone against what is there, as kube-scheduler looks at one pod: pods that fit may
     still compete for the same room. Pods of one owner that no filter can tell apart are one line.
@@ -61,8 +62,11 @@ def fit(
     scheduler_config_file
         A KubeSchedulerConfiguration with one profile: filters that it disables, and arguments that it gives them,
         are honoured.
+    kube_scheduler_version
+        The release of kube-scheduler whose filters are applied.
     """
     # Not before they are needed: `windlass fit --help` should not wait for NumPy.
+    from windlass import releases
     from windlass.autoscaler import scheduler_config
     from windlass.autoscaler.observe import cluster
     from windlass.cli import holds, input, report
@@ -72,7 +76,7 @@ def fit(
             raise errors.InvalidInput(f"fit: no such option: {source}; see windlass fit --help")
     profile = scheduler_config.load(scheduler_config_file) if scheduler_config_file else scheduler_config.DEFAULT
     objects = input.read([first, *more])
-    seen = cluster.read(objects)
+    seen = cluster.read(objects, releases.KNOWN[kube_scheduler_version])
     if not (seen.nodes or seen.pods or seen.set_aside):
         raise errors.InvalidInput(f"{', '.join((first, *more))}: found no Node and no Pod, expected {input.OBJECTS}")
     found = report.make(seen, holds.find(objects), profile, explain, verbose=verbose)

@@ -164,4 +164,4 @@ def _show(moment: "replay.Moment", settings: "Settings") -> Iterator[str]:
     from windlass.explain import cluster, look
     from windlass.explain.telling import cluster as words
 
-    yield from words.tell(cluster.describe(look.take(moment.seen, moment.memory, settings, moment.now_s)))
+    yield from words.tell(cluster.describe(look.take(*moment._replace(settings=settings))))

@@ -1,10 +1,10 @@
 """The cluster: everything on one screen."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from windlass.engine import plan, readiness
+from windlass.engine import dtypes, plan, readiness, replicas_owners
 from windlass.explain import groups, look, nodes, pods, steps, verdicts
 from windlass.explain.drains import DrainAccount
 from windlass.explain.groups import GroupAccount
@@ -73,7 +73,7 @@ def describe(at: look.Look) -> ClusterAccount:
     """Everything."""
     story, durable = at.decision.story, at.memory.durable
     told = {name: nodes.describe(at, name) for name in durable.drains if _exists(at, name)}
-    ready = sum(1 for node in look.passing_nodes(at) if readiness.judge(node).is_ready)
+    ready = sum(1 for node in story.nodes if readiness.judge(node).is_ready)
     until_s = at.decision.quiet_until_s
     rows = at.snapshot.waiting()
     return ClusterAccount(
@@ -94,7 +94,10 @@ def describe(at: look.Look) -> ClusterAccount:
         {name: one.drain for name, one in told.items() if one.drain is not None},
         tuple(steps.describe(at)),
         until_s if at.now_s < until_s < float("inf") else None,
-        tuple((one.id, one.why) for one in at.seen.held),
+        (
+            *((one.id, one.why) for one in at.seen.held),
+            *replicas_owners.list_left_alone(at.seen.groups, at.settings.deviations),
+        ),
         tuple(str(fault) for fault in at.decision.faults),
     )
 
@@ -106,20 +109,25 @@ def _exists(at: look.Look, name: str) -> bool:
 
 def _describe_waiting(at: look.Look, rows: list[int]) -> list[Waiting]:
     """Pods of one shape and owner that stand alike, together."""
+    with at.scale_up() as context:
+        standings = pods.Standings(at, context)
+        stands = {row: standings.find(row, at.snapshot.pods.fact(row, "")) for row in rows}
+    unserved = [row for row, standing in stands.items() if standing is None]
+    if unserved:
+        growth, judged = groups.find_growth(at), dict[tuple[int, int], pods.Standing]()
+        with at.scale_up_round() as context:
+            for row in unserved:
+                # A pod that an earlier round placed does not count against itself, but against others of its shape.
+                is_placed = int(context.snapshot.pods.node_rows[row]) != dtypes.ABSENT
+                key = int(at.snapshot.pods.shape_ids[row]), row if is_placed else dtypes.ABSENT
+                if key not in judged:
+                    judged[key] = standings.conclude(verdicts.judge(at, context, row, growth))
+                stands[row] = judged[key]
     found: dict[tuple[object, ...], list[int]] = {}
-    with at.scene() as scene:
-        judged: dict[int, tuple[verdicts.GroupVerdict, ...]] = {}
-        for row in rows:
-            pod, shape = at.snapshot.pods.fact(row, ""), int(at.snapshot.pods.shape_ids[row])
-
-            def judge(row: int = row, shape: int = shape) -> Sequence[verdicts.GroupVerdict]:
-                if shape not in judged:
-                    judged[shape] = verdicts.judge(at, scene, row)
-                return judged[shape]
-
-            standing = pods.find_standing(at, scene, row, pod, judge)
-            key = (shape, pod.owner, standing.state, standing.group, standing.node)
-            found.setdefault(key, []).append(row)
+    for row, standing in stands.items():
+        assert standing is not None, "the groups were asked"
+        pod, shape = at.snapshot.pods.fact(row, ""), int(at.snapshot.pods.shape_ids[row])
+        found.setdefault((shape, pod.owner, standing.state, standing.group, standing.node), []).append(row)
     told = []
     for (_, owner, state, group, node), members in found.items():
         first = at.snapshot.pod(members[0])
@@ -140,8 +148,10 @@ def _count_states(at: look.Look) -> dict[str, int]:
     leaving = {name for name in at.memory.durable.drains if _exists(at, name)}
     going = {one.node for one in at.decision.plan if isinstance(one, plan.Drain)}
     own = at.seen.group_of_nodes()
-    unneeded = set(at.decision.memory.durable.scale_down.since) - leaving - going
-    kept = {one.node_name for one in story.look.kept} - leaving - unneeded if story.look else set()
+    looked = story.look if at.decision.story.repairs.stop is None else None
+    unneeded = {one.node_name for one in looked.trials.removals} if looked else set()
+    kept = {one.node_name for one in looked.kept} if looked else set()
+    skipped = set(looked.trials.skipped) if looked else set()
     counted: Counter[str] = Counter()
     for node in at.seen.nodes:
         name = node.name
@@ -153,6 +163,8 @@ def _count_states(at: look.Look) -> dict[str, int]:
             counted[NodeState.GOING.value] += 1
         elif name in unneeded:
             counted[NodeState.UNNEEDED.value] += 1
+        elif name in kept:
+            counted[NodeState.NEEDED.value] += 1
         else:
-            counted[(NodeState.NEEDED if name in kept else NodeState.NO_CANDIDATE).value] += 1
+            counted[(NodeState.NOT_TRIED if name in skipped else NodeState.NO_CANDIDATE).value] += 1
     return dict(counted)

@@ -7,16 +7,16 @@ it is true as long as they come to where they are expected, and they are named.
 from collections.abc import Iterator
 
 from windlass.engine import dtypes, questions, shapes
+from windlass.engine.decide import ScaleUpContext
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
-from windlass.explain import look
 
 
-def find(scene: look.Scene) -> tuple[int, ...]:
+def find(context: ScaleUpContext) -> tuple[int, ...]:
     """Rows of the pods that wait and are reckoned with on a node."""
-    waiting = scene.waiting
+    waiting = context.waiting
     rows = sorted((*waiting.nominated, *waiting.unschedulable, *waiting.unprocessed))
-    return tuple(row for row in rows if int(scene.snapshot.pods.node_rows[row]) != dtypes.ABSENT)
+    return tuple(row for row in rows if int(context.snapshot.pods.node_rows[row]) != dtypes.ABSENT)
 
 
 def find_minded(

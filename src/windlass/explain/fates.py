@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from windlass.engine import disruption, facts, pod_traits, predicates
-from windlass.engine.drain import context, rules
+from windlass.engine import dtypes, facts, pod_traits, predicates
+from windlass.engine.drain import budget, rules
 from windlass.engine.drain.outcome import Action, Outcome
 from windlass.engine.scale_down import scene as scenes
 from windlass.explain import look
@@ -53,14 +53,14 @@ class Homeless:
 def find(at: look.Look, rows: list[int], places: dict[str, str]) -> Iterator[PodFate]:
     """What becomes of these pods. `places` are destinations by uid."""
     table = at.snapshot.pods
-    options = scenes.read_drain_options(at.settings.drain)
-    about = context.Context(at.now_s, options, at.seen.controllers, disruption.Remaining(at.seen.budgets))
+    about = scenes.make_drain_context(at.seen, at.settings, at.now_s)
     for row in rows:
         pod = at.snapshot.pod(row)
         outcome = rules.judge(pod, about)
         fate = judge(pod, outcome)
         where = places.get(table.uids[row], "") if fate is Fate.MOVES else ""
-        yield PodFate(pod.key, fate, where, outcome.saying.format(*outcome.values) if outcome else "")
+        why = outcome.saying.format(*outcome.values) if outcome else budget.explain_spared(pod, about)
+        yield PodFate(pod.key, fate, where, why)
 
 
 def judge(pod: facts.Pod, outcome: Outcome | None) -> Fate:
@@ -74,17 +74,24 @@ def judge(pod: facts.Pod, outcome: Outcome | None) -> Fate:
 
 
 def find_homeless(at: look.Look, row: int, home: str) -> Homeless:
-    """Why a pod finds no place elsewhere: every other node is asked for it alone."""
-    snapshot = at.snapshot
-    judged = predicates.judge(snapshot, snapshot.shape_of_row(row), at.settings.filters)
-    others = [one for one in judged.rows.tolist() if snapshot.nodes.names[one] != home]
-    counted: Counter[str] = Counter()
-    alone: list[str] = []
-    for one in others:
-        refusal = judged[one]
-        if refusal is not None:
-            counted.update(refusal.texts)
-        elif not snapshot.nodes.unschedulable[one]:
-            alone.append(snapshot.nodes.names[one])
-    ordered = tuple(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
-    return Homeless(snapshot.pods.key(row), len(others), ordered, tuple(alone))
+    """Why a pod finds no place elsewhere: every other node is asked for it alone, as the loop's scale-down sees them.
+
+    Pending pods are where there is room for them, and a node that is only on its way is no place to move to.
+    """
+    with at.scale_up() as context:
+        snapshot = context.snapshot
+        if int(snapshot.pods.node_rows[row]) != dtypes.ABSENT:
+            snapshot.lift(row)
+        judged = predicates.judge(snapshot, snapshot.shape_of_row(row), at.settings.filters)
+        passed_over = {home, *context.groups.upcoming}
+        others = [one for one in judged.rows.tolist() if snapshot.nodes.names[one] not in passed_over]
+        counted: Counter[str] = Counter()
+        alone: list[str] = []
+        for one in others:
+            refusal = judged[one]
+            if refusal is not None:
+                counted.update(refusal.texts)
+            elif not snapshot.nodes.unschedulable[one]:
+                alone.append(snapshot.nodes.names[one])
+        ordered = tuple(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
+        return Homeless(snapshot.pods.key(row), len(others), ordered, tuple(alone))

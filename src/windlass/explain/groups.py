@@ -4,7 +4,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.engine import facts, plan
+from windlass.engine import facts, plan, replicas_owners
 from windlass.engine.quarantine import Fault
 from windlass.engine.readiness import NOBODY
 from windlass.engine.scale_up import templates
@@ -96,6 +96,10 @@ class GroupAccount:
     drains: tuple[str, ...] = ()
     """Nodes that the next loop begins to remove."""
     template: TemplateAccount = field(default_factory=lambda: TemplateAccount(Source.NOWHERE))
+    replicas_owner: str = ""
+    """Which controller applies its size, and what ends that; empty if none does."""
+    is_left_alone: bool = False
+    """Its size is left to that controller."""
 
 
 def describe(at: look.Look, id: str) -> GroupAccount:
@@ -134,6 +138,8 @@ def describe(at: look.Look, id: str) -> GroupAccount:
         find_growth(at).get(id),
         tuple(one.node for one in at.decision.plan if isinstance(one, plan.Drain) and one.group == id),
         describe_template(at, group),
+        group.replicas_owner.message if group.replicas_owner is not None else "",
+        replicas_owners.is_left_alone(group, at.settings.deviations),
     )
 
 
@@ -147,9 +153,10 @@ def describe_unevaluated(at: look.Look, fault: Fault) -> GroupAccount:
     )  # fmt: skip
 
 
-def find_growth(at: look.Look) -> dict[str, int]:
-    """What groups are raised to, by group."""
-    return {one.group.id: one.new_size for proposal in at.decision.story.scale_ups for one in proposal.increases}
+def find_growth(at: look.Look, rounds: int | None = None) -> dict[str, int]:
+    """What groups are raised to, by group: in so many rounds of the scale-up, or in all."""
+    proposals = at.decision.story.scale_ups[:rounds]
+    return {one.group.id: one.new_size for proposal in proposals for one in proposal.increases}
 
 
 def _describe_backoff(at: look.Look, id: str) -> BackoffAccount | None:
@@ -171,7 +178,7 @@ def _describe_upcoming(at: look.Look, id: str) -> UpcomingAccount | None:
 
 def describe_template(at: look.Look, group: facts.NodeGroup) -> TemplateAccount:
     """What a new node is taken to look like, and who says so."""
-    made = look.find_templates(at).get(group.id)
+    made = at.decision.story.templates.get(group.id)
     if made is None:
         return TemplateAccount(Source.NOWHERE)
     taken: dict[str, int] = {}
@@ -196,11 +203,11 @@ _MADE_UP = (facts.HOSTNAME, templates.TEMPLATE_LABEL, *(old for _, old in templa
 
 def _find_source(at: look.Look, group: facts.NodeGroup) -> tuple[Source, str]:
     own = at.seen.group_of_nodes()
-    members = [node for node in look.passing_nodes(at) if node.name in own and own[node.name].id == group.id]
+    members = [node for node in at.decision.story.nodes if node.name in own and own[node.name].id == group.id]
     good = next((node.name for node in members if templates.is_good_example(node, at.now_s)), None)
     if good is not None:
         return Source.NODE, good
-    if group.id in at.memory.volatile.templates:
+    if group.id in at.decision.memory.volatile.templates:
         return Source.REMEMBERED, ""
     if group.template is not None:
         return Source.PROVIDER, ""

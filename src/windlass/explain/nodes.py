@@ -4,7 +4,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from windlass.engine import dtypes, facts, plan, readiness, taints
+from windlass.engine import dtypes, facts, plan, readiness, replicas_owners, taints
 from windlass.engine.advance import advance
 from windlass.engine.scale_down import cooldown, unneeded
 from windlass.engine.scale_down.kept import Kept
@@ -87,7 +87,7 @@ def describe(at: look.Look, name: str) -> NodeAccount:
     if why := unevaluated.find_of_node(at, name):
         kept = NodeAccount(name, at.now_s, NodeState.NO_CANDIDATE, True, node.created_s, why=f"is kept: {why}")
         return kept if group is None else replace(kept, group=group.id, size=group.target_size, min_size=group.min_size)
-    passing = taints.read_settings(at.settings.templates)
+    passing = taints.read_settings(at.settings.templates, at.settings.deviations.readiness_taints)
     told = NodeAccount(
         name,
         at.now_s,
@@ -156,6 +156,8 @@ def _find_exclusion(at: look.Look, node: facts.Node, group: facts.NodeGroup) -> 
     """Why nobody asks whether the node is needed."""
     if group.target_size <= group.min_size:
         return f"belongs to a group of {group.target_size}, which keeps at least {group.min_size}", None
+    if group.replicas_owner is not None and replicas_owners.is_left_alone(group, at.settings.deviations):
+        return f"belongs to a group that is not lowered: {group.replicas_owner.message}", None
     if group.is_rolling_out:
         return "belongs to a group whose nodes are being replaced: nobody could say which of them would go", None
     if node.provider_id in group.kept:

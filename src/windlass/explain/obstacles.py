@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from windlass.engine import facts, predicates, shapes, verdict
-from windlass.engine.predicates import node_affinity
+from windlass.engine.predicates import narrowing
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
 from windlass.explain import clues
@@ -47,9 +47,9 @@ def find(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig
 
 
 def _refusals(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Iterator[verdict.Refusal]:
-    outside = node_affinity.outside_named(snapshot, shape, config)
-    if outside is not None and outside[row]:
-        yield node_affinity.OUTSIDE
+    narrowed = narrowing.find(snapshot, shape, config)
+    if narrowed is not None and narrowing.outside(snapshot, narrowed)[row]:
+        yield narrowed.outside
     for rule in predicates.FILTERS:
         if rule.NAME in config.disabled:
             continue

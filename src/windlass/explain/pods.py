@@ -1,12 +1,15 @@
 """Pods: where one stands, what each group says to it, and what is done for it."""
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from windlass.engine import dtypes, facts, pod_traits
+from windlass.engine.decide import ScaleUpContext
+from windlass.engine.left_out import Part
+from windlass.engine.provisioning.request import consumed_by
 from windlass.engine.scale_up import pending, proposing
-from windlass.explain import choices, look, unevaluated, verdicts
+from windlass.explain import choices, groups, look, unevaluated, verdicts
 from windlass.explain.choices import ChoiceAccount
 from windlass.explain.verdicts import GroupVerdict
 
@@ -33,6 +36,8 @@ class PodState(enum.StrEnum):
     """There will be room for it on a node of `group` that is on its way, by `until_s`."""
     DAEMONSET = "DaemonSetPod"
     """Pods of DaemonSets belong to nodes that are there: none is added for them."""
+    USES_REQUEST = "UsesProvisioningRequest"
+    """It uses the capacity that the ProvisioningRequest `why` asks for: none is added for the pod itself."""
     TOO_YOUNG = "TooYoung"
     """It has not waited long enough; it has at `until_s`."""
     LOOP_ENDED = "LoopEnded"
@@ -44,7 +49,7 @@ class PodState(enum.StrEnum):
     HELPED = "Helped"
     """`group` grows for it."""
     LATER = "Later"
-    """Some group could help, but not in this loop."""
+    """Some group could help, but not in this loop: `why`, where something else is served."""
     HELD = "GroupsHeld"
     """Groups that would take it cannot grow now."""
     NOWHERE = "NoGroupFits"
@@ -89,7 +94,7 @@ class PodAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class Standing:
     """The state with what belongs to it."""
 
     state: PodState
@@ -120,10 +125,18 @@ def describe(at: look.Look, row: int) -> PodAccount:
         return replace(told, group=group.id if group else "", why=unevaluated.find_of_pod(at, row))
     if why := unevaluated.find_of_pod(at, row):
         return replace(told, state=PodState.UNEVALUATED, why=why)
-    with at.scene() as scene:
-        judged = verdicts.judge(at, scene, row)
-        standing = find_standing(at, scene, row, pod, lambda: judged)
-    proposal = find_proposal(at, row)
+    with at.scale_up() as context:
+        standings = Standings(at, context)
+        judged, standing = verdicts.judge(at, context, row), standings.find(row, pod)
+    number = find_round(at, row)
+    if standing is None:
+        with at.scale_up_round() as context:
+            judged = verdicts.judge(at, context, row, groups.find_growth(at))
+        standing = standings.conclude(judged)
+    elif standing.state is PodState.HELPED and number is not None and number > 1:
+        with at.scale_up_round(number) as context:
+            judged = verdicts.judge(at, context, row, groups.find_growth(at, number - 1))
+    proposal = None if number is None else at.decision.story.scale_ups[number - 1]
     past = at.past.get(standing.group) if standing.state is PodState.UPCOMING else None
     return replace(
         told,
@@ -140,72 +153,117 @@ def describe(at: look.Look, row: int) -> PodAccount:
     )
 
 
-def find_standing(
-    at: look.Look, scene: look.Scene, row: int, pod: facts.Pod, judge: Callable[[], Sequence[GroupVerdict]]
-) -> _Standing:
-    """Where a pod that waits stands; asked as the loop asks, up to the first answer. The groups are asked last."""
-    if why := unevaluated.find_of_pod(at, row):
-        return _Standing(PodState.UNEVALUATED, why=why)
-    return _find_why_not_asked(at, scene, row, pod) or _find_place(at, scene, row, pod) or _find_help(at, row, judge)
+class Standings:
+    """Where pods that wait stand; asked as the loop asks, up to the first answer.
 
+    What the groups say is asked last, of pods that the loop leaves without a node (`conclude`).
+    """
 
-def _find_why_not_asked(at: look.Look, scene: look.Scene, row: int, pod: facts.Pod) -> _Standing | None:
-    """Is the pod nobody's business, or not yet?"""
-    chosen = at.settings.pods
-    if pod.is_terminating:
-        return _Standing(PodState.TERMINATING)
-    if chosen.allowed_scheduler_names and pod.scheduler not in chosen.allowed_scheduler_names:
-        return _Standing(PodState.OTHER_SCHEDULER, why=pod.scheduler)
-    if row in scene.waiting.nominated:
-        return _Standing(PodState.PREEMPTING, pod.nominated_node)
-    if row not in scene.waiting.unschedulable and row not in scene.waiting.unprocessed:
-        return _Standing(PodState.GATED if pod.is_gated else PodState.NOT_JUDGED, why=pod.scheduler)
-    cutoff = chosen.expendable_pods_priority_cutoff
-    if pending.is_expendable(pod.spec, cutoff):
-        return _Standing(PodState.EXPENDABLE, limit=cutoff)
-    return None
+    def __init__(self, at: look.Look, context: ScaleUpContext) -> None:
+        self._at, self._context = at, context
+        waiting = context.waiting
+        self._nominated = frozenset(waiting.nominated).difference(waiting.drained)
+        """On nodes that stay: a pod that is nominated for a node being drained needs room elsewhere."""
+        self._asking = frozenset((*waiting.unschedulable, *waiting.unprocessed, *waiting.drained))
+        self._unschedulable = frozenset(context.unschedulable)
+        self._ignored = frozenset(at.decision.story.requests.ignored)
 
+    def find(self, row: int, pod: facts.Pod) -> Standing | None:
+        """Of the pod in this row, which waits; None if the groups are to be asked."""
+        if why := unevaluated.find_of_pod(self._at, row):
+            return Standing(PodState.UNEVALUATED, why=why)
+        return (
+            self._find_why_not_asked(row, pod)
+            or self._find_end()
+            or self._find_place(row)
+            or self._find_why_not_helped(row, pod)
+            or self._find_help(row)
+        )
 
-def _find_place(at: look.Look, scene: look.Scene, row: int, pod: facts.Pod) -> _Standing | None:
-    """Has it a place, or none that a new node would change?"""
-    home = int(scene.snapshot.pods.node_rows[row])
-    if home != dtypes.ABSENT:
-        name = scene.snapshot.nodes.names[home]
-        group = scene.groups.upcoming.get(name)
+    def _find_why_not_asked(self, row: int, pod: facts.Pod) -> Standing | None:
+        """Is the pod nobody's business, or not yet?"""
+        chosen = self._at.settings.pods
+        if pod.is_terminating:
+            return Standing(PodState.TERMINATING)
+        if chosen.allowed_scheduler_names and pod.scheduler not in chosen.allowed_scheduler_names:
+            return Standing(PodState.OTHER_SCHEDULER, why=pod.scheduler)
+        if Part.SCALE_UP in self._at.seen.left_out.parts:
+            return Standing(PodState.LOOP_ENDED, why="scale-up could not be evaluated; see the log")
+        if row in self._nominated:
+            return Standing(PodState.PREEMPTING, pod.nominated_node)
+        if row not in self._asking:
+            return Standing(PodState.GATED if pod.is_gated else PodState.NOT_JUDGED, why=pod.scheduler)
+        cutoff = chosen.expendable_pods_priority_cutoff
+        if pending.is_expendable(pod.spec, cutoff):
+            return Standing(PodState.EXPENDABLE, limit=cutoff)
+        return None
+
+    def _find_end(self) -> Standing | None:
+        """Did the loop end before it looked at pods? Then it found no place for any."""
+        stop = self._at.decision.story.repairs.stop
+        return None if stop is None else Standing(PodState.LOOP_ENDED, why=str(stop))
+
+    def _find_place(self, row: int) -> Standing | None:
+        """Has it a place on a node that exists or is on its way?"""
+        snapshot = self._context.snapshot
+        home = int(snapshot.pods.node_rows[row])
+        if home == dtypes.ABSENT:
+            return None
+        name = snapshot.nodes.names[home]
+        group = self._context.groups.upcoming.get(name)
         if group is None:
-            return _Standing(PodState.HAS_ROOM, name)
-        request = at.decision.story.health.memory.requests.scale_ups.get(group)
-        return _Standing(PodState.UPCOMING, group=group, until_s=request.expected_by_s if request else None)
-    if pod_traits.is_daemonset(pod):
-        return _Standing(PodState.DAEMONSET)
-    if row not in scene.helpless:
-        delay_s = max(at.settings.pods.new_pod_scale_up_delay_s, pod.scale_up_delay_s or 0.0)
-        return _Standing(PodState.TOO_YOUNG, until_s=pod.created_s + delay_s)
-    return None
+            return Standing(PodState.HAS_ROOM, name)
+        request = self._at.decision.story.health.memory.requests.scale_ups.get(group)
+        return Standing(PodState.UPCOMING, group=group, until_s=request.expected_by_s if request else None)
+
+    def _find_why_not_helped(self, row: int, pod: facts.Pod) -> Standing | None:
+        """Is it a pod that no node is added for, or not yet?"""
+        if pod_traits.is_daemonset(pod):
+            return Standing(PodState.DAEMONSET)
+        if row in self._ignored:
+            return Standing(PodState.USES_REQUEST, why=f"{pod.namespace}/{consumed_by(pod.annotations)}")
+        if row not in self._unschedulable:
+            delay_s = max(self._at.settings.pods.new_pod_scale_up_delay_s, pod.scale_up_delay_s or 0.0)
+            return Standing(PodState.TOO_YOUNG, until_s=pod.created_s + delay_s)
+        return None
+
+    def _find_help(self, row: int) -> Standing | None:
+        """What is done for a pod that needs a new node?"""
+        obstacle = self._find_obstacle()
+        if obstacle is proposing.Result.LIMITED_BY_MAX_NODES_TOTAL:
+            return Standing(PodState.MAX_NODES, limit=self._at.settings.limits.max_nodes_total)
+        if obstacle is proposing.Result.IN_COOLDOWN:
+            return Standing(PodState.MORE_TO_COME)
+        number = find_round(self._at, row)
+        if number is None:
+            return None
+        proposal = self._at.decision.story.scale_ups[number - 1]
+        if proposal.increases and proposal.choice and proposal.choice.winner:
+            return Standing(PodState.HELPED, group=proposal.choice.winner.group)
+        return None
+
+    def conclude(self, judged: Sequence[GroupVerdict]) -> Standing:
+        """Of a pod that is not helped, by what the groups say to it after what this loop orders."""
+        if any(one.helps for one in judged):
+            return Standing(PodState.LATER, why=self._find_whose_turn())
+        return Standing(PodState.HELD if any(one.fits for one in judged) else PodState.NOWHERE)
+
+    def _find_obstacle(self) -> proposing.Result | None:
+        """Why nothing is tried for any pod. Where a ProvisioningRequest is due, it is tried all the same."""
+        obstacle = self._context.obstacle
+        return None if obstacle is None or self._context.requested else obstacle.proposals[0].result
+
+    def _find_whose_turn(self) -> str:
+        """What is served in the place of pending pods; empty if they are."""
+        story = self._at.decision.story
+        is_their_turn = self._context.requested and not self._at.decision.memory.durable.requests.is_next
+        return f"ProvisioningRequest {story.requests.picked} is served in this loop" if is_their_turn else ""
 
 
-def _find_help(at: look.Look, row: int, judge: Callable[[], Sequence[GroupVerdict]]) -> _Standing:
-    """What is done for a pod that needs a new node?"""
-    story = at.decision.story
-    if story.repairs.stop is not None:
-        return _Standing(PodState.LOOP_ENDED, why=str(story.repairs.stop))
-    results = {proposal.result for proposal in story.scale_ups}
-    if proposing.Result.LIMITED_BY_MAX_NODES_TOTAL in results:
-        return _Standing(PodState.MAX_NODES, limit=at.settings.limits.max_nodes_total)
-    if proposing.Result.IN_COOLDOWN in results:
-        return _Standing(PodState.MORE_TO_COME)
-    proposal = find_proposal(at, row)
-    if proposal is not None and proposal.increases and proposal.choice and proposal.choice.winner:
-        return _Standing(PodState.HELPED, group=proposal.choice.winner.group)
-    judged = judge()
-    if any(one.helps for one in judged):
-        return _Standing(PodState.LATER)
-    return _Standing(PodState.HELD if any(one.fits for one in judged) else PodState.NOWHERE)
-
-
-def find_proposal(at: look.Look, row: int) -> proposing.Proposal | None:
-    """The round that helps the pod; None if none does."""
-    return next((one for one in at.decision.story.scale_ups if row in one.helped), None)
+def find_round(at: look.Look, row: int) -> int | None:
+    """The round that helps the pod, counted from 1; None if none does."""
+    rounds = enumerate(at.decision.story.scale_ups, 1)
+    return next((number for number, one in rounds if row in one.helped), None)
 
 
 def _count_alike(at: look.Look, row: int) -> int:

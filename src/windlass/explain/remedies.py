@@ -54,6 +54,8 @@ class Change(enum.StrEnum):
     """The group may have `amount` nodes."""
     WAIT = "wait"
     """It is later than `at_s`."""
+    TOPOLOGY_REPLICAS = "topologyReplicas"
+    """Another controller does not apply the size of the group `key` any more: `value` tells how."""
     MAX_NODES_TOTAL = "maxNodesTotal"
     """--max-nodes-total is `amount`."""
 

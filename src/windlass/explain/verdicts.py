@@ -4,11 +4,13 @@ A new, empty node of the group takes the pod or not; and the group may grow now 
 them, of the same snapshot, but to the end: every filter and everything that holds the group, not only the first.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
-from windlass.engine import dtypes, facts, pod_traits
-from windlass.engine.scale_up import proposing
+from windlass.engine import dtypes, facts, pod_traits, replicas_owners
+from windlass.engine.decide import ScaleUpContext
+from windlass.engine.scale_up import helping, proposing
 from windlass.engine.scale_up.templates import GroupTemplate
 from windlass.engine.settings import Settings
 from windlass.engine.snapshot import Snapshot
@@ -16,6 +18,7 @@ from windlass.explain import expected, look, obstacles, remedies
 from windlass.explain.obstacles import Obstacle
 from windlass.explain.remedies import Change, Remedy
 
+NOTHING: Mapping[str, int] = MappingProxyType({})
 NO_TEMPLATE = "no template: the group has no node, and nobody says what one would look like"
 
 
@@ -50,6 +53,10 @@ class GroupVerdict:
     """What is free on a new node, of what the pod asks for; in each resource's own unit."""
     starts_with: str = ""
     """Whose pods a new node starts with: DaemonSets, static pods, or both."""
+    grows_from: int | None = None
+    """Its size now, where the next loop raises it to `size` for other pods; None where it does not grow."""
+    replicas_owner: str = ""
+    """Which controller reverts the size of a group that is scaled all the same, and what ends that."""
 
     @property
     def may_grow(self) -> bool:
@@ -60,24 +67,37 @@ class GroupVerdict:
         return self.fits and self.may_grow
 
 
-def judge(at: look.Look, scene: look.Scene, row: int) -> tuple[GroupVerdict, ...]:
-    """What each group says to a pod that waits, in the groups' order. It is taken off its place, if it has one."""
-    others = tuple(one for one in expected.find(scene) if one != row)
-    scene.snapshot.fork()
-    if int(scene.snapshot.pods.node_rows[row]) != dtypes.ABSENT:
-        scene.snapshot.lift(row)
+def judge(
+    at: look.Look, context: ScaleUpContext, row: int, growth: Mapping[str, int] = NOTHING
+) -> tuple[GroupVerdict, ...]:
+    """What each group says to a pod that waits, in the groups' order. It is taken off its place, if it has one.
+
+    `growth`: sizes that groups are raised to for others, by group. What holds them then, holds them for this pod.
+    """
+    others = tuple(one for one in expected.find(context) if one != row)
+    context.snapshot.fork()
+    if int(context.snapshot.pods.node_rows[row]) != dtypes.ABSENT:
+        context.snapshot.lift(row)
     try:
-        return tuple(_judge(at, scene, scene.snapshot.pods.fact(row, ""), others))
+        return tuple(_judge(at, context, context.snapshot.pods.fact(row, ""), others, growth))
     finally:
-        scene.snapshot.revert()
+        context.snapshot.revert()
 
 
-def _judge(at: look.Look, scene: look.Scene, pod: facts.Pod, others: tuple[int, ...]) -> Iterator[GroupVerdict]:
-    snapshot, config = scene.snapshot, at.settings.filters
-    tracker = look.track_quotas(at, scene)
-    for group in scene.groups.all:
-        template = scene.groups.templates.get(group.id)
-        holds = [*_find_holds(at, scene, group)]
+def _judge(
+    at: look.Look,
+    context: ScaleUpContext,
+    pod: facts.Pod,
+    others: tuple[int, ...],
+    growth: Mapping[str, int],
+) -> Iterator[GroupVerdict]:
+    snapshot, config = context.snapshot, at.settings.filters
+    nodes = [*helping.list_nodes(at.seen, snapshot, context.groups), *_list_ordered(context.groups, growth)]
+    tracker, there = helping.track_quotas(at.seen, nodes, at.settings), max(len(nodes), context.ready_nodes)
+    before = {one.id: one.target_size for one in at.seen.groups}
+    for group in _grow(context.groups.all, growth):
+        template = context.groups.templates.get(group.id)
+        holds = [*_find_holds(at, context, group, there)]
         if template is None:
             holds.append(Hold(NO_TEMPLATE))
             yield GroupVerdict(group.id, group.target_size, group.max_size, False, tuple(holds), is_curable=False)
@@ -106,7 +126,23 @@ def _judge(at: look.Look, scene: look.Scene, pod: facts.Pod, others: tuple[int, 
             minded,
             free,
             _name_own_pods(template),
+            before[group.id] if group.id in growth else None,
+            _find_reverting(at.settings, group),
         )
+
+
+def _grow(groups: Iterable[facts.NodeGroup], growth: Mapping[str, int]) -> Iterator[facts.NodeGroup]:
+    """The groups as large as they are raised to."""
+    for group in groups:
+        yield replace(group, target_size=max(group.target_size, growth.get(group.id, 0)))
+
+
+def _list_ordered(groups: proposing.Groups, growth: Mapping[str, int]) -> Iterator[tuple[facts.Node, str]]:
+    """The nodes that groups are raised by, as far as they are not in the snapshot yet."""
+    for group in groups.all:
+        missing = growth.get(group.id, 0) - group.target_size
+        if missing > 0 and group.id in groups.templates:
+            yield from ((groups.templates[group.id].node, group.id) for _ in range(missing))
 
 
 def place_template(snapshot: Snapshot, template: GroupTemplate) -> int:
@@ -127,25 +163,36 @@ def _find_free(snapshot: Snapshot, pod: facts.Pod, row: int) -> dict[str, int]:
     return {name: int(table.free[table.resource_column(name), row]) for name, amount in pod.spec.requests if amount}
 
 
-def _find_holds(at: look.Look, scene: look.Scene, group: facts.NodeGroup) -> Iterator[Hold]:
-    """Everything about its size and state, in the order in which scale-up asks."""
-    unsafe = scene.groups.unsafe.get(group.id)
+def _find_holds(at: look.Look, context: ScaleUpContext, group: facts.NodeGroup, there: int) -> Iterator[Hold]:
+    """Everything about its size and state, in the order in which scale-up asks. `there`: nodes of the cluster."""
+    unsafe = context.groups.unsafe.get(group.id)
     if unsafe is proposing.Skip.BACKOFF:
         backoff = at.decision.story.health.groups[group.id].backoff
-        assert backoff is not None, "the scene says that it backs off"
+        assert backoff is not None, "the context says that it backs off"
         yield Hold(str(unsafe), Remedy(Change.WAIT, group.id, at_s=backoff.until_s))
+    elif unsafe is proposing.Skip.REPLICAS_OWNED:
+        assert group.replicas_owner is not None, "the context says that its size has an owner"
+        yield Hold(str(unsafe), Remedy(Change.TOPOLOGY_REPLICAS, group.id, group.replicas_owner.remedy))
     elif unsafe is not None:
         yield Hold(str(unsafe))
     if group.target_size >= group.max_size:
         larger = Remedy(Change.MAX_SIZE, group.id, amount=group.target_size + 1)
         yield Hold(str(proposing.Skip.MAX_SIZE), larger)
-    yield from _find_total_holds(at.settings, scene, group)
+    yield from _find_total_holds(at.settings, group, there)
 
 
-def _find_total_holds(settings: Settings, scene: look.Scene, group: facts.NodeGroup) -> Iterator[Hold]:
-    limit, there = settings.limits.max_nodes_total, max(len(scene.nodes), scene.ready_nodes)
+def _find_reverting(settings: Settings, group: facts.NodeGroup) -> str:
+    """Which controller reverts what scale-up writes; empty where nothing is written, or none does."""
+    if group.replicas_owner is None or replicas_owners.is_left_alone(group, settings.deviations):
+        return ""
+    return group.replicas_owner.message
+
+
+def _find_total_holds(settings: Settings, group: facts.NodeGroup, there: int) -> Iterator[Hold]:
+    limit = settings.limits.max_nodes_total
     wanted = max(group.max_size - group.target_size, 1) if group.options.zero_or_max else 1
     if limit <= 0 or there + wanted <= limit:
         return
-    reason = str(proposing.Skip.ATOMIC_TOO_LARGE) if wanted > 1 else "max total nodes in cluster reached"
+    whole = group.options.zero_or_max
+    reason = str(proposing.Skip.ATOMIC_TOO_LARGE) if whole else "max total nodes in cluster reached"
     yield Hold(reason, Remedy(Change.MAX_NODES_TOTAL, amount=there + wanted))

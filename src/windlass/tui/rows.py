@@ -126,6 +126,8 @@ def _tell_group(group: Group) -> Row:
     text.append(f"  {', '.join(counts)}" if counts else "", "not bold dim")
     if group.cost_per_hour is not None:
         text.append(f"  {amounts.money(group.cost_per_hour)}/h", "not bold blue")
+    if group.replicas_owner:
+        text.append(f"  {group.replicas_owner}", "not bold red")
     if group.backoff is not None:
         text.append(f"  backs off until {_clock(group.backoff.until_s)}: {group.backoff.message}", "not bold red")
     elif not group.is_healthy:

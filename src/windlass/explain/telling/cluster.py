@@ -125,6 +125,7 @@ _STANDINGS = {
     PodState.LATER: "waits for a later loop",
     PodState.EXPENDABLE: "expendable: no node is added",
     PodState.DAEMONSET: "a DaemonSet's: no node is added",
+    PodState.USES_REQUEST: "uses a ProvisioningRequest's capacity: no node is added",
     PodState.TOO_YOUNG: "too young",
     PodState.GATED: "gated",
     PodState.NOT_JUDGED: "the scheduler has not looked yet",

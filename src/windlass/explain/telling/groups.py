@@ -37,6 +37,9 @@ def _tell_state(group: GroupAccount, tones: Tones) -> Iterator[str]:
     parts += [f"{group.deleting} on their way out"] if group.deleting else []
     lacking = f"; {group.lacking} should be ready and are not" if group.lacking else ""
     yield f"Nodes: {', '.join(parts)}{lacking}."
+    if group.replicas_owner:
+        effect = "It is neither raised nor lowered" if group.is_left_alone else "It is scaled in vain"
+        yield tones.bad(f"{effect}: {group.replicas_owner}.")
     if group.backoff is not None:
         back = group.backoff
         said = f"{back.code}: {back.message}" if back.message else back.code
@@ -54,6 +57,8 @@ def _tell_state(group: GroupAccount, tones: Tones) -> Iterator[str]:
 
 def say_state(group: GroupAccount) -> str:
     """In a word or two."""
+    if group.is_left_alone:
+        return "left alone"
     if group.backoff is not None:
         return "backing off"
     if not group.is_healthy:

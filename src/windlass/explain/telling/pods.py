@@ -74,7 +74,27 @@ def _say_young(pod: PodAccount) -> str:
 def _say_helped(pod: PodAccount) -> str:
     sizes = pod.choice.sizes if pod.choice else {}
     grown = ", ".join(f"{group} {before} → {words.count(after, 'node')}" for group, (before, after) in sizes.items())
-    return f"The next loop helps it: {grown}."
+    return f"The next loop helps it: {grown}.{_say_cut(pod)}"
+
+
+def _say_cut(pod: PodAccount) -> str:
+    """That limits cut what the chosen group would need for its pods, where they do."""
+    if pod.choice is None:
+        return ""
+    wanted = next((one.nodes for one in pod.choice.options if one.group == pod.choice.winner), 0)
+    added = sum(after - before for before, after in pod.choice.sizes.values())
+    largest = {one.group: one.max_size for one in pod.groups}
+    is_full = any(after >= largest.get(group, 0) for group, (_, after) in pod.choice.sizes.items())
+    if is_full or added >= wanted:
+        return ""
+    pods = next(one.pods for one in pod.choice.options if one.group == pod.choice.winner)
+    return f" {words.count(pods, 'pod')} would need {words.count(wanted, 'node')}, and limits allow {added}: some wait."
+
+
+def _say_later(pod: PodAccount) -> str:
+    if pod.why:
+        return f"A group would take it and may grow, but {pod.why}: its turn is next."
+    return "A group would take it and may grow, but what it can give now goes to other pods."
 
 
 def _say_nowhere(pod: PodAccount) -> str:
@@ -102,12 +122,15 @@ _SENTENCES: Mapping[PodState, Callable[[PodAccount], str]] = {
     PodState.HAS_ROOM: lambda pod: f"There is room for it on {pod.node}: the scheduler should bind it.",
     PodState.UPCOMING: _say_upcoming,
     PodState.DAEMONSET: lambda _: "It belongs to a DaemonSet: it needs its own node, and no other one is added for it.",
+    PodState.USES_REQUEST: lambda pod: (
+        f"It uses the capacity of ProvisioningRequest {pod.why}: nodes are added for that, not for the pod."
+    ),
     PodState.TOO_YOUNG: _say_young,
     PodState.LOOP_ENDED: lambda pod: f"Nothing is scaled up now: {pod.why}.",
     PodState.MAX_NODES: lambda pod: f"The cluster has as many nodes as it may have: {pod.limit} (--max-nodes-total).",
     PodState.MORE_TO_COME: lambda _: "Pods came just now and more may: the next loop or so serves them together.",
     PodState.HELPED: _say_helped,
-    PodState.LATER: lambda _: "A group would take it and may grow, but what it can give now goes to other pods.",
+    PodState.LATER: _say_later,
     PodState.HELD: lambda _: "A new node would take it, but no group that has such nodes can grow now.",
     PodState.NOWHERE: _say_nowhere,
     PodState.UNEVALUATED: lambda pod: f"Nothing is done for it: {pod.why}.",
@@ -122,6 +145,7 @@ def _tell_groups(pod: PodAccount, tones: Tones) -> Iterator[str]:
         head = f"  {verdict.group:{width}}  {(tones.good if verdict.helps else tones.bad)(f'{mark:13}')}  "
         blank = " " * (width + 19)
         lines = list(verdicts.say_verdict(verdict, pod.at_s)) or [_say_free(verdict)]
+        lines += [verdict.replicas_owner] if verdict.replicas_owner else []
         for line in lines:
             yield (head + line).rstrip()
             head = blank

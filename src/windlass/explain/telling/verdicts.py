@@ -37,7 +37,8 @@ def say_hold(hold: Hold, verdict: GroupVerdict, now_s: float) -> str:
     if remedy is not None and remedy.change is Change.WAIT:
         return f"{hold.reason}, {words.until(remedy.at_s, now_s)}"
     if hold.reason == proposing.Skip.MAX_SIZE:
-        return f"{hold.reason}: {verdict.size} of at most {verdict.max_size} nodes"
+        grows = "" if verdict.grows_from is None else f", {verdict.grows_from} before the next loop"
+        return f"{hold.reason}: {verdict.size} of at most {verdict.max_size} nodes{grows}"
     return hold.reason
 
 
@@ -76,6 +77,8 @@ def say_remedy(remedy: Remedy, now_s: float) -> str:
             return f"let the group have {amount} nodes"
         case Change.MAX_NODES_TOTAL:
             return f"let the cluster have {words.count(amount, 'node')} (--max-nodes-total)"
+        case Change.TOPOLOGY_REPLICAS:
+            return remedy.value
         case Change.WAIT:
             return f"wait {words.until(remedy.at_s, now_s)}"
 

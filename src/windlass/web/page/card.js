@@ -78,9 +78,10 @@ export class Card {
     const said = [];
     if (!group.is_healthy) said.push("unhealthy: too many of its nodes are not ready");
     if (group.backoff) said.push(`backs off until ${format.clock(group.backoff.until_s)}: ${group.backoff.code || "it failed"}`);
+    if (group.replicas_owner) said.push(group.replicas_owner);
     if (group.target_size >= group.max_size && group.max_size > 0) said.push("at its largest size");
     this.note.hidden = !said.length;
-    this.note.classList.toggle("bad", !group.is_healthy || Boolean(group.backoff));
+    this.note.classList.toggle("bad", !group.is_healthy || Boolean(group.backoff || group.replicas_owner));
     setText(this.note, said.join(" · "));
   }
 

@@ -136,7 +136,7 @@ function aboutGroup(store, { name }) {
     ["size", `${one.target_size}, between ${one.min_size} and ${one.max_size}`], ["health", one.is_healthy ? "healthy" : "unhealthy"],
     ["backs off", one.backoff ? `until ${format.clock(one.backoff.until_s)}: ${one.backoff.code} ${one.backoff.message ?? ""}` : ""],
     ["costs", one.cost_per_hour == null ? "" : `${format.money(one.cost_per_hour)} an hour, ${format.money(one.price_per_hour)} a node`],
-    ["errors", one.errors.length ? one.errors : ""],
+    ["size owner", one.replicas_owner], ["errors", one.errors.length ? one.errors : ""],
   ];
 }
 

@@ -5,7 +5,7 @@ const MOST_DECISIONS = 300, MOST_SAMPLES = 720; // as autoscaler/published/model
 /** Fields that the wire leaves out at their defaults. */
 const node = (found) => ({ group: "", state: "ready", since_s: null, cpu: 0, memory: 0, gpu: null, pods: 0, cordoned: false, why: "", ...found });
 const group = (found) => ({ ready: 0, unready: 0, booting: 0, failed: 0, unneeded: 0, draining: 0, is_healthy: true,
-  backoff: null, price_per_hour: null, cost_per_hour: null, errors: [], ...found });
+  backoff: null, price_per_hour: null, cost_per_hour: null, errors: [], replicas_owner: "", ...found });
 const pending = (found) => ({ owner: "", requests: {}, since_s: 0, groups: [], nodes: [], reasons: [], ...found });
 const decided = (found) => ({ why: "", groups: [], nodes: [], ...found });
 const cluster = (found) => ({ loop: 0, name: "", mode: "live", is_over: false, speed: 1, is_healthy: true, stop: "",

@@ -1,0 +1,369 @@
+"""Random clusters that live for a few loops: buffers, requests, proactive pods, drains, GPUs and volumes in both
+behaviors. A number draws the same cluster again.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.engine.decide import builders
+from tests.engine.decide.builders import LONG_AGO_S, NOW_S
+from tests.engine.drain import builders as drains
+from windlass.engine import facts, gpus, pod_traits, taints
+from windlass.engine import plan as plans
+from windlass.engine import snapshot as snapshots
+from windlass.engine.buffers.injecting import FAKE_POD, Spare
+from windlass.engine.decide import Decision
+from windlass.engine.memory import Memory
+from windlass.engine.observation import Observation
+from windlass.engine.provisioning import classes
+from windlass.engine.provisioning.request import CONSUME, PodSet, Request
+from windlass.engine.scale_up.quotas import Quota
+from windlass.engine.settings import Settings
+from windlass.explain import look
+from windlass.selectors import LabelSelector, Operator, Requirement
+
+ZONES = ("z0", "z1")
+GPU = "nvidia.com/gpu"
+DRIVER = "disk.example.com"
+STARTING = facts.Taint("startup-taint.cluster-autoscaler.kubernetes.io/agent", "", "NoSchedule")
+TAINT = facts.Taint("dedicated", "batch", "NoSchedule")
+TOLERATION = facts.Toleration("dedicated", "Equal", "batch", "NoSchedule")
+APPS = ("a", "b", "c")
+OWNERS = {app: facts.Owner("apps/v1", "ReplicaSet", app, f"uid-{app}") for app in APPS}
+WAITING = facts.StorageClass("fast", DRIVER, waits_for_consumer=True)
+
+
+@dataclass
+class Cluster:
+    """What exists, and what is remembered of it."""
+
+    groups: dict[str, facts.NodeGroup]
+    nodes: dict[str, facts.Node]
+    pods: list[facts.Pod]
+    stored: list[Any]
+    settings: Settings
+    requests: dict[str, Request]
+    spares: tuple[Spare, ...]
+    controllers: dict[tuple[str, str, str], facts.Controller]
+    quotas: tuple[Quota, ...]
+    budgets: tuple[facts.PodDisruptionBudget, ...]
+    refusing: frozenset[str]
+    memory: Memory
+    now_s: float
+    drain_rules: tuple[facts.MachineDrainRule, ...] = ()
+
+    def observe(self) -> Observation:
+        return Observation(
+            snapshots.build(self.nodes.values(), self.pods, stored=self.stored),
+            tuple(self.groups.values()),
+            budgets=self.budgets,
+            controllers=self.controllers,
+            requests=tuple(self.requests.values()),
+            quotas=self.quotas,
+            spares=self.spares,
+            machine_drain_rules=self.drain_rules,
+        )
+
+    def look(self) -> look.Look:
+        """What the next loop decides, refusals of the provider included."""
+        seen = self.observe()
+        at = look.take(seen, self.memory, self.settings, self.now_s)
+        ordered = {one.group for one in at.decision.plan if isinstance(one, plans.Resize)}
+        refused = {group: facts.InstanceError("Other", "Refused", "no") for group in ordered & self.refusing}
+        if not refused:
+            return at
+        return look.take(replace(seen, refused=refused), self.memory, self.settings, self.now_s)
+
+    def carry_out(self, decision: Decision, after_s: float) -> None:
+        """Do what was decided; the nodes that were asked for do not come yet."""
+        for one in decision.plan:
+            match one:
+                case plans.Resize():
+                    self.groups[one.group] = replace(self.groups[one.group], target_size=one.to_size)
+                case plans.Drain():
+                    node = self.nodes[one.node]
+                    marked = (*node.taints, taints.to_be_deleted(self.now_s))
+                    self.nodes[one.node] = replace(node, taints=marked)
+                case plans.SetConditions():
+                    self.requests[one.name] = replace(self.requests[one.name], conditions=one.conditions)
+                case plans.DeleteRequest():
+                    del self.requests[one.name]
+        self.memory = decision.memory
+        self.now_s += after_s
+
+
+def lives(number: int) -> Iterator[look.Look]:
+    """The loops of one cluster, in their order."""
+    draw = random.Random(number)
+    cluster = make(draw)
+    for _ in range(draw.choice((1, 2, 3))):
+        at = cluster.look()
+        yield at
+        cluster.carry_out(at.decision, draw.choice((1.0, 10.0, 60.0, 700.0)))
+
+
+# ── Drawing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def make(draw: random.Random) -> Cluster:
+    groups: dict[str, facts.NodeGroup] = {}
+    nodes: dict[str, facts.Node] = {}
+    for index in range(draw.choice((1, 2, 2, 3))):
+        group, members = _group(draw, f"g{index}")
+        groups[group.id] = group
+        nodes |= {one.name: one for one in members}
+    pods = [*_running(draw, list(nodes.values())), *_pending(draw)]
+    stored = _store(draw, pods, list(nodes.values()))
+    wanted = {one: draw.randint(0, 6) for one in APPS if draw.random() < 0.4}
+    cluster = Cluster(
+        groups,
+        nodes,
+        pods,
+        stored,
+        _settings(draw),
+        {one.name: one for one in _requests(draw)},
+        tuple(_spares(draw)),
+        {
+            ("ReplicaSet", "default", app): facts.Controller("ReplicaSet", "default", app, f"uid-{app}", count)
+            for app, count in {**dict.fromkeys(APPS, 1), **wanted}.items()
+        },
+        (Quota("quota", {"cpu": draw.choice((4, 8, 12))}),) if draw.random() < 0.2 else (),
+        tuple(builders.budget(draw.randint(0, 2), f"budget-{app}", app) for app in APPS if draw.random() < 0.3),
+        frozenset(one for one in groups if draw.random() < 0.1),
+        Memory(),
+        NOW_S,
+    )
+    _add_unhealthy_pods(draw, cluster)
+    _label_pods(draw, cluster)
+    _add_drain_rules(draw, cluster)
+    return cluster
+
+
+def _add_drain_rules(draw: random.Random, cluster: Cluster) -> None:
+    """Some select Machines of a group, and all of its pods or those of one app."""
+    if draw.random() < 0.7:
+        return
+    cluster.drain_rules = tuple(
+        facts.MachineDrainRule("capi", name, draw.choice(list(facts.DrainBehavior)), draw.randint(-1, 1), pods=pods)
+        for name, pods in (
+            ("a", (facts.DrainedPodSelector(drains.labelled(app=draw.choice(APPS))),)),
+            ("b", ()),
+        )
+        if draw.random() < 0.6
+    )
+    keys = tuple(one.key for one in cluster.drain_rules)
+    for id, group in cluster.groups.items():
+        why = "not readable" if draw.random() < 0.1 else ""
+        named = [replace(one, machine_drain_rules=keys, unreadable_drain_rules=why) for one in group.instances]
+        if draw.random() < 0.6:
+            cluster.groups[id] = replace(group, instances=tuple(named))
+
+
+def _label_pods(draw: random.Random, cluster: Cluster) -> None:
+    cluster.pods = [
+        replace(one, drain_behavior=draw.choice(list(facts.DrainBehavior))) if draw.random() < 0.1 else one
+        for one in cluster.pods
+    ]
+
+
+def _add_unhealthy_pods(draw: random.Random, cluster: Cluster) -> None:
+    cluster.pods = [
+        replace(one, health=draw.choice(list(facts.Health))) if one.node_name and draw.random() < 0.2 else one
+        for one in cluster.pods
+    ]
+    cluster.budgets = tuple(replace(one, allows_unhealthy=draw.random() < 0.5) for one in cluster.budgets)
+
+
+def _group(draw: random.Random, id: str) -> tuple[facts.NodeGroup, list[facts.Node]]:
+    cpu, zone, has_gpus = draw.choice((1000, 2000, 4000)), draw.choice(ZONES), draw.random() < 0.3
+    labels = {facts.ZONE: zone} | ({gpus.CLUSTER_API_LABEL: "a100"} if has_gpus else {})
+    tainted = (TAINT,) if draw.random() < 0.2 else ()
+    has = builders.resources(cpu, 1000, pods=draw.choice((3, 100)), **({GPU: 2} if has_gpus else {}))
+    members = []
+    for index in range(draw.randint(0, 3)):
+        ready = builders.READY if draw.random() < 0.9 else builders.NOT_READY
+        there = tuple(one for one in has if one[0] != GPU) if draw.random() < 0.2 else has
+        starting = (STARTING,) if draw.random() < 0.1 else ()
+        members.append(
+            builders.node(
+                f"{id}-{index}", cpu, labels=labels, allocatable=there, capacity=has, conditions=ready,
+                taints=(*tainted, *starting), created_s=draw.choice((LONG_AGO_S, LONG_AGO_S, NOW_S - 100.0)),
+            )
+        )  # fmt: skip
+    stuck = [facts.Instance(f"id://{id}-stuck", "Creating")] if draw.random() < 0.15 else []
+    target = len(members) + len(stuck) + draw.choice((0, 0, 0, 1))
+    template = builders.node(
+        f"{id}-template", cpu, labels=labels, allocatable=has, capacity=has, provider_id="", taints=tainted
+    )
+    group = builders.group(
+        id, members, draw.randint(0, 2), max(target, 1) + draw.randint(0, 4), target, template, stuck,
+        zero_or_max=draw.random() < 0.1,
+    )  # fmt: skip
+    return (group if draw.random() < 0.85 else replace(group, template=None)), members
+
+
+def _fields(draw: random.Random) -> dict[str, Any]:
+    app, spec = draw.choice(APPS), dict[str, Any]()
+    own = LabelSelector.of([Requirement("app", Operator.IN, (app,))])
+    match draw.choice(("", "", "", "", "zone", "apart", "near", "spread", "tolerant", "gpu", "volume")):
+        case "zone":
+            spec["node_selector"] = ((facts.ZONE, draw.choice(ZONES)),)
+        case "apart":
+            key = draw.choice((facts.HOSTNAME, facts.ZONE))
+            spec["anti_affinity"] = (facts.PodAffinityTerm(key, own, ("default",)),)
+        case "near":
+            spec["affinity"] = (facts.PodAffinityTerm(facts.ZONE, own, ("default",)),)
+        case "spread":
+            spec["spread"] = (facts.SpreadConstraint(draw.choice((facts.ZONE, facts.HOSTNAME)), 1, own),)
+        case "tolerant":
+            spec["tolerations"] = (TOLERATION,)
+        case "gpu":
+            return {"labels": {"app": app}, "owner": OWNERS[app], "spec": spec, "gpus": draw.randint(1, 2)}
+        case "volume":
+            return {"labels": {"app": app}, "owner": OWNERS[app], "spec": spec, "claims": draw.randint(1, 2)}
+    return {"labels": {"app": app}, "owner": OWNERS[app], "spec": spec}
+
+
+def _finish(pod: facts.Pod, gpu_count: int, claims: int) -> facts.Pod:
+    """With its GPUs and its volumes."""
+    if not gpu_count and not claims:
+        return pod
+    asked = tuple(sorted((*pod.spec.requests, (GPU, gpu_count)))) if gpu_count else pod.spec.requests
+    volumes = tuple(
+        facts.Volume(f"v{index}", "persistentVolumeClaim", f"{pod.name}-v{index}") for index in range(claims)
+    )
+    spec = replace(pod.spec, requests=asked, volumes=volumes)
+    return replace(pod, spec=spec, digest=f"{pod.digest} {gpu_count} {volumes}")
+
+
+def _running(draw: random.Random, found: list[facts.Node]) -> Iterator[facts.Pod]:
+    number = 0
+    for host in found:
+        has = dict(host.allocatable)
+        left, gpus_left = has[facts.CPU], has.get(GPU, 0)
+        for _ in range(draw.randint(0, 3)):
+            cpu, fields = draw.choice((100, 300, 500, 900)), _fields(draw)
+            gpu_count, claims = fields.pop("gpus", 0), fields.pop("claims", 0)
+            if cpu > left or gpu_count > gpus_left:
+                continue
+            left, gpus_left = left - cpu, gpus_left - gpu_count
+            match draw.choice((*[""] * 9, "daemon", "stays")):
+                case "daemon":
+                    fields["owner"] = builders.AGENT
+                case "stays":
+                    fields["annotations"] = {pod_traits.SAFE_TO_EVICT: "false"}
+            yield _finish(builders.running(f"run-{number}", host.name, cpu, **fields), gpu_count, claims)
+            number += 1
+
+
+def _pending(draw: random.Random) -> Iterator[facts.Pod]:
+    number = 0
+    for _ in range(draw.randint(1, 4)):
+        fields, cpu = _fields(draw), draw.choice((100, 400, 700, 1500, 9000))
+        gpu_count, claims = fields.pop("gpus", 0), fields.pop("claims", 0)
+        age_s = draw.choice((60.0, 60.0, 60.0, 60.0, 0.5))
+        match draw.choice(
+            (*[""] * 12, "consumer", "consumer", "expendable", "gated", "untried", "nominated", "daemon", "slow")
+        ):
+            case "consumer":
+                fields["annotations"] = {CONSUME: draw.choice(("r0", "gone"))}
+            case "expendable":
+                fields["spec"]["priority"] = -50
+            case "gated":
+                fields |= {"unschedulable_since_s": None, "is_gated": True}
+            case "untried":
+                fields |= {"unschedulable_since_s": None}
+            case "nominated":
+                fields |= {"nominated_node": draw.choice(("g0-0", "g1-0"))}
+            case "daemon":
+                fields |= {"owner": builders.AGENT}
+            case "slow":
+                fields |= {"scale_up_delay_s": 3600.0}
+        for _ in range(draw.choice((1, 1, 2, 4))):
+            yield _finish(builders.pending(f"wait-{number}", cpu, age_s=age_s, **fields), gpu_count, claims)
+            number += 1
+
+
+def _store(draw: random.Random, pods: list[facts.Pod], nodes: list[facts.Node]) -> list[Any]:
+    """Volumes of pods, some bound in a zone, and what the drivers of some nodes can attach."""
+    limits = {node.name: draw.choice((1, 2, None)) for node in nodes if draw.random() < 0.7}
+    stored: list[Any] = [WAITING, *(facts.CSINode(name, ((DRIVER, limit),)) for name, limit in limits.items())]
+    for pod in pods:
+        for volume in pod.spec.volumes:
+            if draw.random() < 0.1:
+                continue
+            name = f"pv-{volume.claim}" if pod.node_name or draw.random() < 0.5 else ""
+            stored.append(
+                facts.PersistentVolumeClaim(
+                    "default", volume.claim, f"uid-{volume.claim}", storage_class="fast", volume_name=name,
+                    request_bytes=1, access_modes=("ReadWriteOnce",), annotations={BOUND: "yes"} if name else {},
+                )
+            )  # fmt: skip
+            if name:
+                stored.append(
+                    facts.PersistentVolume(
+                        name, f"uid-{name}", {facts.ZONE: draw.choice(ZONES)}, capacity_bytes=1,
+                        access_modes=("ReadWriteOnce",), storage_class="fast", phase="Bound",
+                        claim_namespace="default", claim_name=volume.claim,
+                    )
+                )  # fmt: skip
+    return stored
+
+
+BOUND = "pv.kubernetes.io/bind-completed"
+
+
+def _requests(draw: random.Random) -> Iterator[Request]:
+    for index in range(draw.choice((0, 1, 1, 2))):
+        name, cpu = f"r{index}", draw.choice((300, 900, 3000))
+        owner = facts.Owner("autoscaling.x-k8s.io/v1", "ProvisioningRequest", name, f"uid-{name}")
+        spec = facts.PodSpec(requests=builders.resources(cpu))
+        pod = facts.Pod(
+            "default", name, spec=spec, owner=owner, annotations={CONSUME: name}, created_s=NOW_S - 60, digest=str(cpu)
+        )
+        kind = draw.choice((classes.CHECK_CAPACITY, classes.ATOMIC))
+        sets = (PodSet("t", draw.randint(1, 4), pod),)
+        yield Request("default", name, f"uid-{name}", kind, sets, created_s=NOW_S - 60, generation=1)
+
+
+def _spares(draw: random.Random) -> Iterator[Spare]:
+    for index in range(draw.choice((0, 1, 1, 2))):
+        cpu = draw.choice((200, 800, 1800))
+        like = builders.pending(f"buffer-{index}", cpu, annotations=dict([FAKE_POD]))
+        yield Spare(like, tuple(f"capacity-buffer-{index}-{one}" for one in range(draw.randint(1, 4))))
+
+
+FEATURES = (
+    ("injection", "capacity_buffer_pod_injection_enabled"),
+    ("injection", "enable_proactive_scaleup"),
+    ("provisioning_requests", "enable_provisioning_requests"),
+)
+
+
+def _settings(draw: random.Random) -> Settings:
+    chosen = draw.choice(builders.BOTH)
+    changes: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("injection", {"pod_injection_limit": 3}),
+        ("scale_up", {"max_nodes_per_scaleup": 1}),
+        ("scale_up", {"max_nodes_per_scaleup": 2}),
+        ("scale_up", {"salvo_scale_up": True}),
+        ("scale_up", {"balance_similar_node_groups": True}),
+        ("scale_up", {"enforce_node_group_min_size": True}),
+        ("scale_up", {"expander": ("least-waste", "random")}),
+        ("limits", {"max_nodes_total": draw.randint(1, 8)}),
+        ("scale_down", {"max_drain_parallelism": 3}),
+        ("scale_down", {"scale_down_enabled": False}),
+        ("scale_down", {"scale_down_delay_type_local": True}),
+        ("groups", {"scale_down_utilization_threshold": 0.9}),
+        ("pods", {"new_pod_scale_up_delay_s": 30.0}),
+    )
+    for part, field in FEATURES:
+        chosen = builders.choose(chosen, part, **{field: draw.random() < 0.5})
+    for _ in range(draw.randint(0, 5)):
+        part, fields = draw.choice(changes)
+        chosen = builders.choose(chosen, part, **fields)
+    if draw.random() < 0.4:
+        chosen = builders.at_once(chosen)
+    return replace(chosen, seed=draw.randint(0, 3))
