@@ -45,7 +45,7 @@ BUDGET = places.ROOT / "src/windlass/engine/drain/budget.py"
 def test_a_module_is_changed_in_one_place_at_a_time_and_is_itself_again_behind_it() -> None:
     found = places.changes(BUDGET)
     before = ast.unparse(found[0].tree)
-    assert len({change.name for change in found}) == len(found) == 5
+    assert len({change.name for change in found}) == len(found) > 1
     compiled = {change.name: change.compile() for change in found}
     assert ast.unparse(found[0].tree) == before
     assert len(compiled) == len(found)

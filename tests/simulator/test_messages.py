@@ -1,7 +1,7 @@
 """What a user reads in `kubectl describe pod`."""
 
 from tests.simulator import builders
-from windlass.simulator.scheduler import cycle, message
+from windlass.simulator.scheduler import cycle
 from windlass.simulator.scheduler.cluster import ClusterView
 
 SPOT = [{"key": "spot", "effect": "NoSchedule"}]
@@ -65,8 +65,3 @@ def test_a_filter_that_cannot_tell_stops_the_cycle_even_if_another_node_would_do
         'running "NodeVolumeLimits" filter plugin: converting volume(disk) from inline to csi: '
         "kind(Dedicated) is not supported in csi migration"
     )
-
-
-def test_an_event_holds_1024_characters() -> None:
-    assert message.as_note("x" * 1024) == "x" * 1024
-    assert message.as_note("x" * 1025) == "x" * 1020 + " ..."

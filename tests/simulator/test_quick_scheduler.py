@@ -1,5 +1,6 @@
-"""The quick scheduler of the world against the plain one: where one finds a place, so does the other, and as good."""
+"""The quick scheduler of the world against the plain one: the same nodes pass, with the same scores."""
 
+import random
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulator import worlds
-from windlass.simulator.scheduler import cycle
+from windlass.simulator.scheduler import cycle, filtering, node_scores, scoring, spread
 from windlass.simulator.scheduler.cluster import ClusterView
 from windlass.simulator.world import edit, kinds
+from windlass.simulator.world.scheduling import node_scores as quick_scores
 from windlass.simulator.world.scheduling import placing, seats, shapes, tallies, verdicts
 from windlass.simulator.world.scheduling.placing import NOWHERE
 
@@ -18,6 +20,13 @@ ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
 APPS = ("red", "green")
 TAINT = {"key": "special", "effect": "NoSchedule"}
+SOFT_TAINTS = [{"key": key, "effect": "PreferNoSchedule"} for key in ("special", "old")]
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def make_placing(table: seats.Seats, counted: tallies.Tallies) -> placing.Placing:
+    scores = quick_scores.NodeScores(table, counted)
+    return placing.Placing(table, verdicts.Verdicts(table), counted, scores, random.Random(1))
 
 
 @st.composite
@@ -27,7 +36,8 @@ def nodes(draw: st.DrawFn) -> list[Json]:
         labels = {HOST: f"n{i}", "disk": draw(st.sampled_from(["fast", "slow"]))}
         if draw(st.booleans()):
             labels[ZONE] = draw(st.sampled_from("abc"))
-        spec: Json = {"taints": [TAINT]} if draw(st.booleans()) and draw(st.booleans()) else {}
+        taints = [TAINT] if draw(st.booleans()) and draw(st.booleans()) else []
+        spec: Json = {"taints": taints + SOFT_TAINTS[: draw(st.integers(0, 2))]}
         if draw(st.integers(0, 6)) == 0:
             spec["unschedulable"] = True
         has = {"cpu": str(draw(st.integers(1, 8))), "memory": f"{draw(st.integers(1, 16))}Gi"}
@@ -47,6 +57,8 @@ def nodes(draw: st.DrawFn) -> list[Json]:
 def pods(draw: st.DrawFn, number: int) -> Json:
     app = draw(st.sampled_from(APPS))
     wanted = {"cpu": f"{draw(st.integers(0, 3000))}m", "memory": f"{draw(st.integers(0, 4))}Gi"}
+    if draw(st.integers(0, 4)) == 0:
+        del wanted[draw(st.sampled_from(["cpu", "memory"]))]
     selector = {"matchLabels": {"app": draw(st.sampled_from(APPS))}}
     spec: Json = {"containers": [{"name": "main", "resources": {"requests": wanted}}]}
     if draw(st.booleans()):
@@ -58,15 +70,38 @@ def pods(draw: st.DrawFn, number: int) -> Json:
         case 0:
             constraint = {"maxSkew": draw(st.integers(1, 2)), "topologyKey": key, "labelSelector": selector}
             constraint["nodeTaintsPolicy"] = draw(st.sampled_from(["Honor", "Ignore"]))
-            spec["topologySpreadConstraints"] = [{**constraint, "whenUnsatisfiable": "DoNotSchedule"}]
+            when = draw(st.sampled_from(["DoNotSchedule", "ScheduleAnyway"]))
+            spec["topologySpreadConstraints"] = [{**constraint, "whenUnsatisfiable": when}]
         case 1 | 2 as kind:
             term = {"topologyKey": key, "labelSelector": selector}
             name = "podAffinity" if kind == 1 else "podAntiAffinity"
-            spec["affinity"] = {name: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+            weighted = {"weight": draw(st.integers(1, 100)), "podAffinityTerm": term}
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+            spec["affinity"] = {name: required if draw(st.booleans()) else {PREFERRED: [weighted]}}
         case 3:
             spec["containers"][0]["ports"] = [{"hostPort": draw(st.sampled_from([80, 81]))}]
-    metadata = {"name": f"p{number}", "namespace": draw(st.sampled_from(["x", "y"])), "uid": f"u{number}"}
+        case 4:
+            wish = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["slow"]}]}
+            spec["affinity"] = {"nodeAffinity": {PREFERRED: [{"weight": 7, "preference": wish}]}}
+    metadata: Json = {"name": f"p{number}", "namespace": draw(st.sampled_from(["x", "y"])), "uid": f"u{number}"}
+    if draw(st.booleans()):
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": app, "controller": True}
+        metadata["ownerReferences"] = [owner]
     return {"kind": "Pod", "metadata": {**metadata, "labels": {"app": app}}, "spec": spec, "status": {}}
+
+
+def replica_set(app: str, namespace: str) -> Json:
+    metadata = {"name": app, "namespace": namespace}
+    return {"kind": "ReplicaSet", "metadata": metadata, "spec": {"selector": {"matchLabels": {"app": app}}}}
+
+
+OWNERS = {(app, namespace): replica_set(app, namespace) for app in APPS for namespace in ("x", "y")}
+
+
+def find_selector(pod: Json) -> Json | None:
+    owners = pod["metadata"].get("ownerReferences")
+    owner = OWNERS[owners[0]["name"], pod["metadata"]["namespace"]] if owners else None
+    return spread.default_selector(pod, owner, ())
 
 
 @st.composite
@@ -79,10 +114,10 @@ def clusters(draw: st.DrawFn) -> tuple[list[Json], list[Json]]:
 def test_both_schedulers_agree_pod_by_pod_while_pods_come_and_go(
     cluster: tuple[list[Json], list[Json]], chance: Any
 ) -> None:
-    view = ClusterView.of(cluster[0])
-    table, seen = seats.Seats(), shapes.Shapes()
+    view = ClusterView.of([*cluster[0], *OWNERS.values()])
+    table, seen = seats.Seats(), shapes.Shapes(find_selector)
     counted = tallies.Tallies(table)
-    quick = placing.Placing(table, verdicts.Verdicts(table), counted)
+    quick = make_placing(table, counted)
     for node in cluster[0]:
         table.put_node(node)
     for pod in cluster[1]:
@@ -93,9 +128,13 @@ def test_both_schedulers_agree_pod_by_pod_while_pods_come_and_go(
             assert slot == NOWHERE, f"the plain one says {outcome.message}"
             continue
         assert slot != NOWHERE, f"the plain one says {outcome.node_name}"
-        chosen = np.array([slot, table.slots[outcome.node_name]])
-        ours, theirs = quick._room(shape, chosen)
-        assert abs(ours - theirs) < 1e-9
+        passed = [view.nodes[name] for name, refusal in filtering.judge(view, pod).items() if refusal is None]
+        assert table.names[slot] in {node.name for node in node_scores.best(view, pod, passed)}
+        found = quick.scores.score(pod, shape, np.array([table.slots[node.name] for node in passed]))
+        theirs = node_scores.score(view, pod, passed)
+        for plugin in scoring.WEIGHTS:
+            ours = found[plugin].tolist() if plugin in found else [0] * len(passed)
+            assert ours == [theirs[node.name].get(plugin, 0) for node in passed], plugin
         bound = cycle.bind(view, outcome)
         seat = table.seat(edit.key_of(pod), pod, shape, outcome.node_name)
         assert seat is not None
@@ -110,7 +149,7 @@ def test_both_schedulers_agree_pod_by_pod_while_pods_come_and_go(
 def test_what_is_known_of_nodes_that_were_is_forgotten_and_the_rest_is_judged_as_before() -> None:
     table, seen = seats.Seats(), shapes.Shapes()
     counted = tallies.Tallies(table)
-    quick = placing.Placing(table, verdicts.Verdicts(table), counted)
+    quick = make_placing(table, counted)
     metadata = {"name": "p", "namespace": "x"}
     shape = seen.see({"kind": "Pod", "metadata": metadata, "spec": {"containers": []}, "status": {}}).shape
     for number in range(4000):

@@ -8,12 +8,18 @@ from tests.conformance import second_opinion
 from tests.conformance.outcome import Json, read_lines
 
 SAMPLE = Path(__file__).parent / "data" / "verdicts.jsonl.gz"
+UNPARSABLE = Path(__file__).parents[1] / "data" / "vectors" / "scheduler" / "unparsable.jsonl.gz"
 VECTORS = Path(__file__).parents[3] / "shared" / "vectors" / "scheduler"
 TOPICS = ("interpod", "mixed", "names", "nodeaffinity", "ports", "resources", "spread", "taints", "volumes")
 
 
 @pytest.mark.parametrize("case", list(read_lines(SAMPLE)), ids=lambda case: case["name"])
 def test_a_recorded_case_is_judged_as_kube_scheduler_judged_it(case: Json) -> None:
+    assert second_opinion.run_case(case).differences == ()
+
+
+@pytest.mark.parametrize("case", list(read_lines(UNPARSABLE)), ids=lambda case: case["name"])
+def test_selectors_that_cannot_be_parsed_are_judged_as_kube_scheduler_judged_them(case: Json) -> None:
     assert second_opinion.run_case(case).differences == ()
 
 

@@ -1,4 +1,4 @@
-"""NodeAffinity: `spec.nodeSelector` and required node affinity; both must hold."""
+"""NodeAffinity: `spec.nodeSelector` and required node affinity; both must hold. Preferred node affinity scores."""
 
 from dataclasses import dataclass
 
@@ -43,8 +43,25 @@ def matches(pod: Json, node: Json) -> bool:
 
 
 def required_of(pod: Json) -> Json | None:
-    node_affinity: Json = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-    return node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return _node_affinity(pod).get("requiredDuringSchedulingIgnoredDuringExecution")
+
+
+def preferred_of(pod: Json) -> list[Json]:
+    return _node_affinity(pod).get("preferredDuringSchedulingIgnoredDuringExecution") or []
+
+
+def _node_affinity(pod: Json) -> Json:
+    return (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+
+
+def preferred_weight(pod: Json, node: Json) -> int:
+    """The weight of the preferred terms that match a node. Terms that cannot be read match none."""
+    labels, name = labels_of(node), node["metadata"]["name"]
+    return sum(
+        int(term["weight"])
+        for term in preferred_of(pod)
+        if matching.selects_node({"nodeSelectorTerms": [term["preference"]]}, labels, name)
+    )
 
 
 def _names_asked_for(affinity: Json) -> frozenset[str] | None:

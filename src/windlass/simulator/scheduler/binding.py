@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from windlass.kube import quantity
-from windlass.simulator.scheduler import matching, migration, storage
+from windlass.simulator.scheduler import matching, migration, parsing, storage
 from windlass.simulator.scheduler.check import CannotTell, Check, Code, Refusal
 from windlass.simulator.scheduler.cluster import ClusterView, Json, NodeView, annotations_of, is_terminating, labels_of
 
@@ -76,6 +76,9 @@ class VolumeBinding(Check):
         bindings: list[tuple[Json, Json]] = []
         unmatched = []
         for claim in sorted(claims, key=lambda claim: (storage.size_asked_for(claim) or quantity.ZERO).nano):
+            if fault := parsing.fault_of(claim["spec"].get("selector")):
+                key = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
+                raise CannotTell(f"error creating internal label selector for claim: {key}: {fault}")
             volume = self._best_volume(claim, node, [volume for _, volume in bindings])
             if volume is None:
                 unmatched.append(claim)
@@ -117,6 +120,7 @@ class VolumeBinding(Check):
         return any(
             capacity["storageClassName"] == storage_class["metadata"]["name"]
             and _room_in(capacity) >= size.value()
+            and not parsing.fault_of(capacity.get("nodeTopology"))
             and matching.selects(capacity.get("nodeTopology"), node.labels)
             for capacity in self.cluster.all_of("CSIStorageCapacity").values()
         )
@@ -221,4 +225,6 @@ def _topology_allows(terms: list[Json] | tuple[Json, ...], node: NodeView) -> bo
 
 def _term_allows(term: Json, labels: matching.Labels) -> bool:
     expressions = term.get("matchLabelExpressions") or ()
+    if any(parsing.faults_of(one["key"], "In", one.get("values") or []) for one in expressions):
+        return False
     return bool(expressions) and all(labels.get(one["key"]) in one["values"] for one in expressions)

@@ -10,6 +10,7 @@ from typing import Any
 
 from windlass import errors
 from windlass.simulator.scheduler import requests
+from windlass.simulator.scheduler.requests import Amounts
 
 Json = dict[str, Any]
 
@@ -61,11 +62,14 @@ class SeatedPod:
     """A pod on a node, and what it takes from the node's resources."""
 
     pod: Json
-    requests: requests.Amounts
+    requests: Amounts
+    nonzero_requests: Amounts
+    """CPU and memory with a default for containers that request none, as scores count them."""
 
     @classmethod
     def of(cls, pod: Json) -> "SeatedPod":
-        return cls(pod, requests.of_seated(pod))
+        amounts = requests.of_seated(pod)
+        return cls(pod, amounts, requests.nonzero_of_seated(pod, amounts))
 
 
 @dataclass(slots=True)

@@ -1,10 +1,9 @@
 """One scheduling cycle: filter the nodes, choose one, or say why there is none and who should make room."""
 
-import fractions
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from windlass.simulator.scheduler import binding, filtering, message, preemption, queue, requests, resources
+from windlass.simulator.scheduler import binding, filtering, message, node_scores, preemption, queue
 from windlass.simulator.scheduler.check import Code, Refusal
 from windlass.simulator.scheduler.cluster import (
     ClusterView,
@@ -57,6 +56,8 @@ def schedule(cluster: ClusterView, pod: Json) -> Placement | Failure:
     if not cluster.nodes:
         return Failure(pod, UNSCHEDULABLE, message.NO_NODES, nominated_node="")
     prepared = filtering.prepare(cluster, pod)
+    if isinstance(prepared, Refusal) and prepared.code is Code.ERROR:
+        return Failure(pod, SCHEDULER_ERROR, prepared.reasons[0], nominated_node="")
     if isinstance(prepared, Refusal):
         text = message.refused_everywhere(len(cluster.nodes), prepared)
         return Failure(pod, UNSCHEDULABLE, f"{text} {BEFORE_PREPARING}")
@@ -66,7 +67,7 @@ def schedule(cluster: ClusterView, pod: Json) -> Placement | Failure:
     if errors:
         return Failure(pod, SCHEDULER_ERROR, errors[0].reasons[0], refusals, nominated_node="")
     if feasible:
-        return _place(prepared, feasible)
+        return _place(cluster, prepared, feasible)
     return _make_room(preemption.Attempt(cluster, prepared, refusals, nominations))
 
 
@@ -100,25 +101,13 @@ def _in_search_order(cluster: ClusterView, cycle: filtering.Cycle) -> Iterable[N
             yield node
 
 
-def _place(cycle: filtering.Cycle, feasible: list[NodeView]) -> Placement:
-    """The least occupied node, the first by name among equals."""
-    wanted = requests.of_pending(cycle.pod)
-    node = min(feasible, key=lambda node: (-_room_left(node, wanted), node.name))
+def _place(cluster: ClusterView, cycle: filtering.Cycle, feasible: list[NodeView]) -> Placement:
+    """The node with the highest score, the first by name among equals."""
+    node = min(node_scores.best(cluster, cycle.pod, feasible), key=lambda node: node.name)
     for check in cycle.checks:
         if isinstance(check, binding.VolumeBinding):
             return Placement(cycle.pod, node.name, check.find_volumes(node))
     return Placement(cycle.pod, node.name)
-
-
-def _room_left(node: NodeView, wanted: requests.Amounts) -> fractions.Fraction:
-    """The share of CPU and memory that stays free with the pod there, the mean of both."""
-    taken = resources.taken_from(node)
-    free = fractions.Fraction(0)
-    for name in ("cpu", "memory"):
-        has = node.allocatable.get(name, 0)
-        left = has - taken.get(name, 0) - wanted.get(name, 0)
-        free += fractions.Fraction(max(left, 0), has) if has else 0
-    return free / 2
 
 
 def _make_room(attempt: preemption.Attempt) -> Failure:

@@ -1,19 +1,25 @@
-"""InterPodAffinity: required affinity and anti-affinity between pods, and the anti-affinity of pods already there."""
+"""InterPodAffinity: required affinity and anti-affinity between pods, and the anti-affinity of pods already there.
+
+Preferred terms score, those of pods already there included.
+"""
 
 from collections import Counter
 from dataclasses import dataclass
 
-from windlass.simulator.scheduler import matching
-from windlass.simulator.scheduler.check import Check, Refusal
+from windlass.simulator.scheduler import matching, parsing, scoring
+from windlass.simulator.scheduler.check import Check, Code, Refusal
 from windlass.simulator.scheduler.cluster import ClusterView, Json, NodeView, labels_of
 
 Domain = tuple[str, str]
 """A topology key and its value."""
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One required term: which pods, in which namespaces, within which topology."""
+    """One term: which pods, in which namespaces, within which topology."""
 
     key: str
     selector: Json | None
@@ -88,13 +94,16 @@ class InterPodAffinity(Check):
         )  # fmt: skip
 
 
-def prepare(pod: Json, cluster: ClusterView) -> Check | None:
+def prepare(pod: Json, cluster: ClusterView) -> Check | Refusal | None:
+    refusal = refuse_unparsable(pod, cluster)
+    if refusal is not None:
+        return refusal
     namespace = cluster.find("Namespace", pod["metadata"]["namespace"])
     check = InterPodAffinity(
         pod,
         labels_of(namespace) if namespace else {},
-        [_with_namespaces(term, cluster) for term in terms_of(pod, "podAffinity")],
-        [_with_namespaces(term, cluster) for term in terms_of(pod, "podAntiAffinity")],
+        [with_namespaces(term, cluster) for term in terms_of(pod, "podAffinity")],
+        [with_namespaces(term, cluster) for term in terms_of(pod, "podAntiAffinity")],
         Counter(), Counter(), Counter(),
     )  # fmt: skip
     for node in cluster.nodes.values():
@@ -105,21 +114,72 @@ def prepare(pod: Json, cluster: ClusterView) -> Check | None:
     return check if check.affinity or check.anti_affinity or check.unwilling else None
 
 
+def refuse_unparsable(pod: Json, cluster: ClusterView) -> Refusal | None:
+    """A pod with terms that cannot be parsed, preferred ones included, fits nowhere."""
+    lists = (
+        ("requiredAffinityTerms", _required(pod, "podAffinity")),
+        ("requiredAntiAffinityTerms", _required(pod, "podAntiAffinity")),
+        ("preferredAffinityTerms", [one["podAffinityTerm"] for one in _preferred(pod, "podAffinity")]),
+        ("preferredAntiAffinityTerms", [one["podAffinityTerm"] for one in _preferred(pod, "podAntiAffinity")]),
+    )
+    faults = [f"{name}: {fault}" for name, terms in lists if (fault := _fault_of(terms))]
+    if not faults:
+        return None
+    text = f"parsing pod: {parsing.aggregate(faults)}"
+    return Refusal(InterPodAffinity.plugin, Code.UNRESOLVABLE, (text,))
+
+
 def terms_of(pod: Json, kind: str) -> list[Term]:
-    """Required terms of `podAffinity` or `podAntiAffinity`. A term that names no namespace means the pod's own."""
-    rules: Json = (pod["spec"].get("affinity") or {}).get(kind) or {}
-    terms = []
-    for term in rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ():
-        names = term.get("namespaces") or ()
-        if not names and term.get("namespaceSelector") is None:
-            names = (pod["metadata"]["namespace"],)
-        terms.append(
-            Term(term["topologyKey"], term.get("labelSelector"), frozenset(names), term.get("namespaceSelector"))
-        )
-    return terms
+    """Required terms of `podAffinity` or `podAntiAffinity`, none if one of them cannot be parsed.
+
+    A term that names no namespace means the pod's own.
+    """
+    terms = _required(pod, kind)
+    return [] if _fault_of(terms) else [_read(term, pod) for term in terms]
 
 
-def _with_namespaces(term: Term, cluster: ClusterView) -> Term:
+def preferred_terms(pod: Json) -> list[tuple[Term, int]]:
+    """Preferred terms and what each is worth: its weight, negative for anti-affinity."""
+    return [
+        (_read(one["podAffinityTerm"], pod), sign * int(one["weight"]))
+        for kind, sign in (("podAffinity", 1), ("podAntiAffinity", -1))
+        if not _fault_of([one["podAffinityTerm"] for one in _preferred(pod, kind)])
+        for one in _preferred(pod, kind)
+    ]
+
+
+def _fault_of(terms: list[Json]) -> str:
+    """What is wrong with the first term that cannot be parsed; empty if all can be."""
+    selectors = (term.get(name) for term in terms for name in ("labelSelector", "namespaceSelector"))
+    return next((fault for selector in selectors if (fault := parsing.fault_of(selector))), "")
+
+
+def _required(pod: Json, kind: str) -> list[Json]:
+    return _rules(pod, kind).get(_REQUIRED) or []
+
+
+def _preferred(pod: Json, kind: str) -> list[Json]:
+    return _rules(pod, kind).get(_PREFERRED) or []
+
+
+def scored_terms(pod: Json) -> list[tuple[Term, int]]:
+    """Terms of a pod that runs, by which it draws other pods to its domains or keeps them away, and their weights."""
+    required = [(term, scoring.HARD_POD_AFFINITY_WEIGHT) for term in terms_of(pod, "podAffinity")]
+    return required + preferred_terms(pod)
+
+
+def _rules(pod: Json, kind: str) -> Json:
+    return (pod["spec"].get("affinity") or {}).get(kind) or {}
+
+
+def _read(term: Json, pod: Json) -> Term:
+    names = term.get("namespaces") or ()
+    if not names and term.get("namespaceSelector") is None:
+        names = (pod["metadata"]["namespace"],)
+    return Term(term["topologyKey"], term.get("labelSelector"), frozenset(names), term.get("namespaceSelector"))
+
+
+def with_namespaces(term: Term, cluster: ClusterView) -> Term:
     """A term of the pod to be placed, with the names of the namespaces that its selector selects.
 
     Upstream means to drop the selector then, but does not: it stays, and later meets an empty set of labels. One that

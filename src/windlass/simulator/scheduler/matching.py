@@ -8,15 +8,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from windlass.simulator.scheduler import parsing
+
 Json = dict[str, Any]
 Labels = Mapping[str, str]
 
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_OPERATORS = {"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"}
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def selects(selector: Json | None, labels: Labels) -> bool:
-    """Does a label selector (matchLabels, matchExpressions) select these labels?"""
+    """Does a label selector (matchLabels, matchExpressions) select these labels? One that cannot be parsed is not for
+    this: whoever reads a selector says what it then means.
+    """
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
@@ -41,7 +45,7 @@ def _term_matches(term: Json, labels: Labels, name: str) -> bool:
         return False
     if not all(is_readable(expression) for expression in expressions):
         return False
-    if not all(field["operator"] in ("In", "NotIn") and len(field["values"]) == 1 for field in fields):
+    if not all(field["operator"] in ("In", "NotIn") and len(field.get("values") or ()) == 1 for field in fields):
         return False
     own_fields = {"metadata.name": name}
     return all(_holds(expression, labels) for expression in expressions) and all(
@@ -51,17 +55,9 @@ def _term_matches(term: Json, labels: Labels, name: str) -> bool:
 
 def is_readable(expression: Json) -> bool:
     """Can the scheduler read this requirement? What the API server lets pass, it may still not make sense of."""
-    values: list[str] = expression.get("values") or []
-    match expression["operator"]:
-        case "In" | "NotIn":
-            enough = len(values) > 0
-        case "Exists" | "DoesNotExist":
-            enough = len(values) == 0
-        case "Gt" | "Lt":
-            enough = len(values) == 1 and _int64(values[0]) is not None
-        case _:
-            enough = False
-    return enough and all(_LABEL_VALUE.fullmatch(value) for value in values)
+    operator = expression.get("operator") or ""
+    faults = parsing.faults_of(expression.get("key") or "", operator, expression.get("values") or [])
+    return operator in _OPERATORS and not faults
 
 
 def _holds(expression: Json, labels: Labels) -> bool:

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from windlass.simulator.scheduler.check import Refusal
 
 NO_NODES = "no nodes available to schedule pods"
-NOTE_LIMIT = 1024
-"""An event's note holds no more; the pod's condition holds all."""
 
 
 def unavailable(node_count: int, refusals: Mapping[str, Refusal], others: str) -> str:
@@ -26,8 +24,3 @@ def unavailable(node_count: int, refusals: Mapping[str, Refusal], others: str) -
 
 def refused_everywhere(node_count: int, refusal: Refusal) -> str:
     return f"0/{node_count} nodes are available: {', '.join(refusal.reasons)}."
-
-
-def as_note(message: str) -> str:
-    """Cut down to what an event can hold."""
-    return message if len(message) <= NOTE_LIMIT else f"{message[: NOTE_LIMIT - 4]} ..."

@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.simulator.scheduler import matching, message
+from windlass.simulator.scheduler import matching, message, parsing
 from windlass.simulator.scheduler.check import Code, Refusal
 from windlass.simulator.scheduler.cluster import (
     ClusterView,
@@ -172,6 +172,8 @@ def _protects(budget: Json, pod: Json) -> bool:
     if pod["metadata"]["name"] in ((budget.get("status") or {}).get("disruptedPods") or {}):
         return False
     selector = budget["spec"].get("selector")
+    if parsing.fault_of(selector):
+        return False
     return not matching.is_everything(selector) and matching.selects(selector, labels_of(pod))
 
 

@@ -14,6 +14,9 @@ Exact = dict[str, quantity.Quantity]
 
 POD_LEVEL = ("cpu", "memory")
 """Resources that a pod may ask for as a whole; hugepages too."""
+_NOTHING: Exact = {}
+_MISSING: Exact = {"cpu": quantity.read("100m"), "memory": quantity.read("200Mi")}
+"""What scores take a container to request that requests nothing."""
 
 
 def of_pending(pod: Json) -> Amounts:
@@ -24,6 +27,42 @@ def of_pending(pod: Json) -> Amounts:
 def of_seated(pod: Json) -> Amounts:
     """What a pod on a node takes from it: while it is resized in place, the most of what was, is and shall be."""
     return _whole(_of_pod(pod, use_status=True))
+
+
+def nonzero_of_pending(pod: Json) -> Amounts:
+    """CPU and memory that scores count for a pod before it runs: containers that request none count with a default.
+
+    Upstream forgets here what the pod requests as a whole.
+    """
+    containers = _of_containers(pod, use_status=False, missing=_MISSING)
+    return _scored(_sum(containers, _overhead(pod)))
+
+
+def nonzero_of_seated(pod: Json, amounts: Amounts) -> Amounts:
+    """The same for a pod on a node, which takes `amounts` of it (`of_seated`).
+
+    A pod that requests something as a whole has the default only for what neither it nor any container requests.
+    """
+    if _requests_both_everywhere(pod):
+        return {name: amounts[name] for name in _MISSING}
+    missing = _MISSING
+    if _pod_level(pod):
+        missing = {name: amount for name, amount in _MISSING.items() if name not in amounts}
+    return _scored(_of_pod(pod, use_status=True, missing=missing))
+
+
+def _requests_both_everywhere(pod: Json) -> bool:
+    spec = pod["spec"]
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    asked = [(container.get("resources") or {}).get("requests") or {} for container in containers]
+    return (
+        bool(containers) and all(name in one for one in asked for name in _MISSING) and not _is_resize_infeasible(pod)
+    )
+
+
+def _scored(exact: Exact) -> Amounts:
+    whole = _whole(exact)
+    return {name: whole.get(name, 0) for name in _MISSING}
 
 
 def of_node(node: Json) -> Amounts:
@@ -50,22 +89,32 @@ def counts(name: str) -> bool:
     return name.startswith(("hugepages-", "attachable-volumes-")) or ("/" in name and not name.startswith("requests."))
 
 
-def _of_pod(pod: Json, use_status: bool) -> Exact:
-    spec, status = pod["spec"], pod.get("status") or {}
-    total = _of_containers(pod, use_status)
-    pod_level = _read(pod, "spec.resources.requests", (spec.get("resources") or {}).get("requests"))
+def _pod_level(pod: Json) -> Exact:
+    """What a pod asks for as a whole."""
+    asked = _read(pod, "spec.resources.requests", (pod["spec"].get("resources") or {}).get("requests"))
+    return {name: amount for name, amount in asked.items() if name in POD_LEVEL or name.startswith("hugepages-")}
+
+
+def _of_pod(pod: Json, use_status: bool, missing: Exact = _NOTHING) -> Exact:
+    """`missing`: what a container asks for that does not say."""
+    status = pod.get("status") or {}
+    total = _of_containers(pod, use_status, missing)
+    pod_level = _pod_level(pod)
     resized = pod_level
     if use_status and "resources" in status:
         actual = _read(pod, "status.resources.requests", status["resources"].get("requests"))
         allocated = _read(pod, "status.allocatedResources", status.get("allocatedResources"))
         resized = _while_resized(pod, pod_level, actual, allocated)
     for name in pod_level:
-        if name in POD_LEVEL or name.startswith("hugepages-"):
-            total[name] = resized.get(name, quantity.ZERO)
-    return _sum(total, _read(pod, "spec.overhead", spec.get("overhead")))
+        total[name] = resized.get(name, quantity.ZERO)
+    return _sum(total, _overhead(pod))
 
 
-def _of_containers(pod: Json, use_status: bool) -> Exact:
+def _overhead(pod: Json) -> Exact:
+    return _read(pod, "spec.overhead", pod["spec"].get("overhead"))
+
+
+def _of_containers(pod: Json, use_status: bool, missing: Exact) -> Exact:
     """The most that containers need at one time.
 
     Ordinary containers run together. Init containers run one after the other before them; one that restarts always
@@ -74,16 +123,17 @@ def _of_containers(pod: Json, use_status: bool) -> Exact:
     spec, status = pod["spec"], pod.get("status") or {}
     statuses: dict[str, Json] = {}
     if use_status:
-        reported = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-        statuses = {one["name"]: one for one in reported}
+        listed = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+        statuses = {one["name"]: one for one in listed}
     running: Exact = {}
     for index, container in enumerate(spec.get("containers") or ()):
-        running = _sum(running, _of_container(pod, f"spec.containers[{index}]", container, statuses))
+        running = _sum(running, {**missing, **_of_container(pod, f"spec.containers[{index}]", container, statuses)})
     sidecars: Exact = {}
     starting: Exact = {}
     for index, container in enumerate(spec.get("initContainers") or ()):
         is_sidecar = container.get("restartPolicy") == "Always"
-        needed = _of_container(pod, f"spec.initContainers[{index}]", container, statuses if is_sidecar else {})
+        reported = statuses if is_sidecar else {}
+        needed = {**missing, **_of_container(pod, f"spec.initContainers[{index}]", container, reported)}
         if is_sidecar:
             running, sidecars = _sum(running, needed), _sum(sidecars, needed)
             starting = _most(starting, sidecars)
@@ -109,7 +159,7 @@ def _while_resized(pod: Json, wanted: Exact, actual: Exact, allocated: Exact) ->
 
 
 def _is_resize_infeasible(pod: Json) -> bool:
-    for condition in pod["status"].get("conditions") or ():
+    for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition["type"] == "PodResizePending":
             return bool(condition.get("reason") == "Infeasible")
     return False

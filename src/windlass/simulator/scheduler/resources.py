@@ -1,5 +1,6 @@
 """NodeResourcesFit: what the pod asks for must be left over, and there must be room for one more pod."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass.simulator.scheduler import requests
@@ -38,8 +39,17 @@ def prepare(pod: Json, cluster: ClusterView) -> Check:
 
 def taken_from(node: NodeView) -> requests.Amounts:
     """What the pods on a node take from it, all together."""
+    return _sum(seated.requests for seated in node.pods.values())
+
+
+def nonzero_taken_from(node: NodeView) -> requests.Amounts:
+    """CPU and memory that scores count as taken: containers that request none take a default."""
+    return _sum(seated.nonzero_requests for seated in node.pods.values())
+
+
+def _sum(all_amounts: Iterable[requests.Amounts]) -> requests.Amounts:
     taken: requests.Amounts = {}
-    for seated in node.pods.values():
-        for name, amount in seated.requests.items():
+    for amounts in all_amounts:
+        for name, amount in amounts.items():
             taken[name] = taken.get(name, 0) + amount
     return taken

@@ -1,18 +1,26 @@
 """PodTopologySpread: hard constraints (DoNotSchedule) on how unevenly pods may lie over a topology.
 
 pods like this one in the node's domain + this one − fewest in any domain ≤ maxSkew
+
+Soft constraints (ScheduleAnyway) score. A pod without any constraint has two soft ones of the default profile, over
+nodes and zones, that count the pods of its Services and of its owner.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from windlass.simulator.scheduler import affinity, matching, taints
-from windlass.simulator.scheduler.check import Check, Refusal
+from windlass.simulator.scheduler import affinity, matching, parsing, taints
+from windlass.simulator.scheduler.check import Check, Code, Refusal
 from windlass.simulator.scheduler.cluster import ClusterView, Json, NodeView, is_terminating, labels_of
+
+HOSTNAME = "kubernetes.io/hostname"
+_DEFAULT_MAX_SKEWS = ((HOSTNAME, 3), ("topology.kubernetes.io/zone", 5))
+_SELECTING_OWNERS = {("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet")}
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One hard constraint, and how many pods it counts in each domain."""
+    """One constraint, and how many pods it counts in each domain."""
 
     key: str
     max_skew: int
@@ -27,6 +35,10 @@ class Constraint:
         if self.honor_affinity and not affinity.matches(pod, node):
             return False
         return not self.honor_taints or taints.tolerates_node(taints.tolerations_of(pod), node)
+
+    def includes_every_node(self, pod: Json) -> bool:
+        is_choosy = bool(pod["spec"].get("nodeSelector")) or affinity.required_of(pod) is not None
+        return not self.honor_taints and not (self.honor_affinity and is_choosy)
 
     def fewest(self) -> int:
         """Pods in the emptiest domain; with fewer domains than asked for, one more is thought to be there, empty."""
@@ -79,30 +91,19 @@ class PodTopologySpread(Check):
         """Count all pods of a node; its domains exist from now on, even without any."""
         for constraint in self._counted_on(node):
             domain = node.labels[constraint.key]
-            here = 0 if matching.is_everything(constraint.selector) else self._pods_like(constraint.selector, node)
+            here = count_matching(constraint.selector, self.pod["metadata"]["namespace"], node)
             constraint.counts[domain] = constraint.counts.get(domain, 0) + here
-
-    def _pods_like(self, selector: Json | None, node: NodeView) -> int:
-        namespace = self.pod["metadata"]["namespace"]
-        return sum(
-            1
-            for seated in node.pods.values()
-            if seated.pod["metadata"]["namespace"] == namespace
-            and not is_terminating(seated.pod)
-            and matching.selects(selector, labels_of(seated.pod))
-        )
 
     def copy(self) -> "PodTopologySpread":
         copies = [replace(constraint, counts=dict(constraint.counts)) for constraint in self.constraints]
         return PodTopologySpread(self.pod, copies)
 
 
-def prepare(pod: Json, cluster: ClusterView) -> Check | None:
-    hard = [
-        read(constraint, pod)
-        for constraint in pod["spec"].get("topologySpreadConstraints") or ()
-        if constraint["whenUnsatisfiable"] == "DoNotSchedule"
-    ]
+def prepare(pod: Json, cluster: ClusterView) -> Check | Refusal | None:
+    refusal = refuse_unparsable(pod, cluster)
+    if refusal is not None:
+        return refusal
+    hard = hard_constraints(pod)
     if not hard:
         return None
     check = PodTopologySpread(pod, hard)
@@ -111,7 +112,93 @@ def prepare(pod: Json, cluster: ClusterView) -> Check | None:
     return check
 
 
-def read(constraint: Json, pod: Json) -> Constraint:
+def refuse_unparsable(pod: Json, cluster: ClusterView) -> Refusal | None:
+    """A pod with a hard constraint whose selector cannot be parsed fits nowhere."""
+    fault = _fault_of(_own_constraints(pod, "DoNotSchedule"))
+    if not fault:
+        return None
+    text = f"get constraints from pod: obtaining pod's hard topology spread constraints: {fault}"
+    plugin = PodTopologySpread.plugin
+    return Refusal(plugin, Code.ERROR, (f'running PreFilter plugin "{plugin}": {text}',))
+
+
+def has_own_constraints(pod: Json) -> bool:
+    """Does the pod name constraints, hard or soft? Then the default ones do not apply."""
+    return bool(pod["spec"].get("topologySpreadConstraints"))
+
+
+def hard_constraints(pod: Json) -> list[Constraint]:
+    return _constraints(pod, "DoNotSchedule")
+
+
+def soft_constraints(pod: Json, selector: Json | None) -> list[Constraint]:
+    """The pod's own, or the default ones with a selector (`default_selector`)."""
+    if has_own_constraints(pod):
+        return _constraints(pod, "ScheduleAnyway")
+    if selector is None:
+        return []
+    return [Constraint(key, max_skew, 1, selector, True, False, {}) for key, max_skew in _DEFAULT_MAX_SKEWS]
+
+
+def owner_of(pod: Json) -> tuple[str, str] | None:
+    """Kind and key of the owner whose selector the default constraints use, if it is of such a kind."""
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            key = f"{pod['metadata']['namespace']}/{owner['name']}"
+            return (owner["kind"], key) if (owner["apiVersion"], owner["kind"]) in _SELECTING_OWNERS else None
+    return None
+
+
+def default_selector(pod: Json, owner: Json | None, services: Iterable[Json]) -> Json | None:
+    """Which pods the default constraints count: those of the pod's owner and of all Services that select it.
+
+    None: there are no such constraints, since nothing selects the pod.
+    """
+    labels: dict[str, str] = {}
+    for service in services:
+        selector = service["spec"].get("selector")
+        if selector and matching.selects({"matchLabels": selector}, labels_of(pod)):
+            labels |= selector
+    owned: Json = ((owner or {}).get("spec") or {}).get("selector") or {}
+    if owner is not None and owner["kind"] == "ReplicationController":
+        labels, owned = {**labels, **owned}, {}
+    expressions = [{"key": key, "operator": "In", "values": [value]} for key, value in sorted(labels.items())]
+    selector = {
+        "matchLabels": owned.get("matchLabels") or {},
+        "matchExpressions": [*(owned.get("matchExpressions") or ()), *expressions],
+    }
+    return None if matching.is_everything(selector) else selector
+
+
+def count_matching(selector: Json | None, namespace: str, node: NodeView) -> int:
+    """Pods on a node that a constraint counts. Those on their way out do not count; an empty selector counts none."""
+    if matching.is_everything(selector):
+        return 0
+    return sum(
+        1
+        for seated in node.pods.values()
+        if seated.pod["metadata"]["namespace"] == namespace
+        and not is_terminating(seated.pod)
+        and matching.selects(selector, labels_of(seated.pod))
+    )
+
+
+def _constraints(pod: Json, when_unsatisfiable: str) -> list[Constraint]:
+    """The pod's own, none if one of them cannot be parsed."""
+    own = _own_constraints(pod, when_unsatisfiable)
+    return [] if _fault_of(own) else [_read(constraint, pod) for constraint in own]
+
+
+def _own_constraints(pod: Json, when_unsatisfiable: str) -> list[Json]:
+    constraints = pod["spec"].get("topologySpreadConstraints") or ()
+    return [constraint for constraint in constraints if constraint["whenUnsatisfiable"] == when_unsatisfiable]
+
+
+def _fault_of(constraints: list[Json]) -> str:
+    return next((fault for one in constraints if (fault := parsing.fault_of(one.get("labelSelector")))), "")
+
+
+def _read(constraint: Json, pod: Json) -> Constraint:
     return Constraint(
         key=constraint["topologyKey"],
         max_skew=constraint["maxSkew"],

@@ -1,4 +1,4 @@
-"""NodeUnschedulable and TaintToleration: a node repels every pod that does not tolerate it."""
+"""NodeUnschedulable and TaintToleration: a node repels every pod that does not tolerate it, or is put last for it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,6 +52,12 @@ def tolerates_node(tolerations: Sequence[Json], node: Json) -> bool:
     """Are all taints tolerated that keep pods from being scheduled?"""
     hard = [taint for taint in node["spec"].get("taints") or () if taint["effect"] in ("NoSchedule", "NoExecute")]
     return all(is_tolerated(taint, tolerations) for taint in hard)
+
+
+def count_soft(tolerations: Sequence[Json], node: Json) -> int:
+    """PreferNoSchedule taints that are not tolerated: the fewer, the better the node."""
+    soft = [taint for taint in node["spec"].get("taints") or () if taint["effect"] == "PreferNoSchedule"]
+    return sum(not is_tolerated(taint, tolerations) for taint in soft)
 
 
 def is_tolerated(taint: Json, tolerations: Sequence[Json]) -> bool:

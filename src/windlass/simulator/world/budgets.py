@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.apiserver import times
-from windlass.simulator.scheduler import matching
+from windlass.simulator.scheduler import matching, parsing
 from windlass.simulator.world import edit, kinds
 from windlass.simulator.world.api import Change
 from windlass.simulator.world.pulse import Pulse
@@ -174,7 +174,8 @@ class Budgets:
 def protects(budget: Json, pod: Json) -> bool:
     if budget["metadata"]["namespace"] != pod["metadata"]["namespace"]:
         return False
-    return matching.selects(budget["spec"].get("selector"), pod["metadata"].get("labels") or {})
+    selector = budget["spec"].get("selector")
+    return not parsing.fault_of(selector) and matching.selects(selector, pod["metadata"].get("labels") or {})
 
 
 def _scaled(limit: int | str, expected: int) -> int:

@@ -40,6 +40,7 @@ def every() -> list[Json]:
         _define(CLUSTER_API, "v1beta2", "MachineSet", "ms", scalable, is_scalable=True),
         _define(CLUSTER_API, "v1beta2", "MachinePool", "mp", scalable, is_scalable=True),
         _define(CLUSTER_API, "v1beta2", "Machine", "ma", machine),
+        _define(CLUSTER_API, "v1beta2", "MachineDrainRule", columns=(("Behavior", "string", ".spec.drain.behavior"),)),
         _define(INFRASTRUCTURE, "v1beta1", "SimulatedMachineTemplate"),
         _define(AUTOSCALING, "v1", "ProvisioningRequest", "provreq", (class_name,)),
         _define(AUTOSCALING, "v1beta1", "CapacityBuffer", "cb", (("Replicas", "integer", ".status.replicas"),)),

@@ -50,7 +50,7 @@ class World:
         self.cloud = Cloud(self.pulse, node_groups, self.dice)
         self.machines = Machines(self.pulse, self.cloud)
         self.queue = Queue(self.pulse)
-        self.scheduler = Scheduler(self.pulse)
+        self.scheduler = Scheduler(self.pulse, self.dice.for_part("scheduler"))
         self.pulse.join(
             (
                 # Budgets first: whoever evicts afterwards meets a status that knows of this moment.

@@ -1,5 +1,6 @@
-"""One placement: where a pod of a shape fits, and which of these nodes is left with the most room."""
+"""One placement: where a pod of a shape fits, and which of these nodes has the highest score."""
 
+import random
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,8 @@ import numpy as np
 from windlass.simulator.scheduler import matching, message
 from windlass.simulator.scheduler.cluster import labels_of
 from windlass.simulator.scheduler.spread import Constraint
-from windlass.simulator.world.scheduling.seats import PODS, Mask, Seats
+from windlass.simulator.world.scheduling.node_scores import NodeScores
+from windlass.simulator.world.scheduling.seats import PODS, Ints, Mask, Seats
 from windlass.simulator.world.scheduling.shapes import Shape
 from windlass.simulator.world.scheduling.tallies import Tallies
 from windlass.simulator.world.scheduling.verdicts import Verdicts
@@ -34,10 +36,11 @@ class Placing:
     seats: Seats
     verdicts: Verdicts
     tallies: Tallies
+    scores: NodeScores
+    chance: random.Random
+    """Chooses among nodes with the same score."""
     promises: dict[str, Promise] = field(default_factory=dict)
     """By the key of the pod that preempted others."""
-    included: dict[int, tuple[int, list[bool]]] = field(default_factory=dict)
-    """By constraint: the era of the seats, and by sort of node whether such nodes count."""
 
     def find(self, pod: Json, shape: Shape, pinned: str = "") -> int:
         """The slot for a pod, or `NOWHERE`."""
@@ -45,12 +48,18 @@ class Placing:
         if pinned:
             slot = self.seats.slots.get(pinned, NOWHERE)
             return slot if slot != NOWHERE and fits[slot] else NOWHERE
-        candidates = np.flatnonzero(fits)
-        if not len(candidates):
-            return NOWHERE
         if shape.ports:
-            candidates = candidates[[not self._is_port_taken(shape, int(slot)) for slot in candidates]]
-        return int(candidates[np.argmax(self._room(shape, candidates))]) if len(candidates) else NOWHERE
+            for one in np.flatnonzero(fits).tolist():
+                fits[one] = not self._is_port_taken(shape, one)
+        promise = self.promises.get(_key_of(pod))
+        if promise is not None and fits[promise.slot]:
+            return promise.slot
+        candidates = self.seats.tree.search(fits)
+        return self._choose(pod, shape, candidates) if len(candidates) else NOWHERE
+
+    def _choose(self, pod: Json, shape: Shape, candidates: Ints) -> int:
+        best = self.scores.best(pod, shape, candidates)
+        return int(best[self.chance.randrange(len(best))] if len(best) > 1 else best[0])
 
     def find_pinned(self, pod: Json, shape: Shape, pinned: str) -> int:
         """The same for a pod that may go to one node only."""
@@ -77,9 +86,11 @@ class Placing:
             fits &= ~self._same_domain(term.key, self.tallies.of_terms([term]))
         return fits & self._is_welcome(pod)
 
-    def _free_beside_promised(self, pod: Json, shape: Shape) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def _free_beside_promised(self, pod: Json, shape: Shape) -> Ints:
         """What is free once those have come who were promised a place and are no less important."""
-        own = f"{pod['metadata'].get('namespace')}/{pod['metadata'].get('name')}"
+        if not self.promises:
+            return self.seats.free
+        own = _key_of(pod)
         mine = [
             promise for key, promise in self.promises.items() if promise.shape.priority >= shape.priority and key != own
         ]
@@ -89,14 +100,6 @@ class Placing:
         for promise in mine:
             free[promise.slot] -= self.seats.wanted(promise.shape)
         return free
-
-    def _room(self, shape: Shape, candidates: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, Any]:
-        """(candidates,): the share of CPU and memory that stays free, the mean of both."""
-        wanted, free, shares = self.seats.wanted(shape), self.seats.free, self.seats.shares
-        cpu = np.maximum(free[candidates, 1] - wanted[1], 0) * shares[candidates, 0]
-        memory = np.maximum(free[candidates, 2] - wanted[2], 0) * shares[candidates, 1]
-        room: np.ndarray[Any, Any] = (cpu + memory) / 2
-        return room
 
     def _is_port_taken(self, shape: Shape, slot: int) -> bool:
         taken = [port for seat in self.seats.pods[slot].values() for port in seat.shape.ports]
@@ -117,7 +120,7 @@ class Placing:
     def _is_even(self, shape: Shape, constraint: Constraint, has_keys: Mask) -> Mask:
         pod = shape.example
         domain, count = self.tallies.domains(constraint.key)
-        counted = has_keys & self._is_included(shape, constraint)
+        counted = has_keys & self.tallies.included(shape, constraint)
         pods = self.tallies.of_constraint(pod["metadata"]["namespace"], constraint)
         numbers = np.bincount(domain[counted], weights=pods[counted], minlength=count)
         present = np.bincount(domain[counted], minlength=count) > 0
@@ -125,20 +128,6 @@ class Placing:
         itself = 1 if matching.selects(constraint.selector, labels_of(pod)) else 0
         even: Mask = (domain >= 0) & (numbers[domain] + itself - fewest <= constraint.max_skew)
         return even
-
-    def _is_included(self, shape: Shape, constraint: Constraint) -> Mask:
-        """(slots,): nodes where the pod might go, as far as the constraint cares."""
-        seats = self.seats
-        if shape.names_nodes:
-            nodes = [bool(seats.here[slot]) and constraint.includes(shape.example, node)
-                     for slot, node in enumerate(seats.nodes)]  # fmt: skip
-            return np.array(nodes + [False] * (len(seats.here) - len(nodes)), bool)
-        era, known = self.included.get(id(constraint), (seats.era, []))
-        if era != seats.era:
-            known = []
-        self.included[id(constraint)] = seats.era, known
-        known += [constraint.includes(shape.example, node) for node in seats.examples[len(known) :]]
-        return np.array(known, bool)[seats.sorts] if known else np.zeros(len(seats.here), bool)
 
     def _is_together(self, shape: Shape) -> Mask:
         """(slots,): are those there whom the pod wants near? The first of a group may go anywhere with the keys."""
@@ -155,13 +144,9 @@ class Placing:
             return keyed
         return fits & keyed
 
-    def _same_domain(self, key: str, pods: np.ndarray[Any, np.dtype[np.int64]]) -> Mask:
+    def _same_domain(self, key: str, pods: Ints) -> Mask:
         """(slots,): is one of these pods in the node's domain?"""
-        domain, count = self.tallies.domains(key)
-        counted = self.seats.here & (domain >= 0)
-        numbers = np.bincount(domain[counted], weights=pods[counted], minlength=count)
-        same: Mask = (domain >= 0) & (numbers[domain] > 0)
-        return same
+        return self.tallies.sum_by_domain(key, pods) > 0
 
     def _is_welcome(self, pod: Json) -> Mask:
         """(slots,): does nobody there want such a pod away?"""
@@ -200,6 +185,10 @@ class Placing:
             if number:
                 counts["Too many pods" if name == PODS else f"Insufficient {name}"] = number
         return counts
+
+
+def _key_of(pod: Json) -> str:
+    return f"{pod['metadata'].get('namespace')}/{pod['metadata'].get('name')}"
 
 
 _APART = "node(s) didn't match pod anti-affinity rules"

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from windlass.simulator.scheduler import cycle
+from windlass.simulator.scheduler import cycle, requests, scoring
 from windlass.simulator.scheduler.cluster import ClusterView, NodeView, SeatedPod
 from windlass.simulator.world import kinds
 from windlass.simulator.world.api import Api
@@ -53,7 +53,9 @@ def view(api: Api, placing: Placing, slots: list[int], pod: Json) -> ClusterView
     for slot in slots:
         has = {name: int(seats.has[slot, column]) for name, column in seats.columns.items()}
         seated = {
-            key: SeatedPod(pods[key], {**seat.shape.amounts}) for key, seat in seats.pods[slot].items() if key in pods
+            key: SeatedPod(pods[key], {**seat.shape.amounts}, _nonzero(seat.shape))
+            for key, seat in seats.pods[slot].items()
+            if key in pods
         }
         made.nodes[seats.names[slot]] = NodeView(seats.nodes[slot], has, seated)
     for budget in api.all(kinds.BUDGETS).values():
@@ -63,3 +65,7 @@ def view(api: Api, placing: Placing, slots: list[int], pod: Json) -> ClusterView
         if key != own and key in pods:
             made.waiting[key] = pods[key]
     return made
+
+
+def _nonzero(shape: Shape) -> requests.Amounts:
+    return dict(zip(scoring.RESOURCES, shape.nonzero_taken.tolist(), strict=True))

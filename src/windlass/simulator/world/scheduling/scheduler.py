@@ -1,13 +1,15 @@
 """The loop: pods that wait get a node, or the reason why not. It looks again when something came free or changed."""
 
 import heapq
+import random
 from typing import Any
 
-from windlass.simulator.scheduler import cycle
+from windlass.simulator.scheduler import cycle, spread
 from windlass.simulator.world import edit, kinds
 from windlass.simulator.world.api import Change
 from windlass.simulator.world.pulse import Pulse
 from windlass.simulator.world.scheduling import preempting, shapes
+from windlass.simulator.world.scheduling.node_scores import NodeScores
 from windlass.simulator.world.scheduling.placing import NOWHERE, Placing, Promise
 from windlass.simulator.world.scheduling.seats import Seat, Seats
 from windlass.simulator.world.scheduling.shapes import Seen, Shape
@@ -22,6 +24,7 @@ _PREEMPTED: Json = {
     "reason": "PreemptionByScheduler",
     "message": "default-scheduler: preempting to accommodate a higher priority pod",
 }
+_SELECTING = {"ReplicaSet": kinds.REPLICA_SETS, "StatefulSet": kinds.STATEFUL_SETS}
 Group = tuple[int, str]
 """A shape's number and the node that the pod is pinned to, if it is."""
 
@@ -31,12 +34,13 @@ class Scheduler:
 
     hears = (kinds.PODS, kinds.NODES)
 
-    def __init__(self, pulse: Pulse) -> None:
+    def __init__(self, pulse: Pulse, chance: random.Random) -> None:
         self._api = pulse.api
-        self._shapes = shapes.Shapes()
+        self._shapes = shapes.Shapes(self._find_selector)
         self.seats = Seats()
         self._tallies = Tallies(self.seats)
-        self._placing = Placing(self.seats, Verdicts(self.seats), self._tallies)
+        scores = NodeScores(self.seats, self._tallies)
+        self._placing = Placing(self.seats, Verdicts(self.seats), self._tallies, scores, chance)
         self._waiting: dict[Group, dict[str, int]] = {}
         """Lines of pods by shape: keys, and when each came."""
         self._seen: dict[str, Seen] = {}
@@ -126,6 +130,12 @@ class Scheduler:
         if seat is not None:
             self._tallies.go(seat)
         return seat is not None
+
+    def _find_selector(self, pod: Json) -> Json | None:
+        """Which pods the default spread constraints count. The world has no Services."""
+        owner = spread.owner_of(pod)
+        kind = _SELECTING.get(owner[0]) if owner else None
+        return spread.default_selector(pod, self._api.find(kind, owner[1]), ()) if owner and kind else None
 
     # ── Placing ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from windlass.simulator.scheduler import requests
 from windlass.simulator.scheduler.cluster import labels_of
+from windlass.simulator.world.scheduling.node_tree import NodeTree
 from windlass.simulator.world.scheduling.shapes import Shape
 
 Json = dict[str, Any]
@@ -50,8 +51,8 @@ class Seats:
     """(slots, resources): allocatable."""
     free: Ints = field(default_factory=lambda: np.zeros((_FIRST_SLOTS, 3), np.int64))
     """(slots, resources): what is left of it."""
-    shares: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros((_FIRST_SLOTS, 2)))
-    """(slots, 2): what part of its CPU and of its memory one unit of each is."""
+    nonzero: Ints = field(default_factory=lambda: np.zeros((_FIRST_SLOTS, 2), np.int64))
+    """(slots, 2): CPU and memory that pods take in the eyes of scores: containers that request none take a default."""
     sorts: Ints = field(default_factory=lambda: np.zeros(_FIRST_SLOTS, np.int64))
     """(slots,): the number of the node's sort: nodes alike but for their name."""
     examples: list[Json] = field(default_factory=list)
@@ -62,6 +63,8 @@ class Seats:
     """Slots whose node came, went or changed, in order, for those who keep verdicts."""
     era: int = 0
     """How often sorts were numbered anew. What was kept of sorts, and of changes, is void in the next era."""
+    tree: NodeTree = field(default_factory=NodeTree)
+    """The order in which they are searched."""
     _sorts: dict[bytes, int] = field(default_factory=dict)
     _spare: list[int] = field(default_factory=list)
 
@@ -84,9 +87,9 @@ class Seats:
             return False
         self.free[slot] += has - self.has[slot]
         self.has[slot] = has
-        self.shares[slot] = np.where(has[1:3] > 0, 1.0 / np.maximum(has[1:3], 1), 0.0)
         self.sorts[slot] = sort
         self.here[slot] = True
+        self.tree.put(slot, labels_of(node))
         self.changed.append(slot)
         return True
 
@@ -95,6 +98,7 @@ class Seats:
         for key in list(self.pods[slot]):
             self.unseat(key)
         self.here[slot] = False
+        self.tree.drop(slot)
         self.has[slot] = self.free[slot] = 0
         self.changed.append(slot)
         self._spare.append(slot)
@@ -134,7 +138,7 @@ class Seats:
         self.here = _enlarge(self.here, (rows,))
         self.sorts = _enlarge(self.sorts, (rows,))
         self.has = _enlarge(self.has, (rows, columns))
-        self.shares = _enlarge(self.shares, (rows, 2))
+        self.nonzero = _enlarge(self.nonzero, (rows, 2))
         self.free = _enlarge(self.free, (rows, columns))
         self.held = {priority: _enlarge(held, (rows, columns)) for priority, held in self.held.items()}
 
@@ -191,6 +195,7 @@ class Seats:
     def _take(self, slot: int, shape: Shape, sign: int) -> None:
         wanted = self.wanted(shape)
         self.free[slot] -= sign * wanted
+        self.nonzero[slot] += sign * shape.nonzero_taken
         held = self.held.get(shape.priority)
         if held is None:
             held = self.held[shape.priority] = np.zeros_like(self.free)

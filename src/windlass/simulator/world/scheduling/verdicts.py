@@ -1,4 +1,5 @@
-"""Verdicts that other pods cannot change: cordons, taints, node affinity and features, per shape and sort of node.
+"""Verdicts that other pods cannot change: cordons, taints, node affinity, selectors that cannot be parsed and features,
+per shape and sort of node.
 
 The rules are the plain scheduler's; they are asked once for nodes that differ by their name only.
 """
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from windlass.simulator.scheduler import affinity, names, taints
+from windlass.simulator.scheduler import affinity, interpod, names, spread, taints
 from windlass.simulator.scheduler.check import Check, Refusal
 from windlass.simulator.scheduler.cluster import ClusterView, NodeView
 from windlass.simulator.world.scheduling.seats import Mask, Seats
@@ -21,6 +22,8 @@ _STATIC: tuple[Callable[[Json, ClusterView], Check | Refusal | None], ...] = (
     taints.prepare_unschedulable,
     taints.prepare_taints,
     affinity.prepare,
+    spread.refuse_unparsable,
+    interpod.refuse_unparsable,
     names.prepare_declared_features,
 )
 _NOBODY = ClusterView()

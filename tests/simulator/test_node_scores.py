@@ -1,0 +1,150 @@
+"""Scores of the real kube-scheduler's default profile, by plugin, and what follows from them in the world."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conformance.outcome import Json, read_lines
+from tests.simulator import builders, worlds
+from windlass.simulator.scheduler import cycle, filtering, node_scores, scoring
+from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.simulator.world import edit, kinds
+from windlass.simulator.world.scheduling import node_tree
+from windlass.simulator.world.world import World
+
+RECORDED = Path(__file__).parent / "data" / "scores.jsonl.gz"
+SOFT = {"key": "DeletionCandidateOfClusterAutoscaler", "value": "1", "effect": "PreferNoSchedule"}
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.mark.parametrize("case", list(read_lines(RECORDED)), ids=lambda case: case["name"])
+def test_every_node_has_the_scores_that_kube_scheduler_gave_it(case: Json) -> None:
+    cluster = ClusterView.of(case["objects"])
+    assert cluster.rejected == []
+    for pod in case["pending"]:
+        recorded = case["scores"][pod["metadata"]["name"]]
+        verdicts = filtering.judge(cluster, pod)
+        passed = [node for name, node in cluster.nodes.items() if verdicts[name] is None]
+        assert {node.name for node in passed} == set(recorded)
+        found = node_scores.score(cluster, pod, passed)
+        without_nothing = {
+            name: {plugin: score for plugin, score in plugins.items() if score} for name, plugins in found.items()
+        }
+        assert without_nothing == recorded
+
+
+def test_recorded_scores_know_every_plugin() -> None:
+    plugins = {
+        plugin
+        for case in read_lines(RECORDED)
+        for nodes in case["scores"].values()
+        for scores in nodes.values()
+        for plugin in scores
+    }
+    assert plugins == set(scoring.WEIGHTS)
+
+
+def place(cluster: ClusterView, pod: Json) -> str:
+    placement = cycle.schedule(cluster, pod)
+    assert isinstance(placement, cycle.Placement)
+    return placement.node_name
+
+
+def test_a_fuller_node_is_better_than_one_with_a_soft_taint() -> None:
+    busy = [builders.pod(f"busy-{number}", on="a") for number in range(3)]
+    cluster = ClusterView.of([builders.node("a"), builders.node("b", taints=[SOFT]), *busy])
+    assert place(cluster, builders.pod("new")) == "a"
+    tolerant = builders.pod("new", tolerations=[{"key": SOFT["key"], "operator": "Exists"}])
+    assert place(cluster, tolerant) == "b"
+
+
+def test_pods_of_one_service_are_spread_even_where_another_node_is_emptier() -> None:
+    service = {"kind": "Service", "metadata": {"name": "s", "namespace": "default"}}
+    service["spec"] = {"selector": {"app": "web"}}
+    host = "kubernetes.io/hostname"
+    nodes = [builders.node(name, labels={host: name}) for name in ("a", "b")]
+    pods = [builders.pod("web-1", on="a", cpu="500m", labels={"app": "web"}), builders.pod("other", on="b")]
+    new = builders.pod("web-2", labels={"app": "web"})
+    assert place(ClusterView.of([*nodes, *pods, service]), new) == "b"
+    assert place(ClusterView.of([*nodes, *pods]), new) == "a"
+
+
+# ── The world ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def taint(world: World, name: str) -> None:
+    node = world.api.all(kinds.NODES)[name]
+    world.api.update(kinds.NODES, edit.with_part(node, "spec", taints=[*(node["spec"].get("taints") or ()), SOFT]))
+
+
+def where(world: World, app: str) -> list[str]:
+    return sorted(edit.node_of(pod) for pod in worlds.running(world, app))
+
+
+def test_pods_keep_off_a_node_with_a_soft_taint_until_there_is_no_other() -> None:
+    world = worlds.make()
+    spare, other = sorted(worlds.nodes(world))
+    taint(world, spare)
+    worlds.deploy(world, "web", 3)
+    worlds.pass_time(world, 10)
+    assert where(world, "web") == [other] * 3
+    worlds.scale(world, kinds.DEPLOYMENTS, "web", 6)
+    worlds.pass_time(world, 20)
+    assert where(world, "web") == sorted([other] * 4 + [spare] * 2)
+
+
+def test_pods_of_one_owner_are_spread_over_zones_without_being_asked() -> None:
+    world = worlds.make(*(worlds.group(f"g-{zone}", zone, initial=1) for zone in "abc"))
+    worlds.deploy(world, "web", 3, "100m")
+    worlds.pass_time(world, 10)
+    assert where(world, "web") == sorted(worlds.nodes(world))
+
+
+def choices(seed: int) -> list[str]:
+    world = worlds.make(worlds.group(initial=8), seed=seed)
+    numbers = {name: str(number) for number, name in enumerate(worlds.nodes(world))}
+    for number in range(8):
+        worlds.deploy(world, f"app-{number}", 1, "10m")
+    worlds.pass_time(world, 10)
+    return [numbers[edit.node_of(pod)] for pod in worlds.pods(world)]
+
+
+def test_equal_nodes_are_taken_by_chance_and_the_same_seed_has_the_same_chance() -> None:
+    assert choices(1) == choices(1)
+    assert len({tuple(choices(seed)) for seed in range(1, 5)}) == 4
+
+
+# ── The search ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("nodes", "enough"), [(1, 1), (99, 99), (100, 100), (150, 100), (300, 144), (1000, 420), (5000, 500), (15000, 750)]
+)
+def test_a_search_ends_after_as_many_feasible_nodes_as_kube_schedulers(nodes: int, enough: int) -> None:
+    assert node_tree.feasible_nodes_to_find(nodes) == enough
+
+
+def test_the_next_search_goes_on_where_the_last_one_ended_and_takes_the_zones_in_turn() -> None:
+    tree = node_tree.NodeTree()
+    for slot in range(240):
+        tree.put(slot, {ZONE: "a" if slot < 160 else "b"})
+    fits = np.ones(256, bool)
+    first, second, third = (tree.search(fits).tolist() for _ in range(3))
+    assert first[:4] == [0, 160, 1, 161]
+    assert len(first) == len(second) == 117
+    assert len(set(first) | set(second) | set(third)) == 240
+    assert not set(first) & set(second)
+    tree.drop(0)
+    fits[0] = False
+    assert 0 not in [slot for _ in range(3) for slot in tree.search(fits).tolist()]
+
+
+def test_a_node_that_moves_to_another_zone_is_searched_there() -> None:
+    tree = node_tree.NodeTree()
+    for slot in range(200):
+        tree.put(slot, {ZONE: "a"})
+    tree.put(5, {ZONE: "b"})
+    found = tree.search(np.ones(200, bool)).tolist()
+    assert found[:3] == [0, 5, 1]
+    assert found.count(5) == 1
