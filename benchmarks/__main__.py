@@ -11,6 +11,8 @@ NAMES = (
     "topology",
     "removal",
     "memory",
+    "daemonsets",
+    "machines",
     "loop-up",
     "loop-down",
     "loop-mixed",
