@@ -43,7 +43,9 @@ class Api:
         self.server: str = cluster["server"]
         self._token: str = config["users"][0]["user"]["token"]
         ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
-        self._tls = ssl.create_default_context(cadata=ca)
+        tls = urllib.request.HTTPSHandler(context=ssl.create_default_context(cadata=ca))
+        # Without proxies: urlopen would look for them in the environment at each request, which may change meanwhile.
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), tls)
         self._more: dict[str, str] = {}
 
     def acting_as(self, user: str, group: str = "system:masters") -> "Api":
@@ -68,7 +70,7 @@ class Api:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.server + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30, context=self._tls) as response:
+            with self._opener.open(request, timeout=30) as response:
                 found: Object = json.load(response)
         except urllib.error.HTTPError as error:
             raise Refused(f"{method} {path}", error.code, error.read().decode(errors="replace")) from None
@@ -109,11 +111,32 @@ def path_of(body: Object) -> str:
     return f"{root}{version}/{f'namespaces/{namespace}/' if namespace else ''}{kind}{'es' if kind[-1] == 's' else 's'}"
 
 
-def wait_for(what: str, look: Callable[[], T], until: Callable[[T], object] = bool, within_s: float = 120.0) -> T:
-    """What is seen, as soon as it is what is waited for; otherwise `TimeoutError`, with what was seen last."""
+_NOT_YET = frozenset({404, 429, 500, 502, 503, 504})
+"""Answers for an object that is still to come, and of a server that starts or has too much to do."""
+
+
+def wait_for(
+    what: str,
+    look: Callable[[], T],
+    until: Callable[[T], object] = bool,
+    within_s: float = 120.0,
+    poll_s: float = _POLL_S,
+) -> T:
+    """What is seen, as soon as it is what is waited for; otherwise `TimeoutError`, with what was seen last.
+
+    A look that the server refuses because the object is not there yet is one at which nothing was seen.
+    """
     deadline_s = time.monotonic() + within_s
-    while not until(seen := look()):
+    while True:
+        try:
+            seen = look()
+            if until(seen):
+                return seen
+            last = repr(seen)
+        except Refused as error:
+            if error.code not in _NOT_YET:
+                raise
+            last = str(error)
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"not within {within_s:g} s: {what}; last seen: {seen!r:.2000}")
-        time.sleep(_POLL_S)
-    return seen
+            raise TimeoutError(f"not within {within_s:g} s: {what}; last seen: {last:.2000}")
+        time.sleep(poll_s)

@@ -5,6 +5,7 @@ releases it with, and a newer version of one rebuilds that one only.
 """
 
 import hashlib
+import os
 import platform
 import re
 from dataclasses import dataclass
@@ -59,12 +60,25 @@ class Component:
         return f"{self.name}-{self.version}-{digest[:12]}"
 
 
+_KUBERNETES = {"1.36": "kubernetes", "1.37": "kubernetes-1.37"}
+"""The pins of each release that a bed can be of."""
+
+
+def _choose_kubernetes() -> str:
+    """Pins of the release that WINDLASS_TESTBED_KUBERNETES names; 1.36 unless it names one."""
+    chosen = os.environ.get("WINDLASS_TESTBED_KUBERNETES") or "1.36"
+    if chosen not in _KUBERNETES:
+        accepted = " or ".join(_KUBERNETES)
+        raise LookupError(f"WINDLASS_TESTBED_KUBERNETES: found {chosen!r}, expected {accepted}")
+    return _KUBERNETES[chosen]
+
+
 _STAMP = "k8s.io/component-base/version"
 _HELM_VERSION = "helm.sh/helm/v4/internal/version.version"
 
 ETCD = Component("etcd", "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3")
 KUBE_APISERVER, KUBE_SCHEDULER, KUBE_CONTROLLER_MANAGER, KUBECTL = (
-    Component(name, "kubernetes", "k8s.io/kubernetes", f"k8s.io/kubernetes/cmd/{name}", _STAMP)
+    Component(name, _choose_kubernetes(), "k8s.io/kubernetes", f"k8s.io/kubernetes/cmd/{name}", _STAMP)
     for name in ("kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubectl")
 )
 KWOK = Component(

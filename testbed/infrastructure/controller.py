@@ -9,6 +9,11 @@ from testbed.infrastructure import api, clusters, keys, machines, pools
 from testbed.infrastructure.world import RESOURCES, Key, Object, World
 
 _AGAIN_S = 0.5
+_GONE = "gone"
+"""In place of a resource, in the key of an instance that is no more."""
+_LEFT_BEHIND_S = 15.0
+"""So long after its instance a Node is deleted that nobody has deleted. Cluster API leaves one behind where its Machine
+was deleted before it knew of the Node, and in a real cloud the node lifecycle controller does as we do here."""
 
 Look = Callable[[World, Object], Awaitable[float]]
 """Bring an object one step on. Returns after how many seconds to look again, 0 for when something changes."""
@@ -27,6 +32,9 @@ async def run(server: api.Api) -> None:
     listed = {resource: asyncio.Event() for resource in RESOURCES}
 
     async def handle(key: Key) -> None:
+        if key[0] == _GONE:
+            await machines.clear_away(world, *key[1:])
+            return
         body = world.find(*key)
         if body is not None and (again_s := await _LOOKS[key[0]](world, body)):
             due.add(key, again_s)
@@ -61,6 +69,9 @@ async def _list_and_watch(world: World, resource: str, listed: dict[str, asyncio
         change = world.drop if event["type"] == "DELETED" else world.put
         change(resource, event["object"])
         _announce(world, resource, event["object"], due)
+        if resource == "fakemachines" and event["type"] == "DELETED":
+            metadata = event["object"]["metadata"]
+            due.add((_GONE, metadata["namespace"], metadata["name"]), _LEFT_BEHIND_S)
 
 
 def _announce(world: World, resource: str, body: Object, due: keys.Keys) -> None:

@@ -166,6 +166,14 @@ async def _take_back(world: World, machine: Object, told: knobs.Knobs) -> float:
     return 0.0
 
 
+async def clear_away(world: World, namespace: str, name: str) -> None:
+    """Delete the Node of an instance that is no more, if it is still there."""
+    node = await nodes.find(world, name)
+    if node is not None and node["spec"].get("providerID") == _identify(namespace, name):
+        print(f"Node {name} was left behind by its machine", flush=True)
+        await nodes.remove(world, name)
+
+
 def owners(body: Object, *kinds: str) -> Iterator[str]:
     """Names of the owners that are of these kinds."""
     return (owner["name"] for owner in body["metadata"].get("ownerReferences", ()) if owner["kind"] in kinds)
@@ -180,7 +188,11 @@ def group_of(world: World, machine: Object) -> Object | None:
 
 
 def provider_id(machine: Object) -> str:
-    return f"fake:///{machine['metadata']['namespace']}/{machine['metadata']['name']}"
+    return _identify(machine["metadata"]["namespace"], machine["metadata"]["name"])
+
+
+def _identify(namespace: str, name: str) -> str:
+    return f"fake:///{namespace}/{name}"
 
 
 def _knobs(world: World, machine: Object) -> knobs.Knobs:

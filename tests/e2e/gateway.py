@@ -6,7 +6,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import aiohttp
@@ -55,6 +55,23 @@ class Trap:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Calls that are answered here, as an API server answers what it does not take, and not passed on."""
+
+    method: str
+    path: re.Pattern[str]
+    code: int
+    reason: str
+
+    def matches(self, request: web.Request) -> bool:
+        return request.method == self.method and self.path.search(request.path) is not None
+
+    def answer(self) -> web.Response:
+        body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": self.code, "reason": self.reason}
+        return web.json_response({**body, "message": "refused by the test"}, status=self.code)
+
+
 class Gateway:
     """Passes calls on, in a thread of its own."""
 
@@ -63,6 +80,7 @@ class Gateway:
         self.port = 0
         self._server, self._tls = server, ssl.create_default_context(cafile=ca)
         self._traps: list[Trap] = []
+        self._refusals: list[Refusal] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._ready = threading.Event()
@@ -84,6 +102,16 @@ class Gateway:
         laid = Trap(method, re.compile(path), then, before, re.compile(body.encode()), threading.Event())
         self._traps.append(laid)
         return laid.sprung
+
+    @contextlib.contextmanager
+    def refusing(self, method: str, path: str, code: int, reason: str) -> Iterator[None]:
+        """Have such calls refused meanwhile."""
+        refusal = Refusal(method, re.compile(path), code, reason)
+        self._refusals.append(refusal)
+        try:
+            yield
+        finally:
+            self._refusals.remove(refusal)
 
     def since(self, at_s: float) -> list[Call]:
         return [call for call in list(self.calls) if call.at_s >= at_s]
@@ -115,6 +143,10 @@ class Gateway:
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
+        refused = next((refusal for refusal in self._refusals if refusal.matches(request)), None)
+        if refused is not None:
+            self._note(request, refused.code)
+            return refused.answer()
         sprung = next((trap for trap in self._traps if trap.matches(request.method, request.path, body)), None)
         if sprung is not None and sprung.before:
             self._note(request, 0)

@@ -80,7 +80,9 @@ class Group:
     def _explain(self, node: Object) -> str:
         """Why a node is not ready: its taints, and what Cluster API says of deleting its Machine."""
         name = node["metadata"]["annotations"].get(f"{CAPI}machine", node["metadata"]["name"])
-        machine = self.server.find("/".join(self.path.split("/")[:-2]) + f"/machines/{name}") or {}
+        machine = self.server.find("/".join(self.path.split("/")[:-2]) + f"/machines/{name}")
+        if machine is None:
+            return f"{', '.join(taints(node)) or 'not Ready'}; its machine is gone"
         said = [
             f"{one['reason']}: {one.get('message', '')}"
             for one in machine.get("status", {}).get("conditions", ())
@@ -96,6 +98,7 @@ _OPTIONS = {
     "unready": "scaledownunreadytime",
     "provision": "maxnodeprovisiontime",
     "startup": "maxnodestartuptime",
+    "zero_or_max": "zeroormaxnodescaling",
 }
 
 

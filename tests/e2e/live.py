@@ -1,6 +1,7 @@
 """`windlass autoscaler` as a process: started, stopped, killed, and asked how it is."""
 
 import datetime
+import http.client
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tests import emissions
 from tests.e2e.groups import LABEL
 from tests.e2e.waiting import wait_for
 
@@ -30,10 +32,13 @@ FLAGS = (
     "--balancing-ignore-label=node.cluster.x-k8s.io/group",
     "--ok-total-unready-count=100",
     "--emit-per-nodegroup-metrics",
+    "--node-removal-latency-tracking-enabled",
     "--quiet-window-max=5s",
     "-v=4",
 )
 """Quick, but leaves nodes alone: groups that are to shrink, or to give up, say so themselves."""
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+"""Asks no environment for proxies: tests of other threads change it."""
 
 
 class Live:
@@ -51,7 +56,7 @@ class Live:
     def start(self, *flags: str, wrap: Callable[[Sequence[str]], list[str]] = list) -> None:
         """Start it; further flags overrule those that it usually has. `wrap` makes the command another one."""
         assert not self.is_alive
-        self.port = _free_port()
+        self.port = free_port()
         command = [sys.executable, "-m", "windlass.cli", "autoscaler", f"--kubeconfig={self.kubeconfig}"]
         command += [f"--address=127.0.0.1:{self.port}", *self.flags, *flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
@@ -63,11 +68,17 @@ class Live:
             )
 
     def kill(self) -> None:
-        """As a crash does; it cannot do a thing about it."""
+        """As a crash does, after a last look at its metrics."""
+        self.metrics()
+        self.crash()
+
+    def crash(self) -> None:
+        """At once, wherever it is."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """As a kubelet does. What it returns."""
+        """As a kubelet does, after a last look at its metrics. What it returns."""
+        self.metrics()
         return self._end(signal.SIGTERM)
 
     def stand_still(self) -> None:
@@ -94,17 +105,21 @@ class Live:
 
     def metrics(self) -> dict[str, float]:
         """Each series and its value; nothing while it does not answer."""
-        try:
-            lines = self.get("/metrics").splitlines()
-        except OSError:
-            return {}
-        series = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
-        return {name: float(value) for name, _, value in series}
+        return scrape(self.port)
+
+    def wait_metric(self, name: str, **labels: str) -> float:
+        """The largest value of a metric's series that have these labels, once it is above 0."""
+        wanted = {f'{label}="{value}"' for label, value in labels.items()}
+
+        def look() -> float:
+            series = ((*key.rstrip("}").partition("{")[::2], value) for key, value in self.metrics().items())
+            found = (value for sample, shown, value in series if sample == name and wanted <= set(shown.split(",")))
+            return max(found, default=0.0)
+
+        return wait_for(f"{name} {labels or ''} is above 0", look)
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
-            found: bytes = answer.read()
-        return found.decode()
+        return get(self.port, path)
 
     def _signal(self, which: signal.Signals) -> None:
         assert self._process is not None
@@ -127,7 +142,25 @@ def _read_time(text: str) -> float:
     return (when if when <= now else when.replace(year=now.year - 1)).timestamp()
 
 
-def _free_port() -> int:
+def get(port: int, path: str) -> str:
+    with _OPENER.open(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        found: bytes = answer.read()
+    return found.decode()
+
+
+def scrape(port: int) -> dict[str, float]:
+    """What a process shows on /metrics, each series and its value; nothing while it does not answer."""
+    try:
+        lines = get(port, "/metrics").splitlines()
+    except (OSError, http.client.HTTPException):
+        return {}
+    series = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
+    found = {name: float(value) for name, _, value in series}
+    emissions.note_scrape(found)
+    return found
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

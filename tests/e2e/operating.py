@@ -37,12 +37,12 @@ def operating(
 
 
 @contextlib.contextmanager
-def run(kubeconfig: Path, log: Path, controllers: str, *flags: str) -> Iterator[None]:
+def run(kubeconfig: Path, log: Path, controllers: str, *flags: str, metrics_address: str = "") -> Iterator[None]:
     """Controllers as a process that ends as it is asked to."""
     command = [sys.executable, "-m", "windlass.cli", "operator", "--controllers", controllers]
     # Workload clusters of the bed are on a loopback address.
-    command += ["--kubeconfig", str(kubeconfig), "--metrics-address", "", "--machine-pool-allow-insecure-kubeconfigs"]
-    command += flags
+    command += ["--kubeconfig", str(kubeconfig), "--metrics-address", metrics_address]
+    command += ["--machine-pool-allow-insecure-kubeconfigs", *flags]
     with log.open("w") as lines:
         process = subprocess.Popen(command, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
     try:

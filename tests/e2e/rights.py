@@ -35,7 +35,7 @@ WORKLOAD: list[api.Object] = [
     },
     {
         "apiGroups": ["resource.k8s.io"],
-        "resources": ["deviceclasses", "resourceclaims", "resourceslices"],
+        "resources": ["deviceclasses", "devicetaintrules", "resourceclaims", "resourceslices"],
         "verbs": _READ,
     },
 ]
@@ -54,6 +54,11 @@ MANAGEMENT: list[api.Object] = [
     {"apiGroups": ["cluster.x-k8s.io"], "resources": ["machines"], "verbs": ["get", *_READ, "update"]},
 ]
 """Where the Machines are."""
+
+DRAIN_RULES: list[api.Object] = [
+    {"apiGroups": ["cluster.x-k8s.io"], "resources": ["machinedrainrules", "clusters"], "verbs": _READ}
+]
+"""The same, for what Cluster Autoscaler does not read."""
 
 TEMPLATES: list[api.Object] = [
     {
@@ -80,7 +85,12 @@ _TEMPLATES_ROLE = f"/apis/{_RBAC}/clusterroles/autoscaler-templates"
 
 def grant(server: api.Api) -> None:
     """Give the user all of these."""
-    for name, rules in (("workload", WORKLOAD), ("management", MANAGEMENT), ("templates", TEMPLATES)):
+    for name, rules in (
+        ("workload", WORKLOAD),
+        ("management", MANAGEMENT),
+        ("drain-rules", DRAIN_RULES),
+        ("templates", TEMPLATES),
+    ):
         _bind(server, "ClusterRole", f"autoscaler-{name}", "", rules)
     _bind(server, "Role", "autoscaler-own", "kube-system", OWN)
 

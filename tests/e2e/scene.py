@@ -218,6 +218,10 @@ class Scene:
         """Every time that the autoscaler wrote the size of a group."""
         return [call for call in self.calls() if call.method == "PATCH" and f"/{group.name}/scale" in call.path]
 
+    def count_resized(self, group: Group) -> int:
+        """How often the autoscaler changed the size of a group. A write that met a newer version is made again."""
+        return sum(1 for call in self.resizes(group) if call.status == 200)
+
     def clear(self) -> None:
         """Take everything away; nobody waits for it: what is left of it concerns no other test."""
         deployments = f"/apis/{objects.CLUSTER_API}/namespaces/default/machinedeployments"

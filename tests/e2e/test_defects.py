@@ -57,7 +57,7 @@ def test_d03_as_many_pods_are_expected_on_a_node_as_its_template_says(scene: Sce
     scene.pods("web", 4, [group], cpu="100m")  # and one of kube-proxy on each node, for all anyone knows
     scene.wait_running(4)
     assert group.replicas == 2
-    assert len([call for call in scene.resizes(group) if call.status == 200]) == 1
+    assert scene.count_resized(group) == 1
 
 
 @pytest.mark.together

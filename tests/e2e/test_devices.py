@@ -94,3 +94,5 @@ def test_a_group_at_zero_grows_by_the_devices_that_it_promises(scene: Scene) -> 
     claiming(scene, "web", EACH + 1, group)
     wait_running(scene, EACH + 1, "web", group, plain)
     assert (group.replicas, plain.replicas) == (2, 0)
+    # Promised devices have attributes, those of the driver here have none.
+    scene.live.wait_metric("cluster_autoscaler_dra_node_template_resources_mismatch", driver=DRIVER)

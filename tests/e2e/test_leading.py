@@ -30,7 +30,7 @@ def test_when_the_leader_is_killed_while_it_scales_up_another_goes_on(scene: Sce
     leader = scene.wait("someone leads", lambda: scene.api.find(LEASE))
     standby.start(*FLAGS)
     group.wait_nodes(1)
-    killed = scene.gateway.trap("PATCH", f"/{group.name}/scale", scene.live.kill)
+    killed = scene.gateway.trap("PATCH", f"/{group.name}/scale", scene.live.crash)
     scene.pods("web", 4, [group], cpu="3")
     scene.wait("the leader is killed", killed.is_set)
     scene.wait_running(4)

@@ -436,9 +436,8 @@ def test_the_autoscaler_is_refused_nothing_and_uses_all_that_it_may(
 
 
 def test_with_the_gate_on_again_what_was_left_behind_goes_on(
-    bed: Bed, downgraded: Gateway, gated: contextlib.ExitStack, directory: Path
+    bed: Bed, meanwhile: Meanwhile, gated: contextlib.ExitStack, directory: Path
 ) -> None:
-    wait_sizes(bed, HELD, 2, MACHINE_API)
     gated.close()
     turn(bed, on=True)
     work_with_cluster_api(bed, directory, gated)

@@ -10,7 +10,7 @@ MEMORY = "/api/v1/namespaces/kube-system/configmaps/windlass-memory"
 
 def die(scene: Scene, method: str, path: str, *, before: bool, body: str = "") -> None:
     """Let the autoscaler die at its next such call."""
-    sprung = scene.gateway.trap(method, path, scene.live.kill, before=before, body=body)
+    sprung = scene.gateway.trap(method, path, scene.live.crash, before=before, body=body)
     scene.wait(f"it dies at {method} {path}", sprung.is_set)
     assert not scene.live.is_alive
 
@@ -24,7 +24,7 @@ def test_killed_while_it_scales_up_it_orders_each_node_once(scene: Scene, before
     scene.live.start()
     scene.wait_running(4)
     assert group.replicas == 4
-    assert len([call for call in scene.resizes(group) if call.status == 200]) == 1
+    assert scene.count_resized(group) == 1
 
 
 def start_drain(scene: Scene, *, before: bool = False) -> tuple[Group, str]:

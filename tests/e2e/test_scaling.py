@@ -13,7 +13,7 @@ def test_pods_that_wait_get_nodes_in_one_step_and_kubectl_shows_how(scene: Scene
     scene.pods("web", 9, [group])
     scene.wait_running(9)
     assert group.replicas == 3
-    assert len([call for call in scene.resizes(group) if call.status == 200]) == 1
+    assert scene.count_resized(group) == 1
     scene.wait("an event of the scale-up", lambda: scene.events("TriggeredScaleUp", scene.name))
     shown = scene.bed.kubectl("get", "events", "--field-selector=reason=TriggeredScaleUp")
     assert f"pod triggered scale-up: [{{{group.id} 1->3 (max: 9)}}]" in shown
@@ -46,9 +46,8 @@ def test_no_group_grows_over_its_maximum_and_pods_are_told(scene: Scene) -> None
     scene.wait("pods are told", lambda: scene.events("NotTriggerScaleUp", scene.name))
     scene.live.wait_looped(2)
     assert group.replicas == 2
-    assert any(
-        "1 max node group size reached" in event["message"] for event in scene.events("NotTriggerScaleUp", scene.name)
-    )
+    told = [event["message"] for event in scene.events("NotTriggerScaleUp", scene.name)]
+    assert any(" max node group size reached" in message for message in told)  # other tests have such groups, too
 
 
 @pytest.mark.together

@@ -13,7 +13,7 @@ from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
 from windlass.controllers.openshift.machineset_sync import names as sync_names
 from windlass.kube import conditions, managed_fields
 
-AUTOSCALER = names.AUTOSCALER_ACCOUNT
+AUTOSCALER = "system:serviceaccount:openshift-machine-api:cluster-autoscaler"
 ADMIN = "kubernetes-admin"
 SYNC = "system:serviceaccount:openshift-cluster-api:capi-controllers"
 V1BETA1 = "cluster.x-k8s.io/v1beta1"

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from testbed.bed import Bed
 from tests import read_only
 from tests.conformance import machinepool_bed
 from tests.controllers.machine_pool import world
+from tests.e2e import live, operating
+from tests.e2e.gateway import Gateway
 
 POOLS = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machinepools"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/windlass-operator"
@@ -36,13 +39,15 @@ def operator(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pat
     """The operator, and its log. It and its workload cluster are known by client certificates; it can write nowhere."""
     log = tmp_path_factory.mktemp("operator") / "log"
     kubeconfig = str(bed.site.kubeconfig("admin-by-certificate"))
-    flags = ["--kubeconfig", kubeconfig, "--controllers", "machine_pool", "--metrics-address", "127.0.0.1:0"]
+    port = live.free_port()
+    flags = ["--kubeconfig", kubeconfig, "--controllers", "machine_pool", "--metrics-address", f"127.0.0.1:{port}"]
     flags += ["--machine-pool-allow-insecure-kubeconfigs"]  # the bed is on a loopback address
     with log.open("w") as lines:
         command = [sys.executable, "-m", "windlass.cli", "operator", *flags]
         words = read_only.wrap_if_possible(command)
         process = subprocess.Popen(words, stderr=lines, env={**os.environ, **parts.IMPORTABLE})
     yield log
+    live.scrape(port)
     process.send_signal(signal.SIGTERM)
     assert process.wait(30) == 0
     assert bed.api.get(LEASE)["spec"]["holderIdentity"] == "", "the lease is released"
@@ -76,6 +81,34 @@ class Pool:
             for node in self.server.items("/api/v1/nodes")
             if (name := node["metadata"]["name"]).startswith(self.name)
         ]
+
+
+def test_pools_that_wait_for_another_to_be_reconciled_are_counted(bed: Bed, tmp_path: Path) -> None:
+    """Before the other tests: their operator leads until the last of them has ended."""
+    pools = [Pool(bed.api, f"mp-waits-{number}", 1) for number in range(3)]
+    is_held, may_go_on, port = threading.Event(), threading.Event(), live.free_port()
+
+    def hold() -> None:
+        is_held.set()
+        may_go_on.wait(60)
+
+    def count_waiting() -> float:
+        return live.scrape(port).get('windlass_controller_queue_depth{controller="machine_pool"}', 0.0)
+
+    with Gateway(bed.site.server, str(bed.site.files.ca)) as gateway:
+        kubeconfig = live.write_kubeconfig(tmp_path / "kubeconfig", bed.kubeconfig, gateway.port)
+        gateway.trap("PATCH", "/machinepools/mp-waits-", hold)
+        given = ("machine_pool", "--concurrency", "1")
+        with operating.run(kubeconfig, tmp_path / "log", *given, metrics_address=f"127.0.0.1:{port}"):
+            api.wait_for("one is being reconciled", is_held.is_set, bool)
+            api.wait_for("the others wait", count_waiting, lambda now: now >= 2.0)
+            may_go_on.set()
+            for pool in pools:
+                pool.wait("Running", 1)
+            api.wait_for("none waits", count_waiting, lambda now: now == 0.0)
+            for pool in pools:
+                bed.api.delete(pool.path)
+            api.wait_for("they are gone", lambda: [bed.api.find(one.path) for one in pools], lambda now: not any(now))
 
 
 def _is_observed(found: dict[str, Any]) -> bool:

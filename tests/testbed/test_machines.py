@@ -281,6 +281,21 @@ def test_a_node_name_that_is_taken_is_said_and_waited_for(control_plane: Bed, na
     server.delete(path)
 
 
+def test_a_node_that_cluster_api_leaves_behind_goes_after_its_instance(control_plane: Bed, namespace: str) -> None:
+    """Cluster API deletes the Node of a Machine only where it knew of it."""
+    server, name = control_plane.api, "unknown-node"
+    for body in objects.machine(name, cluster=namespace, namespace=namespace):
+        body["metadata"]["annotations"] = _annotations({"fail": "quota exceeded"})
+        server.add(body)
+    path = f"{_MACHINES.format(namespace)}/{name}"
+    api.wait_for("it has failed", lambda: _reason(server.get(path)), lambda seen: seen == "ProvisioningFailed")
+    server.add(objects.made("v1", "Node", name, "", {"providerID": f"fake:///{namespace}/{name}"}))
+    server.delete(path)
+    api.wait_for("the Machine is gone", lambda: server.find(path), lambda seen: seen is None)
+    assert server.find(f"/api/v1/nodes/{name}"), "Cluster API leaves it"
+    api.wait_for("the Node is gone", lambda: server.find(f"/api/v1/nodes/{name}"), lambda seen: seen is None)
+
+
 def test_pods_that_wait_for_room_run_once_the_group_has_grown(group: Group) -> None:
     container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "1"}}}
     pods = {"containers": [container], "nodeSelector": {"node.cluster.x-k8s.io/group": group.name}}

@@ -65,6 +65,11 @@ def asked(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> list[audit.Aske
 
 
 @pytest.fixture(scope="package")
+def unserved(bed: Bed) -> set[str]:
+    return audit.find_unserved(bed)
+
+
+@pytest.fixture(scope="package")
 def asked_with_options(
     bed: Bed, asked: list[audit.Asked], tmp_path_factory: pytest.TempPathFactory
 ) -> list[audit.Asked]:

@@ -37,23 +37,26 @@ def prepare(bed: Bed) -> None:
 
 @contextlib.contextmanager
 def running(bed: Bed, directory: Path) -> Iterator[None]:
-    """The autoscaler, and beside it a second one that only looks on."""
-    with leading(bed, directory), _running(bed, directory, permissions.SHADOW, "--shadow", f"--namespace={NS}"):
+    """The autoscaler, and beside it one that only looks on: from before the first pod to its first verdicts."""
+    with leading(bed, directory), _running(bed, directory, permissions.SHADOW, "--shadow", f"--namespace={NS}") as live:
+        live.wait_looped()
         yield
+        for name in ("verdicts_total", "nodes_total", "lead_seconds_count"):
+            live.wait_metric(f"windlass_shadow_{name}")
 
 
-def leading(bed: Bed, directory: Path, *flags: str) -> contextlib.AbstractContextManager[None]:
+def leading(bed: Bed, directory: Path, *flags: str) -> contextlib.AbstractContextManager[Live]:
     """The autoscaler."""
     return _running(bed, directory, permissions.AUTOSCALER, *_LEADING, *flags)
 
 
 @contextlib.contextmanager
-def _running(bed: Bed, directory: Path, one: Rights, *flags: str) -> Iterator[None]:
+def _running(bed: Bed, directory: Path, one: Rights, *flags: str) -> Iterator[Live]:
     assert one.account is not None
     live = Live(holding.enter(bed, directory, one.account), directory / f"{one.name}.log", FLAGS)
     live.start(*flags)
     try:
-        yield
+        yield live
     finally:
         code = live.stop()
         print(live.log.read_text()[-6000:])

@@ -28,25 +28,29 @@ def by(user: Account | None, asked: list[audit.Asked]) -> list[audit.Asked]:
     return found
 
 
-def test_the_autoscaler_is_refused_nothing_and_uses_all_that_it_may(asked: list[audit.Asked]) -> None:
+def test_the_autoscaler_is_refused_nothing_and_uses_all_that_it_may(
+    asked: list[audit.Asked], unserved: set[str]
+) -> None:
     found = by(permissions.AUTOSCALER.account, asked)
     assert audit.find_refused(found) == []
-    assert audit.find_unused(found, scaling.CORE) == []
+    assert audit.find_unused(found, scaling.CORE, unserved) == []
     assert audit.find_too_wide(found, scaling.CORE) == []
     assert [one for one in found if one.resource.startswith("secrets")] == []
 
 
-def test_shadow_mode_is_refused_nothing_uses_all_that_it_may_and_writes_nothing(asked: list[audit.Asked]) -> None:
+def test_shadow_mode_is_refused_nothing_uses_all_that_it_may_and_writes_nothing(
+    asked: list[audit.Asked], unserved: set[str]
+) -> None:
     found = by(permissions.SHADOW.account, asked)
     assert audit.find_refused(found) == []
-    assert audit.find_unused(found, [permissions.SHADOW]) == []
+    assert audit.find_unused(found, [permissions.SHADOW], unserved) == []
     assert {one.verb for one in found} == {"list", "watch"}
 
 
-def test_plan_is_refused_nothing_and_uses_all_that_it_may(asked: list[audit.Asked]) -> None:
+def test_plan_is_refused_nothing_and_uses_all_that_it_may(asked: list[audit.Asked], unserved: set[str]) -> None:
     found = by(scaling.VIEWER, asked)
     assert audit.find_refused(found) == []
-    assert audit.find_unused(found, [permissions.VIEWER]) == []
+    assert audit.find_unused(found, [permissions.VIEWER], unserved) == []
     assert {one.verb for one in found} == {"get", "list", "watch"}
 
 
