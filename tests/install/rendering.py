@@ -31,6 +31,7 @@ VALUES: dict[str, tuple[str, ...]] = {
         "autoscaler.provisioningRequests=true",
         "autoscaler.capacityBuffers=true",
         "autoscaler.capacityQuotas=true",
+        "autoscaler.annotationPolicy=true",
         "autoscaler.priorities.50={.*-spot-.*}",
         "autoscaler.replicas=2",
         "autoscaler.flags.max-nodes-total=1000000",
