@@ -58,10 +58,11 @@ format: $(READY) ## let ruff lay out the code
 bench: $(READY) ## measure: one JSON object per benchmark
 	@for name in $$($(BIN)/python -m benchmarks --list); do $(BIN)/python -m benchmarks $$name || exit 1; done
 
-conformance: $(READY) ## every recorded verdict of the real scheduler and autoscaler (VECTORS=path)
-	@$(BIN)/python -m tests.conformance $(or $(VECTORS),../shared/vectors/scheduler ../shared/vectors/tables)
+conformance: $(READY) ## every recorded verdict of the real schedulers, autoscaler and controllers (VECTORS=path)
+	@$(BIN)/python -m tests.conformance $(or $(VECTORS),$(addprefix ../shared/vectors/,scheduler tables autoscaler autoscaler-more controllers machinepool))
+	@$(if $(VECTORS),,$(BIN)/python -m tests.conformance --release 1.37 ../shared/vectors/scheduler-1.37)
 
-fuzz: $(READY) ## fresh random clusters against the real kube-scheduler filters (needs Go; SEEDS=20)
+fuzz: $(READY) ## fresh random clusters against the real kube-scheduler filters of each release (needs Go; SEEDS=20)
 	@$(BIN)/python -m tests.fuzz --seeds $(or $(SEEDS),20)
 
 races: $(READY) ## a thousand histories of OpenShift's MachineSets with everyone writing at once (RACES=1000)

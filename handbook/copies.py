@@ -15,6 +15,7 @@ COPIES: Mapping[str, tuple[str, ...]] = {
     f"{_CHART}/rbac": ("rbac/*.yaml",),
     f"{_CHART}/crds": ("crds/*.yaml",),
     f"{_CHART}/policies": ("policies/*.yaml",),
+    f"{_CHART}/admission": ("admission/*.yaml",),
     f"{_CHART}/webhooks": ("webhooks/*.yaml",),
     f"{_CHART}/monitoring": ("monitoring/alerts.yaml",),
     f"{_CHART}/dashboards": ("monitoring/grafana/*.json",),

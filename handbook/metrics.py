@@ -8,6 +8,8 @@ from handbook import source, tables
 from windlass.autoscaler.report import families
 
 _KINDS = {"Counter", "Gauge", "Histogram", "Summary"}
+MEASURED = tuple(one for one in families.Function if one is not families.Function.MAIN_SUCCESSFUL)
+"""Functions with durations. A loop that ended well is only in `last_activity`, as in Cluster Autoscaler."""
 _PAGE = (
     "Metrics of the autoscaler are on `:8085/metrics` (`--address`), those of the operator on `:8080/metrics` "
     "(`--metrics-address`). `cluster_autoscaler_*` have the names, types and labels of Cluster Autoscaler, so that "
@@ -33,6 +35,8 @@ def page() -> str:
     for title, several in parts.items():
         rows = ([tables.code(one.name), one.kind, _labels(one), _tell(one)] for one in several)
         lines += [f"## {title}", "", *tables.table(("metric", "type", "labels", "what it says"), rows)]
+    functions = ", ".join(tables.code(str(one)) for one in MEASURED)
+    lines += [f"Values of `function` in `{families.DURATIONS.name}`: {functions}.", ""]
     lines += ["Beside these, every process shows the usual `process_*` and `python_*` metrics of its runtime.", ""]
     return "\n".join(lines)
 
@@ -46,7 +50,9 @@ def _labels(one: families.Family) -> str:
 
 
 def _tell(one: families.Family) -> str:
-    return one.help + (" Only with `--emit-per-nodegroup-metrics`." if one.per_group else "")
+    only = " Only with `--emit-per-nodegroup-metrics`." if one.per_group else ""
+    constant = f" **Constant**, {one.constant}" if one.constant else ""
+    return one.help + only + constant + (f" **Normally 0**: {one.normally_zero}" if one.normally_zero else "")
 
 
 def _find_declared() -> Iterator[families.Family]:

@@ -1,9 +1,22 @@
-"""Pages: every page of docs/reference, and whether those that are there are still true."""
+"""Pages: every generated page of docs, and whether those that are there are still true."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from handbook import commands, definitions, events, keys, licences, metrics, rights, scenario, source, verdicts
+from handbook import (
+    commands,
+    definitions,
+    events,
+    keys,
+    licences,
+    metrics,
+    releases,
+    rights,
+    scenario,
+    source,
+    verdicts,
+)
+from windlass.autoscaler import flag_help
 
 FOLDER = source.ROOT / "docs" / "reference"
 
@@ -16,21 +29,28 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "licences.md": licences.page,
     "metrics.md": metrics.page,
     "permissions.md": rights.page,
+    "releases.md": releases.page,
     "scenario.md": scenario.page,
     "verdicts.md": verdicts.page,
 }
+"""Of docs/reference."""
 
 
 def write() -> list[Path]:
     """Write what is missing or no longer true; which."""
-    stale = find_stale()
+    stale, made = find_stale(), _make()
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in stale:
-        path.write_text(PAGES[path.name](), encoding="utf-8")
+        path.write_text(made[path], encoding="utf-8")
     return stale
 
 
 def find_stale() -> list[Path]:
     """Pages that are missing, or say something else than the code."""
-    made = {FOLDER / name: make() for name, make in PAGES.items()}
-    return [path for path, text in made.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    return [path for path, text in _make().items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+
+
+def _make() -> dict[Path, str]:
+    """The text of every page, by where it is."""
+    flags = {FOLDER.parent / "flags.md": flag_help.markdown()}
+    return flags | {FOLDER / name: make() for name, make in PAGES.items()}

@@ -12,7 +12,12 @@ from _pytest import runner
 
 from tests import strategies
 
-pytest_plugins = ["testbed.fixtures", "tests.autoscaler.expander_server.serving"]
+pytest_plugins = [
+    "testbed.fixtures",
+    "tests.autoscaler.expander_server.serving",
+    "tests.emissions",
+    "tests.flag_effects",
+]
 
 _ONE_AFTER_ANOTHER = "live autoscaler, one after another"
 ON_REAL_SERVERS = {

@@ -94,7 +94,7 @@ class Settings:
 
     health_within_s: float = 1.0
     may_pause: bool = False
-    """May loops fail while a watch is not taken up again in time? On a busy machine that takes as long as it takes."""
+    """May loops fail that a busy machine ends: a watch not taken up again in time, a write cut off?"""
     patience_s: float = 60.0
     """For anything that is waited for."""
 

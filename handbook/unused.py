@@ -1,0 +1,120 @@
+"""Unused: functions, methods, classes and constants of the package that nothing in the package mentions.
+
+What only tests use is code that no user runs, and a rule that only tests apply is no rule. A definition is found by its
+name: one that is mentioned anywhere else, as a name, an attribute, an argument or a string, counts as used.
+"""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from handbook import source
+
+_FOREIGN = ("windlass.kube.models", "windlass.tui")
+"""Fields and methods here are read by libraries, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """Something with a name."""
+
+    module: str
+    name: str
+    """With its class, if it is inside one."""
+    node: ast.stmt
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+    @property
+    def word(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+def find() -> Iterator[Definition]:
+    """What nothing else in the package mentions."""
+    own = {name: Counter(_find_mentions(module.tree)) for name, module in source.modules().items()}
+    mentions: Counter[str] = Counter()
+    for counted in own.values():
+        mentions.update(counted)
+    for text in _read_handbook():
+        mentions.update(_find_mentions(ast.parse(text)))
+    for name, module in source.modules().items():
+        if name.startswith(_FOREIGN):
+            continue
+        for found in _find_definitions(name, module.tree.body):
+            word = found.word
+            if mentions[word] == own[name][word] and own[name][word] == _count(word, found.node):
+                yield found
+
+
+def find_unimported() -> Iterator[str]:
+    """Modules that no other imports, and that are no command and no package."""
+    imported: set[str] = set()
+    for tree in (*(module.tree for module in source.modules().values()), *map(ast.parse, _read_handbook())):
+        for node in ast.walk(tree):
+            match node:
+                case ast.Import(names=names):
+                    imported.update(one.name for one in names)
+                case ast.ImportFrom(module=str(home), names=names):
+                    imported.update((home, *(f"{home}.{one.name}" for one in names)))
+    scripts = (source.ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for name in source.modules():
+        is_file = (source.ROOT / "src" / name.replace(".", "/")).with_suffix(".py").exists()
+        if is_file and name not in imported and not name.endswith("__main__") and f'"{name}:' not in scripts:
+            yield name
+
+
+def _read_handbook() -> Iterator[str]:
+    """The generators of documents and manifests, which read some constants for users."""
+    return (path.read_text(encoding="utf-8") for path in sorted((source.ROOT / "handbook").glob("*.py")))
+
+
+def _count(word: str, node: ast.AST) -> int:
+    return sum(1 for mentioned in _find_mentions(node) if mentioned == word)
+
+
+def find_unread(module: str, kind: str) -> Iterator[str]:
+    """Fields of a class of settings that are read nowhere: an attribute of this name is loaded in no other module."""
+    fields = {name for name, *_ in source.find_told(module, kind)}
+    for name, other in source.modules().items():
+        if name != module and any(field in other.text for field in fields):
+            fields -= {
+                node.attr for node in ast.walk(other.tree)
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+            }  # fmt: skip
+    own = source.modules()[module].tree
+    fields -= {node.attr for node in ast.walk(own) if isinstance(node, ast.Attribute)}
+    yield from sorted(fields)
+
+
+def _find_definitions(module: str, body: list[ast.stmt], owner: str = "") -> Iterator[Definition]:
+    for statement in body:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if not _is_dunder(name) and not statement.decorator_list:
+                    yield Definition(module, owner + name, statement)
+            case ast.ClassDef(name=name, body=inside):
+                yield Definition(module, owner + name, statement)
+                if not any("Protocol" in ast.dump(base) for base in statement.bases):
+                    functions = [one for one in inside if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+                    yield from _find_definitions(module, list(functions), f"{name}.")
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if not owner:
+                if not _is_dunder(name):
+                    yield Definition(module, name, statement)
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _find_mentions(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) | ast.keyword(arg=str(name)):
+                yield name
+            case ast.ImportFrom(names=names):
+                yield from (one.name for one in names)
+            case ast.Constant(value=str(text)) if text.isidentifier():
+                yield text
