@@ -60,6 +60,9 @@ class Release:
     compares_tolerations: bool = False
     """TaintToleration: tolerations with the operators Gt and Lt compare integers. Otherwise they tolerate nothing."""
 
+    def __hash__(self) -> int:
+        return hash(self.version)  # hashed for every pod that is read; all fields would take ten times as long
+
 
 OLDEST = Release()
 """1.36."""

@@ -40,6 +40,7 @@ DECISIVE_ANNOTATIONS = (
 )
 SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 _NO_STATUS = pods.PodStatus()
+_DRAINED = facts.DrainBehavior.DRAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ class Reader:
             node_name=spec.node_name or "",
             nominated_node=status.nominated_node_name or "",
             scheduler=spec.scheduler_name or "default-scheduler",
-            phase=status.phase or "Pending",
+            phase=_read_phase(status, bool(spec.node_name)),
             restart_policy=spec.restart_policy or "Always",
             created_s=meta.seconds(metadata.creation_timestamp) or 0.0,
             deleted_s=meta.seconds(metadata.deletion_timestamp),
@@ -138,11 +139,14 @@ class Reader:
                 pinned_to = ""
         template = self._template(pod, spec, node_name)
         created_s = meta.seconds(metadata.creation_timestamp) or 0.0
+        unschedulable_since_s, is_ready = _read_conditions(status, created_s)
+        labels = metadata.labels or facts.NOTHING
+        is_bound = bool(node_name) and not pending
         found = facts.Pod(
             namespace=metadata.namespace or "",
             name=metadata.name or "",
             uid=metadata.uid or "",
-            labels=metadata.labels or facts.NOTHING,
+            labels=labels,
             annotations=_read_annotations(metadata.annotations),
             owner=owner,
             spec=self._spec_of(pod, template, node_name, pending, pinned_to),
@@ -150,16 +154,16 @@ class Reader:
             node_name="" if pending else node_name,
             nominated_node=status.nominated_node_name or "",
             scheduler=template.scheduler,
-            phase=status.phase or "Pending",
+            phase=_read_phase(status, is_bound),
             restart_policy=template.restart_policy,
             created_s=created_s,
             deleted_s=meta.seconds(metadata.deletion_timestamp),
             grace_s=template.grace_s,
-            unschedulable_since_s=_unschedulable_since(status, created_s),
+            unschedulable_since_s=unschedulable_since_s,
             is_gated=template.is_gated,
             scale_up_delay_s=_scale_up_delay(metadata.annotations),
-            health=facts.Health.READY if pending or not node_name else _read_health(status),
-            drain_behavior=_read_drain_behavior(metadata.labels),
+            health=_read_health(status, is_ready) if is_bound else facts.Health.READY,
+            drain_behavior=_read_drain_behavior(labels) if pod_traits.DRAIN_LABEL in labels else _DRAINED,
         )
         return found, template.complaint
 
@@ -340,6 +344,8 @@ def _pin(node_name: str) -> selectors.NodeSelector:
 
 def _name_digest(of_template: str, asked_for: str, pinned_to: str) -> str:
     """The digest of a pod's spec: the template's, and the nodes that are this pod's own."""
+    if not asked_for and not pinned_to:
+        return of_template
     asked = f"@{asked_for}" if asked_for else ""
     return f"{of_template}{asked} pinned to {pinned_to}" if pinned_to else of_template + asked
 
@@ -383,21 +389,24 @@ def _scale_up_delay(annotations: Mapping[str, str] | None) -> float | None:
 
 def is_unschedulable(pod: pods.Pod) -> bool:
     """Did the scheduler say that it fits nowhere?"""
-    return pod.status is not None and _unschedulable_since(pod.status, 0.0) is not None
+    return pod.status is not None and _read_conditions(pod.status, 0.0)[0] is not None
 
 
-def _unschedulable_since(status: pods.PodStatus, created_s: float) -> float | None:
+def _read_conditions(status: pods.PodStatus, created_s: float) -> tuple[float | None, bool]:
+    """(since when the pod is unschedulable, is it Ready): one pass for both, as every pod goes through here."""
+    since_s: float | None = None
+    is_ready = False
     for condition in status.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
-            since_s = meta.seconds(condition.last_transition_time)
-            return created_s if since_s is None else since_s
-    return None
+        if condition.type == "Ready":
+            is_ready = is_ready or condition.status == "True"
+        elif condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            changed_s = meta.seconds(condition.last_transition_time)
+            since_s = created_s if changed_s is None else changed_s
+    return since_s, is_ready
 
 
-def _read_drain_behavior(labels: Mapping[str, str] | None) -> facts.DrainBehavior:
+def _read_drain_behavior(labels: Mapping[str, str]) -> facts.DrainBehavior:
     """What Cluster API makes of the label: case does not matter, nor does the first hyphen of `wait-completed`."""
-    if not labels or pod_traits.DRAIN_LABEL not in labels:
-        return facts.DrainBehavior.DRAIN
     said = labels[pod_traits.DRAIN_LABEL].lower()
     if said == "skip":
         return facts.DrainBehavior.SKIP
@@ -405,14 +414,17 @@ def _read_drain_behavior(labels: Mapping[str, str] | None) -> facts.DrainBehavio
     return facts.DrainBehavior.WAIT_COMPLETED if is_waited_for else facts.DrainBehavior.DRAIN
 
 
-def _read_health(status: pods.PodStatus) -> facts.Health:
+def _read_phase(status: pods.PodStatus, is_bound: bool) -> str:
+    """A pod counts as running from when it is bound: that its containers start is no change."""
+    phase = status.phase or "Pending"
+    return "Running" if is_bound and phase == "Pending" else phase
+
+
+def _read_health(status: pods.PodStatus, is_ready: bool) -> facts.Health:
     """Of a pod on a node."""
     if (status.phase or "Pending") == "Pending":
         return facts.Health.NOT_STARTED
-    for condition in status.conditions or ():
-        if condition.type == "Ready" and condition.status == "True":
-            return facts.Health.READY
-    return facts.Health.UNREADY
+    return facts.Health.READY if is_ready else facts.Health.UNREADY
 
 
 _readers: dict[releases.Release, Reader] = {}

@@ -181,17 +181,14 @@ class _Pods:
         self.remove = kept.remove_pod
 
     def put(self, key: str, fact: facts.Pod) -> None:
-        if fact.node_name and fact.phase == "Pending":
-            fact = replace(fact, phase="Running")  # it counts from when it is bound: that it starts is no change
         row = self._snapshot.pods.rows.get(key)
-        before = None if row is None else self._snapshot.pod(row)
-        if before is None:
-            self._snapshot.add_pod(fact)
-        elif before != fact:  # much of what pods say of themselves is nobody's business
-            if replace(before, health=fact.health) == fact:  # the most frequent change, and nothing is counted anew
+        if row is not None:
+            # Health is the most frequent change. It is set by itself, because no filter counts it.
+            if self._snapshot.pods.health.get(row, facts.Health.READY) is not fact.health:
                 self._snapshot.set_health(key, fact.health)
-            else:
-                self._snapshot.add_pod(fact)
+            if self._snapshot.pod(row) == fact:  # most updates change no field that decisions depend on
+                return
+        self._snapshot.add_pod(fact)
 
     def set_aside(self, key: str, fact: facts.Pod | None, why: str) -> None:
         """A pod on a node stays there with what is known of it, and keeps the node; one that waits cannot be helped."""

@@ -47,7 +47,10 @@ class ObjectMeta(Model, frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that manages the object, if any."""
-        return next((owner for owner in self.owner_references or () if owner.controller), None)
+        for owner in self.owner_references or ():  # a generator would cost three times as much, for every pod
+            if owner.controller:
+                return owner
+        return None
 
 
 NO_META = ObjectMeta()
