@@ -9,6 +9,8 @@ from typing import Any
 
 from testbed import api, cache, clusterapi, components, health, keeper, manifests, parts, pki, ports, processes, site
 
+_DEFAULT = "/api/v1/namespaces/default"
+
 
 @dataclass(frozen=True, slots=True)
 class Bed:
@@ -61,6 +63,8 @@ class Bed:
             self._launch(part)
         for part in others:
             self._wait(part)
+        # Controllers are well before they have done anything, and without this no pod can be made.
+        api.wait_for("ServiceAccount default", lambda: self.api.get(f"{_DEFAULT}/serviceaccounts/default"))
 
     def _part(self, name: str) -> parts.Part:
         return next(part for part in parts.of(self.site) if part.name == name)

@@ -1,5 +1,6 @@
 """Waiting until a process is well."""
 
+import http.client
 import ssl
 import time
 import urllib.error
@@ -10,10 +11,10 @@ from testbed import processes
 from testbed.parts import Part
 
 _POLL_S = 0.05
-_ANSWER_S = 2.0
+_ANSWER_S = 10.0
 
 
-def wait_well(part: Part, directory: Path, ca: Path, within_s: float = 120.0) -> None:
+def wait_well(part: Part, directory: Path, ca: Path, within_s: float = 240.0) -> None:
     """Return once a part is well. `processes.DidNotStart` if it ends before, or is not well in time."""
     tls = ssl.create_default_context(cafile=ca)
     deadline_s = time.monotonic() + within_s
@@ -31,5 +32,5 @@ def _is_well(address: str, tls: ssl.SSLContext) -> bool:
     try:
         with urllib.request.urlopen(address, timeout=_ANSWER_S, context=context) as answer:
             return bool(answer.status == 200)
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return False

@@ -51,6 +51,14 @@ def define(server: api.Api, body: api.Object) -> None:
     server.add(body)
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{body['metadata']['name']}"
     api.wait_for(path, lambda: server.get(path), lambda crd: clusterapi.has_condition(crd, "Established"))
+    spec = body["spec"]
+    for version in (one["name"] for one in spec["versions"] if one["served"]):
+        wait_served(server, f"/apis/{spec['group']}/{version}/{spec['names']['plural']}")
+
+
+def wait_served(server: api.Api, collection: str) -> None:
+    """Until the server answers for a kind: for a moment after it is Established there is still a 404."""
+    api.wait_for(f"{collection} is served", lambda: server.get(f"{collection}?limit=1"))
 
 
 def add_all(server: api.Api, path: Path) -> None:

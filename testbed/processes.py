@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 _RECORD = "processes.jsonl"
-_ENDING_S = 10.0
+_ENDING_S = 60.0
 _LAST_WORDS = 20
 _URGENT = -5
 """A niceness: three times the weight of a process that nobody speaks for."""

@@ -39,7 +39,7 @@ def serve(directory: Path, *arguments: str | Path) -> Iterator[Served]:
     finally:
         if process.poll() is None:
             process.terminate()
-        process.wait(20)
+        process.wait(60)
         process.stdout.close()
 
 

@@ -18,7 +18,7 @@ MACHINES = "/apis/cluster.x-k8s.io/v1beta2/machines"
 
 
 def get(url: str) -> dict[str, Any]:
-    with urllib.request.urlopen(url, timeout=20) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         found: dict[str, Any] = json.load(answer)
     return found
 
@@ -35,13 +35,13 @@ def test_objects_are_served_with_their_status_and_uid_and_sigterm_ends_it(tmp_pa
         assert owner["metadata"]["uid"] == "ms-workers-1"
         assert stat.S_IMODE(served.kubeconfig.stat().st_mode) == 0o600
         served.process.send_signal(signal.SIGTERM)
-        assert served.process.wait(20) == 0
+        assert served.process.wait(60) == 0
 
 
 def test_an_open_watch_does_not_keep_it_from_ending(tmp_path: Path) -> None:
-    with serve(tmp_path) as served, urllib.request.urlopen(f"{served.url}/api/v1/nodes?watch=true", timeout=20):
+    with serve(tmp_path) as served, urllib.request.urlopen(f"{served.url}/api/v1/nodes?watch=true", timeout=60):
         served.process.send_signal(signal.SIGINT)
-        assert served.process.wait(20) == 0
+        assert served.process.wait(60) == 0
 
 
 def test_definitions_of_a_folder_are_served_in_their_stored_version(tmp_path: Path) -> None:

@@ -209,7 +209,8 @@ async def test_a_profile_takes_a_sensible_time(seconds: str) -> None:
 async def test_a_profile_under_way_does_not_hold_up_the_end() -> None:
     async with serve(Turns().activity, profiling=True) as at:
         asking = asyncio.create_task(get(f"{at}/debug/pprof/profile?seconds=600"))
-        await asyncio.sleep(0.1)
+        while "in sample" not in (await get(f"{at}/debug/pprof/goroutine"))[1]:
+            await asyncio.sleep(0.01)
     assert (await asking)[0] == 200
 
 

@@ -60,7 +60,7 @@ def serve(asked: explaining.Answering) -> Iterator[str]:
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
     thread.start()
-    ready.wait(10.0)
+    assert ready.wait(60.0)
     yield f"127.0.0.1:{ports[0]}"
     loop.call_soon_threadsafe(end.set)
     thread.join()

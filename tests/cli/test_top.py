@@ -132,7 +132,9 @@ def test_a_running_story_is_watched_explained_and_left(
     terminal.wait_for("only what has this in it")
     terminal.type("-l", "no such node")
     terminal.type("Enter")
-    assert "● general-" not in terminal.wait_for("with “no such node”")
+    terminal.wait_for("with “no such node”")
+    commands.wait_until(lambda: "● general-" not in terminal.screen)  # rows are drawn after the title
+    assert "with “no such node”" in terminal.screen
     terminal.escape_from("with “no such node”")
     terminal.wait_for("● general-")
     terminal.type("p")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import prometheus_client
 
-from testbed import clusterapi, sharing
+from testbed import clusterapi, openshift, sharing
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.conformance.machinepool_stories import Seed, Teller, compare
@@ -106,7 +106,10 @@ async def tell(bed: Bed, names: list[str], *, ours: bool) -> dict[str, tuple[lis
         scene = BedScene(api)
         for each in json.loads((STORIES / "common.json").read_text())["crds"]:
             await scene.apply(each)
-        await asyncio.sleep(2.0)  # a new kind may answer with 429 for its first second
+            spec = each["spec"]
+            for version in (one["name"] for one in spec["versions"] if one["served"]):
+                collection = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+                await asyncio.to_thread(openshift.wait_served, bed.api, collection)
         if ours:
             await stack.enter_async_context(controlled(bed.kubeconfig))
         return dict(await asyncio.gather(*(_tell(name, api) for name in names)))

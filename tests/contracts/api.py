@@ -17,7 +17,7 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 _numbers = itertools.count()
 

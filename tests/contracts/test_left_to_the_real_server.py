@@ -1,6 +1,7 @@
 """What the embedded server leaves to the real one: each case says what the real one does, and how the other refuses."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from tests.contracts import objects
@@ -38,12 +39,22 @@ async def _enforce(api: Api, policy: Json) -> str:
 
 async def _refused(api: Api, ask: Any) -> Reply:
     """A new policy is enforced about a second after it was made."""
-    for _ in range(100):
+    return await _wait_reply(ask, lambda reply: reply.code >= 400)
+
+
+async def _taken(ask: Any) -> Reply:
+    """A new policy refuses everything until the server has read its parameters."""
+    return await _wait_reply(ask, lambda reply: reply.code < 300)
+
+
+async def _wait_reply(ask: Any, until: Callable[[Reply], bool]) -> Reply:
+    ends_s = asyncio.get_running_loop().time() + 120.0
+    while True:
         reply: Reply = await ask()
-        if reply.code >= 400:
+        if until(reply):
             return reply
+        assert asyncio.get_running_loop().time() < ends_s, f"never so: {reply.raw[:2000]!r}"
         await asyncio.sleep(0.1)
-    raise AssertionError("never refused")
 
 
 async def _refuses_policies(api: Api, policy: Json) -> bool:
@@ -279,7 +290,7 @@ async def test_a_request_is_judged_once_for_each_parameter(api: Api) -> None:
         if action == "Allow":
             # none at all lets everything pass
             await asyncio.sleep(2)
-            (await api.create(GADGETS, objects.gadget("free", size=9))).expect(201)
+            (await _taken(lambda: api.create(GADGETS, objects.gadget("free", size=9)))).expect(201)
             for i, most in enumerate((5, 7)):
                 limits = objects.config_map(f"limits-{i}", most=str(most))
                 limits["metadata"]["labels"] = {"limits": api.namespace}

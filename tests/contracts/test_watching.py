@@ -83,8 +83,8 @@ async def test_a_watch_ends_when_its_time_is_over(api: Api) -> None:
     started_s = loop.time()
     async with api.watch(GADGETS, resourceVersion=version, timeoutSeconds=1) as events:
         with pytest.raises(StopAsyncIteration):
-            await events.next(10)
-    assert 0.9 < loop.time() - started_s < 8
+            await events.next(60)
+    assert loop.time() - started_s > 0.9
 
 
 async def test_a_version_that_is_forgotten_is_expired(api: Api) -> None:

@@ -49,11 +49,14 @@ def autoscaler(bed: Bed, gateway: Gateway, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def live(autoscaler: Live) -> Live:
+def live(autoscaler: Live) -> Iterator[Live]:
     """The autoscaler with its usual flags, running, whatever the test before did to it."""
     if not autoscaler.is_alive:
         autoscaler.start()
-    return autoscaler
+    given = autoscaler.given
+    yield autoscaler
+    if autoscaler.is_alive and autoscaler.given != given:  # a test failed before it ended a process of its own
+        autoscaler.kill()
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +74,7 @@ def scene(
     log_bytes = live.log.stat().st_size
 
     def stage(item: pytest.Item) -> Scene:
-        return Scene(bed, live, gateway, f"{slug(item.name)}-{next(_NUMBERS)}")
+        return Scene(bed, live, gateway, f"{slug(item.name)}-{next(_NUMBERS):03}")  # no name begins with another
 
     if together.is_member(request.node):
         company.begin(request.session.items, stage)

@@ -88,7 +88,7 @@ class Gateway:
 
     def __enter__(self) -> "Gateway":
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -155,7 +155,8 @@ class Gateway:
         url = self._server + request.raw_path
         async with self._session.request(request.method, url, data=body or None, headers=headers) as found:
             self._note(request, found.status)
-            if sprung is not None and found.status < 300:  # refused, it comes again: someone else was faster
+            # Refused, it comes again: someone else was faster. Another call may have been at it at the same time.
+            if sprung is not None and found.status < 300 and not sprung.sprung.is_set():
                 self._spring(request, sprung)
             answer = web.StreamResponse(status=found.status)
             for name, value in found.headers.items():

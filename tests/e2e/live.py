@@ -10,8 +10,9 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests import emissions
@@ -39,6 +40,9 @@ FLAGS = (
 """Quick, but leaves nodes alone: groups that are to shrink, or to give up, say so themselves."""
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Asks no environment for proxies: tests of other threads change it."""
+_ANSWER_S = 30.0
+_END_S = 90.0
+"""Far more than either takes: the machine may be busy."""
 
 
 class Live:
@@ -48,6 +52,8 @@ class Live:
         self.kubeconfig, self.log, self.flags = kubeconfig, log, tuple(flags)
         self._process: subprocess.Popen[bytes] | None = None
         self.port = 0
+        self.given: tuple[str, ...] = ()
+        """The flags on top of its usual ones, when it was last started."""
 
     @property
     def is_alive(self) -> bool:
@@ -56,7 +62,7 @@ class Live:
     def start(self, *flags: str, wrap: Callable[[Sequence[str]], list[str]] = list) -> None:
         """Start it; further flags overrule those that it usually has. `wrap` makes the command another one."""
         assert not self.is_alive
-        self.port = free_port()
+        self.port, self.given = free_port(), flags
         command = [sys.executable, "-m", "windlass.cli", "autoscaler", f"--kubeconfig={self.kubeconfig}"]
         command += [f"--address=127.0.0.1:{self.port}", *self.flags, *flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KUBE")}
@@ -90,17 +96,20 @@ class Live:
 
     def wait_looped(self, more: int = 1) -> None:
         """So many more loops have ended."""
-        began = self.loops()
+        began = _count_loops(wait_for("it answers", self.metrics))
         wait_for("the next loop", self.loops, lambda now: now >= began + more)
 
     def loops(self) -> int:
-        found = self.metrics().get('cluster_autoscaler_function_duration_seconds_count{function="main"}', 0.0)
-        return int(found)
+        return _count_loops(self.metrics())
+
+    def read_log(self) -> str:
+        """What it has written up to now; the last line may be half written."""
+        return self.log.read_text(errors="replace")
 
     def find_loops(self, since_s: float, until_s: float = float("inf")) -> list[float]:
         """When loops began, between two moments; all by the monotonic clock."""
         offset_s = time.time() - time.monotonic()
-        begun_s = [when - offset_s for when in map(_read_time, _LOOP.findall(self.log.read_text(errors="replace")))]
+        begun_s = [when - offset_s for when in map(_read_time, _LOOP.findall(self.read_log()))]
         return [at_s for at_s in begun_s if since_s < at_s <= until_s]
 
     def metrics(self) -> dict[str, float]:
@@ -121,6 +130,16 @@ class Live:
     def get(self, path: str) -> str:
         return get(self.port, path)
 
+    def find(self, path: str) -> str:
+        """What it answers; why not, while it does not, or does not know yet of what is asked."""
+        try:
+            return self.get(path)
+        except urllib.error.HTTPError as error:
+            with error:
+                return str(error)
+        except (OSError, http.client.HTTPException) as error:
+            return str(error)
+
     def _signal(self, which: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(which)
@@ -129,7 +148,7 @@ class Live:
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(how)
-        return self._process.wait(30)
+        return self._process.wait(_END_S)
 
 
 _LOOP = re.compile(r"^I(\d{4} \S+) .*\] Starting main loop$", re.MULTILINE)
@@ -142,8 +161,12 @@ def _read_time(text: str) -> float:
     return (when if when <= now else when.replace(year=now.year - 1)).timestamp()
 
 
+def _count_loops(metrics: Mapping[str, float]) -> int:
+    return int(metrics.get('cluster_autoscaler_function_duration_seconds_count{function="main"}', 0.0))
+
+
 def get(port: int, path: str) -> str:
-    with _OPENER.open(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+    with _OPENER.open(f"http://127.0.0.1:{port}{path}", timeout=_ANSWER_S) as answer:
         found: bytes = answer.read()
     return found.decode()
 

@@ -17,6 +17,8 @@ from windlass.kube import conditions
 
 SYNC = "system:serviceaccount:openshift-cluster-api:capi-controllers"
 _EVERY_S = 0.3
+_LATER = (api.Refused, OSError)
+"""Of a server that is busy, and of writes that others overtook: the next round does it."""
 
 
 class MachineApi:
@@ -40,9 +42,10 @@ class MachineApi:
 
     def _run(self) -> None:
         while not self._ended.wait(_EVERY_S):
-            for found in self._api.items(self._sets()):
-                with contextlib.suppress(api.Refused):
-                    self._look_after(found)
+            with contextlib.suppress(*_LATER):
+                for found in self._api.items(self._sets()):
+                    with contextlib.suppress(*_LATER):
+                        self._look_after(found)
 
     @staticmethod
     def _sets(name: str = "") -> str:
@@ -98,7 +101,6 @@ class MachineApi:
         self._made += 1
         machine_set = found["metadata"]["name"]
         name = f"{machine_set}-{self._made}"
-        labels = {sync_names.SET_LABEL: machine_set}
         node_labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
         node: Object = {"apiVersion": "v1", "kind": "Node", "spec": {"providerID": _identify(name)}}
         node["metadata"] = {
@@ -107,9 +109,17 @@ class MachineApi:
             "annotations": {"kwok.x-k8s.io/node": "fake"},
         }
         node["status"] = {"capacity": self._size, "allocatable": self._size}
-        self._api.add(node)
+        try:
+            self._api.add(node)
+            self._add_machine(found, name, mirror)
+        except _LATER:
+            self._delete(name)  # a Node without its Machine would stay, and pods on it
+            raise
+
+    def _add_machine(self, found: Object, name: str, mirror: Object | None) -> None:
         if mirror is not None:
             self._mirror(name, mirror)
+        labels = {sync_names.SET_LABEL: found["metadata"]["name"]}
         version = "machine.openshift.io/v1beta1"
         ours: Object = {"name": name, "namespace": MACHINE_API.namespace, "labels": labels}
         ours |= {"ownerReferences": [_own(version, found)]}
@@ -134,7 +144,11 @@ class MachineApi:
         self._api.merge(f"{self.mirrors(name)}/status", {"status": {"nodeRef": {"name": name}, "phase": "Running"}})
 
     def _remove(self, name: str) -> None:
-        self.removed.append(name)
+        if name not in self.removed:
+            self.removed.append(name)
+        self._delete(name)
+
+    def _delete(self, name: str) -> None:
         for path in (self.machines(name), self.mirrors(name), f"/api/v1/nodes/{name}"):
             with contextlib.suppress(api.Refused):
                 self._api.delete(path)

@@ -49,7 +49,7 @@ def run(kubeconfig: Path, log: Path, controllers: str, *flags: str, metrics_addr
         yield
     finally:
         process.send_signal(signal.SIGTERM)
-        code = process.wait(30)
+        code = process.wait(90)
         print(log.read_text()[-6000:])
     assert code == 0
     assert "Traceback" not in log.read_text()

@@ -1,6 +1,7 @@
 """Rights: what cluster-autoscaler needs, as found by running it with none, and one user who has these and no more."""
 
 from testbed import api
+from tests.e2e.waiting import wait_for
 from windlass.autoscaler import permissions
 from windlass.kube import rights as spelling
 
@@ -109,10 +110,12 @@ def grant_capacity(server: api.Api) -> None:
 
 def revoke_templates(server: api.Api) -> None:
     server.merge(_TEMPLATES_ROLE, {"rules": []})
+    _wait_known(server, TEMPLATES[0], "", granted=False)
 
 
 def restore_templates(server: api.Api) -> None:
     server.merge(_TEMPLATES_ROLE, {"rules": TEMPLATES})
+    _wait_known(server, TEMPLATES[0], "", granted=True)
 
 
 def _bind(server: api.Api, kind: str, name: str, namespace: str, rules: list[api.Object]) -> None:
@@ -122,3 +125,22 @@ def _bind(server: api.Api, kind: str, name: str, namespace: str, rules: list[api
     user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}
     binding = {"apiVersion": _RBAC, "kind": f"{kind}Binding", "metadata": metadata}
     server.add({**binding, "roleRef": reference, "subjects": [user]})
+    for rule in rules:
+        _wait_known(server, rule, namespace, granted=True)
+
+
+def _wait_known(server: api.Api, rule: api.Object, namespace: str, *, granted: bool) -> None:
+    """Until the API server decides by this rule: it follows roles and bindings, and may be behind."""
+    resource, _, subresource = rule["resources"][-1].partition("/")
+    asked = {"group": rule["apiGroups"][0], "resource": resource, "subresource": subresource, "verb": rule["verbs"][-1]}
+    asked |= {"namespace": namespace, "name": rule.get("resourceNames", [""])[0]}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": USER, "resourceAttributes": asked},
+    }
+    wait_for(
+        f"{USER} may {'' if granted else 'not '}{asked['verb']} {rule['resources'][-1]}",
+        lambda: server.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)["status"]["allowed"],
+        lambda allowed: allowed is granted,
+    )

@@ -18,6 +18,7 @@ from tests.e2e.waiting import WITHIN_S, wait_for
 
 HOLD = "e2e/hold"
 """A finalizer: a pod that has it takes its time to end."""
+_HELD_S = 600
 
 T = TypeVar("T")
 
@@ -79,6 +80,9 @@ class Scene:
         infrastructure, made = bodies
         infrastructure["metadata"]["annotations"] = dict(template or {})
         self.add(infrastructure)
+        if kind != "MachinePool":  # from zero, nobody knows what nodes to come are like before its template says so
+            at = f"{api.path_of(infrastructure)}/{name}"
+            api.wait_for(f"{at} says its capacity", lambda: self.api.get(at).get("status"), poll_s=0.05)
         self.add(made)
         found = Group(self.api, f"{api.path_of(made)}/{name}", f"{kind}/{namespace}/{name}", name)
         self._groups.append(found)
@@ -112,7 +116,8 @@ class Scene:
     ) -> None:
         """A ReplicaSet whose pods run on nodes of these groups, and nowhere else.
 
-        `hold`: they take their time to end, until `release`. `spread`: no node has two more than another.
+        `hold`: they take their time to end, until `release`; they are granted it, so that they do not count as stuck
+        before. `spread`: no node has two more than another.
         """
         labels = {"e2e/test": self.name, "app": f"{self.name}-{name}"}
         wanted = {"key": LABEL, "operator": "In", "values": [group.name for group in groups]}
@@ -123,6 +128,7 @@ class Scene:
             "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}],
             "affinity": {"nodeAffinity": affinity},
             "topologySpreadConstraints": _spread(labels) if spread else [],
+            **({"terminationGracePeriodSeconds": _HELD_S} if hold else {}),
             **spec,
         }
         metadata: Object = {"labels": labels, "finalizers": [HOLD] if hold else []}
@@ -173,6 +179,14 @@ class Scene:
 
     def wait_running(self, count: int, name: str = "", within_s: float = WITHIN_S) -> None:
         wait_for(f"{count} pods run", lambda: len(self.running(name)), lambda now: now == count, within_s)
+
+    def wait_unschedulable(self, count: int, name: str = "") -> None:
+        """The scheduler has found no node for so many pods."""
+
+        def look() -> int:
+            return sum(map(_is_unschedulable, self.find_pods(name)))
+
+        wait_for(f"{count} pods are unschedulable", look, lambda now: now == count)
 
     def wait(
         self, what: str, look: Callable[[], T], until: Callable[[T], object] = bool, within_s: float = WITHIN_S
@@ -239,6 +253,13 @@ def slug(test: str) -> str:
 
 def _pod_path(pod: Object) -> str:
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+
+
+def _is_unschedulable(pod: Object) -> bool:
+    return any(
+        (one["type"], one["status"], one.get("reason")) == ("PodScheduled", "False", "Unschedulable")
+        for one in pod["status"].get("conditions", ())
+    )
 
 
 def _spread(labels: Mapping[str, str]) -> list[Object]:

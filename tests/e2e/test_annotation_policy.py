@@ -25,7 +25,11 @@ def test_nonsense_in_annotations_is_refused_and_controllers_can_go_on_writing(sc
     tries = itertools.count()  # what is so already is not judged
     openshift.add_all(scene.api, POLICY)
     try:
-        scene.wait("the policy is in force", lambda: refusal(group, max_size=f"x{next(tries)}"))
+        scene.wait(
+            "the policy is in force",
+            lambda: refusal(group, max_size=f"x{next(tries)}"),
+            lambda said: "must be whole numbers" in said,
+        )
         assert "must be whole numbers" in refusal(group, min_size="-1")
         assert "at least its minimum" in refusal(group, min_size="9", max_size="2")
         assert "must be durations" in refusal(group, unneeded="soon")

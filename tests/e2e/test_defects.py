@@ -10,6 +10,8 @@ from tests.e2e.groups import CANDIDATE, MARK, Group, taints
 from tests.e2e.scene import Scene
 
 OTHER = "e2e-other"
+UNNEEDED_S = 20.0
+"""Much longer than it takes to look and to mark a node, on a busy machine as well."""
 
 
 def wait_backoff(scene: Scene, group: Group) -> Any:
@@ -42,10 +44,10 @@ def test_d02_one_bad_bound_hides_no_other_group_and_is_complained_about(scene: S
     scene.pods("web", 1, [good])
     scene.wait_running(1)
     assert scene.wait("it is in the status", lambda: scene.status(good))
-    log = scene.live.log.read_text()
+    log = scene.live.read_log()
     assert [group.name for group in bad if f"default/{group.name}" not in log] == []
     counted = 'windlass_set_aside_objects{kind="MachineDeployment"}'
-    assert scene.live.metrics()[counted] >= len(bad)
+    scene.wait("they are counted", lambda: scene.live.metrics().get(counted, 0.0), lambda now: now >= len(bad))
     bad[0].annotate(max_size="1")
     scene.pods("repaired", 1, [bad[0]])
     scene.wait_running(1, "repaired")
@@ -53,8 +55,10 @@ def test_d02_one_bad_bound_hides_no_other_group_and_is_complained_about(scene: S
 
 @pytest.mark.together
 def test_d03_as_many_pods_are_expected_on_a_node_as_its_template_says(scene: Scene) -> None:
-    group = scene.group("a", node={"capacity": {"cpu": "4", "memory": "16Gi", "pods": "3"}})
+    group = scene.group("a", max_size="0", node={"capacity": {"cpu": "4", "memory": "16Gi", "pods": "3"}})
     scene.pods("web", 4, [group], cpu="100m")  # and one of kube-proxy on each node, for all anyone knows
+    scene.wait_unschedulable(4)  # all are there before the group may grow: one step is enough
+    group.annotate(max_size="9")
     scene.wait_running(4)
     assert group.replicas == 2
     assert scene.count_resized(group) == 1
@@ -74,6 +78,7 @@ def test_d05_a_machine_that_the_cloud_refuses_is_a_failure_and_not_waited_for(sc
     scene.pods("web", 1, [failing, working], cpu="3")
     scene.wait_running(1)
     assert "quota exceeded" in wait_backoff(scene, failing)["backoffInfo"]["errorMessage"]
+    failing.wait_replicas(0)
     scene.live.wait_looped(2)
     assert (failing.replicas, working.replicas) == (0, 1)
 
@@ -150,25 +155,25 @@ def check_fallback(scene: Scene, failing: Group, working: Group, timeout_s: floa
 
 
 def test_d10_unneeded_times_survive_a_restart(scene: Scene) -> None:
-    group = scene.group("a", 1, unneeded="10s")
+    group = scene.group("a", 1, unneeded=f"{UNNEEDED_S:g}s")
     group.wait_nodes(1)
     scene.wait("it is a candidate", lambda: [CANDIDATE in taints(node) for node in group.nodes()], any)
     scene.live.kill()
     candidate_s = scene.now_s()
-    scene.wait("its time is up", lambda: scene.now_s() - candidate_s, lambda now: now > 10.0)
+    scene.wait("its time is up", lambda: scene.now_s() - candidate_s, lambda now: now > UNNEEDED_S)
     scene.live.start()
     began_s = scene.now_s()
     group.wait_replicas(0)
     marked = next(
         call for call in scene.calls() if call.at_s > began_s and call.path.startswith(f"/api/v1/nodes/{group.name}")
     )
-    assert marked.at_s - scene.live.find_loops(began_s)[0] < 10.0
+    assert marked.at_s - scene.live.find_loops(began_s)[0] < UNNEEDED_S
 
 
 def test_d12_templates_that_may_not_be_read_hold_nothing_up(scene: Scene) -> None:
     scene.expects_refusals = True
-    rights.revoke_templates(scene.api)
     try:
+        rights.revoke_templates(scene.api)
         scene.live.kill()
         scene.live.start()
         told = scene.group("told", cores="4", memory="16Gi")

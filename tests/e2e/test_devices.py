@@ -78,7 +78,8 @@ def test_a_node_with_claims_is_drained_for_devices_elsewhere_and_one_comes_when_
     assert wait_running(scene, 2, "web", group) == {left: 2}
     scene.wait("claims of pods that are gone are gone", lambda: allocated(scene), lambda now: now == [left, left])
     asked = [call.status for call in scene.calls() if call.path.endswith("/eviction") and scene.name in call.path]
-    assert set(asked) == {201}
+    assert 201 in asked
+    assert not {429, 500} & set(asked), "none in vain"
 
     scene.scale_pods("web", EACH + 2)
     places = wait_running(scene, EACH + 2, "web", group)

@@ -124,11 +124,11 @@ def test_what_the_chart_runs_scales_a_deployment_up_and_down(bed: Bed, pod: Obje
         return len(bed.api.items("/api/v1/nodes", labelSelector="node.cluster.x-k8s.io/group=workers"))
 
     with kubelet.running(bed, pod, tmp_path) as log:
-        wait_for("three replicas, each on a node of its own", available, lambda now: now == 3, 150.0)
+        wait_for("three replicas, each on a node of its own", available, lambda now: now == 3)
         assert size() == 3
         wait_for("Cluster API labels all three nodes", nodes, lambda now: now == 3)
         bed.api.merge(web, {"spec": {"replicas": 1}})
-        wait_for("one node is left", nodes, lambda now: now == 1, 150.0)
+        wait_for("one node is left", nodes, lambda now: now == 1)
         assert size() == 1
         wait_for("the replica that is left runs", available, lambda now: now == 1)
         lease = bed.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/cluster-autoscaler")

@@ -54,10 +54,11 @@ def test_a_device_plugin_that_never_comes_makes_its_node_unready(scene: Scene) -
     group = gpu_group(scene, startup="5s")
     gpu_pod(scene, group)
     group.wait_nodes(1)
-    found = scene.wait(
-        "the node is unready", lambda: counts(scene, group), lambda now: now.get("unready", {}).get("total") == 1
+    scene.wait(
+        "the node is unready, for its device",
+        lambda: counts(scene, group).get("unready"),
+        lambda now: now == {"total": 1, "resourceUnready": 1},
     )
-    assert found["unready"]["resourceUnready"] == 1
     assert group.replicas == 1
 
 

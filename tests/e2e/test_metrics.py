@@ -51,6 +51,7 @@ def test_an_empty_node_waits_for_the_drain_of_another_of_a_group_that_goes_as_a_
     other.scale(1)
     other.wait_nodes(1)
     whole.annotate(unneeded="1s")
+    scene.wait("the pod is being evicted", scene.leaving)  # nodes of other tests may be pending before
     scene.live.wait_metric("cluster_autoscaler_pending_node_deletions")
     assert whole.replicas == 2
     scene.release()
@@ -69,12 +70,16 @@ def test_nodes_beyond_the_limits_of_the_cluster_are_counted_as_skipped(scene: Sc
 
 def test_a_loop_whose_memory_cannot_be_written_is_an_error_and_orders_nothing(scene: Scene) -> None:
     group = scene.group("a")
+    scene.pods("first", 1, [group], cpu="3")
+    scene.wait_running(1)  # from now on there is a memory, which is replaced; the first one was created
+    failed = 'cluster_autoscaler_errors_total{type="apiCallError"}'
+    before = scene.wait("it answers", scene.live.metrics).get(failed, 0.0)
     with scene.gateway.refusing("PUT", MEMORY, 422, "Invalid"):
-        scene.pods("web", 1, [group])
-        scene.live.wait_metric("cluster_autoscaler_errors_total", type="apiCallError")
-        assert group.replicas == 0
-    scene.wait_running(1)
-    assert group.replicas == 1
+        scene.pods("web", 1, [group], cpu="3")
+        scene.wait("a loop fails", lambda: scene.live.metrics().get(failed, 0.0), lambda now: now > before)
+        assert group.replicas == 1
+    scene.wait_running(2)
+    assert group.replicas == 2
 
 
 def test_an_expander_of_the_user_is_followed_and_options_of_metrics_take_effect(

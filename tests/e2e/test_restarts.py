@@ -9,9 +9,14 @@ MEMORY = "/api/v1/namespaces/kube-system/configmaps/windlass-memory"
 
 
 def die(scene: Scene, method: str, path: str, *, before: bool, body: str = "") -> None:
-    """Let the autoscaler die at its next such call."""
+    """Let the autoscaler, which is started if it does not run, die at its next such call."""
     sprung = scene.gateway.trap(method, path, scene.live.crash, before=before, body=body)
-    scene.wait(f"it dies at {method} {path}", sprung.is_set)
+    if not scene.live.is_alive:
+        scene.live.start()
+    try:
+        scene.wait(f"it dies at {method} {path}", sprung.is_set)
+    finally:
+        sprung.set()  # whatever became of it, no other test is to die of it
     assert not scene.live.is_alive
 
 
@@ -19,7 +24,9 @@ def die(scene: Scene, method: str, path: str, *, before: bool, body: str = "") -
 def test_killed_while_it_scales_up_it_orders_each_node_once(scene: Scene, before: bool) -> None:
     group = scene.group("a", 1, boot_seconds="3")
     group.wait_nodes(1)
+    scene.live.kill()
     scene.pods("web", 4, [group], cpu="3")
+    scene.wait_unschedulable(3)  # it sees all of them at once: one step is enough
     die(scene, "PATCH", f"/{group.name}/scale", before=before)
     scene.live.start()
     scene.wait_running(4)
@@ -41,7 +48,6 @@ def start_drain(scene: Scene, *, before: bool = False) -> tuple[Group, str]:
     die(scene, "PUT", f"/api/v1/nodes/{group.name}-", before=before, body=TO_BE_DELETED)
     if before:
         assert scene.marked() == []
-        scene.live.start()
         die(scene, "PUT", f"/api/v1/nodes/{group.name}-", before=False, body=TO_BE_DELETED)
     (going,) = scene.marked()
     return group, going
@@ -49,12 +55,12 @@ def start_drain(scene: Scene, *, before: bool = False) -> tuple[Group, str]:
 
 def test_killed_at_every_step_of_a_drain_it_goes_on_where_it_was(scene: Scene) -> None:
     group, going = start_drain(scene, before=True)  # it died when the node was about to be marked, and when it was
-    for method, path, before in (
-        ("POST", "/eviction$", True),  # settled, and the first pod is about to be evicted
-        ("POST", "/eviction$", False),  # the pod is on its way out
+    eviction = f"/pods/{scene.name}-web-[^/]+/eviction$"
+    for before in (
+        True,  # settled, and the first pod is about to be evicted
+        False,  # the pod is on its way out
     ):
-        scene.live.start()
-        die(scene, method, path, before=before)
+        die(scene, "POST", eviction, before=before)
         assert scene.marked() == [going]
     scene.live.start()
     scene.live.wait_looped(2)  # it waits for the pod
@@ -66,7 +72,6 @@ def test_killed_at_every_step_of_a_drain_it_goes_on_where_it_was(scene: Scene) -
         ("PATCH", f"/{group.name}/scale$", True),  # the Machine is marked, the size is not lowered
         ("PATCH", f"/{group.name}/scale$", False),  # lowered
     ):
-        scene.live.start()
         die(scene, method, path, before=before)
     scene.live.start()
     (left,) = group.wait_nodes(1)
@@ -110,7 +115,8 @@ def test_stopped_in_the_middle_of_a_drain_it_ends_well_and_the_next_one_goes_on(
     assert "SchedulingDisabled" in scene.bed.kubectl("get", "node", going)
     assert TO_BE_DELETED in scene.bed.kubectl("describe", "node", going)
     assert scene.live.stop() == 0
-    assert scene.api.find("/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status") is None
+    status = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
+    scene.wait("its status is gone", lambda: scene.api.find(status) is None)
     scene.live.start()
     scene.live.wait_looped()
     assert scene.marked() == [going]

@@ -17,10 +17,11 @@ def test_pods_that_wait_get_nodes_in_one_step_and_kubectl_shows_how(scene: Scene
     scene.wait("an event of the scale-up", lambda: scene.events("TriggeredScaleUp", scene.name))
     shown = scene.bed.kubectl("get", "events", "--field-selector=reason=TriggeredScaleUp")
     assert f"pod triggered scale-up: [{{{group.id} 1->3 (max: 9)}}]" in shown
+    scene.wait("it is in the status", lambda: scene.status(group))
     about = scene.bed.kubectl("describe", "configmap", "-n", "kube-system", "cluster-autoscaler-status")
     assert f"name: {group.id}" in about
-    metrics = scene.live.metrics()
-    assert metrics[f'cluster_autoscaler_node_group_target_count{{node_group="{group.id}"}}'] == 3.0
+    size = f'cluster_autoscaler_node_group_target_count{{node_group="{group.id}"}}'
+    scene.wait("the size is in the metrics", lambda: scene.live.metrics().get(size), lambda now: now == 3.0)
 
 
 @pytest.mark.together
@@ -41,13 +42,16 @@ def test_groups_at_zero_grow_for_pods_that_tolerate_and_select_what_their_templa
 @pytest.mark.together
 def test_no_group_grows_over_its_maximum_and_pods_are_told(scene: Scene) -> None:
     group = scene.group("a", 1, max_size="2")
+    group.wait_nodes(1)  # a pod is told once in five minutes: not before there is a node to count with
     scene.pods("web", 4, [group], cpu="3")
     scene.wait_running(2)
-    scene.wait("pods are told", lambda: scene.events("NotTriggerScaleUp", scene.name))
+    scene.wait(
+        "pods are told",
+        lambda: [event["message"] for event in scene.events("NotTriggerScaleUp", scene.name)],
+        lambda told: any(" max node group size reached" in message for message in told),  # of other tests' groups, too
+    )
     scene.live.wait_looped(2)
     assert group.replicas == 2
-    told = [event["message"] for event in scene.events("NotTriggerScaleUp", scene.name)]
-    assert any(" max node group size reached" in message for message in told)  # other tests have such groups, too
 
 
 @pytest.mark.together
@@ -60,7 +64,9 @@ def test_three_zones_are_kept_in_balance(scene: Scene) -> None:
 
 @pytest.mark.together
 def test_empty_nodes_go_down_to_the_minimum(scene: Scene) -> None:
-    group = scene.group("a", 3, min_size="1", unneeded="1s")
+    group = scene.group("a", 3, min_size="1")
+    group.wait_nodes(3)  # else one may still be on its way when the others have gone
+    group.annotate(unneeded="1s")
     group.wait_replicas(1)
     group.wait_nodes(1)
     assert scene.marked() == []
@@ -90,7 +96,8 @@ def test_a_drained_node_goes_and_its_disruption_budget_is_kept(scene: Scene) -> 
     assert min(healthy) >= 2
     scene.wait_running(3)
     asked = [call.status for call in scene.calls() if call.path.endswith("/eviction") and scene.name in call.path]
-    assert set(asked) == {201}  # never in vain
+    assert 201 in asked
+    assert not {429, 500} & set(asked), "none against a budget"
     assert group.replicas == 1
     assert set(group.names()) < set(before)
     assert scene.marked() == []

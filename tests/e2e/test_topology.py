@@ -39,7 +39,12 @@ def test_a_group_that_a_topology_owns_is_named_and_grows_once_the_topology_gives
         lambda: [one["message"] for one in scene.events("NotTriggerScaleUp", scene.name)],
         lambda told: any("1 replicas set in the Cluster topology" in message for message in told),
     )
-    explained = json.loads(scene.live.get(f"/explain/group/{group.id}"))
+    told = scene.wait(
+        "it is explained",
+        lambda: scene.live.find(f"/explain/group/{group.id}"),
+        lambda now: "replicas_owner" in now,
+    )
+    explained = json.loads(told)
     assert explained["is_left_alone"]
     assert REMEDY in explained["replicas_owner"]
     assert (scene.resizes(group), group.replicas) == ([], 2)

@@ -5,7 +5,8 @@ from typing import TypeVar
 
 from testbed import api
 
-WITHIN_S = 90.0
+WITHIN_S = 240.0
+"""What takes seconds on an idle machine takes a minute on one that is busy. Only a failure waits so long."""
 _POLL_S = 0.25
 """The control plane has two cores at best: looking often makes everything slower."""
 

@@ -101,6 +101,8 @@ class FailedLoops:
         self._log, self._may_pause = log, may_pause
         self._read_bytes = 0
         self._found: list[str] = []
+        self.paused = 0
+        """How many a slow machine has ended, up to now."""
 
     def find(self) -> list[str]:
         """All up to now. No line is read twice: the log grows long."""
@@ -109,7 +111,9 @@ class FailedLoops:
             whole, newline, _ = log.read().rpartition(b"\n")
         self._read_bytes += len(whole + newline)
         failed = _FAILED_LOOP.findall(whole.decode(errors="replace"))
-        self._found += [line[:400] for line in failed if not (self._may_pause and _is_slow(line))]
+        slow = [line for line in failed if self._may_pause and _is_slow(line)]
+        self.paused += len(slow)
+        self._found += [line[:400] for line in failed if line not in slow]
         return self._found
 
 

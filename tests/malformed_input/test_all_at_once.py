@@ -5,13 +5,14 @@ import random
 import re
 import urllib.error
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from tests.malformed_input import harness, malform
 from tests.malformed_input.objects import CAPACITY, KINDS, SIMPLE_POD, SIZE, TENANT, Json, Kind
 
-PATIENT = harness.Settings(health_within_s=30.0, may_pause=True)
+PATIENT = harness.Settings(health_within_s=30.0, may_pause=True, patience_s=180.0)
 """No time is asserted here: the machine may be busy."""
 ERRORS = {
     "overflow": 'quantity("1e10000").asApproximateFloat() > 1.0',
@@ -110,8 +111,9 @@ async def play(directory: Path) -> None:
         run.begin()
         try:
             await bench.cluster.scale(TENANT, 1)
-            while not bench.cluster.usable(TENANT):
-                await asyncio.sleep(0.2)
+            async with asyncio.timeout(PATIENT.patience_s):
+                while not bench.cluster.usable(TENANT):
+                    await asyncio.sleep(0.2)
             [node] = bench.cluster.usable(TENANT)
             items = make_everything(node)
             await run.feed(items)
@@ -126,24 +128,46 @@ async def play(directory: Path) -> None:
 
 async def check_named(bench: harness.Bench, items: list[harness.Item]) -> None:
     """Each object that is not used as it is appears in the log, in a metric and in explain; each pod in explain."""
-    log = bench.process.log.read_text(errors="replace")
-    set_aside = set(re.findall(r"set aside: (\S+ \S+):", log))
-    assert {f"{kind} {TENANT}/{name}" for kind, name in SET_ASIDE} <= set_aside
-    metrics = await bench.process.metrics()
-    for kind, count in Counter(kind for kind, _ in SET_ASIDE).items():
-        assert metrics[f'windlass_set_aside_objects{{kind="{kind}"}}'] >= count
+    expected = {f"{kind} {TENANT}/{name}" for kind, name in SET_ASIDE}
+
+    counts = Counter(kind for kind, _ in SET_ASIDE)
+
+    async def find_unlogged() -> str:
+        log = bench.process.log.read_text(errors="replace")
+        return " ".join(sorted(expected - {*re.findall(r"set aside: (\S+ \S+):", log)}))
+
+    async def find_uncounted() -> str:
+        metrics = await bench.process.metrics()
+        counted = {kind: metrics.get(f'windlass_set_aside_objects{{kind="{kind}"}}', 0.0) for kind in counts}
+        return " ".join(f"{kind}: {found}" for kind, found in counted.items() if found < counts[kind])
+
+    for look in (find_unlogged, find_uncounted):
+        await wait_until(look, lambda missing: missing == "")
     for item in items:
         if item.kind is SIMPLE_POD:
-            said = await explain(bench.process, f"/explain/pod/{TENANT}/{item.name}")
-            assert f'"name":"{item.name}"' in said, said
-            assert '"state":' in said, said
+            texts = [f'"name":"{item.name}"', '"state":']
             if ("Pod", item.name) in SET_ASIDE:
-                assert f'"complaint":"Pod {TENANT}/{item.name}: spec.' in said, said
+                texts.append(f'"complaint":"Pod {TENANT}/{item.name}: spec.')
+            await wait_explained(bench.process, f"pod/{TENANT}/{item.name}", *texts)
     for name in FAILING:
-        said = await explain(bench.process, f"/explain/pod/{TENANT}/{name}")
-        assert f"claim {TENANT}/{name}: selector #0: CEL runtime error" in said, said
-    said = await explain(bench.process, f"/explain/group/MachineDeployment/{TENANT}/digits")
-    assert "min-size" in said, said
+        said = f"claim {TENANT}/{name}: selector #0: CEL runtime error"
+        await wait_explained(bench.process, f"pod/{TENANT}/{name}", said)
+    await wait_explained(bench.process, f"group/MachineDeployment/{TENANT}/digits", "min-size")
+
+
+async def wait_until(look: Callable[[], Awaitable[str]], until: Callable[[str], bool]) -> None:
+    """Objects come by watches of their own, each at its time."""
+    seen = ""
+    try:
+        async with asyncio.timeout(PATIENT.patience_s):
+            while not until(seen := await look()):
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        raise AssertionError(seen) from None
+
+
+async def wait_explained(process: harness.Autoscaler, what: str, *texts: str) -> None:
+    await wait_until(lambda: explain(process, f"/explain/{what}"), lambda said: all(text in said for text in texts))
 
 
 def test_others_get_their_nodes_and_each_odd_object_is_named(tmp_path: Path) -> None:

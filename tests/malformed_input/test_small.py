@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.malformed_input import harness
 
-_PATIENT = harness.Settings(health_within_s=30.0, may_pause=True)
+_PATIENT = harness.Settings(health_within_s=30.0, may_pause=True, patience_s=180.0)
 """No time is asserted here: the machine may be busy."""
 
 

@@ -22,8 +22,10 @@ from windlass import clock
 from windlass.apiserver import http
 
 END_S = 5.0
+HEARD = "SIGTERM: ending"
+"""What a process logs when it gets to hear of the signal; on a busy machine that is some time after it was sent."""
 IN_FLIGHT_S = 0.5
-"""After the signal: what was sent before it may still arrive."""
+"""After that: what was sent before it may still arrive."""
 LARGE = 15_000
 
 _FLAGS = (
@@ -64,10 +66,12 @@ async def run(
     log: Path,
     program: Sequence[str] = ("-m", "windlass.cli"),
     expected: Sequence[int] = (0, -signal.SIGTERM),
+    after: str = "",
 ) -> Trial:
     """Start a process, let it work, end it, and look.
 
-    `expected` exit codes: a process that has not begun to listen is ended by the signal itself.
+    `expected` exit codes: a process that has not begun to listen is ended by the signal itself. `after`: not before
+    this stands in its log.
     """
     async with http.HttpServer(noted, clock.Real()) as serving:  # type: ignore[arg-type]
         config = log.with_suffix(".kubeconfig")
@@ -79,12 +83,14 @@ async def run(
                 stdout=output, stderr=output, env=environment,
             )  # fmt: skip
         try:
+            await _wait_logged(log, after, process)
             moment = await _wait_moment(noted, chance, first, is_large=is_large)
             asked_s = time.monotonic()
             led = any(one.holder for one in noted.writes[first:] if one.status < 400)
             if process.returncode is not None:
                 return Trial(moment, 0.0, process.returncode, led, [f"it ended by itself: {process.returncode}"])
             process.send_signal(signal.SIGTERM)
+            heard_s = await _wait_logged(log, HEARD, process)
             code = await asyncio.wait_for(process.wait(), 60.0)
             took_s = time.monotonic() - asked_s
         finally:
@@ -97,8 +103,16 @@ async def run(
             took_s,
             code,
             led,
-            _judge(noted, first, asked_s, took_s) + ([] if code in expected else [f"exit code {code}"]),
+            _judge(noted, first, heard_s, took_s) + ([] if code in expected else [f"exit code {code}"]),
         )
+
+
+async def _wait_logged(log: Path, text: str, process: asyncio.subprocess.Process) -> float:
+    """When this stands in the log, or the process has ended."""
+    until_s = time.monotonic() + 120.0
+    while text not in log.read_text(errors="replace") and process.returncode is None and time.monotonic() < until_s:
+        await asyncio.sleep(0.01)
+    return time.monotonic()
 
 
 async def _wait_moment(noted: cluster.Noted, chance: random.Random, first: int, *, is_large: bool) -> str:
@@ -130,13 +144,13 @@ async def _wait_moment(noted: cluster.Noted, chance: random.Random, first: int, 
     return f"{kind} + {rest_s:.2f} s"
 
 
-def _judge(noted: cluster.Noted, first: int, asked_s: float, took_s: float) -> list[str]:
+def _judge(noted: cluster.Noted, first: int, heard_s: float, took_s: float) -> list[str]:
     wrong = []
     if took_s > END_S:
         wrong.append(f"it took {took_s:.1f} s to end")
     if noted.holder():
         wrong.append(f"{noted.holder()} still holds the lease")
-    later = [one for one in noted.writes[first:] if one.at_s > asked_s + IN_FLIGHT_S and not one.is_report]
+    later = [one for one in noted.writes[first:] if one.at_s > heard_s + IN_FLIGHT_S and not one.is_report]
     if later:
         wrong.append(f"done after the signal: {later[:3]}")
     released = [number for number, one in enumerate(noted.writes) if one.is_release and number >= first]

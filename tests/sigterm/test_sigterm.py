@@ -9,24 +9,29 @@ from tests.sigterm import __main__ as sigterm
 from tests.sigterm import cluster
 from windlass.runtime import shutdown
 
-STUCK = """
+DECIDES = "a decision has begun"
+STUCK = f"""
 import sys, threading
 from windlass.autoscaler import autoscaler
 from windlass.cli.autoscaler import main
 
-autoscaler.decide = lambda *_: threading.Event().wait()
+def decide(*_):
+    print("{DECIDES}", flush=True)
+    threading.Event().wait()
+
+autoscaler.decide = decide
 main(sys.argv[2:])
 """
 
 
-class Late(random.Random):
-    """Asks it to end when it has had time to lead and to begin a decision."""
+class AtOnce(random.Random):
+    """Asks it to end as soon as it leads."""
 
     def choice(self, seq: object) -> str:  # type: ignore[override]
         return "later"
 
     def uniform(self, a: float, b: float) -> float:
-        return 4.0
+        return 0.0
 
 
 @pytest.mark.parametrize("seed", [1, 4])
@@ -40,8 +45,9 @@ async def test_a_process_that_is_asked_to_end_releases_the_lease_and_writes_noth
 
 async def test_a_process_whose_decision_does_not_end_releases_the_lease_and_ends(tmp_path: Path) -> None:
     log = tmp_path / "log"
+    program, expected = ("-c", STUCK), (shutdown.STUCK,)
     trial = await sigterm.run(
-        cluster.Noted(6, 4), Late(), is_large=False, log=log, program=("-c", STUCK), expected=(shutdown.STUCK,)
+        cluster.Noted(6, 4), AtOnce(), is_large=False, log=log, program=program, expected=expected, after=DECIDES
     )
     assert [one for one in trial.wrong if " to end" not in one] == [], log.read_text()
     assert "left behind" in log.read_text()

@@ -17,7 +17,7 @@ AUTOSCALER = "system:serviceaccount:openshift-machine-api:cluster-autoscaler"
 ADMIN = "kubernetes-admin"
 SYNC = "system:serviceaccount:openshift-cluster-api:capi-controllers"
 V1BETA1 = "cluster.x-k8s.io/v1beta1"
-WITHIN_S = 90.0
+WITHIN_S = 180.0
 
 
 def place(which: apis.Api, name: str = "", version: str = "") -> str:
@@ -118,8 +118,17 @@ def refusal(act: Callable[..., Any], *given: Any, **more: Any) -> str:
     return ""
 
 
-def wait(what: str, look: Callable[[], Any], until: Callable[[Any], object]) -> Any:
-    return api.wait_for(what, look, until, within_s=WITHIN_S)
+def wait(what: str, look: Callable[[], Any], until: Callable[[Any], object], poll_s: float = 0.1) -> Any:
+    return api.wait_for(what, look, until, WITHIN_S, poll_s)
+
+
+def wait_allowed(what: str, act: Callable[[], Any]) -> None:
+    """Do something as soon as no policy is against it: policies hear of who holds by a watch of their own."""
+    wait(f"{what} is allowed", lambda: refusal(act), lambda text: text == "")
+
+
+def resize_unlocked(bed: Bed, user: str, name: str, size: int, which: apis.Api) -> None:
+    wait_allowed(f"a size of {name}", lambda: resize(bed, user, name, size, which))
 
 
 def sizes(bed: Bed, name: str) -> tuple[int | None, int | None]:
@@ -127,8 +136,8 @@ def sizes(bed: Bed, name: str) -> tuple[int | None, int | None]:
     return found[0], found[1]
 
 
-def wait_sizes(bed: Bed, name: str, size: int) -> None:
-    wait(f"{name} has {size} on both sides", lambda: sizes(bed, name), lambda now: now == (size, size))
+def wait_sizes(bed: Bed, name: str, size: int, poll_s: float = 0.1) -> None:
+    wait(f"{name} has {size} on both sides", lambda: sizes(bed, name), lambda now: now == (size, size), poll_s)
 
 
 def held(bed: Bed, name: str) -> tuple[str, str, bool, str]:

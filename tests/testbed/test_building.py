@@ -68,7 +68,7 @@ def test_two_builders_at_once_build_once(calls: Path) -> None:
     command = [sys.executable, "-m", "testbed", "build"]
     root = Path(building.__file__).parent.parent
     builders = [subprocess.Popen(command, cwd=root, stderr=subprocess.DEVNULL) for _ in range(2)]
-    assert [builder.wait(60) for builder in builders] == [0, 0]
+    assert [builder.wait(180) for builder in builders] == [0, 0]
     assert len(_builds(calls)) == len(components.EVERY) + len(components.TOOLS)
 
 

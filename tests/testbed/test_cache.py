@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,7 @@ def test_a_finished_component_is_not_missing(empty: Path) -> None:
 
 
 def test_a_second_builder_waits_for_the_first(empty: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    order = []
+    order, said = [], ""
 
     def second() -> None:
         with cache.building():
@@ -66,8 +67,11 @@ def test_a_second_builder_waits_for_the_first(empty: Path, capfd: pytest.Capture
     with cache.building():
         waiting = threading.Thread(target=second)
         waiting.start()
-        waiting.join(0.3)
+        ends_s = time.monotonic() + 60.0
+        while "someone else is building" not in said:
+            assert time.monotonic() < ends_s, said
+            time.sleep(0.01)
+            said += capfd.readouterr().err
         order.append("first")
     waiting.join()
     assert order == ["first", "second"]
-    assert "someone else is building" in capfd.readouterr().err

@@ -23,16 +23,24 @@ def _node(name: str, **labels: str) -> api.Object:
     return {**node, "status": {"capacity": size, "allocatable": size}}
 
 
+def _wait_for_service_account(server: api.Api, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+    api.wait_for(f"the service account of {namespace}", lambda: server.find(path))
+
+
 def test_the_api_server_answers_with_its_version(real_api_server: Path) -> None:
     assert api.Api(real_api_server).get("/version")["gitVersion"] == "v1.36.3"
 
 
 def test_nobody_touches_the_nodes_and_pods_of_the_bare_server(real_api_server: Path) -> None:
     server = api.Api(real_api_server)
+    _wait_for_service_account(server, "default")
     server.add(_node("untouched"))
     server.add(_pod("untouched", nodeName="untouched"))
     server.add(_pod("later"))
-    api.wait_for("the service account", lambda: server.find("/api/v1/namespaces/default/serviceaccounts/default"))
+    # By the time that controllers have seen to what is made later, they would have seen to these.
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "later-"}}
+    _wait_for_service_account(server, server.add(space)["metadata"]["name"])
     pod = server.get("/api/v1/namespaces/default/pods/untouched")
     assert pod["status"]["phase"] == "Pending"
     assert "conditions" not in server.get("/api/v1/nodes/untouched")["status"]

@@ -160,6 +160,8 @@ def offering(control_plane: Bed) -> Iterator[api.Api]:
     for name in NODES:
         server.add(_node(name))
     _offer(server)
+    account = f"/api/v1/namespaces/{SPACE}/serviceaccounts/default"
+    api.wait_for("pods can be made", lambda: server.find(account))
     for name, spec in CLAIMS.items():
         server.add(objects.made(GROUP, "ResourceClaim", name, SPACE, {"devices": spec}))
     _wait_ready(server, NODES)

@@ -37,7 +37,7 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 
 
 def _wait(until: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + 30.0
+    deadline_s = time.monotonic() + 120.0
     while not until():
         assert time.monotonic() < deadline_s
         time.sleep(0.02)
@@ -108,5 +108,5 @@ def test_the_bed_stays_while_anyone_uses_it(directory: Path) -> None:
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.wait(1.0)
         assert process.is_alive()
-    assert waiting.wait(30) == 0
+    assert waiting.wait(120) == 0
     assert not process.is_alive()

@@ -76,6 +76,8 @@ def _best(server: api.Api, pod: api.Object) -> set[str]:
 def server(control_plane: Bed) -> Iterator[api.Api]:
     server = control_plane.api
     server.add(objects.made("v1", "Namespace", SPACE, "", {}))
+    account = f"/api/v1/namespaces/{SPACE}/serviceaccounts/default"
+    api.wait_for("pods can be made", lambda: server.find(account))
     spec = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
     server.add(objects.made("v1", "Service", "web", SPACE, spec))
     for node in NODES:
@@ -89,10 +91,26 @@ def server(control_plane: Bed) -> Iterator[api.Api]:
         return len(nodes) if not hard else 0
 
     api.wait_for("all nodes are ready", ready, lambda count: count == len(NODES))
+    _wait_seen_by_scheduler(server)
     yield server
     server.call("DELETE", f"/api/v1/namespaces/{SPACE}")
     for name, *_ in NODES:
         server.call("DELETE", f"/api/v1/nodes/{name}")
+
+
+def _wait_seen_by_scheduler(server: api.Api) -> None:
+    """Until each node is free of taints for the scheduler as well: a pod that only fits there gets there.
+
+    The scheduler hears that they are gone before it hears of the next pod: both come by the same watch.
+    """
+    for name, *_ in NODES:
+        spec = {"containers": [{"name": "main", "image": "none"}], "nodeSelector": {HOST: name}}
+        server.add(objects.made("v1", "Pod", f"on-{name}", SPACE, spec))
+    for name, *_ in NODES:
+        _wait_for_node(server, f"on-{name}")
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+        server.call("DELETE", f"/api/v1/namespaces/{SPACE}/pods/on-{name}", options)
+    api.wait_for("they are gone", lambda: server.items(f"/api/v1/namespaces/{SPACE}/pods"), lambda left: not left)
 
 
 def test_the_real_scheduler_takes_one_of_the_nodes_with_the_highest_score(server: api.Api) -> None:

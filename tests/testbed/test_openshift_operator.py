@@ -31,7 +31,7 @@ AUTOSCALERS = f"/apis/autoscaling.openshift.io/v1beta1/namespaces/{NS}/machineau
 CLUSTER_AUTOSCALER = "/apis/autoscaling.openshift.io/v1/clusterautoscalers/default"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NS}/deployments/cluster-autoscaler-default"
 READY = ("True", "MachineAutoscalerReady", "MachineAutoscaler ready for autoscaling")
-WITHIN_S = 30.0
+WITHIN_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -309,6 +309,7 @@ def test_a_cluster_autoscaler_is_run_and_a_quiet_system_writes_nothing(bed: Bed,
         "it is told",
         lambda: operator_says(bed, "Progressing").get("message"),
         lambda said: said == "updating to 4.21.0",
+        WITHIN_S,
     )
     policies = f"/apis/networking.k8s.io/v1/namespaces/{NS}/networkpolicies"
     api.wait_for("policies", lambda: bed.api.items(policies), lambda found: len(found) == 5, WITHIN_S)
@@ -325,16 +326,21 @@ def test_a_cluster_autoscaler_is_run_and_a_quiet_system_writes_nothing(bed: Bed,
     writes = api.wait_for(
         "the call that made it",
         lambda: _writes(runner)[settled:],
-        lambda found: any(call.path == DEPLOYMENT for call in found),
+        lambda found: any(_is_written(call, DEPLOYMENT) for call in found),
     )
     kinds = {call.path.split("/")[-2] for call in writes if "/events" not in call.path}
     assert kinds <= {"deployments", "cluster-autoscaler"}, "what did not change is not written"
-    assert sum(call.path == DEPLOYMENT for call in writes) == 1
+    # A write of what somebody changed meanwhile is refused, and comes again.
+    assert sum(_is_written(call, DEPLOYMENT) for call in writes) == 1
     assert before != bed.api.get(DEPLOYMENT)["metadata"]["resourceVersion"]
 
 
 def _writes(runner: Gateway) -> list[Call]:
     return [call for call in list(runner.calls) if call.method != "GET" and "/leases/" not in call.path]
+
+
+def _is_written(call: Call, path: str) -> bool:
+    return call.path == path and call.status < 300
 
 
 def _settle(runner: Gateway) -> int:
@@ -358,6 +364,7 @@ def test_the_server_asks_the_webhook_and_hands_on_what_it_says(bed: Bed, runner:
     bad = {"resourceLimits": {"cores": {"min": 8, "max": 2}}}
     told = "ResourceLimits.Cores: Max must be greater than or equal to Min"
     api.wait_for("the webhook is asked", lambda: refusal(lambda: put(bed, bad)), lambda text: told in text, WITHIN_S)
+    put(bed, {"resourceLimits": None})  # it may have been taken before the webhook was
     other = copy.deepcopy(bed.api.get(CLUSTER_AUTOSCALER))
     other = {**{key: other[key] for key in ("apiVersion", "kind", "spec")}, "metadata": {"name": "mine"}}
     assert 'only \\"default\\" is allowed' in refusal(lambda: bed.api.add(other))

@@ -1,5 +1,7 @@
 """`wait_for`: what is not there yet is waited for, what will never be seen is reported with the server's words."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from testbed.api import Refused, wait_for
@@ -10,7 +12,7 @@ def refused(code: int) -> Refused:
 
 
 def test_an_object_that_is_not_there_yet_is_waited_for() -> None:
-    answers = iter([refused(404), refused(503), 1, 2])
+    answers: Iterator[Refused | int] = iter([refused(404), refused(503), 1, 2])
 
     def look() -> int:
         answer = next(answers)
@@ -25,7 +27,7 @@ def test_an_object_that_never_comes_is_named_in_the_servers_words() -> None:
     def look() -> int:
         raise refused(404)
 
-    with pytest.raises(TimeoutError, match="one is there; last seen: GET .*: 404: things one not found"):
+    with pytest.raises(TimeoutError, match=r"one is there; last seen: GET .*: 404: things one not found"):
         wait_for("one is there", look, within_s=0.0, poll_s=0.0)
 
 

@@ -1,5 +1,6 @@
 """What is clicked is what was aimed at, though the page goes on meanwhile."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
@@ -16,6 +17,7 @@ ROWS = "[...document.querySelectorAll('#pending .what')].map((one) => one.title)
 HELD = "document.getElementById('pending-held').textContent"
 TITLE = "document.getElementById('panel-title').textContent"
 CELLS = "document.querySelector('.cells')"
+POINTED_S = 60.0
 IS_TOLD = "document.getElementById('clock').dataset.atS && document.querySelector('.figure b').textContent"
 
 
@@ -31,11 +33,14 @@ async def watched(tab: chromium.Page) -> AsyncIterator[Cluster]:
 
 
 async def point_at(tab: chromium.Page, element: str) -> tuple[float, float]:
-    """Near its upper left corner."""
-    box = await tab.ask(f"{element}.getBoundingClientRect().toJSON()")
-    await tab.point(box["x"] + 5, box["y"] + 5)
-    await tab.wait(f"{element}.matches(':hover')")
-    return box["x"] + 5, box["y"] + 5
+    """Near its upper left corner, wherever that is once everything is laid out."""
+    async with asyncio.timeout(POINTED_S):
+        while True:
+            box = await tab.ask(f"{element}.getBoundingClientRect().toJSON()")
+            await tab.point(box["x"] + 5, box["y"] + 5)
+            if await tab.ask(f"{element}.matches(':hover')"):
+                return box["x"] + 5, box["y"] + 5
+            await asyncio.sleep(0.05)
 
 
 async def test_a_list_waits_while_somebody_points_at_it(tab: chromium.Page) -> None:
@@ -45,12 +50,12 @@ async def test_a_list_waits_while_somebody_points_at_it(tab: chromium.Page) -> N
         cluster.go_round()
         await tab.wait(f"{HELD} === 'waits while you look · 1 new'")
         await tab.click_there(*at)
-        assert await tab.ask(TITLE) == "default/large"
+        await tab.wait(f"{TITLE} === 'default/large'")
         await tab.press("Escape")
         await tab.point(5, 5)
         await tab.press("n")
         await tab.wait(f"{ROWS} === 'default/older default/large'")
-        assert await tab.ask(HELD) == ""
+        await tab.wait(f"{HELD} === ''")
 
 
 async def test_a_row_that_has_the_focus_stays_until_it_is_left(tab: chromium.Page) -> None:
@@ -81,7 +86,7 @@ async def test_enter_explains_the_node_that_was_said(tab: chromium.Page) -> None
     async with watched(tab) as cluster:
         await tab.press("n")
         await tab.press("ArrowRight")
-        assert (await tab.ask("document.getElementById('say').textContent")).startswith("a-1,")
+        await tab.wait("document.getElementById('say').textContent.startsWith('a-1,')")
         cluster.nodes = [node for node in cluster.nodes if node.name != "a-1"]
         cluster.go_round()
         await tab.wait(f"{CELLS}.ariaLabel.startsWith('2 nodes')")

@@ -18,7 +18,7 @@ from windlass.autoscaler.wiring import Dashboard
 from windlass.web import access, files, serving
 
 PATHS = ("/", "/published", "/published/stream", "/explain/node/a-0", "/explain/group/a", "/statusz", "/session")
-WITHIN = aiohttp.ClientTimeout(total=20)
+WITHIN = aiohttp.ClientTimeout(total=120)
 
 
 @contextlib.asynccontextmanager

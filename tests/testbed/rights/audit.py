@@ -13,7 +13,9 @@ from windlass.kube.rights import READ, Permission, Rights, permissions
 
 AGENT = "windlass"
 """By which our own requests name their sender, whoever they are made as."""
-SOON_S = 30.0
+SOON_S = 120.0
+_LOOK_S = 1.0
+"""Each time all of the log is read."""
 LATER = (("resource.k8s.io/v1", "devicetaintrules"),)
 """Resources that the newest release serves and older ones, on which the tests may run as well, do not."""
 
@@ -55,6 +57,11 @@ class Asked:
     def _needs(self, verb: str) -> bool:
         """An apply that makes an object takes the right to create it as well."""
         return self.verb == verb or (verb == "create" and self.verb == "patch" and self.code == 201)
+
+
+def find_end(log: Path) -> int:
+    """How many bytes its whole lines have: another may be half written."""
+    return log.read_bytes().rfind(b"\n") + 1
 
 
 def read(log: Path, after: int = 0) -> list[Asked]:
@@ -140,7 +147,7 @@ def judge(bed: Bed, *given: Rights) -> None:
         unused = find_unused(_by(bed, users), given, unserved)
         return [right for right in unused if not any(f"/{name} " in right for name in parts)]
 
-    api.wait_for(f"{users} use all", find_left, lambda unused: not unused, SOON_S)
+    api.wait_for(f"{users} use all", find_left, lambda unused: not unused, SOON_S, _LOOK_S)
     asked = _by(bed, users)
     refused, wide = find_refused(asked), find_too_wide(asked, given)
     assert refused == [], refused

@@ -1,13 +1,14 @@
 """One control plane that writes down what is asked of it, and the stories of all processes, told at the same time."""
 
 import contextlib
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from handbook import rights as shipped
-from testbed import clusterapi, fixtures, sharing
+from testbed import api, clusterapi, fixtures, sharing
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.testbed.rights import audit, holding, options, pools, scaling
@@ -61,7 +62,16 @@ def asked(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> list[audit.Aske
         running.enter_context(scaling.running(bed, directory))
         _tell(bed, directory)
     scaling.keep_much(bed, directory)
+    _wait_written(bed, directory)
     return audit.read(bed.site.audit_log)
+
+
+def _wait_written(bed: Bed, directory: Path) -> None:
+    """Until what was asked for up to now is in the log: the server writes a line after its answer."""
+    server, name = api.Api(holding.enter(bed, directory, WORKLOAD)), f"last-{secrets.token_hex(4)}"
+    with contextlib.suppress(api.Refused):  # it is there for nothing but its line
+        server.get(f"/api/v1/nodes/{name}")
+    api.wait_for(f"{name} is in the log", lambda: name.encode() in bed.site.audit_log.read_bytes(), poll_s=1.0)
 
 
 @pytest.fixture(scope="package")
@@ -74,8 +84,10 @@ def asked_with_options(
     bed: Bed, asked: list[audit.Asked], tmp_path_factory: pytest.TempPathFactory
 ) -> list[audit.Asked]:
     """What the autoscaler asked for with all its options on."""
-    before = bed.site.audit_log.stat().st_size
-    options.tell(bed, tmp_path_factory.mktemp("options"))
+    before = audit.find_end(bed.site.audit_log)
+    directory = tmp_path_factory.mktemp("options")
+    options.tell(bed, directory)
+    _wait_written(bed, directory)
     return audit.read(bed.site.audit_log, before)
 
 

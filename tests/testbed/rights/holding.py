@@ -2,9 +2,10 @@
 
 import contextlib
 import dataclasses
+import itertools
 from pathlib import Path
 
-from testbed import openshift
+from testbed import api, openshift
 from testbed.bed import Bed
 from tests.e2e import operating as processes
 from windlass.kube import rights
@@ -22,11 +23,28 @@ def move(one: Rights, to: Account, home: str = "") -> Rights:
 
 
 def give(bed: Bed, *given: Rights) -> None:
-    """Make the objects of these lists; the namespaces that they speak of are there afterwards."""
+    """Make the objects of these lists, and wait until they count; the namespaces that they speak of are there then."""
     for one in given:
         for body in rights.spell(one):
             add_namespace(bed, body["metadata"].get("namespace", ""))
             bed.api.add(body)
+    for one in given:
+        for grant in one.grants if one.account is not None else ():
+            _wait_granted(bed, dataclasses.replace(one, grants=(grant,)))
+
+
+def _wait_granted(bed: Bed, one: Rights) -> None:
+    """The server hears of roles and bindings by watches, and refuses until then: one right of each grant is tried."""
+    assert one.account is not None
+    for right in itertools.islice(rights.permissions(one), 1):
+        resource, _, subresource = right.resource.partition("/")
+        what = {"resource": resource, "subresource": subresource, "verb": right.verb, "group": right.group}
+        spec = {
+            "user": one.account.user,
+            "resourceAttributes": {**what, "namespace": right.namespace, "name": right.name},
+        }
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {}, "spec": spec}
+        api.wait_for(f"{spec['user']}: {right}", lambda: bed.api.add(review)["status"]["allowed"])  # noqa: B023
 
 
 def add_namespace(bed: Bed, name: str) -> None:

@@ -95,7 +95,7 @@ def asking(bed: Bed, directory: Path) -> Iterator[None]:
     command = [sys.executable, "-m", "windlass.cli", "plan", f"--kubeconfig={kubeconfig}", f"--namespace={NS}"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as asked:
         yield
-        assert asked.wait(60) == 0
+        assert asked.wait(180) == 0
 
 
 def keep_much(bed: Bed, directory: Path) -> None:

@@ -68,7 +68,8 @@ def complain_of_holder(bed: Bed, unreadable: str, nameless: str) -> None:
     said = {"metadata": {"annotations": {capacity.MEMORY_MB: "much"}}}
     bed.api.merge(pairs.place(MACHINE_API, unreadable), said)
     reference = {"spec": _within_machines({"infrastructureRef": {"name": None}})}
-    bed.api.merge(pairs.place(CLUSTER_API, nameless, pairs.V1BETA1), reference)
+    older = pairs.place(CLUSTER_API, nameless, pairs.V1BETA1)
+    pairs.wait_allowed(f"a change of {nameless}", lambda: bed.api.merge(older, reference))
     for which, name in ((MACHINE_API, unreadable), (CLUSTER_API, nameless)):
         for count in (1, 2):
             _wait_told(bed, which, name, count)

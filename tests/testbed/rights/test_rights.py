@@ -92,8 +92,9 @@ def test_the_lattice_controller_hands_on_what_it_holds_and_no_more(bed: Bed, ask
     assert own["rules"] == rights.spell_rules(shipped.HANDED.own)
 
 
-def test_who_may_not_finalize_an_owner_cannot_make_it_wait(bed: Bed, tmp_path: Path) -> None:
+def test_who_may_not_finalize_an_owner_cannot_make_it_wait(bed: Bed, asked: list[audit.Asked], tmp_path: Path) -> None:
     """What the rule for admission is needed for; requests do not show it."""
+    assert asked != [], "the autoscaler's story has made the pool"
     rule = next(one for one in machine_pool.MANAGEMENT if one.is_for_admission and "finalizers" in one.resources[0])
     pool = bed.api.get("/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machinepools/pool")
     named = {"apiVersion": pool["apiVersion"], "kind": pool["kind"], "name": "pool", "uid": pool["metadata"]["uid"]}
@@ -132,7 +133,7 @@ def test_machine_pools_of_one_namespace_take_rights_in_that_namespace_alone(
     bed: Bed, asked: list[audit.Asked], tmp_path: Path
 ) -> None:
     assert asked != [], "the operator of all namespaces has ended"
-    before = bed.site.audit_log.stat().st_size
+    before = audit.find_end(bed.site.audit_log)
     user = Account("windlass-operator", "one-namespace")
     given = [holding.move(one, user, machine_pool.ONE_NAMESPACE) for one in (operator.OPERATOR, machine_pool.EVERY[1])]
     grants = tuple(replace(grant, namespace="default" if grant.namespace else "") for grant in given[1].grants)
