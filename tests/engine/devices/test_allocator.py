@@ -7,6 +7,7 @@ import pytest
 from tests.engine.devices.making import DRIVER, GI, GPU, asks, device, pool, wanted
 from windlass.engine.devices import allocator, model, pools
 from windlass.engine.devices.in_use import NOTHING, InUse
+from windlass.engine.devices.outcome import Failed
 
 
 def allocate(
@@ -17,7 +18,7 @@ def allocate(
     for one in slices:
         every[one.pool_id] = (*every.get(one.pool_id, ()), one)
     found = allocator.allocate(pools.look(slices, every, lambda reach: True), in_use, {"gpu": gpu}, claims)
-    if isinstance(found, allocator.Failed):
+    if isinstance(found, Failed):
         return found.tell([f"default/claim-{number}" for number in range(len(claims))])
     return None if found is None else [[result.device.device for result in results] for results in found.results]
 

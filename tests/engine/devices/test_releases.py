@@ -7,6 +7,7 @@ import pytest
 from windlass import releases
 from windlass.engine.devices import allocator, constraints, model, sharing
 from windlass.engine.devices.in_use import NOTHING
+from windlass.engine.devices.outcome import Failed, Found, Outcome
 from windlass.engine.devices.pools import look
 from windlass.engine.devices.stock import Stock
 
@@ -22,7 +23,7 @@ def device(name: str, **more: object) -> model.Device:
 
 def allocate(
     release: releases.Release, devices: tuple[model.Device, ...], *wanted: model.Wanted, **more: object
-) -> allocator.Outcome:
+) -> Outcome:
     one = model.ResourceSlice("s", DRIVER, "n", devices=devices, reach=model.Reach("n"))
     requests = tuple(model.Request(each.name, each) for each in wanted)
     claim = model.ClaimSpec(requests, **more)  # type: ignore[arg-type]
@@ -52,14 +53,14 @@ def test_distinct_devices_differ_from_all_others_or_from_the_last_of_each_reques
     wanted = model.Wanted("r", "gpu", count=3)
     distinct = (model.Constraint(distinct=f"{DRIVER}/slot"),)
     found = allocate(release, devices, wanted, constraints=distinct)
-    assert isinstance(found, allocator.Found) is not release.distinguishes_all_devices
+    assert isinstance(found, Found) is not release.distinguishes_all_devices
     assert constraints.is_known(distinct[0])
 
 
 @BOTH
 def test_too_many_devices_are_named_at_the_request_or_in_sum(release: releases.Release) -> None:
     found = allocate(release, (), model.Wanted("a", "gpu", count=30), model.Wanted("b", "gpu", count=3))
-    assert isinstance(found, allocator.Failed)
+    assert isinstance(found, Failed)
     assert found.text == (
         ", request b: adding 3 devices exceeds the claim limit of 32, with 30 already accounted for"
         if release.limits_devices_by_request
@@ -71,7 +72,7 @@ def test_too_many_devices_are_named_at_the_request_or_in_sum(release: releases.R
 def test_a_selector_that_fails_names_its_device(release: releases.Release) -> None:
     selector = f'device.attributes["{DRIVER}"].absent'
     found = allocate(release, (device("d"),), model.Wanted("r", "gpu", (selector,)))
-    assert isinstance(found, allocator.Failed)
+    assert isinstance(found, Failed)
     hint = (
         ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for "
         "optional fields"
@@ -102,7 +103,7 @@ def test_capacity_that_cannot_be_rounded_is_an_error_since_1_37() -> None:
     most = model.Wanted("r", "gpu", capacity=(("memory", (2**63 - 1) * UNIT),))
     assert allocate(releases.OLDEST, (shared(UNIT, policy),), most) is None
     found = allocate(releases.NEWEST, (shared(UNIT, policy),), most)
-    assert isinstance(found, allocator.Failed)
+    assert isinstance(found, Failed)
     assert found.text.startswith(f', request r: checking capacity for device {DRIVER}/n/d: capacity "memory": ')
 
 
@@ -116,7 +117,7 @@ def test_a_device_that_is_too_full_fails_a_request_for_all_or_is_left_out(releas
     wanted = model.Wanted("r", "gpu", mode=model.ALL, capacity=(("memory", UNIT),))
     claim = model.ClaimSpec((model.Request("r", wanted),))
     found = allocator.allocate(sight, taken, CLASSES, [claim], release)
-    assert isinstance(found, allocator.Found) is not release.counts_full_devices_in_all
+    assert isinstance(found, Found) is not release.counts_full_devices_in_all
 
 
 @BOTH

@@ -25,8 +25,6 @@ from windlass.engine.devices.outcome import Failed, Found, GiveUp, Outcome, Sele
 from windlass.engine.devices.parts import Part
 from windlass.engine.devices.pools import Candidate, Pool, Sight
 
-__all__ = ["Failed", "Found", "Outcome", "allocate"]
-
 MOST_STEPS = 100_000
 _MISSING_KEY = "no such key:"
 _HINT = (

@@ -9,9 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from windlass.engine import dtypes, facts
-from windlass.engine.devices import allocator, asking
+from windlass.engine.devices import asking
 from windlass.engine.devices.asking import NOWHERE, Ask, State
 from windlass.engine.devices.model import ClaimKey, ClaimSpec
+from windlass.engine.devices.outcome import Found
 from windlass.engine.devices.table import Answer, DeviceTable
 from windlass.engine.nodes import NodeTable
 
@@ -66,7 +67,7 @@ def _hold_alike(table: DeviceTable, nodes: NodeTable, ask: Ask, rows: list[int],
             used = known.get(key)
             if used is None:
                 answer = table.answer(place, question)
-                if not isinstance(answer.outcome, allocator.Found):
+                if not isinstance(answer.outcome, Found):
                     break
                 used = answer.used
                 if answer.shared_used == table.shared_used:
@@ -96,7 +97,7 @@ def _take(table: DeviceTable, nodes: NodeTable, ask: Ask, row: int, uid: str) ->
     if not specs:
         return
     answer = table.answer(table.place_of(row), table.question(specs))
-    if not isinstance(answer.outcome, allocator.Found):
+    if not isinstance(answer.outcome, Found):
         return
     table.set_used(row, answer.used)
     table.set_shared_used(answer.shared_used)
@@ -106,7 +107,7 @@ def _take(table: DeviceTable, nodes: NodeTable, ask: Ask, row: int, uid: str) ->
 
 
 def _allocated(table: DeviceTable, answer: Answer, number: int, row: int, uid: str) -> State:
-    assert isinstance(answer.outcome, allocator.Found)
+    assert isinstance(answer.outcome, Found)
     results = answer.outcome.results[number]
     local = tuple(result for result in results if table.is_own(row, result))
     others = tuple(result for result in results if not table.is_own(row, result))

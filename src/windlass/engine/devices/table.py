@@ -17,7 +17,7 @@ from windlass.engine.devices import allocator, asking, kits, selector_errors, vi
 from windlass.engine.devices.asking import NOWHERE, State
 from windlass.engine.devices.in_use import NOTHING, InUse
 from windlass.engine.devices.model import ClaimKey, ClaimSpec, DeviceId, PoolId, ResourceClaim, Result, Slices
-from windlass.engine.devices.outcome import SelectorError
+from windlass.engine.devices.outcome import Failed, Found, Outcome, SelectorError
 from windlass.engine.devices.stock import Stock
 from windlass.engine.nodes import NodeTable
 
@@ -34,7 +34,7 @@ Place: TypeAlias = tuple[int, int, int]
 class Answer:
     """What an allocation comes to, and what is taken afterwards: of the node's own devices, and of shared ones."""
 
-    outcome: allocator.Outcome
+    outcome: Outcome
     used: int = 0
     shared_used: int = 0
 
@@ -271,9 +271,9 @@ class DeviceTable:
         in_use, shared = self._in_uses[used], self._in_uses[shared_used]
         specs = self._questions[question]
         outcome = allocator.allocate(sight, in_use | shared, self.stock.classes, specs, self._release)
-        if isinstance(outcome, allocator.Failed):
+        if isinstance(outcome, Failed):
             self._selector_errors.note(outcome, specs)
-        if not isinstance(outcome, allocator.Found):
+        if not isinstance(outcome, Found):
             return Answer(outcome)
         own = set(self._kits[kit].pools)
         every = [result for results in outcome.results for result in results]
@@ -285,7 +285,7 @@ class DeviceTable:
         """Selectors that could not be evaluated when devices were looked for, of claims and classes that exist."""
         return self._selector_errors.list()
 
-    def explain(self, row: int, question: int) -> allocator.Outcome:
+    def explain(self, row: int, question: int) -> Outcome:
         """The same for one node, with the names that its own pools have there."""
         own = self._nodes.facts[row].slices or self.stock.local(self._nodes.names[row])
         names = self._find_own_names(row)
@@ -311,7 +311,7 @@ class DeviceTable:
         kit, used, view = place
         for count in range(_MANY):
             answer = self.answer((kit, used, view), question)
-            if not isinstance(answer.outcome, allocator.Found):
+            if not isinstance(answer.outcome, Found):
                 return count
             if answer.used == used:
                 return UNLIMITED

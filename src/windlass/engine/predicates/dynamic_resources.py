@@ -8,8 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from windlass.engine import dtypes, shapes
-from windlass.engine.devices import allocator, asking, holding, views
+from windlass.engine.devices import asking, holding, views
 from windlass.engine.devices.asking import Ask, Refused, State
+from windlass.engine.devices.outcome import Failed, Found
 from windlass.engine.devices.table import UNLIMITED, DeviceTable, Place
 from windlass.engine.predicates.config import FilterConfig
 from windlass.engine.snapshot import Snapshot
@@ -74,7 +75,7 @@ def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterCon
         outcome = snapshot.devices.explain(row, snapshot.devices.question(specs))
         if outcome is None:
             return Refusal(NAME, Code.UNRESOLVABLE, (NOT_ENOUGH,))
-        if isinstance(outcome, allocator.Failed):
+        if isinstance(outcome, Failed):
             text = outcome.tell([f"{shape.namespace}/{key.name}" for key in keys])
             if outcome.is_of_node:
                 return Refusal(NAME, Code.UNRESOLVABLE, (Reason(text),))
@@ -137,9 +138,9 @@ def _answer(
 
 
 def _is_found(table: DeviceTable, place: Place, question: int) -> int:
-    return isinstance(table.answer(place, question).outcome, allocator.Found)
+    return isinstance(table.answer(place, question).outcome, Found)
 
 
 def _takes_shared(table: DeviceTable, place: Place, question: int) -> int:
     answer = table.answer(place, question)
-    return isinstance(answer.outcome, allocator.Found) and answer.shared_used != table.shared_used
+    return isinstance(answer.outcome, Found) and answer.shared_used != table.shared_used
