@@ -7,7 +7,7 @@ import time
 import msgspec
 
 from windlass import clock
-from windlass.apiserver import inprocess, server
+from windlass.apiserver import embedded_server, server
 from windlass.kube import transport
 
 PODS = 100_000
@@ -61,9 +61,9 @@ async def _do(carrier: transport.Transport, requests: list[transport.Request]) -
 
 
 async def _run() -> dict[str, float]:
-    real = clock.Real()
+    real = clock.RealClock()
     served = server.Server(real)
-    carrier = inprocess.InProcess(served, real)
+    carrier = embedded_server.InProcessTransport(served, real)
     seen = [[0] for _ in range(WATCHERS)]
     watchers = [asyncio.create_task(_watch(carrier, count)) for count in seen]
     await asyncio.sleep(0)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from windlass.engine import facts
+from windlass.engine.model import facts
 from windlass.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 GIB = 1 << 30

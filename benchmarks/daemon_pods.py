@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from benchmarks import pod_templates
-from windlass.autoscaler.observe import pods
-from windlass.engine import facts
+from windlass.autoscaler.readers import pods
+from windlass.engine.model import facts, node_groups
 from windlass.kube.models import pods as models
 
 COUNT = int(os.environ.get("DAEMON_SETS", "8"))
@@ -39,14 +39,14 @@ def uid(number: int) -> str:
     return f"00000000-0000-4000-a000-{number:012d}"
 
 
-def daemon_sets() -> tuple[facts.DaemonSet, ...]:
+def daemon_sets() -> tuple[node_groups.DaemonSet, ...]:
     """The DaemonSets, with the pod that each would add to a new node."""
     spec = facts.PodSpec(requests=((facts.CPU, 100), (facts.MEMORY, 128 << 20)))
     made = []
     for number in range(COUNT):
         owner = facts.Owner("apps/v1", "DaemonSet", name(number), uid(number))
         pod = facts.Pod(NAMESPACE, name(number), labels={"app": name(number)}, owner=owner, spec=spec)
-        made.append(facts.DaemonSet(NAMESPACE, name(number), uid(number), pod))
+        made.append(node_groups.DaemonSet(NAMESPACE, name(number), uid(number), pod))
     return tuple(made)
 
 
@@ -99,4 +99,4 @@ class DaemonPods:
             RANDOM=b"%05x" % (self._made % 2**20),
             NODE=node_name.encode(),
         )
-        return pods.read(_DECODER.decode(text))
+        return pods.read_pod(_DECODER.decode(text))

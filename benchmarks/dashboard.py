@@ -24,10 +24,10 @@ from benchmarks import dashboard_waits as waits
 from benchmarks import loop_15k, loops
 from tests.web import chromium
 from tests.web.stage import play
-from windlass.autoscaler.published import changes
-from windlass.autoscaler.published.publisher import Publisher
-from windlass.engine.decide import decide
-from windlass.engine.memory import Memory
+from windlass.engine.loop import decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.observability import status_model
+from windlass.observability.status_publisher import StatusPublisher
 
 ROOT = Path(__file__).parents[1]
 TOWN = ROOT / "tests" / "web" / "town.yaml"
@@ -51,13 +51,13 @@ def run() -> dict[str, Any]:
 async def measure_publishing() -> dict[str, Any]:
     """Within an event loop, because watchers live in one."""
     cluster = loop_15k.Cluster(loop_15k.NODES)
-    decision = decide(cluster.seen, Memory(), loop_15k.settings(), loops.NOW_S)
-    published = Publisher(lambda: loops.NOW_S)
-    published.decided(cluster.seen, decision, loops.NOW_S)  # the decision itself is told once
-    unwatched = [_time(lambda: published.decided(cluster.seen, decision, loops.NOW_S)) for _ in range(ROUNDS)]
+    decision = decide(cluster.seen, LoopMemory(), loop_15k.settings(), loops.NOW_S)
+    published = StatusPublisher(lambda: loops.NOW_S)
+    published.on_decision(cluster.seen, decision, loops.NOW_S)  # the decision itself is told once
+    unwatched = [_time(lambda: published.on_decision(cluster.seen, decision, loops.NOW_S)) for _ in range(ROUNDS)]
     with published.watch() as watcher:
-        watched = [_time(lambda: published.decided(cluster.seen, decision, loops.NOW_S)) for _ in range(ROUNDS)]
-        (whole,) = published.take(watcher)
+        watched = [_time(lambda: published.on_decision(cluster.seen, decision, loops.NOW_S)) for _ in range(ROUNDS)]
+        (whole,) = published.take_messages(watcher)
     before = published.status
     assert before is not None
     other = msgspec.structs.replace(before.nodes[7], cpu=0.123)
@@ -67,7 +67,7 @@ async def measure_publishing() -> dict[str, Any]:
         "unwatched_seconds": statistics.median(unwatched),
         "watched_seconds": statistics.median(watched),
         "whole_bytes": len(whole.data),
-        "change_bytes": len(msgspec.json.encode(changes.compare(before, after))),
+        "change_bytes": len(msgspec.json.encode(status_model.diff_status(before, after))),
     }
 
 

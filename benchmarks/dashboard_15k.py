@@ -18,14 +18,14 @@ from benchmarks import dashboard_waits as waits
 from tests.web import chromium
 from tests.web.stage import Stage
 from windlass import errors
-from windlass.autoscaler.published.publisher import Publisher
-from windlass.autoscaler.wiring import Dashboard
-from windlass.engine.decide import decide
-from windlass.engine.memory import Memory
+from windlass.engine.loop import decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
-from windlass.explain import choices
-from windlass.web import serving
+from windlass.explain import explain_context
+from windlass.observability.options import DashboardOptions
+from windlass.observability.status_publisher import StatusPublisher
+from windlass.web import dashboard as web_dashboard
 
 T = TypeVar("T")
 EVERY_S, WATCHED_S = 2.0, 60.0
@@ -38,14 +38,14 @@ _DRAWN = """[...document.querySelectorAll(".size")].reduce((sum, one) => sum + (
 class Autoscaler:
     """Decides, publishes, and can be asked in between."""
 
-    past: Mapping[str, choices.Past] = {}
+    past_choices: Mapping[str, explain_context.PastChoice] = {}
     set_aside: tuple[errors.InvalidObject, ...] = ()
 
     def __init__(self) -> None:
         self._cluster = loop_15k.Cluster(loop_15k.NODES)
-        self._memory, self._settings, self._now_s = Memory(), loop_15k.settings(), loops.NOW_S
+        self._memory, self._settings, self._now_s = LoopMemory(), loop_15k.settings(), loops.NOW_S
         self._turn = asyncio.Lock()
-        self.published = Publisher(lambda: self._now_s)
+        self.published = StatusPublisher(lambda: self._now_s)
 
     async def run(self) -> None:
         while True:
@@ -59,17 +59,17 @@ class Autoscaler:
         seen = self._cluster.seen
         decision = decide(seen, self._memory, self._settings, self._now_s)
         self._memory = decision.memory
-        self.published.decided(seen, decision, self._now_s)
+        self.published.on_decision(seen, decision, self._now_s)
         self._cluster.carry_out(decision.plan)
 
-    async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
+    async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:
         async with self._turn:
             return await asyncio.to_thread(question, self._cluster.seen, self._memory, self._settings, self._now_s)
 
 
 async def serve() -> None:
     autoscaler = Autoscaler()
-    async with serving.serve(Dashboard("127.0.0.1:0"), autoscaler.published, autoscaler) as url:
+    async with web_dashboard.serve_dashboard(DashboardOptions("127.0.0.1:0"), autoscaler.published, autoscaler) as url:
         print(f"dashboard: {url}", file=sys.stderr, flush=True)
         await autoscaler.run()
 

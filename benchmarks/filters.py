@@ -14,12 +14,11 @@ import time
 from typing import Any
 
 from tests.fuzz import oracle
-from windlass.autoscaler.observe import cluster, pods
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import facts, predicates
-from windlass.engine import snapshot as snapshots
-from windlass.engine.predicates import config
-from windlass.kube import models
+from windlass.autoscaler.readers import cluster_dump, pods
+from windlass.engine.model import facts, settings
+from windlass.engine.predicates import registry
+from windlass.engine.snapshot import snapshot
+from windlass.kube import scheme
 from windlass.kube.models import pods as pod_models
 
 NODES, SHAPES = 15_000, 200
@@ -103,9 +102,9 @@ def case(nodes: int, shapes: int) -> Json:
     return {"name": "filters", "objects": objects, "pending": [pod(f"new-{n}", n) for n in range(shapes)]}
 
 
-def snapshot_of(made: Json) -> tuple[snapshots.Snapshot, list[facts.Pod]]:
-    snapshot = observed.build(cluster.read(made["objects"]))
-    waiting = [pods.read(models.decode_as(pod_models.Pod, raw), pending=True) for raw in made["pending"]]
+def snapshot_of(made: Json) -> tuple[snapshot.Snapshot, list[facts.Pod]]:
+    snapshot = cluster_dump.build_snapshot(cluster_dump.read_objects(made["objects"]))
+    waiting = [pods.read_pod(scheme.decode_as(pod_models.Pod, raw), pending=True) for raw in made["pending"]]
     return snapshot, waiting
 
 
@@ -113,7 +112,10 @@ def measure() -> tuple[float, int]:
     """(seconds, feasible pairs) of one full mask, from cold."""
     snapshot, waiting = snapshot_of(case(NODES, SHAPES))
     started = time.perf_counter()
-    feasible = sum(int(predicates.feasible(snapshot, snapshot.shape_of(one), config.DEFAULT).sum()) for one in waiting)
+    feasible = sum(
+        int(registry.find_feasible(snapshot, snapshot.shape_of(one), settings.DEFAULT_FILTER_CONFIG).sum())
+        for one in waiting
+    )
     return time.perf_counter() - started, feasible
 
 
@@ -154,7 +156,7 @@ def compare(binary: Any, pace: float) -> dict[str, float]:
 def check(made: Json, judged: Json) -> None:
     snapshot, waiting = snapshot_of(made)
     for one in waiting:
-        mask = predicates.feasible(snapshot, snapshot.shape_of(one), config.DEFAULT)
+        mask = registry.find_feasible(snapshot, snapshot.shape_of(one), settings.DEFAULT_FILTER_CONFIG)
         for name, verdict in judged["verdicts"][one.name].items():
             if bool(mask[snapshot.nodes.rows[name]]) != (verdict is None):
                 raise SystemExit(f"filters: {one.name} on {name}: kube-scheduler says {json.dumps(verdict)}")

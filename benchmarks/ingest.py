@@ -19,10 +19,10 @@ import msgspec
 
 from benchmarks import pod_server
 from windlass import clock
-from windlass.autoscaler.observe import gate, sinks
-from windlass.engine import snapshot as snapshots
-from windlass.kube import client, http, informers, reflector, resources
-from windlass.kube.models import pods as models
+from windlass.autoscaler import informer_sinks
+from windlass.engine.snapshot import snapshot
+from windlass.kube import client, http_transport, informers, reflector, resources
+from windlass.kube.models import pods
 from windlass.kube.transport import Request
 
 PODS = int(os.environ.get("PODS", "450000"))
@@ -35,13 +35,13 @@ _SAMPLE_S = 0.05
 
 
 async def measure(port: int) -> dict[str, float]:
-    connections = http.Http(f"http://127.0.0.1:{port}")
-    api = client.Client(connections, clock.Real())
-    kept, behind = snapshots.Snapshot(), gate.Gate()
+    connections = http_transport.HttpTransport(f"http://127.0.0.1:{port}")
+    api = client.Client(connections, clock.RealClock())
+    kept, behind = snapshot.Snapshot(), informer_sinks.ChangeBuffer()
     # The server lists only once: whoever fell silent for long would not find out by asking again.
-    patient = reflector.Settings(silence_s=3600.0)
-    nodes = informers.Informer(api, resources.NODES, sinks.node_sink(kept, behind), settings=patient)
-    pods = informers.Informer(api, resources.PODS, sinks.pod_sink(kept, behind), settings=patient)
+    patient = reflector.ReflectorSettings(silence_s=3600.0)
+    nodes = informers.Informer(api, resources.NODES, informer_sinks.node_sink(kept, behind), settings=patient)
+    pods = informers.Informer(api, resources.PODS, informer_sinks.pod_sink(kept, behind), settings=patient)
     results: dict[str, float] = {}
     started_s, started_cpu_s = time.monotonic(), time.process_time()
     async with asyncio.TaskGroup() as group:
@@ -61,12 +61,12 @@ async def measure(port: int) -> dict[str, float]:
     assert len(kept.pods) == PODS, "the last round was not whole, or something was lost or doubled"
     assert (pods.counts.lists, pods.counts.failures, pods.counts.malformed) == (1, 0, 0)
     results["rss_mb"] = _peak_mb()
-    results["kinds"] = len(kept.pods.kinds)
+    results["kinds"] = len(kept.pods.template_keys)
     results["shapes"] = len(kept.shapes)
     return results
 
 
-async def _follow(api: client.Client, pods: informers.Informer[models.Pod]) -> dict[str, float]:
+async def _follow(api: client.Client, pods: informers.Informer[pods.Pod]) -> dict[str, float]:
     body = await api.call(Request("GET", "/start", (("rate", str(RATE)),)))
     started_s: float = msgspec.json.decode(body)["started_at_s"]
     lags_s: list[float] = []

@@ -20,11 +20,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks import clusters, daemon_pods, loops
-from windlass.autoscaler import process
-from windlass.engine import decide, facts, plan
-from windlass.engine import snapshot as snapshots
+from windlass.autoscaler import app
+from windlass.engine import loop
+from windlass.engine.model import facts, plan
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
+from windlass.engine.snapshot import snapshot
 
 NODES, PODS_PER_NODE, PENDING, REMOVABLE, BLOCKED = 15_000, 30, 2_000, 500, 150
 GROUPS, POOLS, APPS, PENDING_SHAPES, FEW_PODS = 15, 5, 500, 100, 6
@@ -59,7 +60,7 @@ class Cluster:
         self._owners = [facts.Owner("apps/v1", "ReplicaSet", f"app-{n}", f"uid-app-{n}") for n in range(APPS)]
         gc.disable()  # nothing made here is garbage: looking for some takes as long again
         members = [loops.member(n, f"group-{n % GROUPS:02d}", 16_000, 64 * clusters.GIB) for n in range(nodes)]
-        self.snapshot = snapshots.build(members, self._pods())
+        self.snapshot = snapshot.build_snapshot(members, self._pods())
         gc.enable()
         groups = [
             loops.group(f"group-{n:02d}", members[n::GROUPS], members[n], nodes)
@@ -79,8 +80,8 @@ class Cluster:
         )
 
     def _controllers(self) -> Iterator[facts.Controller]:
-        for app in range(APPS):
-            yield facts.Controller("ReplicaSet", _namespace(app), f"app-{app}", f"uid-app-{app}", 800)
+        for number in range(APPS):
+            yield facts.Controller("ReplicaSet", _namespace(number), f"app-{number}", f"uid-app-{number}", 800)
         for one in daemon_pods.daemon_sets():
             yield facts.Controller("DaemonSet", one.namespace, one.name, one.uid, self._nodes)
 
@@ -173,12 +174,12 @@ def _app_spec(number: int) -> facts.PodSpec:
             return facts.PodSpec(requests=requests, priority=number % 3)
 
 
-def first_decision(nodes: int) -> tuple[Cluster, float, float, decide.Decision]:
+def first_decision(nodes: int) -> tuple[Cluster, float, float, loop.Decision]:
     """The cluster, the seconds and the CPU seconds of the decision, and the decision."""
     gc.unfreeze()
     gc.collect()  # the cluster before this one
     cluster = Cluster(nodes)
-    process.freeze()  # as the live process does, once it has seen everything
+    app.freeze_garbage_collector()  # as the live process does, once it has seen everything
     cpu_s = time.process_time()
     seconds, decision = loops.decide_once(cluster.seen, settings())
     return cluster, seconds, time.process_time() - cpu_s, decision
@@ -227,6 +228,6 @@ def run() -> dict[str, float]:
         "growth": exponent,
         "pods": len(cluster.snapshot.pods),
         "daemonsets": daemon_pods.COUNT,
-        "kinds": len(cluster.snapshot.pods.kinds),
+        "kinds": len(cluster.snapshot.pods.template_keys),
         "shapes": len(cluster.snapshot.shapes),
     }

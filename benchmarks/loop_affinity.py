@@ -1,8 +1,8 @@
 """10,000 pending pods in 100 apps that keep apart on hostnames, against the same loop without that."""
 
 from benchmarks import clusters, loops
-from windlass.engine import facts, plan
-from windlass.engine.settings import Settings
+from windlass.engine.model import facts, plan
+from windlass.engine.model.settings import Settings
 
 PODS, APPS = 10_000, 100
 

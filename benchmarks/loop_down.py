@@ -3,8 +3,9 @@
 import dataclasses
 
 from benchmarks import clusters, loops
-from windlass.engine import facts, memory, plan
-from windlass.engine.settings import Settings
+from windlass.engine import loop_memory
+from windlass.engine.model import facts, plan
+from windlass.engine.model.settings import Settings
 
 NODES, PODS_PER_NODE = 2_000, 40
 
@@ -36,6 +37,6 @@ def run() -> dict[str, float]:
     controller = facts.Controller("ReplicaSet", "default", "app", replicas=NODES * PODS_PER_NODE)
     seen = dataclasses.replace(seen, controllers={("ReplicaSet", "default", "app"): controller})
     chosen = settings()
-    seconds, decision = loops.best(3, lambda: loops.decide_once(seen, chosen, memory.Memory()))
+    seconds, decision = loops.best(3, lambda: loops.decide_once(seen, chosen, loop_memory.LoopMemory()))
     going = sum(isinstance(one, plan.Drain) for one in decision.plan)
     return {"seconds": seconds, "seconds_with_ingest": seconds + ingest_seconds, "removed": going}

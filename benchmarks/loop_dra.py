@@ -6,33 +6,33 @@ CPU and memory would do for twice as many pods a node, so that devices decide.
 import dataclasses
 
 from benchmarks import clusters, loops
-from windlass.engine import decide, facts, plan
-from windlass.engine.devices import model
+from windlass.engine import loop
+from windlass.engine.model import dynamic_resources, facts, plan
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
 
 NODES, PER_NODE = 500, 8
 DRIVER, CLASS = "gpu.nvidia.com", "default-class"
 
 
 def run() -> dict[str, float]:
-    devices = tuple(model.Device(f"gpu-{number}") for number in range(PER_NODE))
-    reach = model.Reach(node_name="n-template")
-    pool = model.ResourceSlice("rs-template", DRIVER, "n-template", reach=reach, devices=devices)
+    devices = tuple(dynamic_resources.Device(f"gpu-{number}") for number in range(PER_NODE))
+    reach = dynamic_resources.NodeReach(node_name="n-template")
+    pool = dynamic_resources.ResourceSlice("rs-template", DRIVER, "n-template", reach=reach, devices=devices)
     template = dataclasses.replace(clusters.node(0, 10_000, 100 * clusters.GIB), slices=(pool,))
     count = NODES * PER_NODE
     pods = [_pod(number) for number in range(count)]
     seen, ingest_seconds = loops.observe([], pods, [loops.group("a", [], template, 2_000)])
-    seen.snapshot.devices.stock.put(model.DeviceClass(CLASS))
-    seen.snapshot.devices.stock.put_all(_claim(number) for number in range(count))
+    seen.snapshot.devices.inventory.put(dynamic_resources.DeviceClass(CLASS))
+    seen.snapshot.devices.inventory.put_all(_claim(number) for number in range(count))
     seconds, decision = loops.best(3, lambda: _decide(seen))
     added = sum(one.to_size - one.from_size for one in decision.plan if isinstance(one, plan.Resize))
     return {"seconds": seconds, "seconds_with_ingest": seconds + ingest_seconds, "nodes": added}
 
 
-def _decide(seen: Observation) -> tuple[float, decide.Decision]:
+def _decide(seen: Observation) -> tuple[float, loop.Decision]:
     """A whole loop after a claim changed: nothing that was found for devices before is any use."""
-    seen.snapshot.devices.stock.put(model.DeviceClass(CLASS))
+    seen.snapshot.devices.inventory.put(dynamic_resources.DeviceClass(CLASS))
     return loops.decide_once(seen, Settings())
 
 
@@ -46,7 +46,7 @@ def _pod(number: int) -> facts.Pod:
     )  # fmt: skip
 
 
-def _claim(number: int) -> model.ResourceClaim:
-    wanted = model.Wanted("req-0", CLASS, (f'device.driver == "{DRIVER}"',))
-    spec = model.ClaimSpec((model.Request("req-0", wanted),))
-    return model.ResourceClaim("default", f"claim-{number}", f"claim-{number}", spec=spec)
+def _claim(number: int) -> dynamic_resources.ResourceClaim:
+    wanted = dynamic_resources.ExactDeviceRequest("req-0", CLASS, (f'device.driver == "{DRIVER}"',))
+    spec = dynamic_resources.ClaimSpec((dynamic_resources.DeviceRequest("req-0", wanted),))
+    return dynamic_resources.ResourceClaim("default", f"claim-{number}", f"claim-{number}", spec=spec)

@@ -3,8 +3,8 @@
 import dataclasses
 
 from benchmarks import clusters, loops
-from windlass.engine import facts, plan
-from windlass.engine.settings import Settings
+from windlass.engine.model import facts, plan
+from windlass.engine.model.settings import Settings
 
 GROUPS, PODS, SHAPES = 20, 50_000, 100
 

@@ -1,8 +1,8 @@
 """0 → 1,000 nodes for 50,000 identical pods without an owner, 50 to a node: the peer's BenchmarkRunOnceScaleUp."""
 
 from benchmarks import clusters, loops
-from windlass.engine import facts, plan
-from windlass.engine.settings import Settings
+from windlass.engine.model import facts, plan
+from windlass.engine.model.settings import Settings
 
 PODS, PER_NODE = 50_000, 50
 

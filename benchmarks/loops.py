@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Iterable
 
 from benchmarks import clusters
-from windlass.autoscaler import process
-from windlass.engine import decide, facts, memory
-from windlass.engine import snapshot as snapshots
+from windlass.autoscaler import app
+from windlass.engine import loop, loop_memory
+from windlass.engine.model import facts, node_groups
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
+from windlass.engine.snapshot import snapshot as snapshots
 
 NOW_S = 1_000_000.0
 
@@ -30,19 +31,19 @@ def member(number: int, group: str, millicpu: int, memory_bytes: int, pods: int 
 
 def group(
     name: str, nodes: Iterable[facts.Node], template: facts.Node, max_size: int, min_size: int = 0
-) -> facts.NodeGroup:
-    instances = tuple(facts.Instance(node.provider_id) for node in nodes)
-    return facts.NodeGroup(name, min_size, max_size, len(instances), instances, template)
+) -> node_groups.NodeGroup:
+    instances = tuple(node_groups.Instance(node.provider_id) for node in nodes)
+    return node_groups.NodeGroup(name, min_size, max_size, len(instances), instances, template)
 
 
 def observe(
-    nodes: Iterable[facts.Node], pods: Iterable[facts.Pod], groups: Iterable[facts.NodeGroup]
+    nodes: Iterable[facts.Node], pods: Iterable[facts.Pod], groups: Iterable[node_groups.NodeGroup]
 ) -> tuple[Observation, float]:
     """The observation, and the seconds that its snapshot took to build from facts."""
     started = time.perf_counter()
-    snapshot = snapshots.build(nodes, pods)
+    snapshot = snapshots.build_snapshot(nodes, pods)
     seconds = time.perf_counter() - started
-    process.freeze()  # as the live process does, once it has seen everything
+    app.freeze_garbage_collector()  # as the live process does, once it has seen everything
     return Observation(snapshot, tuple(groups)), seconds
 
 
@@ -61,14 +62,14 @@ def pending(pod: facts.Pod) -> facts.Pod:
     )
 
 
-def best(times: int, run: Callable[[], tuple[float, decide.Decision]]) -> tuple[float, decide.Decision]:
+def best(times: int, run: Callable[[], tuple[float, loop.Decision]]) -> tuple[float, loop.Decision]:
     return min((run() for _ in range(times)), key=lambda pair: pair[0])
 
 
 def decide_once(
-    seen: Observation, settings: Settings, remembered: memory.Memory | None = None, now_s: float = NOW_S
-) -> tuple[float, decide.Decision]:
-    before = remembered if remembered is not None else memory.Memory()
+    seen: Observation, settings: Settings, remembered: loop_memory.LoopMemory | None = None, now_s: float = NOW_S
+) -> tuple[float, loop.Decision]:
+    before = remembered if remembered is not None else loop_memory.LoopMemory()
     started = time.perf_counter()
-    decision = decide.decide(seen, before, settings, now_s)
+    decision = loop.decide(seen, before, settings, now_s)
     return time.perf_counter() - started, decision

@@ -16,11 +16,11 @@ import prometheus_client
 
 from tests.controllers.machine_pool import world
 from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.controllers import controller, machine_pool
-from windlass.controllers.machine_pool import settings
-from windlass.controllers.metrics import Metrics
-from windlass.kube import access, client, prepare, resources, transport
+from windlass.apiserver import embedded_server, server
+from windlass.controllers import controller_runtime
+from windlass.controllers.controller_runtime import ControllerMetrics
+from windlass.controllers.machine_pool import controller, model
+from windlass.kube import client, request_builders, resources, rest_config, transport
 
 POOLS, INSTANCES, CHANGES = 500, 100, 50
 QUIET_S = 10.0
@@ -41,14 +41,16 @@ class Fleet:
     """The objects, and the controller that looks after them."""
 
     def __init__(self) -> None:
-        self.clock = clock.Real()
+        self.clock = clock.RealClock()
         self.management, self.workload = server.Server(self.clock), server.Server(self.clock)
         self.api, self.nodes = self._client(self.management), self._client(self.workload)
-        self.written = world.Counting(inprocess.InProcess(self.management, self.clock))
-        self.patched = world.Counting(inprocess.InProcess(self.workload, self.clock))
+        self.written = world.Counting(embedded_server.InProcessTransport(self.management, self.clock))
+        self.patched = world.Counting(embedded_server.InProcessTransport(self.workload, self.clock))
 
     def _client(self, served: server.Server) -> client.Client:
-        return client.Client(inprocess.InProcess(served, self.clock), self.clock, client.Settings(qps=0))
+        return client.Client(
+            embedded_server.InProcessTransport(served, self.clock), self.clock, client.ClientSettings(qps=0)
+        )
 
     async def build(self) -> None:
         for body in (*world.cluster_api_definitions(), *world.provider_definitions()):
@@ -94,15 +96,17 @@ class Fleet:
         return dict(found.get("status") or {})
 
     @contextlib.asynccontextmanager
-    async def dial(self, found: access.Access) -> AsyncIterator[transport.Transport]:
+    async def dial(self, found: rest_config.RestConfig) -> AsyncIterator[transport.Transport]:
         yield self.patched
 
     @contextlib.asynccontextmanager
     async def controlled(self) -> AsyncIterator[None]:
-        api = client.Client(self.written, self.clock, client.Settings(qps=0, writer=prepare.Writer("windlass")))
+        api = client.Client(
+            self.written, self.clock, client.ClientSettings(qps=0, writer=request_builders.WriteOptions("windlass"))
+        )
         self.registry = prometheus_client.CollectorRegistry()
-        site = controller.Site(api, Metrics(self.registry), workers=10)
-        running = asyncio.ensure_future(machine_pool.make(site, settings.Settings(), self.dial).run())
+        site = controller_runtime.ControllerContext(api, ControllerMetrics(self.registry), workers=10)
+        running = asyncio.ensure_future(controller.new_controller(site, model.MachinePoolSettings(), self.dial).run())
         try:
             yield
         finally:

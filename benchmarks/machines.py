@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from windlass import clock
-from windlass.engine import facts
+from windlass.engine.model import facts
 from windlass.kube import client, transport
-from windlass.providers import clusterapi
+from windlass.providers.clusterapi import provider as clusterapi_provider
 
 MACHINES = int(os.environ.get("MACHINES", "15000"))
 GROUPS = 15
@@ -145,9 +145,9 @@ def _line(kind: str, found: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"type": kind, "object": found}) + b"\n"
 
 
-async def _follow(server: Management) -> tuple[clusterapi.Provider, asyncio.Task[None]]:
-    api = client.Client(server, clock.Real(), client.Settings(qps=0))
-    provider = clusterapi.Provider(api)
+async def _follow(server: Management) -> tuple[clusterapi_provider.Provider, asyncio.Task[None]]:
+    api = client.Client(server, clock.RealClock(), client.ClientSettings(qps=0))
+    provider = clusterapi_provider.Provider(api)
     running = asyncio.create_task(provider.run())
     await provider.wait_synced()
     return provider, running

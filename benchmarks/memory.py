@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterator
 
 from benchmarks import clusters, daemon_pods
-from windlass.engine import facts
-from windlass.engine import snapshot as snapshots
+from windlass.engine.model import facts
+from windlass.engine.snapshot import snapshot as snapshots
 
 NODES, PODS, SHAPES = 15_000, 450_000, 500
 
@@ -72,7 +72,7 @@ def run() -> dict[str, float]:
         "pods_per_second": PODS / seconds,
         "daemonsets": daemon_pods.COUNT,
         "read_cpu_seconds": read_cpu_s,
-        "kinds": len(snapshot.pods.kinds),
+        "kinds": len(snapshot.pods.template_keys),
         "shapes": len(snapshot.shapes),
     }
 

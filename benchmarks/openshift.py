@@ -16,7 +16,7 @@ from benchmarks import openshift_operator, openshift_pairs
 from benchmarks.openshift_operator import Cpu
 from tests.controllers.openshift.cluster import Cluster
 from windlass import clock
-from windlass.controllers.openshift import apis, names
+from windlass.controllers.openshift import machine_apis
 from windlass.kube import client, errors
 
 CONTROLLERS = "machine_autoscaler"
@@ -30,9 +30,9 @@ class Fleet(Cluster):
     """The objects, and whoever changes them."""
 
     def __init__(self) -> None:
-        self.served = openshift_operator.Served(clock.Real())
-        super().__init__(clock.Real(), self.served)
-        self.autoscaler = self.as_manager(names.AUTOSCALER_MANAGER)
+        self.served = openshift_operator.Served(clock.RealClock())
+        super().__init__(clock.RealClock(), self.served)
+        self.autoscaler = self.as_manager(machine_apis.AUTOSCALER_MANAGER)
         self.scaled = 0
         self.late_s = 0.0
 
@@ -50,7 +50,7 @@ class Fleet(Cluster):
             await self.autoscale(name, name, most=100)
 
     async def wait_bounds(self, number: int, most: int) -> None:
-        api = apis.MACHINE_API if number % 2 else apis.CLUSTER_API
+        api = machine_apis.MACHINE_API if number % 2 else machine_apis.CLUSTER_API
         while (await self.annotations(api, f"set-{number:03d}")).get(api.max_size) != str(most):
             await asyncio.sleep(0.001)
 
@@ -64,7 +64,7 @@ class Fleet(Cluster):
 
     async def churn(self) -> None:
         """Every MachineSet of Cluster API gets another size once a second, as the autoscaler gives it."""
-        sets, begun_s = apis.CLUSTER_API.machine_sets(), time.perf_counter()
+        sets, begun_s = machine_apis.CLUSTER_API.machine_sets(), time.perf_counter()
         while True:
             wait_s = begun_s + self.scaled * EVERY_S / PAIRS - time.perf_counter()
             self.late_s = max(self.late_s, -wait_s)
@@ -72,7 +72,7 @@ class Fleet(Cluster):
             round_, number = divmod(self.scaled, PAIRS)
             with contextlib.suppress(errors.Conflict):
                 size = round_ % 90 + 2
-                await self.autoscaler.scale(sets, f"set-{number:03d}", size, apis.CLUSTER_API.namespace)
+                await self.autoscaler.scale(sets, f"set-{number:03d}", size, machine_apis.CLUSTER_API.namespace)
             self.scaled += 1
 
 

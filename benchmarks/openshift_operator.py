@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from windlass import clock
-from windlass.apiserver import http, inprocess, server
-from windlass.apiserver.call import Answer
-from windlass.kube import client, prepare, transport
+from windlass.apiserver import embedded_server, server
+from windlass.apiserver.api_call import ApiResponse
+from windlass.kube import client, request_builders, transport
 
 CONCURRENCY = 30
 """Of the operator. Each pass waits for the server several times: fewer than this at once leave both processes idle."""
@@ -32,13 +32,13 @@ class Served(server.Server):
 
     def __init__(self, time: clock.Clock) -> None:
         super().__init__(time)
-        self.carrier = inprocess.InProcess(self, time)
+        self.carrier = embedded_server.InProcessTransport(self, time)
         self.writes: list[str] = []
         """Of the operator: verb and path."""
         self.notice: Callable[[transport.Request], None] = lambda request: None
         """Called when the server has done what the operator asked for."""
 
-    def handle(self, request: transport.Request) -> Answer:
+    def handle(self, request: transport.Request) -> ApiResponse:
         answer = super().handle(request)
         if request.method != "GET" and request.headers.get("user-agent") != _USER:
             self.writes.append(f"{request.method} {request.path}")
@@ -49,7 +49,9 @@ class Served(server.Server):
     def connect(self, time: clock.Clock, manager: str) -> client.Client:
         """Someone in this process, whose writes are not the operator's."""
         return client.Client(
-            self.carrier, time, client.Settings(qps=0, user_agent=_USER, writer=prepare.Writer(manager))
+            self.carrier,
+            time,
+            client.ClientSettings(qps=0, user_agent=_USER, writer=request_builders.WriteOptions(manager)),
         )
 
     def count_writes(self) -> int:
@@ -82,7 +84,7 @@ class Cpu:
 @contextlib.asynccontextmanager
 async def run_operator(served: Served, time_: clock.Clock, *arguments: str) -> AsyncIterator[int]:
     """The process of the operator, while it runs."""
-    async with http.HttpServer(served, time_) as listening:
+    async with embedded_server.HttpServer(served, time_) as listening:
         with tempfile.TemporaryDirectory() as directory:
             kubeconfig = Path(directory, "kubeconfig")
             kubeconfig.write_text(json.dumps(_configure(listening.url)))

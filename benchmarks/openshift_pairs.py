@@ -17,9 +17,9 @@ from benchmarks import openshift_operator
 from tests.controllers.openshift.machineset_sync import world
 from tests.controllers.openshift.machineset_sync.world import CLUSTER, TEMPLATES, World
 from windlass import clock
-from windlass.controllers.openshift import names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.kube import client, prepare, transport
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.kube import client, request_builders, transport
 
 PAIRS, ROUNDS = 500, 20
 EVERY_S, QUIET_S = 1.0, 10.0
@@ -31,10 +31,10 @@ class Fleet(World):
     """The objects, and the operator that looks after them."""
 
     def __init__(self) -> None:
-        self.served = openshift_operator.Served(clock.Real())
+        self.served = openshift_operator.Served(clock.RealClock())
         self.served.notice = self._note
-        super().__init__(clock.Real(), self.served)
-        self.autoscaler = self.as_manager(names.AUTOSCALER_MANAGER)
+        super().__init__(clock.RealClock(), self.served)
+        self.autoscaler = self.as_manager(machine_apis.AUTOSCALER_MANAGER)
         self.asked: dict[str, tuple[float, int]] = {}
         self.lags_s: list[float] = []
 
@@ -67,7 +67,9 @@ class Fleet(World):
     async def wait_made(self) -> None:
         """Every pair is there, and equal."""
         while True:
-            found = (await self.api.list(MACHINE_API.machine_sets(), prepare.Selection(MACHINE_API.namespace))).items
+            found = (
+                await self.api.list(MACHINE_API.machine_sets(), request_builders.ListOptions(MACHINE_API.namespace))
+            ).items
             if all(each.get("status", {}).get("synchronizedGeneration") for each in found):
                 return
             await asyncio.sleep(0.2)

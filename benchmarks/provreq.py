@@ -7,20 +7,20 @@ answers are given.
 from dataclasses import replace
 
 from benchmarks import clusters, loops
-from windlass.engine import facts, plan
-from windlass.engine.provisioning import classes, conditions
-from windlass.engine.provisioning.request import CONSUME, PodSet, Request
-from windlass.engine.settings import ProvisioningRequests, ScaleDown, Settings
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.model import facts, plan
+from windlass.engine.model.provisioning import CONSUME_ANNOTATION, PodSet, ProvisioningRequest
+from windlass.engine.model.settings import ProvisioningRequestSettings, ScaleDownSettings, Settings
 
 NODES, PODS_PER_NODE, REQUESTS, PODS, TEMPLATES = 5_000, 10, 1_000, 20, 20
 
 SETTINGS = Settings(
-    provisioning_requests=ProvisioningRequests(
+    provisioning_requests=ProvisioningRequestSettings(
         enable_provisioning_requests=True,
         check_capacity_batch_processing=True,
         check_capacity_provisioning_request_max_batch_size=REQUESTS,
     ),
-    scale_down=ScaleDown(scale_down_enabled=False),
+    scale_down=ScaleDownSettings(scale_down_enabled=False),
 )
 
 
@@ -42,14 +42,18 @@ def run() -> dict[str, float]:
     booking, booked = loops.best(3, lambda: loops.decide_once(after, SETTINGS, decision.memory, loops.NOW_S + 10))
     return {
         "seconds": seconds,
-        "found": sum(conditions.is_true(one, conditions.PROVISIONED) for one in answered),
-        "not_found": sum(not conditions.is_true(one, conditions.PROVISIONED) for one in answered),
+        "found": sum(
+            provisioning_conditions.is_condition_true(one, provisioning_conditions.PROVISIONED) for one in answered
+        ),
+        "not_found": sum(
+            not provisioning_conditions.is_condition_true(one, provisioning_conditions.PROVISIONED) for one in answered
+        ),
         "seconds_booking": booking,
         "booked_pods": sum(booked.story.requests.booked.values()),
     }
 
 
-def _ask(number: int) -> Request:
+def _ask(number: int) -> ProvisioningRequest:
     """Every tenth asks for pods that are larger than any node has left."""
     name, kind = f"request-{number:04d}", number % TEMPLATES
     millicpu = 4_000 if number % 10 == 9 else 100 * (1 + kind % 10)
@@ -57,10 +61,12 @@ def _ask(number: int) -> Request:
         "batch",
         name,
         owner=facts.Owner("autoscaling.x-k8s.io/v1", "ProvisioningRequest", name, f"uid-{name}"),
-        annotations={CONSUME: name},
+        annotations={CONSUME_ANNOTATION: name},
         spec=facts.PodSpec(requests=clusters.requests(millicpu, clusters.GIB // 4)),
         digest=f"template-{kind}-{millicpu}",
         created_s=loops.NOW_S - 60,
     )
     sets = (PodSet(f"template-{kind}", PODS, pod),)
-    return Request("batch", name, f"uid-{name}", classes.CHECK_CAPACITY, sets, created_s=loops.NOW_S - 60)
+    return ProvisioningRequest(
+        "batch", name, f"uid-{name}", provisioning_conditions.CHECK_CAPACITY_CLASS, sets, created_s=loops.NOW_S - 60
+    )

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.reaction_scenes import GROUP_LABEL
 from testbed import bed
 from windlass import clock
-from windlass.kube import access, client, informers, resources
+from windlass.kube import client, informers, resources, rest_config
 from windlass.kube.models import meta
 from windlass.kube.resources import Unstructured
 
@@ -114,7 +114,7 @@ class _Sink:
 @contextlib.asynccontextmanager
 async def watching(found: bed.Bed, *, nodes: bool, machines: bool) -> AsyncIterator[Watcher]:
     """Someone who watches pods and groups. Nodes and Machines only if asked: watches are work for the control plane."""
-    watcher, reach = Watcher(), access.find(clock.Real(), str(found.kubeconfig))
+    watcher, reach = Watcher(), rest_config.load_rest_config(clock.RealClock(), str(found.kubeconfig))
     kinds: list[tuple[resources.Resource[Any], See]] = [
         (resources.PODS, watcher.see_pod),
         (resources.MACHINE_DEPLOYMENTS, watcher.see_group),
@@ -122,7 +122,7 @@ async def watching(found: bed.Bed, *, nodes: bool, machines: bool) -> AsyncItera
         *([(resources.MACHINES, watcher.see_machine)] if machines else []),
     ]
     async with reach.connect() as server:
-        api = client.Client(server, clock.Real(), client.Settings(qps=0))
+        api = client.Client(server, clock.RealClock(), client.ClientSettings(qps=0))
         every = [informers.Informer(api, kind.untyped(), _Sink(see)) for kind, see in kinds]
         following = [asyncio.create_task(one.run()) for one in every]
         try:

@@ -10,23 +10,25 @@ import time
 import numpy as np
 
 from benchmarks import clusters
-from windlass.engine import disruption, facts, searching
-from windlass.engine import snapshot as snapshots
-from windlass.engine.drain import by_kind, context
-from windlass.engine.predicates import config
-from windlass.engine.scale_down import removal
+from windlass.engine.drainability import context, pdb, rules
+from windlass.engine.model import facts, settings
+from windlass.engine.placement import hinting
+from windlass.engine.scale_down import simulation
+from windlass.engine.snapshot import snapshot as snapshots
 
 NODES, PODS_PER_NODE, APPS, TOGETHER = 2_000, 40, 50, 4
 
 
-def build(together: int) -> tuple[snapshots.Snapshot, removal.RemovalSimulator]:
+def build(together: int) -> tuple[snapshots.Snapshot, simulation.RemovalSimulator]:
     """Nodes at two fifths of what they hold: 100 pods of a tenth of a core and their share of memory."""
     random = clusters.generator()
     apps = [
         facts.PodSpec(requests=clusters.requests(100, clusters.GIB // 4), tolerations=_tolerations(number))
         for number in range(APPS)
     ]
-    snapshot = snapshots.build((clusters.node(n, 10_000, 25 * clusters.GIB, pods=110) for n in range(NODES)), [])
+    snapshot = snapshots.build_snapshot(
+        (clusters.node(n, 10_000, 25 * clusters.GIB, pods=110) for n in range(NODES)), []
+    )
     for number in range(NODES):
         drawn = np.repeat(random.integers(APPS, size=PODS_PER_NODE // together), together)
         for app, count in zip(*np.unique(drawn, return_counts=True), strict=True):
@@ -34,7 +36,7 @@ def build(together: int) -> tuple[snapshots.Snapshot, removal.RemovalSimulator]:
                 f"app-{app}", int(count), apps[app], first=number * PODS_PER_NODE, node_name=f"node-{number:05d}"
             ):
                 snapshot.add_pod(pod)
-    budgets = disruption.Remaining(
+    budgets = pdb.RemainingPdbTracker(
         facts.PodDisruptionBudget("default", f"app-{app}", clusters.app_selector(f"app-{app}"), NODES)
         for app in range(APPS)
     )
@@ -42,9 +44,11 @@ def build(together: int) -> tuple[snapshots.Snapshot, removal.RemovalSimulator]:
         ("ReplicaSet", "default", f"app-{app}"): facts.Controller("ReplicaSet", "default", f"app-{app}", replicas=1600)
         for app in range(APPS)
     }
-    judge = by_kind.Judge(snapshot.pods, context.Context(0.0, budgets=budgets, controllers=controllers))
+    judge = rules.PodDrainability(snapshot.pods, context.DrainContext(0.0, budgets=budgets, controllers=controllers))
     everywhere = np.ones(NODES, bool)
-    return snapshot, removal.RemovalSimulator(snapshot, judge, budgets, everywhere, searching.Search(), config.DEFAULT)
+    return snapshot, simulation.RemovalSimulator(
+        snapshot, judge, budgets, everywhere, hinting.HintingState(), settings.DEFAULT_FILTER_CONFIG
+    )
 
 
 def _tolerations(number: int) -> tuple[facts.Toleration, ...]:

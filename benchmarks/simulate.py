@@ -10,9 +10,9 @@ import os
 import time
 from dataclasses import dataclass
 
-from windlass.simulator import autoscaling, simulation
-from windlass.simulator.scenario import model, reading
-from windlass.simulator.world import kinds
+from windlass.simulator import autoscaler_run, simulation
+from windlass.simulator.cluster import api_resources
+from windlass.simulator.scenario import loader, model
 
 _STORY = """
 name: benchmark
@@ -65,7 +65,7 @@ def make_scenario(nodes: int, hours: int) -> model.Scenario:
         rest=per_kind,
         jobs=nodes,
     )
-    return reading.read(text, "benchmark")
+    return loader.parse_scenario(text, "benchmark")
 
 
 def measure(nodes: int, hours: int) -> Figures:
@@ -76,16 +76,16 @@ def measure(nodes: int, hours: int) -> Figures:
 
     async def play(story: simulation.Simulation) -> None:
         founded.append(time.process_time())
-        turns.append(story.world.pulse.turns)
-        await autoscaling.play(story)
+        turns.append(story.cluster.event_loop.turns)
+        await autoscaler_run.run_autoscaler(story)
 
-    result = story.play(play)
+    result = story.run(play)
     if result.violations:
         raise SystemExit(f"simulate: {result.violations[0]}")
     ended_s = time.process_time()
     lived_s = ended_s - founded[0]
-    pods = len(story.world.api.all(kinds.PODS))
-    events = story.world.pulse.turns - turns[0]
+    pods = len(story.cluster.api.list_objects(api_resources.PODS))
+    events = story.cluster.event_loop.turns - turns[0]
     return Figures(nodes, pods, founded[0] - began_s, story.scenario.duration / lived_s, events / lived_s)
 
 

@@ -7,9 +7,9 @@ Pods come interleaved, as a cluster's list of pending pods does.
 import time
 
 from benchmarks import clusters
-from windlass.engine import facts, placing, searching
-from windlass.engine import snapshot as snapshots
-from windlass.engine.predicates import config
+from windlass.engine.model import facts, settings
+from windlass.engine.placement import hinting, shape_placer
+from windlass.engine.snapshot import snapshot as snapshots
 
 APPS, NODES, PODS = 100, 3_000, 20_000
 
@@ -32,14 +32,14 @@ def app_spec(number: int) -> facts.PodSpec:
 
 def decide(pods: int) -> tuple[float, int]:
     """(seconds, pods placed) for one decision over so many pending pods."""
-    snapshot = snapshots.build((clusters.node(n, 8_000, 32 * clusters.GIB) for n in range(NODES)), [])
+    snapshot = snapshots.build_snapshot((clusters.node(n, 8_000, 32 * clusters.GIB) for n in range(NODES)), [])
     per_app = [list(clusters.pods_of(f"app-{n}", pods // APPS, app_spec(n))) for n in range(APPS)]
     rows = [row for pod in (p for group in zip(*per_app, strict=True) for p in group)
             if (row := snapshot.add_pod(pod)) is not None]  # fmt: skip
     started = time.perf_counter()
     snapshot.fork()
-    placer = placing.Placer(snapshot, config.DEFAULT)
-    found = searching.find_places(placer, rows, searching.Search(), snapshot.nodes.alive)
+    placer = shape_placer.Placer(snapshot, settings.DEFAULT_FILTER_CONFIG)
+    found = hinting.try_schedule_pods(placer, rows, hinting.HintingState(), snapshot.nodes.alive)
     snapshot.commit()
     return time.perf_counter() - started, len(found.placed)
 

@@ -1,13 +1,13 @@
 """The page about releases of kube-scheduler: what differs, and which gates change that."""
 
 from handbook import source, tables
-from windlass import releases
+from windlass import scheduler_releases
 
 
 def page() -> str:
-    told = {name: text for name, _, text in source.find_told("windlass.releases", "Release")}
-    known = list(releases.KNOWN.values())
-    names = " and ".join(releases.KNOWN)
+    told = {name: text for name, _, text in source.find_told("windlass.scheduler_releases", "Release")}
+    known = list(scheduler_releases.KNOWN_RELEASES.values())
+    names = " and ".join(scheduler_releases.KNOWN_RELEASES)
     lines = tables.begin(
         "Releases of kube-scheduler",
         f"Pods are filtered as kube-scheduler {names} filters them. The autoscaler asks its API server for its version "
@@ -18,22 +18,24 @@ def page() -> str:
         "with.",
         "Whatever is not in this table is the same in all of them.",
     )
-    changed = sorted({name for one in known[1:] for name in releases.differences(known[0], one)})
-    gated = {gate.field for gate in releases.GATES.values()}
+    changed = sorted({name for one in known[1:] for name in scheduler_releases.release_differences(known[0], one)})
+    gated = {gate.field for gate in scheduler_releases.FEATURE_GATES.values()}
     rows = [
         [tables.code(name), *("yes" if getattr(one, name) else "no" for one in known), told[name]]
         for name in sorted({*changed, *gated})
     ]
-    lines += tables.table(["difference", *releases.KNOWN, "what holds where it is yes"], rows)
+    lines += tables.table(["difference", *scheduler_releases.KNOWN_RELEASES, "what holds where it is yes"], rows)
     effective = "`--feature-gates` takes what kube-scheduler is started with. These have an effect:"
     lines += ["## Feature gates", "", effective, ""]
     gates = [
         [
             tables.code(name),
             tables.code(gate.field),
-            ", ".join(version for version in releases.KNOWN if version not in gate.locked | gate.unknown),
+            ", ".join(
+                version for version in scheduler_releases.KNOWN_RELEASES if version not in gate.locked | gate.unknown
+            ),
         ]
-        for name, gate in releases.GATES.items()
+        for name, gate in scheduler_releases.FEATURE_GATES.items()
     ]
     lines += tables.table(["gate", "difference", "releases"], gates)
     return "\n".join(lines)

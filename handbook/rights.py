@@ -8,91 +8,88 @@ from typing import Any
 import yaml
 
 from handbook import source, tables
-from windlass.autoscaler import permissions as autoscaler
-from windlass.autoscaler.batch import permissions as batch
-from windlass.controllers import permissions as operator
-from windlass.controllers.eks_anywhere import permissions as eks_anywhere
-from windlass.controllers.lattice import names as lattice_names
-from windlass.controllers.lattice import permissions as lattice
-from windlass.controllers.machine_pool import permissions as machine_pool
-from windlass.controllers.openshift import names as openshift
-from windlass.controllers.openshift.cluster_autoscaler import permissions as cluster_autoscaler
-from windlass.controllers.openshift.machine_autoscaler import permissions as machine_autoscaler
-from windlass.controllers.openshift.machineset_sync import permissions as machineset_sync
-from windlass.kube import rights
-from windlass.kube.rights import READ, Account, Grant, Rights, Rule
-from windlass.providers.clusterapi import permissions as clusterapi
+from windlass.autoscaler import rbac
+from windlass.controllers import rbac as operator
+from windlass.controllers.lattice import model
+from windlass.controllers.openshift import machine_apis
+from windlass.kube import rbac as kube_rbac
+from windlass.kube.rbac import READ, PolicyRule, RbacProfile, RoleGrant, ServiceAccount
+from windlass.providers.clusterapi import provider
 
 FOLDER = source.ROOT / "deploy" / "rbac"
 MADE = "# Made by `make reference` from the lists named permissions.py in src/windlass: change those, not this file."
 _WIDTH = 120
 
-HANDED = lattice.Handed(*autoscaler.handed(lattice_names.SYSTEM_NAMESPACE))
+HANDED = model.AutoscalerRules(*rbac.base_rules(model.SYSTEM_NAMESPACE))
 """What Lattice's autoscaler has."""
 
 _MACHINE_API = "machine.openshift.io"
-_RUN_BY_OPENSHIFT = Account("cluster-autoscaler", openshift.MACHINE_API_NAMESPACE)
+_RUN_BY_OPENSHIFT = ServiceAccount("cluster-autoscaler", machine_apis.MACHINE_API_NAMESPACE)
 _SETS = ("machinesets",)
 
 OPENSHIFT = (
-    Rights(
+    RbacProfile(
         "cluster-autoscaler",
         "The autoscaler that a ClusterAutoscaler of OpenShift runs, with the gate of Cluster API on. MachineSets are"
         " the only groups there.",
         _RUN_BY_OPENSHIFT,
         (
-            Grant((*autoscaler.OBSERVING, *autoscaler.ACTING)),
-            Grant((*clusterapi.READING, *clusterapi.scaling(kinds=_SETS)), openshift.CLUSTER_API_NAMESPACE),
-            Grant(
+            RoleGrant((*rbac.OBSERVER_RULES, *rbac.ACTUATOR_RULES)),
+            RoleGrant((*provider.READ_RULES, *provider.scale_rules(kinds=_SETS)), machine_apis.CLUSTER_API_NAMESPACE),
+            RoleGrant(
                 (
-                    Rule(_MACHINE_API, _SETS, READ, "which MachineSets Machine API holds, and mirrors; or node groups"),
-                    *autoscaler.own(openshift.MACHINE_API_NAMESPACE).rules,
+                    PolicyRule(
+                        _MACHINE_API, _SETS, READ, "which MachineSets Machine API holds, and mirrors; or node groups"
+                    ),
+                    *rbac.own_objects_grant(machine_apis.MACHINE_API_NAMESPACE).rules,
                 ),
-                openshift.MACHINE_API_NAMESPACE,
+                machine_apis.MACHINE_API_NAMESPACE,
             ),
         ),
     ),
-    Rights(
+    RbacProfile(
         "cluster-autoscaler-machine-api",
         "The same, where the gate of Cluster API is off: besides, it works on Machine API.",
         _RUN_BY_OPENSHIFT,
         (
-            Grant(
+            RoleGrant(
                 (
-                    Rule(_MACHINE_API, ("machines",), READ, "the Machines of MachineSets, which are node groups then"),
-                    *clusterapi.scaling(_MACHINE_API, _SETS),
+                    PolicyRule(
+                        _MACHINE_API, ("machines",), READ, "the Machines of MachineSets, which are node groups then"
+                    ),
+                    *provider.scale_rules(_MACHINE_API, _SETS),
                 ),
-                openshift.MACHINE_API_NAMESPACE,
+                machine_apis.MACHINE_API_NAMESPACE,
             ),
         ),
         is_option=True,
     ),
-    Rights(
+    RbacProfile(
         "cluster-autoscaler-provisioning-requests",
         "The same, where the gate of ProvisioningRequests is on: besides.",
         _RUN_BY_OPENSHIFT,
-        (Grant(batch.REQUESTS),),
+        (RoleGrant(rbac.PROVISIONING_REQUEST_RULES),),
         is_option=True,
     ),
-    Rights(
+    RbacProfile(
         "cluster-autoscaler-priority-expander",
         "The same, where the ClusterAutoscaler's expanders have Priority: besides.",
         _RUN_BY_OPENSHIFT,
-        (autoscaler.follow_priorities(openshift.MACHINE_API_NAMESPACE),),
+        (rbac.priority_expander_grant(machine_apis.MACHINE_API_NAMESPACE),),
         is_option=True,
     ),
 )
 
-EVERY: tuple[Rights, ...] = (
-    *autoscaler.EVERY,
+EVERY: tuple[RbacProfile, ...] = (
+    *rbac.ALL_ROLES,
     operator.OPERATOR,
-    *machine_pool.EVERY,
-    *eks_anywhere.EVERY,
-    lattice.CONTROLLER,
-    lattice.deploying(HANDED),
-    *cluster_autoscaler.EVERY,
-    *machine_autoscaler.EVERY,
-    *machineset_sync.EVERY,
+    *operator.MACHINE_POOL,
+    *operator.EKS_ANYWHERE,
+    operator.LATTICE,
+    operator.lattice_autoscaler_rights(HANDED),
+    *operator.CLUSTER_AUTOSCALER,
+    *operator.MACHINE_AUTOSCALER,
+    *operator.MACHINESET_SYNC,
     *OPENSHIFT,
 )
 
@@ -121,14 +118,14 @@ def files() -> dict[Path, str]:
     return {FOLDER / f"{one.name}.yaml": spell(one) for one in EVERY}
 
 
-def spell(of: Rights) -> str:
+def spell(of: RbacProfile) -> str:
     """A file: the objects, with what each rule is for."""
     grants = iter(of.grants)
-    objects = (_spell(body, next(grants) if "rules" in body else None) for body in rights.spell(of))
-    return "\n".join([MADE, *_comment(of.told), "---\n".join(objects)])
+    objects = (_spell(body, next(grants) if "rules" in body else None) for body in kube_rbac.to_manifests(of))
+    return "\n".join([MADE, *_comment(of.description), "---\n".join(objects)])
 
 
-def _spell(body: dict[str, Any], grant: Grant | None) -> str:
+def _spell(body: dict[str, Any], grant: RoleGrant | None) -> str:
     lines = []
     for key, value in body.items():
         if grant is None or key != "rules":
@@ -158,14 +155,14 @@ def page() -> str:
         " never used. [Security](../security.md) says what to make of it.",
     )
     for one in EVERY:
-        lines += [f"## {one.name}", "", one.told, ""]
+        lines += [f"## {one.name}", "", one.description, ""]
         if one.account is not None:
             lines += [f"ServiceAccount `{one.account.name}` in `{one.account.namespace}`.", ""]
         lines += tables.table(("where", "group", "resources", "verbs", "for"), _rows(one))
     return "\n".join(lines)
 
 
-def _rows(of: Rights) -> Iterator[tuple[str, ...]]:
+def _rows(of: RbacProfile) -> Iterator[tuple[str, ...]]:
     for grant in of.grants:
         where = tables.code(grant.namespace) or "the cluster"
         for rule in grant.rules:

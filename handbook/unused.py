@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from handbook import source
 
-_FOREIGN = ("windlass.kube.models", "windlass.tui")
+_FOREIGN = ("windlass.kube.scheme", "windlass.tui")
 """Fields and methods here are read by libraries, by name."""
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from handbook import source, tables
 
-_KEPT = "windlass.engine.scale_down.kept"
-_REMOVAL = "windlass.engine.scale_down.removal"
+_KEPT = "windlass.engine.model.scale_down_state"
+_REMOVAL = "windlass.engine.scale_down.simulation"
 _NUMBER = re.compile(r"\{(found|limit):[^}]*\}")
 _HEAD = ("word", "what it means")
 
@@ -46,20 +46,20 @@ def find_kept() -> Iterator[tuple[str, str]]:
 
 def find_phases() -> Iterator[tuple[str, str]]:
     """(phase, sentence), but for those in which a drain has ended."""
-    return (one for one in _enum("windlass.engine.draining.story", "Phase") if one[1])
+    return (one for one in _enum("windlass.engine.model.drains", "Phase") if one[1])
 
 
 def find_failures() -> Iterator[tuple[str, str]]:
-    return _enum("windlass.engine.draining.progress", "Why")
+    return _enum("windlass.engine.model.drains", "Why")
 
 
 def find_comparisons() -> Iterator[tuple[str, str]]:
-    return _enum("windlass.autoscaler.shadow.verdicts", "Kind")
+    return _enum("windlass.autoscaler.shadow_comparison", "Kind")
 
 
 def find_instructions() -> Iterator[tuple[str, str]]:
     """Kinds of instructions, by the first line of their docstring."""
-    for node in source.modules()["windlass.engine.plan"].tree.body:
+    for node in source.modules()["windlass.engine.model.plan"].tree.body:
         if isinstance(node, ast.ClassDef):
             yield node.name, (ast.get_docstring(node) or "").partition("\n\n")[0]
 

@@ -10,7 +10,6 @@ from typing import Any
 import yaml
 
 from testbed import api, clusterapi, modules
-from testbed.modules import Missing as Missing
 
 MODULE = "github.com/openshift/api@v0.0.0-20251015095338-264e80a2b6e7"
 _AT = "machine/v1beta1/zz_generated.crd-manifests/0000_10_machine-api_01_{}-CustomNoUpgrade.crd.yaml"

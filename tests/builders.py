@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from windlass.engine import facts, predicates
-from windlass.engine.predicates import config
-from windlass.engine.snapshot import Snapshot
-from windlass.engine.verdict import Refusal
+from windlass.engine.model import facts, settings
+from windlass.engine.model.scheduling_reasons import Refusal
+from windlass.engine.predicates import registry
+from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
 
 GIB = 1 << 30
@@ -75,16 +75,18 @@ def term(key: str, *namespaces: str, **labels: str) -> facts.PodAffinityTerm:
 
 
 def judge(
-    snapshot: Snapshot, pod: facts.Pod, profile: config.FilterConfig = config.DEFAULT
+    snapshot: Snapshot, pod: facts.Pod, profile: settings.FilterConfig = settings.DEFAULT_FILTER_CONFIG
 ) -> dict[str, Refusal | None]:
     """What the filters say of a waiting pod, by node name."""
-    found = predicates.judge(snapshot, snapshot.shape_of(pod), profile)
+    found = registry.diagnose(snapshot, snapshot.shape_of(pod), profile)
     return {snapshot.nodes.names[row]: found[row] for row in found.rows.tolist()}
 
 
-def feasible(snapshot: Snapshot, pod: facts.Pod, profile: config.FilterConfig = config.DEFAULT) -> set[str]:
+def feasible(
+    snapshot: Snapshot, pod: facts.Pod, profile: settings.FilterConfig = settings.DEFAULT_FILTER_CONFIG
+) -> set[str]:
     """Names of the nodes on which a waiting pod may run, asked in both ways: with and without the reasons."""
     names = {name for name, refusal in judge(snapshot, pod, profile).items() if refusal is None}
-    mask = predicates.feasible(snapshot, snapshot.shape_of(pod), profile)
+    mask = registry.find_feasible(snapshot, snapshot.shape_of(pod), profile)
     assert {snapshot.nodes.names[row] for row in mask.nonzero()[0].tolist()} == names
     return names

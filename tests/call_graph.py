@@ -1,7 +1,7 @@
 """A static call graph of Python sources: who refers to a function, a class or a constant, transitively.
 
     graph = CallGraph.read(root, "windlass")
-    graph.find_path("windlass.engine.taints.add", {"windlass.engine.decide.decide"}.__contains__, is_of_the_engine)
+    graph.find_path("windlass.engine.taints.add", {"windlass.engine.loop.decide"}.__contains__, is_of_the_engine)
 
 It errs on the side of use: a reference counts as a call, and an attribute of a value whose type is not known counts as
 one of every method of that name. Names of methods that builtin containers have, as `remove`, say too little for that:

@@ -21,8 +21,8 @@ import prometheus_client
 import pytest
 
 from handbook import events, metrics
-from windlass.autoscaler.report import families
 from windlass.kube import client, transport
+from windlass.observability import metric_definitions
 
 _REASON = re.compile(rb'"(?:reason|failureReason)":\s*"(\w+)"')
 """In the body of a request: of an event, of a condition, and of a status that says why it failed."""
@@ -30,7 +30,7 @@ _OUTPUT = "emissions"
 _E2E = "tests/e2e/"
 _OPTIONAL = frozenset({"test_install.py", "test_openshift.py", "test_outages.py"})
 """Files of tests/e2e that may be skipped, for lack of time or of definitions: no metric moves there alone."""
-_DURATION = f"{families.DURATIONS.name}_count"
+_DURATION = f"{metric_definitions.FUNCTION_DURATIONS.name}_count"
 
 
 class Emissions:
@@ -104,7 +104,7 @@ class Emissions:
             if entry.section != events.ALERTS and entry.name not in self.reasons:
                 yield f"reason {entry.name} of docs/runbook.md was sent to an API server in no test"
 
-    def find_live_gaps(self, documented: Iterable[families.Family]) -> Iterator[str]:
+    def find_live_gaps(self, documented: Iterable[metric_definitions.MetricFamily]) -> Iterator[str]:
         """Which of these metrics, and of the functions whose time is measured, no live process showed above 0."""
         wanted = [family for family in documented if not (family.constant or family.normally_zero)]
         for sample in (sample for family in wanted for sample in _find_samples(family)):
@@ -119,11 +119,11 @@ def is_of_the_package(frame: types.FrameType) -> bool:
     return str(frame.f_globals["__name__"]).startswith("windlass.")
 
 
-def _find_samples(family: families.Family) -> Iterator[str]:
+def _find_samples(family: metric_definitions.MetricFamily) -> Iterator[str]:
     """The samples of a family that are above 0 once it has moved."""
-    if family.name == families.DURATIONS.name:
+    if family.name == metric_definitions.FUNCTION_DURATIONS.name:
         yield from (f'{_DURATION}{{function="{one}"}}' for one in metrics.MEASURED)
-    elif family.kind in (families.Kind.HISTOGRAM, families.Kind.SUMMARY):
+    elif family.kind in (metric_definitions.MetricKind.HISTOGRAM, metric_definitions.MetricKind.SUMMARY):
         yield f"{family.name}_count"
     else:
         yield family.name
@@ -202,7 +202,7 @@ def find_all_gaps(config: pytest.Config) -> Iterator[str]:
     if is_whole(config):
         yield from _found.find_gaps()
     if _coverage.is_whole(config):
-        yield from _found.find_live_gaps(metrics.find() if is_whole(config) else families.FAMILIES)
+        yield from _found.find_live_gaps(metrics.find() if is_whole(config) else metric_definitions.METRIC_FAMILIES)
 
 
 def is_whole(config: pytest.Config) -> bool:

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from windlass.autoscaler import flags, wiring
-from windlass.engine import settings
+from windlass.autoscaler.options import flags, process_options
+from windlass.engine.model import settings
 
 HERE = Path(__file__).parent
 SHOWN = "shown"
@@ -50,7 +50,7 @@ def read_table() -> Mapping[str, Effect]:
 
 
 def find_flags() -> Mapping[str, flags.Flag]:
-    return {**flags.FLAGS, **flags.WIRING}
+    return {**flags.DECISION_FLAGS, **flags.PROCESS_FLAGS}
 
 
 class _Deaf:
@@ -73,7 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if name := config.getoption("deaf"):
         flag = find_flags()[name]
-        whole = settings.Settings() if name in flags.FLAGS else wiring.Wiring()
+        whole = settings.Settings() if name in flags.DECISION_FLAGS else process_options.ProcessOptions()
         kind: Any = type(getattr(whole, flag.group)) if flag.group else settings.Settings
         setattr(kind, flag.field, _Deaf(flag.default))
 

@@ -8,7 +8,7 @@ from windlass import clock
 
 
 def test_hours_pass_without_waiting_and_in_order() -> None:
-    virtual = clock.Virtual(now_s=1000.0)
+    virtual = clock.VirtualClock(now_s=1000.0)
     seen: list[tuple[str, float]] = []
 
     async def sleeper(name: str, seconds: float) -> None:
@@ -25,7 +25,7 @@ def test_hours_pass_without_waiting_and_in_order() -> None:
 
 
 def test_whoever_sleeps_until_a_time_gets_there_however_little_is_left() -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
     seen: list[int] = []
 
     async def scenario() -> None:
@@ -45,7 +45,7 @@ def test_whoever_sleeps_until_a_time_gets_there_however_little_is_left() -> None
 
 
 def test_timers_of_asyncio_follow_the_virtual_clock() -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def scenario() -> float:
         with contextlib.suppress(TimeoutError):
@@ -57,7 +57,7 @@ def test_timers_of_asyncio_follow_the_virtual_clock() -> None:
 
 
 def test_a_corrected_wall_clock_disturbs_nothing_that_waits() -> None:
-    virtual = clock.Virtual(now_s=1000.0)
+    virtual = clock.VirtualClock(now_s=1000.0)
 
     async def scenario() -> None:
         sleeping = asyncio.create_task(virtual.sleep(10.0))
@@ -72,7 +72,7 @@ def test_a_corrected_wall_clock_disturbs_nothing_that_waits() -> None:
 
 
 def test_time_stands_still_while_anything_can_run() -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def scenario() -> float:
         for _ in range(1000):
@@ -83,7 +83,7 @@ def test_time_stands_still_while_anything_can_run() -> None:
 
 
 def test_a_thread_is_waited_for_while_nothing_is_due() -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def scenario() -> int:
         return await asyncio.to_thread(sum, range(100_000))
@@ -99,11 +99,11 @@ def test_waiting_for_nothing_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch)
         await asyncio.Event().wait()
 
     with pytest.raises(RuntimeError, match="nothing is due"):
-        clock.Virtual().run(scenario())
+        clock.VirtualClock().run(scenario())
 
 
 def test_the_real_clock_goes_on() -> None:
-    real = clock.Real()
+    real = clock.RealClock()
 
     async def scenario() -> tuple[float, float]:
         before = real.monotonic_s()
@@ -116,7 +116,7 @@ def test_the_real_clock_goes_on() -> None:
 
 
 def test_what_is_done_in_time_counts_and_what_is_not_is_cancelled() -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
     ended: list[float] = []
 
     async def act(seconds: float) -> str:
@@ -127,26 +127,26 @@ def test_what_is_done_in_time_counts_and_what_is_not_is_cancelled() -> None:
             ended.append(virtual.monotonic_s())
 
     async def scenario() -> None:
-        assert await clock.within(virtual, 10.0, act(4.0)) == "done"
+        assert await clock.run_with_timeout(virtual, 10.0, act(4.0)) == "done"
         with pytest.raises(TimeoutError):
-            await clock.within(virtual, 10.0, act(40.0))
+            await clock.run_with_timeout(virtual, 10.0, act(40.0))
 
     virtual.run(scenario())
     assert ended == [4.0, 14.0]
 
 
 def test_a_failure_in_time_is_raised() -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def fail() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        virtual.run(clock.within(virtual, 1.0, fail()))
+        virtual.run(clock.run_with_timeout(virtual, 1.0, fail()))
 
 
 def test_time_stands_still_while_a_thread_works() -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def scenario() -> float:
         passing = asyncio.create_task(virtual.sleep(3600.0))

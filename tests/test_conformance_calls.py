@@ -15,7 +15,7 @@ from tests.call_graph import CallGraph, Module
 ROOT = Path(__file__).parents[1]
 ADAPTERS = {f"tests.conformance.{path.stem}": path for path in (ROOT / "tests" / "conformance").glob("*.py")}
 
-LOOP = frozenset({"windlass.engine.decide.decide", "windlass.engine.advance.advance"})
+LOOP = frozenset({"windlass.engine.loop.decide", "windlass.engine.drain_loop.advance"})
 LIVE = tuple(f"windlass.{name}." for name in ("autoscaler", "controllers", "providers", "kube", "runtime"))
 """Packages of live processes. What only `explain`, the simulator or a command uses, the loop does not use."""
 ENGINE = "windlass.engine."
@@ -23,10 +23,10 @@ ENGINE = "windlass.engine."
 READS_AT_ONCE = "commands read a whole cluster at once, object by object as watches do"
 BY_SERVERS = "a rule of a CRD, which API servers apply"
 EXEMPT: Mapping[str, str] = {
-    "windlass.autoscaler.observe.cluster.read": READS_AT_ONCE,
-    "windlass.autoscaler.observe.snapshot.build": READS_AT_ONCE,
-    "windlass.controllers.openshift.machineset_sync.decide.rules.check_spec": BY_SERVERS,
-    "windlass.controllers.openshift.machineset_sync.decide.rules.complete": BY_SERVERS,
+    "windlass.autoscaler.readers.cluster_dump.read_objects": READS_AT_ONCE,
+    "windlass.autoscaler.readers.cluster_dump.build_snapshot": READS_AT_ONCE,
+    "windlass.controllers.openshift.machineset_sync.authority_migration.validate_spec": BY_SERVERS,
+    "windlass.controllers.openshift.machineset_sync.authority_migration.default_spec": BY_SERVERS,
 }
 """What adapters may use though no live process does, and why."""
 

@@ -11,12 +11,12 @@ import pytest
 from handbook import events, metrics
 from tests.emissions import Coverage, Emissions, is_whole
 from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.autoscaler.report import families
+from windlass.apiserver import embedded_server, server
 from windlass.kube import client, resources
 from windlass.kube import events as kube_events
+from windlass.observability import metric_definitions
 
-ABOUT = kube_events.About("v1", "ConfigMap", "status", "kube-system")
+ABOUT = kube_events.InvolvedObject("v1", "ConfigMap", "status", "kube-system")
 
 
 @pytest.fixture
@@ -35,10 +35,16 @@ def test_without_any_emission_every_documented_metric_and_reason_is_a_gap() -> N
 
 
 def test_what_is_excused_is_documented() -> None:
-    excused = families.CONSTANT.keys() | families.NORMALLY_ZERO.keys()
+    excused = metric_definitions.CONSTANT_METRICS.keys() | metric_definitions.NORMALLY_ZERO_METRICS.keys()
     assert excused <= {one.name for one in metrics.find()}
     page = metrics.page()
-    assert all(reason in page for reason in (*families.CONSTANT.values(), *families.NORMALLY_ZERO.values()))
+    assert all(
+        reason in page
+        for reason in (
+            *metric_definitions.CONSTANT_METRICS.values(),
+            *metric_definitions.NORMALLY_ZERO_METRICS.values(),
+        )
+    )
 
 
 def test_a_metric_that_is_set_to_nothing_has_not_moved(emissions: Emissions) -> None:
@@ -62,12 +68,12 @@ def test_a_metric_that_is_only_read_when_scraped_has_moved_if_it_shows_something
 
 
 def test_a_reason_counts_when_the_package_sends_it_and_not_when_a_test_does(emissions: Emissions) -> None:
-    time = clock.Virtual()
-    api = client.Client(inprocess.InProcess(server.Server(time), time), time)
-    recorder = kube_events.Recorder(api, "test")
+    time = clock.VirtualClock()
+    api = client.Client(embedded_server.InProcessTransport(server.Server(time), time), time)
+    recorder = kube_events.EventRecorder(api, "test")
 
     async def write() -> None:
-        kube_events.Occurrence(ABOUT, "Normal", "NotSent", "message")
+        kube_events.EventOccurrence(ABOUT, "Normal", "NotSent", "message")
         condition = {"type": "Ready", "status": "False", "reason": "OfATest"}
         namespace = {"metadata": {"name": "n"}, "status": {"conditions": [condition]}}
         await api.create(resources.NAMESPACES.untyped(), namespace)
@@ -91,7 +97,7 @@ def test_what_workers_found_is_put_together() -> None:
 
 
 def test_a_family_has_moved_on_a_live_process_if_a_scrape_showed_it_above_0() -> None:
-    found, gauge, histogram = Emissions(), families.FAMILIES[0], families.HETEROGENEITY
+    found, gauge, histogram = Emissions(), metric_definitions.METRIC_FAMILIES[0], metric_definitions.HETEROGENEITY
     found.note_scrape({gauge.name: 0.0, f"{histogram.name}_created": 1.0, f"{histogram.name}_count": 0.0})
     assert len(list(found.find_live_gaps((gauge, histogram)))) == 2
     found.note_scrape({gauge.name: 1.0, f'{histogram.name}_count{{instance_type=""}}': 3.0})
@@ -101,14 +107,14 @@ def test_a_family_has_moved_on_a_live_process_if_a_scrape_showed_it_above_0() ->
 def test_durations_have_moved_on_a_live_process_if_those_of_every_function_have() -> None:
     found = Emissions()
     for one in metrics.MEASURED[1:]:
-        found.note_scrape({f'{families.DURATIONS.name}_count{{function="{one}"}}': 1.0})
-    (gap,) = found.find_live_gaps((families.DURATIONS,))
+        found.note_scrape({f'{metric_definitions.FUNCTION_DURATIONS.name}_count{{function="{one}"}}': 1.0})
+    (gap,) = found.find_live_gaps((metric_definitions.FUNCTION_DURATIONS,))
     assert f'function="{metrics.MEASURED[0]}"' in gap
 
 
 def test_constants_and_families_that_are_normally_0_are_no_gaps_on_live_processes() -> None:
-    excused = [one for one in families.FAMILIES if one.constant or one.normally_zero]
-    assert len(excused) == len(families.CONSTANT) + len(families.NORMALLY_ZERO)
+    excused = [one for one in metric_definitions.METRIC_FAMILIES if one.constant or one.normally_zero]
+    assert len(excused) == len(metric_definitions.CONSTANT_METRICS) + len(metric_definitions.NORMALLY_ZERO_METRICS)
     assert list(Emissions().find_live_gaps(excused)) == []
 
 

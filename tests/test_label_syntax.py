@@ -2,8 +2,17 @@
 
 import pytest
 
-from windlass.label_syntax import BadSelector, Expression, WrittenSelector, find_faults, quote, read_selector
-from windlass.selectors import EVERYTHING, Operator, Requirement
+from windlass.selectors import (
+    EVERYTHING,
+    InvalidLabelSelector,
+    MatchExpression,
+    Operator,
+    Requirement,
+    UnparsedLabelSelector,
+    go_quote,
+    parse_label_selector,
+    validate_requirement,
+)
 
 NAME_RULE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
@@ -14,14 +23,16 @@ NAME_RULE = (
 PREFIX_HINT = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 
 
-def complain(selector: WrittenSelector) -> str:
-    with pytest.raises(BadSelector) as caught:
-        read_selector(selector)
+def complain(selector: UnparsedLabelSelector) -> str:
+    with pytest.raises(InvalidLabelSelector) as caught:
+        parse_label_selector(selector)
     return str(caught.value)
 
 
 def test_labels_and_expressions_must_all_hold() -> None:
-    selector = read_selector(WrittenSelector({"b": "1", "a": ""}, (Expression("c", "NotIn", ("z", "y")),)))
+    selector = parse_label_selector(
+        UnparsedLabelSelector({"b": "1", "a": ""}, (MatchExpression("c", "NotIn", ("z", "y")),))
+    )
     assert selector.requirements == (
         Requirement("a", Operator.IN, ("",)),
         Requirement("b", Operator.IN, ("1",)),
@@ -30,7 +41,7 @@ def test_labels_and_expressions_must_all_hold() -> None:
 
 
 def test_an_empty_selector_selects_everything() -> None:
-    assert read_selector(WrittenSelector()) == EVERYTHING
+    assert parse_label_selector(UnparsedLabelSelector()) == EVERYTHING
 
 
 @pytest.mark.parametrize(
@@ -44,51 +55,51 @@ def test_an_empty_selector_selects_everything() -> None:
     ],
 )
 def test_a_bad_key_is_named_with_what_is_wrong(key: str, wrong: str) -> None:
-    assert complain(WrittenSelector({key: "x"})) == f'key: Invalid value: "{key}": {wrong}'
+    assert complain(UnparsedLabelSelector({key: "x"})) == f'key: Invalid value: "{key}": {wrong}'
 
 
 def test_a_prefix_must_be_a_dns_name() -> None:
-    assert complain(WrittenSelector({"Upper/x": "y"})).startswith(
+    assert complain(UnparsedLabelSelector({"Upper/x": "y"})).startswith(
         'key: Invalid value: "Upper/x": prefix part a lowercase RFC 1123 subdomain must consist of '
     )
 
 
 def test_a_bad_value_is_named_with_its_place() -> None:
-    found = complain(WrittenSelector(match_expressions=(Expression("pool", "In", ("fine", "not fine")),)))
+    found = complain(UnparsedLabelSelector(match_expressions=(MatchExpression("pool", "In", ("fine", "not fine")),)))
     assert found.startswith(
         'values[1][pool]: Invalid value: "not fine": a valid label must be an empty string or consist of '
     )
 
 
 def test_several_faults_of_one_requirement_are_listed() -> None:
-    found = complain(WrittenSelector(match_expressions=(Expression("", "Exists", ("x",)),)))
+    found = complain(UnparsedLabelSelector(match_expressions=(MatchExpression("", "Exists", ("x",)),)))
     assert found.startswith('[key: Invalid value: "": name part must be non-empty; ')
     assert found.endswith(', values: Invalid value: ["x"]: values set must be empty for exists and does not exist]')
 
 
 @pytest.mark.parametrize("operator", ["In", "NotIn"])
 def test_a_set_without_values_is_refused(operator: str) -> None:
-    found = complain(WrittenSelector(match_expressions=(Expression("pool", operator),)))
+    found = complain(UnparsedLabelSelector(match_expressions=(MatchExpression("pool", operator),)))
     assert found == "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
 
 
 @pytest.mark.parametrize("operator", ["Gt", "in", ""])
 def test_an_unknown_operator_is_refused(operator: str) -> None:
-    found = complain(WrittenSelector(match_expressions=(Expression("pool", operator),)))
+    found = complain(UnparsedLabelSelector(match_expressions=(MatchExpression("pool", operator),)))
     assert found == f'"{operator}" is not a valid label selector operator'
 
 
 def test_integers_are_checked_one_by_one() -> None:
     rule = "for 'Gt', 'Lt' operators"
-    assert find_faults("cores", Operator.GT, ["v3", "4"]) == [
+    assert validate_requirement("cores", Operator.GT, ["v3", "4"]) == [
         f'values: Invalid value: ["v3","4"]: {rule}, exactly one value is required',
         f'values[0]: Invalid value: "v3": {rule}, the value must be an integer',
     ]
-    assert find_faults("cores", Operator.LT, ()) == [
+    assert validate_requirement("cores", Operator.LT, ()) == [
         f"values: Invalid value: null: {rule}, exactly one value is required"
     ]
-    assert find_faults("cores", Operator.LT, ["-9223372036854775808"])[0].startswith("values[0][cores]: ")
-    assert find_faults("cores", Operator.LT, ["9223372036854775807"]) == []
+    assert validate_requirement("cores", Operator.LT, ["-9223372036854775808"])[0].startswith("values[0][cores]: ")
+    assert validate_requirement("cores", Operator.LT, ["9223372036854775807"]) == []
 
 
 @pytest.mark.parametrize(
@@ -100,11 +111,13 @@ def test_integers_are_checked_one_by_one() -> None:
     ],
 )
 def test_values_are_quoted_as_go_quotes_them(text: str, printed: str) -> None:
-    assert quote(text) == printed
+    assert go_quote(text) == printed
 
 
 def test_a_selector_prints_as_it_was_written() -> None:
-    selector = WrittenSelector({"b": "<1>", "a": "x"}, (Expression("c", "In", ("y",)), Expression("d", "Exists")))
+    selector = UnparsedLabelSelector(
+        {"b": "<1>", "a": "x"}, (MatchExpression("c", "In", ("y",)), MatchExpression("d", "Exists"))
+    )
     assert str(selector) == (
         r'{"matchLabels":{"a":"x","b":"\u003c1\u003e"},'
         '"matchExpressions":[{"key":"c","operator":"In","values":["y"]},{"key":"d","operator":"Exists"}]}'

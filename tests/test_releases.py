@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass import releases
+from windlass import scheduler_releases
 
 
 @pytest.mark.parametrize(
@@ -22,24 +22,32 @@ from windlass import releases
     ],
 )
 def test_a_server_is_judged_by_its_release_or_the_nearest_to_it(version: str, release: str) -> None:
-    assert releases.nearest(version).version == release
+    assert scheduler_releases.nearest_release(version).version == release
 
 
 def test_every_difference_between_the_releases_is_a_field_that_differs() -> None:
-    found = releases.differences(releases.OLDEST, releases.NEWEST)
+    found = scheduler_releases.release_differences(scheduler_releases.OLDEST_RELEASE, scheduler_releases.NEWEST_RELEASE)
     assert "requires_csi_drivers" in found
     assert "version" not in found
-    assert releases.differences(releases.NEWEST, releases.NEWEST) == []
+    assert (
+        scheduler_releases.release_differences(scheduler_releases.NEWEST_RELEASE, scheduler_releases.NEWEST_RELEASE)
+        == []
+    )
 
 
 def test_a_gate_changes_its_field_where_the_release_has_it() -> None:
     gates = {"VolumeLimitScaling": False, "DRAFractionalCapacityRange": True, "SomethingElse": True}
-    newest = releases.with_gates(releases.NEWEST, gates)
+    newest = scheduler_releases.with_feature_gates(scheduler_releases.NEWEST_RELEASE, gates)
     assert (newest.requires_csi_drivers, newest.divides_capacity_ranges) == (False, True)
-    assert releases.with_gates(releases.OLDEST, gates) == releases.OLDEST
-    assert releases.with_gates(releases.OLDEST, {"VolumeLimitScaling": True}).requires_csi_drivers
+    assert (
+        scheduler_releases.with_feature_gates(scheduler_releases.OLDEST_RELEASE, gates)
+        == scheduler_releases.OLDEST_RELEASE
+    )
+    assert scheduler_releases.with_feature_gates(
+        scheduler_releases.OLDEST_RELEASE, {"VolumeLimitScaling": True}
+    ).requires_csi_drivers
 
 
 def test_every_gate_names_a_field() -> None:
-    for gate in releases.GATES.values():
-        assert isinstance(getattr(releases.DEFAULT, gate.field), bool)
+    for gate in scheduler_releases.FEATURE_GATES.values():
+        assert isinstance(getattr(scheduler_releases.DEFAULT_RELEASE, gate.field), bool)

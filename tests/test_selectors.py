@@ -105,7 +105,7 @@ def test_fields_of_a_term_ask_for_the_nodes_name() -> None:
     ],
 )
 def test_each_operator_says_what_values_it_takes(operator: Operator, wanted: tuple[str, ...], complaint: str) -> None:
-    assert selectors.complain(operator, wanted) == complaint
+    assert selectors.explain_invalid_values(operator, wanted) == complaint
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.__main__ import FILTER_TOPICS, RUNNERS, find_runner
-from windlass import releases
+from windlass import scheduler_releases
 
 SAMPLE = Path(__file__).parent / "data" / "vectors"
 ALL = Path(__file__).parents[2] / "shared" / "vectors"
 
 
-RELEASES = {"scheduler": releases.OLDEST, "scheduler-1.37": releases.NEWEST}
+RELEASES = {"scheduler": scheduler_releases.OLDEST_RELEASE, "scheduler-1.37": scheduler_releases.NEWEST_RELEASE}
 """By folder."""
 
 
@@ -31,7 +31,7 @@ def find_files(folder: Path) -> list[Path]:
 
 
 def check(path: Path) -> None:
-    runner = find_runner(path, RELEASES.get(path.parent.name, releases.DEFAULT))
+    runner = find_runner(path, RELEASES.get(path.parent.name, scheduler_releases.DEFAULT_RELEASE))
     assert runner is not None
     outcomes = list(runner(path))
     assert [f"{one.name}: {text}" for one in outcomes for text in one.differences] == []

@@ -39,7 +39,7 @@ class Clock(Protocol):
         """Wait. Zero or less lets others run."""
 
 
-class Real:
+class RealClock:
     """The machine's clock."""
 
     def now_s(self) -> float:
@@ -52,7 +52,7 @@ class Real:
         await asyncio.sleep(max(seconds, 0.0))
 
 
-class Virtual:
+class VirtualClock:
     """A clock that jumps. Begins at `now_s` by the wall and at zero by the monotonic reading."""
 
     def __init__(self, now_s: float = 0.0) -> None:
@@ -81,14 +81,14 @@ class Virtual:
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end in virtual time. Sleeps and asyncio's timers all follow this clock."""
-        with asyncio.Runner(loop_factory=lambda: _Loop(self)) as runner:
+        with asyncio.Runner(loop_factory=lambda: _VirtualEventLoop(self)) as runner:
             return runner.run(main)
 
     def _advance(self, seconds: float) -> None:
         self._elapsed_s += seconds
 
 
-async def within(time: Clock, seconds: float, act: Coroutine[Any, Any, T]) -> T:
+async def run_with_timeout(time: Clock, seconds: float, act: Coroutine[Any, Any, T]) -> T:
     """What a coroutine gives, if it does so in time by this clock; otherwise it is cancelled, and TimeoutError."""
     acting = asyncio.ensure_future(act)
     waiting = asyncio.ensure_future(time.sleep(seconds))
@@ -103,12 +103,12 @@ async def within(time: Clock, seconds: float, act: Coroutine[Any, Any, T]) -> T:
         await asyncio.gather(acting, waiting, return_exceptions=True)
 
 
-class _Loop(asyncio.SelectorEventLoop):
+class _VirtualEventLoop(asyncio.SelectorEventLoop):
     """An event loop whose time is a virtual clock's. Time stands still while an executor works for it."""
 
-    def __init__(self, clock: Virtual) -> None:
+    def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
-        self._selecting = _Jump(clock)
+        self._selecting = _JumpingSelector(clock)
         super().__init__(self._selecting)
 
     def time(self) -> float:
@@ -123,13 +123,13 @@ class _Loop(asyncio.SelectorEventLoop):
         return working
 
 
-class _Jump(selectors.DefaultSelector):
+class _JumpingSelector(selectors.DefaultSelector):
     """Asked to wait, it looks for what is there already, and otherwise moves the clock instead.
 
     With work in a thread it really waits, for the thread to end: how far it is must not depend on the machine's load.
     """
 
-    def __init__(self, clock: Virtual) -> None:
+    def __init__(self, clock: VirtualClock) -> None:
         super().__init__()
         self._clock = clock
         self.working = set[asyncio.Future[Any]]()

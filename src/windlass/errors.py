@@ -51,7 +51,7 @@ class InvalidInput(WindlassError):
 _LONGEST = 300
 
 
-def describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """The message of an exception, shortened; one whose message cannot be made is no error of its own."""
     try:
         said = str(error)

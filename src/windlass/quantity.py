@@ -1,10 +1,8 @@
 """Quantities: `1500m`, `2Gi`, `1e3`, read exactly as Kubernetes reads them.
 
-A quantity is an integer number of nano-units; nothing passes through a float. What is finer than a nano-unit is
-rounded away from zero. A binary quantity is capped at 2^63-1, a decimal one is not.
-
-Kubernetes is more generous than its documentation: digits may be missing on either side of the point, and altogether
-(`m` is zero). It takes neither white space, underscores, nor digits of other scripts.
+A quantity is an integer number of nano-units; nothing passes through a float. What is finer than a nano-unit is rounded
+away from zero. A binary quantity is capped at 2^63-1, a decimal one is not. Kubernetes also accepts strings that its
+documentation does not mention; they are accepted here, too.
 """
 
 import functools
@@ -12,23 +10,33 @@ import re
 from dataclasses import dataclass, field
 
 NANO = 10**9
+
 MILLI = 10**6
 """Nano-units in a milli-unit."""
+
 INT64_MAX = 2**63 - 1
 
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([A-Za-z]*(?:[+-]?[0-9]+)?)", re.ASCII)
+
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+
 _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()}
 
 _LARGEST_EXPONENT = 10_000
 """Exponents are kept within this: no resource is that large, and a power of ten must not fill the memory."""
+
 _LARGEST_NANO = INT64_MAX * NANO
+
 _MOST_DIGITS = 1000
 """Digits beyond these count by how many they are: Python refuses to read thousands of them."""
+
 _PRINTED_AT_ONCE = 10**_MOST_DIGITS
-ACCEPTED = "a quantity such as 500m, 2, 1.5Gi or 1e3"
+
+ACCEPTED_QUANTITY = "a quantity such as 500m, 2, 1.5Gi or 1e3"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,11 +71,8 @@ class Quantity:
         return f"Quantity({str(self)!r})"
 
 
-ZERO = Quantity(0)
-
-
 @functools.lru_cache(maxsize=65536)
-def parse(text: str) -> Quantity:
+def parse_quantity(text: str) -> Quantity:
     """The quantity that a string spells. ValueError if it spells none."""
     match = _NUMBER.fullmatch(text)
     if match is None or not text:
@@ -89,18 +94,18 @@ def parse(text: str) -> Quantity:
     return Quantity(-nano if sign == "-" else nano, family)
 
 
-def read(value: object) -> Quantity:
+def read_quantity(value: object) -> Quantity:
     """The quantity that a JSON value stands for: a string, a number, or null, which is zero."""
     if value is None:
         return ZERO
     if isinstance(value, str):
-        return parse(value.strip())
+        return parse_quantity(value.strip())
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return parse(str(value))
+        return parse_quantity(str(value))
     raise ValueError(f"{value!r} is not a quantity")
 
 
-def saturate(amount: Quantity) -> Quantity:
+def saturate_int64(amount: Quantity) -> Quantity:
     """The amount, at most as large as Quantity.Value() can tell it: no integer grows beyond 28 digits from here on."""
     if -_LARGEST_NANO <= amount.nano <= _LARGEST_NANO:
         return amount
@@ -167,3 +172,6 @@ def _print_digits(number: int) -> str:
         number, low = divmod(number, _PRINTED_AT_ONCE)
         parts.append(f"{low:0{_MOST_DIGITS}d}")
     return "".join((str(number), *reversed(parts)))
+
+
+ZERO = Quantity(0)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from windlass import clock
-from windlass.apiserver import call, core, server
+from windlass.apiserver import api_call, registry, server
 from windlass.kube import transport
 
 Json = dict[str, Any]
@@ -19,15 +19,15 @@ NOW_S = 1_700_000_000.0
 class Asked:
     """A server at a virtual time, and how to ask it."""
 
-    settings: core.Settings = field(default_factory=core.Settings)
+    settings: registry.ServerSettings = field(default_factory=registry.ServerSettings)
 
     def __post_init__(self) -> None:
-        self.clock = clock.Virtual(NOW_S)
+        self.clock = clock.VirtualClock(NOW_S)
         self.server = server.Server(self.clock, self.settings)
 
     def send(
         self, method: str, path: str, body: Any = None, kind: str = "application/json", **query: Any
-    ) -> call.Answer:
+    ) -> api_call.ApiResponse:
         headers = {"content-type": kind, "user-agent": "tests/1", "accept": "application/json"}
         pairs = tuple((name, str(value)) for name, value in query.items())
         raw = b"" if body is None else msgspec.json.encode(body)

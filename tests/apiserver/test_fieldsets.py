@@ -5,8 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.apiserver.apply import fieldset
-from windlass.apiserver.types import model
+from windlass.apiserver import field_sets, value_types
 
 Path = tuple[str, ...]
 _paths = st.lists(
@@ -14,70 +13,74 @@ _paths = st.lists(
 )
 
 
-def _of(paths: list[Path]) -> fieldset.Fields:
-    found: fieldset.Fields = {}
+def _of(paths: list[Path]) -> field_sets.Fields:
+    found: field_sets.Fields = {}
     for path in paths:
-        found = fieldset.union(found, fieldset.of_path(*path))
+        found = field_sets.union_of(found, field_sets.field_set_of_path(*path))
     return found
 
 
-def _members(fields: fieldset.Fields) -> set[Path]:
-    return set(fieldset.paths(fields))
+def _members(fields: field_sets.Fields) -> set[Path]:
+    return set(field_sets.field_paths(fields))
 
 
 @given(_paths)
 def test_a_set_holds_what_was_put_in(paths: list[Path]) -> None:
     fields = _of(paths)
     assert _members(fields) == set(paths)
-    assert all(fieldset.has(fields, *path) for path in paths)
+    assert all(field_sets.has_path(fields, *path) for path in paths)
 
 
 @given(_paths, _paths)
 def test_union_difference_and_intersection_are_those_of_paths(left: list[Path], right: list[Path]) -> None:
     a, b = _of(left), _of(right)
-    assert _members(fieldset.union(a, b)) == set(left) | set(right)
-    assert _members(fieldset.difference(a, b)) == set(left) - set(right)
-    assert _members(fieldset.intersection(a, b)) == set(left) & set(right)
+    assert _members(field_sets.union_of(a, b)) == set(left) | set(right)
+    assert _members(field_sets.difference_of(a, b)) == set(left) - set(right)
+    assert _members(field_sets.intersection_of(a, b)) == set(left) & set(right)
 
 
 @given(_paths, _paths)
 def test_subtracting_trees_takes_everything_below(left: list[Path], right: list[Path]) -> None:
     kept = {path for path in left if not any(path[: len(other)] == other for other in right)}
-    assert _members(fieldset.subtract_trees(_of(left), _of(right))) == kept
+    assert _members(field_sets.subtract_trees(_of(left), _of(right))) == kept
 
 
 @given(_paths, _paths)
 def test_no_operation_changes_its_operands(left: list[Path], right: list[Path]) -> None:
     a, b = _of(left), _of(right)
     before = (_members(a), _members(b))
-    fieldset.union(a, b)
-    fieldset.difference(a, b)
-    fieldset.intersection(a, b)
-    fieldset.subtract_trees(a, b)
+    field_sets.union_of(a, b)
+    field_sets.difference_of(a, b)
+    field_sets.intersection_of(a, b)
+    field_sets.subtract_trees(a, b)
     assert (_members(a), _members(b)) == before
 
 
 @given(_paths, _paths)
 def test_an_emptied_set_is_empty(left: list[Path], right: list[Path]) -> None:
-    both = fieldset.union(_of(left), _of(right))
-    assert fieldset.difference(both, both) == {}
+    both = field_sets.union_of(_of(left), _of(right))
+    assert field_sets.difference_of(both, both) == {}
 
 
 def test_named_fields_with_members_below_become_members() -> None:
-    inner = model.Type(map_=model.Map({"b": model.Type("string")}))
-    type_ = model.Type(map_=model.Map({"a": inner}, model.DEDUCED))
-    grown = fieldset.with_named_fields({"f:a": {"f:b": {}}, "f:free": {"f:x": {}}}, type_)
+    inner = value_types.ValueType(map_=value_types.MapType({"b": value_types.ValueType("string")}))
+    type_ = value_types.ValueType(map_=value_types.MapType({"a": inner}, value_types.DEDUCED))
+    grown = field_sets.with_named_fields({"f:a": {"f:b": {}}, "f:free": {"f:x": {}}}, type_)
     assert _members(grown) == {("f:a",), ("f:a", "f:b"), ("f:free", "f:x")}
 
 
 def test_paths_are_spelled_for_people() -> None:
     path = ("f:spec", 'k:{"port":80,"protocol":"TCP"}', "f:name")
-    assert fieldset.spell(path) == '.spec[port=80,protocol="TCP"].name'
-    assert fieldset.spell(("f:tags", 'v:"a"')) == '.tags[="a"]'
+    assert field_sets.format_field_path(path) == '.spec[port=80,protocol="TCP"].name'
+    assert field_sets.format_field_path(("f:tags", 'v:"a"')) == '.tags[="a"]'
 
 
 def test_an_items_key_may_come_from_its_default() -> None:
-    port: Any = model.Type(map_=model.Map({"port": model.Type("numeric"), "protocol": model.Type("string")}))
-    shape = model.List(port, True, ("port", "protocol"))
+    port: Any = value_types.ValueType(
+        map_=value_types.MapType(
+            {"port": value_types.ValueType("numeric"), "protocol": value_types.ValueType("string")}
+        )
+    )
+    shape = value_types.ListType(port, True, ("port", "protocol"))
     shape.key_defaults = {"protocol": "TCP"}
-    assert fieldset.item_element(shape, {"port": 80}) == 'k:{"port":80,"protocol":"TCP"}'
+    assert field_sets.item_element(shape, {"port": 80}) == 'k:{"port":80,"protocol":"TCP"}'

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from tests.apiserver.asking import config_map, pod
 from windlass import clock
-from windlass.apiserver import http, server
+from windlass.apiserver import embedded_server, server
 
 _PODS = "/api/v1/namespaces/default/pods"
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -17,8 +17,11 @@ _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 @pytest_asyncio.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    real = clock.Real()
-    async with http.HttpServer(server.Server(real), real) as served, aiohttp.ClientSession(served.url) as made:
+    real = clock.RealClock()
+    async with (
+        embedded_server.HttpServer(server.Server(real), real) as served,
+        aiohttp.ClientSession(served.url) as made,
+    ):
         yield made
 
 

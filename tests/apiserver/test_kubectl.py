@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from testbed import cache, components
 from windlass import clock
-from windlass.apiserver import http, server
+from windlass.apiserver import embedded_server, server
 
 _MANIFEST = """
 apiVersion: apps/v1
@@ -97,8 +97,8 @@ class Kubectl:
 @pytest_asyncio.fixture
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     program = _find()
-    real = clock.Real()
-    async with http.HttpServer(server.Server(real), real) as served:
+    real = clock.RealClock()
+    async with embedded_server.HttpServer(server.Server(real), real) as served:
         yield Kubectl(program, served.url, tmp_path)
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.apiserver.asking import Asked, Json
-from windlass.apiserver import status
-from windlass.apiserver.kinds import definitions
+from windlass.apiserver import crd_strategy, status_errors
 
 _VERSION: Json = {
     "served": True,
@@ -36,7 +35,7 @@ _DEFINITION: Json = {
 
 
 def test_a_definition_with_more_is_refused_whole() -> None:
-    with pytest.raises(status.Refused) as refused:
+    with pytest.raises(status_errors.StatusError) as refused:
         Asked().server.apply(_DEFINITION)
     assert refused.value.code == 422
     for path in ("spec.versions: Forbidden", "spec.conversion.strategy: Forbidden", "x-kubernetes-validations: Forbid"):
@@ -46,7 +45,7 @@ def test_a_definition_with_more_is_refused_whole() -> None:
 @pytest.mark.parametrize(("wanted", "served"), [("", "v1"), ("v1alpha1", "v1alpha1")])
 def test_narrowed_to_one_version_it_is_served(wanted: str, served: str) -> None:
     asked = Asked()
-    asked.server.apply(definitions.narrow(_DEFINITION, wanted))
+    asked.server.apply(crd_strategy.narrow_crd(_DEFINITION, wanted))
     thing = {"metadata": {"name": "x"}, "spec": {"a": 1, "x-kubernetes-validations": "a field"}}
     made = asked.ask("POST", f"/apis/example.com/{served}/things", thing)
     assert made["spec"] == {"a": 1, "x-kubernetes-validations": "a field"}
@@ -80,5 +79,5 @@ metadata: {name: n1}
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(status.Refused, match='no matches for kind "Nope"'):
+    with pytest.raises(status_errors.StatusError, match='no matches for kind "Nope"'):
         Asked().server.apply({"apiVersion": "v9", "kind": "Nope", "metadata": {"name": "x"}})

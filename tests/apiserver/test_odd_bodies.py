@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from tests.apiserver.asking import CONFIG_MAPS, PODS
 from windlass import clock
-from windlass.apiserver import http, server
+from windlass.apiserver import embedded_server, server
 
 JSON, YAML, APPLY = "application/json", "application/yaml", "application/apply-patch+yaml"
 MERGE, PATCH = "application/merge-patch+json", "application/json-patch+json"
@@ -19,8 +19,11 @@ CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 @pytest_asyncio.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    real = clock.Real()
-    async with http.HttpServer(server.Server(real), real) as served, aiohttp.ClientSession(served.url) as made:
+    real = clock.RealClock()
+    async with (
+        embedded_server.HttpServer(server.Server(real), real) as served,
+        aiohttp.ClientSession(served.url) as made,
+    ):
         yield made
 
 

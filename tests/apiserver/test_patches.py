@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from windlass.apiserver import patch
+from windlass.apiserver import patches
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ from windlass.apiserver import patch
     ],
 )
 def test_a_merge_patch_merges_as_rfc_7396_has_it(target: Any, change: Any, expected: Any) -> None:
-    assert patch.merge(target, change) == expected
+    assert patches.merge_patch(target, change) == expected
 
 
 def test_a_merge_patch_leaves_its_target_alone() -> None:
     target = {"a": {"b": 1}}
-    patch.merge(target, {"a": {"b": 2}})
+    patches.merge_patch(target, {"a": {"b": 2}})
     assert target == {"a": {"b": 1}}
 
 
@@ -46,7 +46,7 @@ def test_a_merge_patch_leaves_its_target_alone() -> None:
     ],
 )
 def test_a_json_patch_is_carried_out_as_rfc_6902_has_it(document: Any, operations: Any, expected: Any) -> None:
-    assert patch.apply_operations(document, operations) == expected
+    assert patches.json_patch(document, operations) == expected
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,6 @@ def test_a_json_patch_is_carried_out_as_rfc_6902_has_it(document: Any, operation
 )
 def test_what_cannot_be_carried_out_is_refused_and_changes_nothing(operation: Any) -> None:
     document = {"a": 1, "list": [1]}
-    with pytest.raises(patch.CannotApply):
-        patch.apply_operations(document, [{"op": "add", "path": "/list/-", "value": 2}, operation])
+    with pytest.raises(patches.PatchNotApplicable):
+        patches.json_patch(document, [{"op": "add", "path": "/list/-", "value": 2}, operation])
     assert document == {"a": 1, "list": [1]}

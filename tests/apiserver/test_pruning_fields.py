@@ -5,17 +5,22 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.apiserver.apply import compare, fieldset, merge, prune
-from windlass.apiserver.types import model
+from windlass.apiserver import field_manager, field_sets, typed_values, value_types
 
-_ITEM = model.Type(map_=model.Map({"name": model.Type("string"), "v": model.Type("numeric"), "free": model.DEDUCED}))
-TYPE = model.Type(
-    map_=model.Map(
+_ITEM = value_types.ValueType(
+    map_=value_types.MapType(
+        {"name": value_types.ValueType("string"), "v": value_types.ValueType("numeric"), "free": value_types.DEDUCED}
+    )
+)
+TYPE = value_types.ValueType(
+    map_=value_types.MapType(
         {
-            "struct": model.Type(map_=model.Map({"a": model.Type("numeric"), "b": model.Type("numeric")})),
-            "map": model.Type(map_=model.Map({}, model.DEDUCED)),
-            "list": model.Type(list_=model.List(_ITEM, True, ("name",))),
-            "set": model.Type(list_=model.List(model.Type("string"), True)),
+            "struct": value_types.ValueType(
+                map_=value_types.MapType({"a": value_types.ValueType("numeric"), "b": value_types.ValueType("numeric")})
+            ),
+            "map": value_types.ValueType(map_=value_types.MapType({}, value_types.DEDUCED)),
+            "list": value_types.ValueType(list_=value_types.ListType(_ITEM, True, ("name",))),
+            "set": value_types.ValueType(list_=value_types.ListType(value_types.ValueType("string"), True)),
         }
     )
 )
@@ -49,8 +54,8 @@ def _with_other_numbers(value: Any, added: int) -> Any:
 @given(_objects, _objects, _objects, _numbers)
 def test_the_same_fields_applied_again_take_nothing_away(live: Any, applied: Any, others: Any, added: int) -> None:
     again = _with_other_numbers(applied, added)
-    mine = compare.fields_of(applied, TYPE)
-    assert compare.fields_of(again, TYPE) == mine
-    merged = merge.merge(merge.merge(live, applied, TYPE), again, TYPE)
-    owned = fieldset.union(mine, compare.fields_of(others, TYPE))
-    assert prune.prune(merged, mine, owned, TYPE) == merged
+    mine = typed_values.fields_of(applied, TYPE)
+    assert typed_values.fields_of(again, TYPE) == mine
+    merged = field_manager.merge_applied(field_manager.merge_applied(live, applied, TYPE), again, TYPE)
+    owned = field_sets.union_of(mine, typed_values.fields_of(others, TYPE))
+    assert field_manager.prune_unowned(merged, mine, owned, TYPE) == merged

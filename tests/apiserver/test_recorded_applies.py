@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.apiserver.apply import check, manager, managers
-from windlass.apiserver.schema import shapes
+from windlass.apiserver import field_manager, field_sets, structural_schema, typed_values
 
 Json = dict[str, Any]
 _RECORDED = Path(__file__).parent / "recorded" / "applies.jsonl.gz"
@@ -24,10 +23,10 @@ def _read() -> tuple[Json, list[list[Json]]]:
 
 
 _SCHEMA, _HISTORIES = _read()
-_TYPE = shapes.of(_SCHEMA)
+_TYPE = structural_schema.type_of_schema(_SCHEMA)
 _KEEPERS = {
-    "": manager.FieldManager(_TYPE, "x.io/v1", "", {"f:status": {}}, _BEFORE),
-    "status": manager.FieldManager(_TYPE, "x.io/v1", "status", {"f:spec": {}, "f:metadata": {}}, _BEFORE),
+    "": field_manager.FieldManager(_TYPE, "x.io/v1", "", {"f:status": {}}, _BEFORE),
+    "status": field_manager.FieldManager(_TYPE, "x.io/v1", "status", {"f:spec": {}, "f:metadata": {}}, _BEFORE),
 }
 
 
@@ -43,7 +42,7 @@ def _normal(fields: Any) -> Any:
     return spelled
 
 
-def _show(owners: managers.Managers) -> list[Json]:
+def _show(owners: field_sets.Managers) -> list[Json]:
     shown = [
         {
             "manager": who.manager,
@@ -62,7 +61,7 @@ def _rank(entry: Json) -> tuple[str, ...]:
     return entry["manager"], entry["operation"], entry["subresource"], entry["apiVersion"]
 
 
-def _do(live: Json, owners: managers.Managers, step: Json) -> tuple[Json, managers.Managers]:
+def _do(live: Json, owners: field_sets.Managers, step: Json) -> tuple[Json, field_sets.Managers]:
     keeper = _KEEPERS[step["subresource"]]
     obj = copy.deepcopy(step["obj"])
     if step["op"] == "apply":
@@ -87,17 +86,17 @@ def _store(live: Json, obj: Json, subresource: str) -> Json:
 
 @pytest.mark.parametrize("number", range(len(_HISTORIES)))
 def test_a_recorded_history_comes_out_the_same(number: int) -> None:
-    live, owners = dict(_BEFORE), managers.Managers()
+    live, owners = dict(_BEFORE), field_sets.Managers()
     for step in _HISTORIES[number]:
         found = step["found"]
         if "error" in found:
-            with pytest.raises((manager.Conflict, check.Untyped)) as refused:
+            with pytest.raises((field_manager.ApplyConflict, typed_values.TypeMismatch)) as refused:
                 _do(live, owners, step["do"])
-            if isinstance(refused.value, manager.Conflict):
+            if isinstance(refused.value, field_manager.ApplyConflict):
                 assert f"Apply failed with {len(refused.value.found)} conflict" in found["error"]
             continue
         live, owners = _do(live, owners, step["do"])
         assert live == found["obj"]
         expected = [entry | {"fields": _normal(entry["fields"])} for entry in found["managed"]]
         assert _show(owners) == sorted(expected, key=_rank)
-        assert msgspec.json.encode(managers.write(owners))
+        assert msgspec.json.encode(field_sets.write_managers(owners))

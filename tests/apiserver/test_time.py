@@ -3,7 +3,7 @@
 import msgspec
 
 from tests.apiserver.asking import CONFIG_MAPS, PODS, Asked, Json, config_map, pod
-from windlass.apiserver import core, inprocess
+from windlass.apiserver import embedded_server, registry
 from windlass.kube import transport
 
 _EVENTS = "/api/v1/namespaces/default/events"
@@ -12,7 +12,7 @@ _BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 async def _follow(asked: Asked, **query: str) -> list[tuple[float, str]]:
     """When which type of event came, until the watch ends."""
-    carrier = inprocess.InProcess(asked.server, asked.clock)
+    carrier = embedded_server.InProcessTransport(asked.server, asked.clock)
     request = transport.Request("GET", CONFIG_MAPS, (("watch", "true"), *query.items()))
     answer = await carrier.send(request)
     seen = []
@@ -35,13 +35,13 @@ def test_without_bookmarks_a_quiet_watch_is_quiet() -> None:
 
 
 def test_a_watch_without_a_limit_ends_by_the_servers() -> None:
-    asked = Asked(core.Settings(longest_watch_s=500.0))
+    asked = Asked(registry.ServerSettings(longest_watch_s=500.0))
     version = str(asked.server.version)
     assert asked.clock.run(_follow(asked, resourceVersion=version)) == [(500.0, "end")]
 
 
 def test_a_watch_that_is_not_read_is_ended() -> None:
-    asked = Asked(core.Settings(most_unread=3))
+    asked = Asked(registry.ServerSettings(most_unread=3))
     watched = asked.send("GET", CONFIG_MAPS, watch="true", resourceVersion=asked.server.version).watch
     assert watched is not None
     for name in "abcd":

@@ -4,17 +4,16 @@ from typing import Any
 
 import pytest
 
-from windlass.apiserver import builtins
-from windlass.apiserver.types import builtin, normalise
+from windlass.apiserver import builtin_resources, builtin_types
 
 
 def _read(kind: str, value: Any) -> tuple[Any, list[str]]:
     unknown: list[str] = []
-    return builtin.find("core", kind).read(value, unknown), unknown
+    return builtin_types.find_struct("core", kind).read(value, unknown), unknown
 
 
 def test_every_built_in_kind_has_a_shape() -> None:
-    for kind in (*builtins.KINDS, *builtins.VIEWS):
+    for kind in (*builtin_resources.BUILTIN_KINDS, *builtin_resources.EVENT_VIEWS):
         struct = kind.find_struct()
         assert struct.zero()["metadata"] == {}, kind.kind
 
@@ -52,7 +51,7 @@ def test_unknown_fields_are_dropped_and_found_again() -> None:
     found, unknown = _read("Pod", pod)
     assert found["spec"]["containers"][0].keys() == {"name", "resources"}
     assert sorted(unknown) == ["foo", "imge"]
-    paths = normalise.find_unknown(pod, builtin.find("core", "Pod").type)
+    paths = builtin_types.find_unknown_fields(pod, builtin_types.find_struct("core", "Pod").type)
     assert paths == ["spec.containers[0].imge", "spec.foo"]
 
 
@@ -66,6 +65,6 @@ def test_unknown_fields_are_dropped_and_found_again() -> None:
     ],
 )
 def test_values_of_the_wrong_kind_are_named_with_their_place(value: Any, said: str) -> None:
-    with pytest.raises(normalise.Mismatch) as refused:
+    with pytest.raises(builtin_types.Mismatch) as refused:
         _read("Pod", value)
     assert str(refused.value) == f"json: cannot unmarshal {said}"

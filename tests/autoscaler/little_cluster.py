@@ -11,18 +11,18 @@ from typing import Any
 
 from tests.providers.clusterapi.bed import Carrier
 from windlass import clock
-from windlass.apiserver import core, inprocess, server
-from windlass.autoscaler import keeping, report
-from windlass.autoscaler.act.actor import Actor
-from windlass.autoscaler.autoscaler import Autoscaler, inline
-from windlass.autoscaler.batch import sources
-from windlass.autoscaler.observe.world import World
-from windlass.engine import facts
-from windlass.engine.decide import Decision
-from windlass.engine.settings import Settings
-from windlass.engine.snapshot import Snapshot
-from windlass.kube import client, prepare, resources
-from windlass.providers import simulated
+from windlass.apiserver import embedded_server, registry, server
+from windlass.autoscaler import cluster_state, memory_store
+from windlass.autoscaler.actuator import Actuator
+from windlass.autoscaler.autoscaler import Autoscaler, run_inline
+from windlass.autoscaler.cluster_state import ClusterState
+from windlass.engine.loop import Decision
+from windlass.engine.model import facts
+from windlass.engine.model.settings import Settings
+from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.kube import client, request_builders, resources
+from windlass.observability import reporter as observability_reporter
+from windlass.providers import fake_provider
 
 Json = dict[str, Any]
 NOW_S = 1_700_000_000.0
@@ -37,13 +37,17 @@ def template(name: str) -> facts.Node:
 class Cluster:
     """What a test needs at hand."""
 
-    def __init__(self, time: clock.Virtual, settings: Settings | None = None) -> None:
+    def __init__(self, time: clock.VirtualClock, settings: Settings | None = None) -> None:
         self.clock, self.settings = time, settings or Settings()
         # Nobody here takes off the taint that new nodes get until they are ready.
-        self.server = server.Server(time, core.Settings(disabled_admission=frozenset({"TaintNodesByCondition"})))
-        self.carrier = Carrier(inprocess.InProcess(self.server, time))
-        self.provider = simulated.Provider(time)
-        self.api = client.Client(inprocess.InProcess(self.server, time), time, client.Settings(qps=0), random.Random(1))
+        self.server = server.Server(
+            time, registry.ServerSettings(disabled_admission=frozenset({"TaintNodesByCondition"}))
+        )
+        self.carrier = Carrier(embedded_server.InProcessTransport(self.server, time))
+        self.provider = fake_provider.Provider(time)
+        self.api = client.Client(
+            embedded_server.InProcessTransport(self.server, time), time, client.ClientSettings(qps=0), random.Random(1)
+        )
         self.going: asyncio.Task[None]
         """The autoscaler that runs."""
         self.unready: set[str] = set()
@@ -57,8 +61,8 @@ class Cluster:
         self.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
         self._owner = self.want_pods(1)
 
-    def add_group(self, id: str, size: int = 0, **more: Any) -> simulated.Group:
-        group = simulated.Group(id, 0, 10, template(id), size=size, **more)
+    def add_group(self, id: str, size: int = 0, **more: Any) -> fake_provider.Group:
+        group = fake_provider.Group(id, 0, 10, template(id), size=size, **more)
         self.provider.add(group)
         return group
 
@@ -70,7 +74,7 @@ class Cluster:
             self.server.apply(_spell_node(found[name], () if is_ready else (_NOT_READY,)), "kubelet")
             self._tell(resources.NODES, name, {**_STATUS, "conditions": [_READY if is_ready else _STARTING]})
         for name in sorted(self._known - found.keys()):
-            self.server.handle(prepare.delete(resources.NODES, name))
+            self.server.handle(request_builders.build_delete(resources.NODES, name))
         self._known = set(found)
 
     def want_pods(self, replicas: int) -> str:
@@ -91,7 +95,7 @@ class Cluster:
         self._tell(resources.PODS, name, status, "default")
 
     def _tell(self, resource: resources.Resource[Any], name: str, status: Json, namespace: str = "") -> None:
-        patch = prepare.merge_patch(resource, name, {"status": status}, namespace, subresource="status")
+        patch = request_builders.build_merge_patch(resource, name, {"status": status}, namespace, subresource="status")
         assert self.server.handle(patch).status == 200
 
     # Looking
@@ -131,23 +135,23 @@ class Cluster:
         """An autoscaler that runs meanwhile; afterwards it is gone at once, as if killed. `choose` decides."""
 
         def connect(qps: float = 0.0) -> client.Client:
-            return client.Client(self.carrier, self.clock, client.Settings(qps=qps, burst=1), random.Random(2))
+            return client.Client(self.carrier, self.clock, client.ClientSettings(qps=qps, burst=1), random.Random(2))
 
         def hear(kind: str) -> None:
-            running.note(kind)
+            running.on_change(kind)
 
-        batch = sources.choose(self.settings)
+        batch = cluster_state.select_capacity_apis(self.settings)
         priorities_in = "kube-system" if "priority" in self.settings.scale_up.expander else ""
-        world = World(connect(), self.provider, hear, priorities_in, snapshot, batch)
-        reporter = report.Reporter(connect(), self.settings)
+        world = ClusterState(connect(), self.provider, hear, priorities_in, snapshot, batch)
+        reporter = observability_reporter.Reporter(connect(), self.settings)
         running = Autoscaler(
             world,
-            Actor(connect(self.acting_qps), self.provider, batch.requests),
+            Actuator(connect(self.acting_qps), self.provider, batch.requests),
             reporter,
-            keeping.Keeper(connect(), "kube-system", "windlass-memory", f"process {self._started}"),
+            memory_store.MemoryStore(connect(), "kube-system", "windlass-memory", f"process {self._started}"),
             self.settings,
             self.clock,
-            **{"think": inline, **more},
+            **{"think": run_inline, **more},
         )
         if choose is not None:
             running._choose = choose
@@ -157,7 +161,7 @@ class Cluster:
         self.going = going = asyncio.create_task(running.run())
         tasks = [going, following, *([asyncio.create_task(reporter.run())] if self.writes_events else [])]
         try:
-            async with sources.keeping_statuses(connect(), batch, world.nodes, self.settings, self.clock):
+            async with cluster_state.run_status_controllers(connect(), batch, world.nodes, self.settings, self.clock):
                 yield running
         finally:
             for task in tasks:
@@ -167,7 +171,7 @@ class Cluster:
 
 def play(scenario: Callable[[Cluster], Any], settings: Settings | None = None) -> None:
     """Run a scenario in virtual time."""
-    time = clock.Virtual(NOW_S)
+    time = clock.VirtualClock(NOW_S)
 
     async def main() -> None:
         await scenario(Cluster(time, settings))

@@ -12,13 +12,14 @@ import pytest
 
 from tests.autoscaler.little_cluster import NOW_S, Cluster, play
 from windlass import clock
-from windlass.autoscaler import memory_text
-from windlass.autoscaler.dry_run import DryRun
-from windlass.engine import facts, plan, taints
-from windlass.engine.settings import Settings
-from windlass.kube import prepare, resources
-from windlass.providers import base, simulated
-from windlass.providers.simulated import Fate
+from windlass.autoscaler import memory_encoding
+from windlass.autoscaler.shadow_mode import DryRun
+from windlass.engine import taints
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.settings import Settings
+from windlass.kube import request_builders, resources
+from windlass.providers import base, fake_provider
+from windlass.providers.fake_provider import Fate
 
 WASTEFUL = (("cpu", 16_000), ("memory", 2**36), ("pods", 110))
 """What nobody chooses if there is something smaller."""
@@ -125,7 +126,7 @@ def test_an_idle_node_is_marked_drained_and_deleted() -> None:
             assert 5.0 <= took_s <= 7.0  # others are given time to see the mark
             await cluster.until(lambda: not running.memory.durable.drains)
             assert [node.name for node in cluster.provider.nodes] == ["a-1"]
-            assert taints.TO_BE_DELETED not in await cluster.taints("a-1")
+            assert taints.TO_BE_DELETED_KEY not in await cluster.taints("a-1")
 
     play(scenario, quick())
 
@@ -133,7 +134,7 @@ def test_an_idle_node_is_marked_drained_and_deleted() -> None:
 def test_a_group_that_refuses_backs_off_and_another_helps_at_once() -> None:
     async def scenario(cluster: Cluster) -> None:
         best, other = cluster.add_group("a", 0), cluster.add_group("b", 0)
-        best.refuses = facts.InstanceError("Other", "cloudProviderError", "no")
+        best.refuses = node_groups.InstanceError("Other", "cloudProviderError", "no")
         other.template = replace(other.template, allocatable=WASTEFUL, capacity=WASTEFUL)
         cluster.add_pod("p", "3")
         async with cluster.autoscaling() as running:
@@ -178,7 +179,7 @@ def test_however_many_questions_are_asked_a_loop_waits_for_one_answer_at_most() 
         async with cluster.autoscaling(think=think) as running:
             await cluster.until(lambda: running.loop.succeeded_at_s is not None)
             running.loop.wake()
-            asked = [running.ask(lambda *_: running.loop.succeeded_at_s or 0.0) for _ in range(4)]
+            asked = [running.query(lambda *_: running.loop.succeeded_at_s or 0.0) for _ in range(4)]
             looped_s = await asyncio.gather(*asked)
             assert looped_s[0] < looped_s[1]
 
@@ -201,15 +202,15 @@ def test_a_new_process_goes_on_where_the_old_one_was_killed() -> None:
     play(scenario, quick())
 
 
-class Belated(simulated.Provider):
+class Belated(fake_provider.Provider):
     """Does what is asked, and shows for ever how it was before."""
 
     def __init__(self, time: clock.Clock) -> None:
         super().__init__(time)
         self.asked_s: list[float] = []
-        self._shown: base.Groups | None = None
+        self._shown: base.ObservedNodeGroups | None = None
 
-    def observe(self, nodes: Sequence[facts.Node]) -> base.Groups:
+    def observe(self, nodes: Sequence[facts.Node]) -> base.ObservedNodeGroups:
         self._shown = self._shown or super().observe(nodes)
         return self._shown
 
@@ -240,7 +241,7 @@ def test_without_a_memory_to_be_read_nothing_is_begun() -> None:
         cluster.carrier.forbid("GET", "configmaps/windlass-memory")
         async with cluster.autoscaling() as running:
             await cluster.clock.sleep(20.0)
-            assert (running.loop.turns, cluster.provider.groups["a"].size) == (0, 0)
+            assert (running.loop.iterations, cluster.provider.groups["a"].size) == (0, 0)
             cluster.carrier.allow()
             await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
 
@@ -281,7 +282,7 @@ def test_nothing_is_done_whose_memory_cannot_be_saved(code: int, reason: str, ca
             cluster.add_pod("r", "4")
             await cluster.clock.sleep(120.0)
             assert cluster.provider.groups["a"].size == 2, "neither raised nor lowered"
-            assert await cluster.taints("a-2") <= {taints.DELETION_CANDIDATE}
+            assert await cluster.taints("a-2") <= {taints.DELETION_CANDIDATE_KEY}
             assert running.loop.failures > 3, "and every loop says so"
             counted = running._reporter.metrics.registry.get_sample_value
             assert counted("cluster_autoscaler_errors_total", {"type": "apiCallError"}) == running.loop.failures
@@ -347,7 +348,9 @@ def test_memory_is_kept_in_one_config_map() -> None:
             await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
             await cluster.clock.sleep(1.0)
             found = await cluster.api.get(resources.CONFIG_MAPS.untyped(), "windlass-memory", "kube-system")
-            assert memory_text.read(base64.b64decode(found["binaryData"]["memory"])) == running.memory.durable
+            assert (
+                memory_encoding.decode_memory(base64.b64decode(found["binaryData"]["memory"])) == running.memory.durable
+            )
             kept = running.memory.durable.health.requests
         async with cluster.autoscaling() as running:
             await cluster.until(lambda: running.memory.durable.loop > 0)
@@ -373,9 +376,9 @@ def test_a_loop_after_nothing_changed_decides_nothing_anew() -> None:
         cluster.add_pod("p", "3", node="a-1")
         async with cluster.autoscaling() as running:
             await cluster.clock.sleep(25.0)
-            first, turns = running.decision, running.loop.turns
+            first, turns = running.decision, running.loop.iterations
             await cluster.clock.sleep(60.0)
-            assert running.loop.turns >= turns + 5
+            assert running.loop.iterations >= turns + 5
             assert first is not None
             assert running.decision is not None
             assert running.decision.story is first.story
@@ -422,11 +425,13 @@ def test_a_mark_that_nobody_remembers_is_taken_off_though_nothing_drains() -> No
         cluster.add_pod("p", "3", node="a-1")
         async with cluster.autoscaling() as running:
             await cluster.until(lambda: running.memory.durable.loop > 0)
-            mark = {"key": taints.TO_BE_DELETED, "value": str(int(cluster.clock.now_s())), "effect": "NoSchedule"}
+            mark = {"key": taints.TO_BE_DELETED_KEY, "value": str(int(cluster.clock.now_s())), "effect": "NoSchedule"}
             patch = {"spec": {"taints": [mark]}}
-            assert cluster.server.handle(prepare.merge_patch(resources.NODES, "a-1", patch)).status == 200
+            assert (
+                cluster.server.handle(request_builders.build_merge_patch(resources.NODES, "a-1", patch)).status == 200
+            )
             await cluster.clock.sleep(200.0)
-            assert await cluster.taints("a-1") == {taints.TO_BE_DELETED}
+            assert await cluster.taints("a-1") == {taints.TO_BE_DELETED_KEY}
             await cluster.clock.sleep(150.0)
             assert await cluster.taints("a-1") == set()
 

@@ -10,9 +10,9 @@ from tests.autoscaler.test_autoscaler import quick
 from tests.providers.clusterapi.bed import GROUP, MAX, MIN, define, enough
 from windlass.autoscaler.autoscaler import Autoscaler
 from windlass.engine import taints
-from windlass.kube import prepare, resources
+from windlass.kube import request_builders, resources
 from windlass.kube.resources import Resource
-from windlass.providers import clusterapi
+from windlass.providers.clusterapi import provider as clusterapi_provider
 
 G = "MachineDeployment/default/g"
 VERSION = "v1beta2"
@@ -43,14 +43,14 @@ def arrange(cluster: Cluster, size: int) -> dict[str, Any]:
         amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
         ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2023-01-01T00:00:00Z"}
         status = {"capacity": amounts, "allocatable": amounts, "conditions": [ready]}
-        patch = prepare.merge_patch(resources.NODES, name, {"status": status}, "", subresource="status")
+        patch = request_builders.build_merge_patch(resources.NODES, name, {"status": status}, "", subresource="status")
         assert cluster.server.handle(patch).status == 200
     return machine_set
 
 
 @contextlib.asynccontextmanager
 async def autoscaling(cluster: Cluster, **more: Any) -> AsyncIterator[Autoscaler]:
-    provider = clusterapi.Provider(cluster.api)
+    provider = clusterapi_provider.Provider(cluster.api)
     cluster.provider = provider  # type: ignore[assignment]
     following = asyncio.create_task(provider.run())
     try:
@@ -109,7 +109,7 @@ def test_no_node_of_a_paused_cluster_is_drained() -> None:
             await cluster.clock.sleep(120.0)
             assert await find_size(cluster) == 2
             assert not any("eviction" in call for call in cluster.carrier.calls)
-            assert taints.TO_BE_DELETED not in await cluster.taints("g-1-1")
+            assert taints.TO_BE_DELETED_KEY not in await cluster.taints("g-1-1")
             assert list(running.memory.durable.held) == [G]
             put(cluster, "MachineDeployment", "g", "capi", status={"conditions": [{**paused, "status": "False"}]})
             await cluster.wait(lambda: any("eviction" in call for call in cluster.carrier.calls))
@@ -127,6 +127,6 @@ def test_a_machine_that_someone_deleted_costs_no_other_drained_node_its_deletion
             await cluster.api.delete(machine, "g-1-2", "default")  # its Node object stays
             await cluster.clock.sleep(60.0)
             assert await find_size(cluster) == 2
-            assert all([taints.TO_BE_DELETED in await cluster.taints(f"g-1-{i}") for i in (1, 2, 3)])
+            assert all([taints.TO_BE_DELETED_KEY in await cluster.taints(f"g-1-{i}") for i in (1, 2, 3)])
 
     play(scenario, quick())

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.autoscaler import command_line, flag_values, flags
+from windlass.autoscaler.options import command_line, flag_values, flags
 from windlass.errors import InvalidInput
 
 
-def read(*arguments: str) -> command_line.Command:
-    return command_line.read(command_line.split(arguments))
+def read(*arguments: str) -> command_line.AutoscalerCommand:
+    return command_line.parse_command_line(command_line.split_arguments(arguments))
 
 
 def refuse(*arguments: str) -> str:
@@ -25,24 +25,24 @@ def test_a_value_follows_its_flag_or_an_equals_sign(words: list[str]) -> None:
 
 def test_a_value_may_look_like_a_flag_or_be_empty() -> None:
     assert read("--expendable-pods-priority-cutoff", "-5").settings.pods.expendable_pods_priority_cutoff == -5
-    assert read("--user-agent", "--v=3").wiring.clients.user_agent == "--v=3"
-    assert read("--memory-config-map=").wiring.objects.memory_config_map == ""
-    assert read("--node-group-auto-discovery=clusterapi:a=b").wiring.node_groups.node_group_auto_discovery == (
+    assert read("--user-agent", "--v=3").options.clients.user_agent == "--v=3"
+    assert read("--memory-config-map=").options.objects.memory_config_map == ""
+    assert read("--node-group-auto-discovery=clusterapi:a=b").options.node_groups.node_group_auto_discovery == (
         "clusterapi:a=b",
     )
 
 
 @pytest.mark.parametrize(("word", "expected"), [("", True), ("=true", True), ("=false", False), ("=0", False)])
 def test_a_bool_needs_no_value(word: str, expected: bool) -> None:
-    assert read(f"--leader-elect{word}").wiring.leader_election.leader_elect is expected
+    assert read(f"--leader-elect{word}").options.leader_election.leader_elect is expected
     assert read(f"--balance-similar-node-groups{word}").settings.scale_up.balance_similar_node_groups is expected
 
 
 def test_a_bool_never_takes_the_next_word() -> None:
     command = read("--leader-elect", "false", "--v=1")
 
-    assert command.wiring.leader_election.leader_elect
-    assert command.wiring.logging.v == 1
+    assert command.options.leader_election.leader_elect
+    assert command.options.logging.v == 1
     assert command.warnings == (
         "'false' belongs to no flag and is ignored; the value of a bool is given as --flag=false",
     )
@@ -50,27 +50,27 @@ def test_a_bool_never_takes_the_next_word() -> None:
 
 @pytest.mark.parametrize("words", [["-v=4"], ["-v", "4"], ["-v4"], ["--v=4"], ["--v", "4"]])
 def test_verbosity_has_a_short_name(words: list[str]) -> None:
-    assert read(*words).wiring.logging.v == 4
+    assert read(*words).options.logging.v == 4
 
 
 def test_two_dashes_end_the_flags() -> None:
     command = read("one", "--v=2", "-", "--", "--v=3", "--nonsense")
 
-    assert command.wiring.logging.v == 2
+    assert command.options.logging.v == 2
     assert [warning.partition(" ")[0] for warning in command.warnings] == ["'one'", "'-'", "'--v=3'", "'--nonsense'"]
 
 
 def test_the_last_value_counts_and_lists_add_up() -> None:
     command = read("--v=1", "--status-taint=a,b", "--v=2", "--status-taint", "c", "--bypassed-scheduler-names=x,y")
 
-    assert command.wiring.logging.v == 2
+    assert command.options.logging.v == 2
     assert command.settings.templates.status_taint == ("a,b", "c")
     assert command.settings.pods.bypassed_scheduler_names == ("x", "y")
 
 
 @pytest.mark.parametrize("word", ["--help", "-h", "--v=1 --help --nonsense"])
 def test_help_may_be_asked_for_anywhere(word: str) -> None:
-    assert command_line.split(word.split()).wants_help
+    assert command_line.split_arguments(word.split()).wants_help
 
 
 def test_flags_that_change_nothing_are_told_once_each() -> None:
@@ -86,7 +86,7 @@ def test_flags_that_change_nothing_are_told_once_each() -> None:
 def test_of_an_old_and_a_new_name_the_new_one_counts_and_that_is_told() -> None:
     command = read("--lease-resource-name=old", "--leader-elect-resource-name=new")
 
-    assert command.wiring.leader_election.leader_elect_resource_name == "new"
+    assert command.options.leader_election.leader_elect_resource_name == "new"
     assert command.warnings == (
         "--lease-resource-name: an old name of --leader-elect-resource-name, which is given, too, and counts",
     )
@@ -132,10 +132,10 @@ def test_a_file_for_the_scheduler_changes_the_filters(tmp_path: Path) -> None:
 
 @given(st.lists(st.sampled_from(sorted(flags.READERS))))
 def test_every_flag_takes_its_value_in_both_ways(names: list[str]) -> None:
-    bools = {name for name in names if flags.READERS[name] in flag_values.BOOLS}
-    joined = command_line.split([f"--{name}=true" for name in names])
+    bools = {name for name in names if flags.READERS[name] in flag_values.BOOL_READERS}
+    joined = command_line.split_arguments([f"--{name}=true" for name in names])
     words = [[f"--{name}"] if name in bools else [f"--{name}", "true"] for name in names]
-    apart = command_line.split([word for pair in words for word in pair])
+    apart = command_line.split_arguments([word for pair in words for word in pair])
 
     assert joined.given == apart.given
     assert joined.stray == apart.stray == []

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from tests.autoscaler.little_cluster import Cluster, play
-from windlass.autoscaler import timing
-from windlass.autoscaler.act.outcome import Outcome
-from windlass.autoscaler.autoscaler import in_thread
-from windlass.engine.decide import decide
+from windlass.autoscaler import loop_timing
+from windlass.autoscaler.autoscaler import run_in_thread
+from windlass.engine.loop import decide
+from windlass.engine.model.plan import PlanResult
 
 NEW_KEY = {
     "topologySpreadConstraints": [
@@ -51,7 +51,7 @@ def test_a_cancellation_waits_for_the_decision_and_nothing_is_applied_under_it()
         cluster.register_nodes()
         let_go = threading.Event()
         holding = Holding(lambda: let_go.wait(30))
-        async with cluster.autoscaling(think=in_thread, choose=holding.decide) as running:
+        async with cluster.autoscaling(think=run_in_thread, choose=holding.decide) as running:
             await holding.begun.wait()
             generation = running._world.snapshot.generation
             cluster.add_pod("late", spec=NEW_KEY)
@@ -67,7 +67,7 @@ def test_a_cancellation_waits_for_the_decision_and_nothing_is_applied_under_it()
                 await cluster.going
             assert cluster.going.cancelled()
             assert holding.decisions == 1
-            assert running.loop.turns == 1
+            assert running.loop.iterations == 1
             assert running._world.snapshot.generation > generation, "what waited came after all"
 
     play(scenario)
@@ -81,21 +81,21 @@ def test_a_decision_that_is_not_wanted_any_more_ends_at_its_next_checkpoint() ->
         begun, aborted = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
 
-        def go_on(seen: Any, memory: Any, settings: Any, now_s: float, timer: timing.Stopwatch) -> Any:
+        def go_on(seen: Any, memory: Any, settings: Any, now_s: float, timer: loop_timing.DecisionTimer) -> Any:
             loop.call_soon_threadsafe(begun.set)
             try:
                 while True:
                     decide(seen, memory, settings, now_s, timer)
-            except timing.Aborted:
+            except loop_timing.DecisionAborted:
                 aborted.set()
                 raise
 
-        async with cluster.autoscaling(think=in_thread, choose=go_on) as running:
+        async with cluster.autoscaling(think=run_in_thread, choose=go_on) as running:
             await begun.wait()
             cluster.going.cancel()
             await asyncio.wait((cluster.going,))
             assert aborted.is_set()
-            assert running.loop.turns == 1
+            assert running.loop.iterations == 1
             assert running._world.snapshot.forks == 0
 
     play(scenario)
@@ -115,7 +115,7 @@ def test_what_a_decision_imagines_is_seen_by_nobody_else() -> None:
                 let_go.wait(30)
             return decide(seen, memory, settings, now_s, timer)
 
-        async with cluster.autoscaling(think=in_thread, choose=imagine) as running:
+        async with cluster.autoscaling(think=run_in_thread, choose=imagine) as running:
             await begun.wait()
             try:
                 world = running._world
@@ -135,15 +135,15 @@ def test_only_the_last_loop_says_when_the_next_one_is_woken() -> None:
     async def scenario(cluster: Cluster) -> None:
         async with cluster.autoscaling() as running:
             await cluster.clock.sleep(1.0)
-            before, woken = running.loop.turns, list[float]()
+            before, woken = running.loop.iterations, list[float]()
             running.loop.wake = lambda: woken.append(cluster.clock.monotonic_s())  # type: ignore[method-assign]
             assert running.decision is not None
             for rest_s in (1.0, 2.0, 3.0):
                 soon = replace(running.decision, quiet_until_s=cluster.clock.now_s() + rest_s)
-                running._go_on(soon, Outcome())
+                running._schedule_next(soon, PlanResult())
             since_s = cluster.clock.monotonic_s()
             await cluster.clock.sleep(5.0)
             assert [round(at_s - since_s, 1) for at_s in woken] == [3.0]
-            assert running.loop.turns == before
+            assert running.loop.iterations == before
 
     play(scenario)

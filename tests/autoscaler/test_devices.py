@@ -10,13 +10,12 @@ import pytest
 from tests.autoscaler.little_cluster import Cluster, play, template
 from tests.engine.devices.making import device, gpus, pool
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.engine.memory import Memory
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
-from windlass.explain import look, pods
-from windlass.explain.telling import pods as tell_pods
-from windlass.kube import prepare, resources
-from windlass.providers import simulated
+from windlass.explain import explain_context, pods, render_pods
+from windlass.kube import request_builders, resources
+from windlass.providers import fake_provider
 
 GROUP = "resource.k8s.io/v1"
 
@@ -46,7 +45,7 @@ def _device_class() -> dict[str, Any]:
 def test_pods_with_claims_get_as_many_nodes_as_devices_are_missing() -> None:
     async def scenario(cluster: Cluster) -> None:
         equipped = replace(template("a"), slices=(gpus("a", 4),))
-        cluster.provider.add(simulated.Group("a", 0, 10, equipped))
+        cluster.provider.add(fake_provider.Group("a", 0, 10, equipped))
         cluster.add_group("plain")
         cluster.server.apply(_device_class(), "test")
         async with cluster.autoscaling():
@@ -85,18 +84,18 @@ COMPLAINTS = {
 """Of those that fail; the others only select nothing."""
 
 
-def _explain(name: str, seen: Observation, memory: Memory, settings: Settings, now_s: float) -> str:
-    at = look.take(seen, memory, settings, now_s)
+def _explain(name: str, seen: Observation, memory: LoopMemory, settings: Settings, now_s: float) -> str:
+    at = explain_context.evaluate(seen, memory, settings, now_s)
     row = at.find_pod("default", name)
     assert row is not None
-    return "\n".join(tell_pods.tell(pods.describe(at, row)))
+    return "\n".join(render_pods.render_pod(pods.explain_pod(at, row)))
 
 
 def test_selectors_of_a_stranger_cost_nobody_else_a_node() -> None:
     async def scenario(cluster: Cluster) -> None:
         models = (device(f"gpu-{number}", model="a" * 40) for number in range(4))
         equipped = replace(template("a"), slices=(pool("a", *models),))
-        cluster.provider.add(simulated.Group("a", 0, 10, equipped))
+        cluster.provider.add(fake_provider.Group("a", 0, 10, equipped))
         cluster.server.apply(_device_class(), "test")
         async with cluster.autoscaling() as running:
             for name, expression in HOSTILE.items():
@@ -108,7 +107,7 @@ def test_selectors_of_a_stranger_cost_nobody_else_a_node() -> None:
             await cluster.clock.sleep(60)
             assert cluster.provider.groups["a"].size == 1
             assert running.loop.failures == 0
-            told = {name: await running.ask(partial(_explain, name)) for name in COMPLAINTS}
+            told = {name: await running.query(partial(_explain, name)) for name in COMPLAINTS}
         for name, complaint in COMPLAINTS.items():
             assert f"claim default/{name}: selector #0: {complaint}" in told[name]
 
@@ -123,7 +122,7 @@ def test_selectors_that_cannot_be_evaluated_are_logged_once_and_counted(caplog: 
 
     async def scenario(cluster: Cluster) -> None:
         equipped = replace(template("a"), slices=(pool("a", device("gpu-0", model="a")),))
-        cluster.provider.add(simulated.Group("a", 0, 10, equipped))
+        cluster.provider.add(fake_provider.Group("a", 0, 10, equipped))
         cluster.server.apply(_device_class(), "test")
         cluster.server.apply(odd_class, "test")
         of_class = _claim("of-class", 1)
@@ -143,7 +142,7 @@ def test_selectors_that_cannot_be_evaluated_are_logged_once_and_counted(caplog: 
             assert len([line for line in told if "DeviceClass odd: spec.selectors[0].cel.expression" in line]) == 1
             assert _count_set_aside(running) == {"ResourceClaim": len(failing), "DeviceClass": 1}
             for name in failing:
-                cluster.server.handle(prepare.delete(resources.RESOURCE_CLAIMS, name, "default"))
+                cluster.server.handle(request_builders.build_delete(resources.RESOURCE_CLAIMS, name, "default"))
             await cluster.clock.sleep(60)
             assert _count_set_aside(running) == {"DeviceClass": 1}
 

@@ -13,10 +13,10 @@ from tests.autoscaler.test_autoscaler import quick
 from tests.autoscaler.test_devices import GROUP, _claim, _device_class
 from tests.engine.devices.making import DRIVER, device, gpus, pool
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.autoscaler.report import dra
-from windlass.engine.devices.model import ResourceSlice
-from windlass.kube import prepare, resources
-from windlass.providers import simulated
+from windlass.engine.model.dynamic_resources import ResourceSlice
+from windlass.kube import request_builders, resources
+from windlass.observability import gauge_values
+from windlass.providers import fake_provider
 
 MISMATCH = "cluster_autoscaler_dra_node_template_resources_mismatch"
 RECONCILED = "cluster_autoscaler_capacity_buffer_oldest_reconciliation_timestamp_seconds"
@@ -49,7 +49,7 @@ def publish(cluster: Cluster, node: str, devices: dict[str, dict[str, Any]]) -> 
 def test_nodes_asked_for_and_removed_are_counted_by_the_drivers_of_their_devices() -> None:
     async def scenario(cluster: Cluster) -> None:
         equipped = replace(template("a"), slices=(gpus("a", 4),))
-        cluster.provider.add(simulated.Group("a", 0, 10, equipped, boot_s=5.0))
+        cluster.provider.add(fake_provider.Group("a", 0, 10, equipped, boot_s=5.0))
         cluster.server.apply(_device_class(), "test")
         async with cluster.autoscaling() as running:
             cluster.server.apply(_claim("c", 2), "test")
@@ -58,7 +58,9 @@ def test_nodes_asked_for_and_removed_are_counted_by_the_drivers_of_their_devices
             up = value(scrape(running), "cluster_autoscaler_scaled_up_nodes_total", dra_drivers="custom.driver", **GPU)
             assert up == 1
             publish(cluster, cluster.provider.nodes[0].name, {f"gpu-{number}": {} for number in range(4)})
-            gone = prepare.delete(resources.PODS, "p", "default", prepare.Deletion(grace_s=0))
+            gone = request_builders.build_delete(
+                resources.PODS, "p", "default", request_builders.DeleteOptions(grace_s=0)
+            )
             assert cluster.server.handle(gone).status == 200
             await cluster.until(lambda: not cluster.provider.nodes)
             await cluster.clock.sleep(10.0)
@@ -88,7 +90,7 @@ def test_devices_that_differ_from_the_template_are_counted_until_they_do_not(
 ) -> None:
     async def scenario(cluster: Cluster) -> None:
         promised = (pool("a", device("gpu-0", model="x"), device("gpu-1", model="x")),)
-        cluster.provider.add(simulated.Group("a", 0, 10, replace(template("a"), slices=promised), size=1))
+        cluster.provider.add(fake_provider.Group("a", 0, 10, replace(template("a"), slices=promised), size=1))
         cluster.register_nodes()
         cluster.add_pod("p", "3", "a-1")
         publish(cluster, "a-1", published)
@@ -104,13 +106,15 @@ def test_devices_that_differ_from_the_template_are_counted_until_they_do_not(
 def test_a_driver_that_is_about_to_replace_a_pool_is_not_compared() -> None:
     promised = (pool("t", device("gpu-0", model="x")),)
     old = pool("n", device("gpu-0"), generation=1)
-    assert dra._compare(promised, (old,)) == {(DRIVER, dra.MISMATCH): 1}
-    assert dra._compare(promised, (old, pool("n", device("gpu-0"), generation=2, name="new"))) == {}
+    assert gauge_values._compare_devices(promised, (old,)) == {(DRIVER, gauge_values.MISMATCH): 1}
+    assert gauge_values._compare_devices(promised, (old, pool("n", device("gpu-0"), generation=2, name="new"))) == {}
 
 
 def test_a_pool_that_a_node_has_not_is_missing() -> None:
     other = replace(pool("n", device("tpu-0")), driver="tpu.google.com")
-    assert dra._compare((pool("t", device("gpu-0")), other), (other,)) == {(DRIVER, dra.MISSING): 1}
+    assert gauge_values._compare_devices((pool("t", device("gpu-0")), other), (other,)) == {
+        (DRIVER, gauge_values.MISSING): 1
+    }
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_a_pool_that_a_node_has_not_is_missing() -> None:
     ],
 )
 def test_few_drivers_have_a_name_of_their_own(drivers: tuple[str, ...], label: str) -> None:
-    assert dra.name_drivers(tuple(ResourceSlice(one, one, "pool") for one in drivers)) == label
+    assert gauge_values.driver_label(tuple(ResourceSlice(one, one, "pool") for one in drivers)) == label
 
 
 @played(SPARE)

@@ -3,7 +3,7 @@
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
 from tests.autoscaler.test_drains import count_evictions, end_pods
-from windlass.kube import prepare, resources
+from windlass.kube import request_builders, resources
 
 STAYS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
@@ -45,7 +45,7 @@ def test_a_node_goes_only_after_the_pod_to_wait_for_has_finished() -> None:
             assert not (await cluster.node("a-2"))["spec"].get("unschedulable")
             done = {"status": {"phase": "Succeeded"}}
             cluster.server.handle(
-                prepare.merge_patch(resources.PODS, "labelled", done, "default", subresource="status")
+                request_builders.build_merge_patch(resources.PODS, "labelled", done, "default", subresource="status")
             )
             await wait_until_gone(cluster)
             assert count_evictions(cluster) == {"other": 1}

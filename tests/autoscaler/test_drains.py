@@ -9,8 +9,8 @@ import pytest
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
 from windlass.engine import taints
-from windlass.engine.settings import Settings
-from windlass.kube import prepare, resources, transport
+from windlass.engine.model.settings import Settings
+from windlass.kube import request_builders, resources, transport
 
 
 def idle_beside_busy(cluster: Cluster) -> None:
@@ -27,7 +27,7 @@ def test_a_node_that_outlives_its_machine_is_never_reopened() -> None:
             await cluster.wait(lambda: cluster.provider.groups["a"].size == 1)
             for _ in range(600):  # nobody deletes the Node object
                 await cluster.clock.sleep(1.0)
-                assert taints.TO_BE_DELETED in await cluster.taints("a-2")
+                assert taints.TO_BE_DELETED_KEY in await cluster.taints("a-2")
                 assert (await cluster.node("a-2"))["spec"]["unschedulable"] is True
             assert not running.memory.durable.drains
 
@@ -41,9 +41,9 @@ def test_another_node_that_came_under_the_name_of_one_that_was_chosen_is_not_mar
 
         def replace_when_asked(request: transport.Request) -> transport.Response | None:
             if request.path.endswith("/nodes/a-2") and running.memory.durable.drains and not replaced:
-                before = cluster.server.handle(prepare.get(resources.NODES, "a-2")).body
+                before = cluster.server.handle(request_builders.build_get(resources.NODES, "a-2")).body
                 old = json.loads(before)
-                cluster.server.handle(prepare.delete(resources.NODES, "a-2"))
+                cluster.server.handle(request_builders.build_delete(resources.NODES, "a-2"))
                 spec = {"providerID": "simulated:///another"}
                 made = cluster.server.apply(
                     {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a-2"}, "spec": spec}
@@ -56,7 +56,7 @@ def test_another_node_that_came_under_the_name_of_one_that_was_chosen_is_not_mar
             await cluster.wait(lambda: replaced)
             assert replaced[0] != replaced[1]
             await cluster.clock.sleep(60.0)
-            assert taints.TO_BE_DELETED not in await cluster.taints("a-2")
+            assert taints.TO_BE_DELETED_KEY not in await cluster.taints("a-2")
             assert "unschedulable" not in (await cluster.node("a-2"))["spec"]
             assert not running.memory.durable.drains
 
@@ -73,11 +73,13 @@ def count_evictions(cluster: Cluster) -> Counter[str]:
 
 async def end_pods(cluster: Cluster) -> None:
     """As kubelets do with pods that were told to leave."""
-    found = await cluster.api.list(resources.PODS.untyped(), prepare.Selection("default"))
+    found = await cluster.api.list(resources.PODS.untyped(), request_builders.ListOptions("default"))
     for pod in found.items:
         if "deletionTimestamp" in pod["metadata"]:
-            gone = prepare.Deletion(grace_s=0)
-            cluster.server.handle(prepare.delete(resources.PODS, pod["metadata"]["name"], "default", gone))
+            gone = request_builders.DeleteOptions(grace_s=0)
+            cluster.server.handle(
+                request_builders.build_delete(resources.PODS, pod["metadata"]["name"], "default", gone)
+            )
 
 
 def one_node_at_a_time() -> Settings:
@@ -124,7 +126,9 @@ def test_other_nodes_go_while_evictions_wait_to_be_sent() -> None:
         async with cluster.autoscaling():
             await cluster.wait(lambda: count_evictions(cluster))
             cluster.server.handle(
-                prepare.delete(resources.PODS, f"on-{names[1]}", "default", prepare.Deletion(grace_s=0))
+                request_builders.build_delete(
+                    resources.PODS, f"on-{names[1]}", "default", request_builders.DeleteOptions(grace_s=0)
+                )
             )
             await cluster.until(lambda: other.size == 1, 60.0)
             assert count_evictions(cluster).total() < 100

@@ -11,17 +11,18 @@ import pytest
 import trustme
 
 from windlass import clock, errors
-from windlass.autoscaler import endpoints, wiring
-from windlass.runtime import health, loop, serving, tls
+from windlass.autoscaler import http_endpoints
+from windlass.observability import debugging_snapshot, options
+from windlass.runtime import health, http_server, loop
 
 
 class Turns:
     """A loop whose turns begin and end when the test says so."""
 
     def __init__(self) -> None:
-        self.time = clock.Virtual()
+        self.time = clock.VirtualClock()
         self.loop = loop.Loop("main", self._never, 10.0, self.time)
-        self.activity = health.Activity(self.loop, self.time, 600.0, 900.0, 1200.0)
+        self.activity = health.LoopActivity(self.loop, self.time, 600.0, 900.0, 1200.0)
 
     def begin(self) -> None:
         self.loop.begun_at_s = self.time.monotonic_s()
@@ -39,18 +40,18 @@ class Turns:
 
 @contextlib.asynccontextmanager
 async def serve(
-    activity: health.Activity,
+    activity: health.LoopActivity,
     *,
-    snapshots: endpoints.Snapshots | None = None,
+    snapshots: debugging_snapshot.DebuggingSnapshotter | None = None,
     profiling: bool = False,
     debugging: bool = True,
 ) -> AsyncIterator[str]:
     registry = prometheus_client.CollectorRegistry()
     prometheus_client.Counter("cluster_autoscaler_errors", "Errors.", registry=registry)
-    app = endpoints.make_app(
+    app = http_endpoints.make_app(
         health.Health(), registry, activity, snapshots=snapshots, profiling=profiling, debugging=debugging
     )
-    async with serving.serve("127.0.0.1:0", app) as port:
+    async with http_server.serve("127.0.0.1:0", app) as port:
         yield f"http://127.0.0.1:{port}"
 
 
@@ -62,16 +63,16 @@ async def get(url: str) -> tuple[int, str]:
 def test_a_loop_that_has_not_begun_is_well() -> None:
     turns = Turns()
     turns.rest(10_000.0)
-    assert endpoints.complain(turns.activity) == ""
+    assert http_endpoints.describe_health(turns.activity) == ""
 
 
 def test_the_first_success_may_take_longer() -> None:
     turns = Turns()
     turns.begin()
     turns.rest(1200.0)
-    assert endpoints.complain(turns.activity) == ""
+    assert http_endpoints.describe_health(turns.activity) == ""
     turns.rest(1.0)
-    assert endpoints.complain(turns.activity) == (
+    assert http_endpoints.describe_health(turns.activity) == (
         "Error: last activity more 20m1s ago, last success more than 20m1s ago"
     )
 
@@ -82,13 +83,13 @@ def test_a_loop_that_stands_still_is_not_well() -> None:
     turns.rest(1.0)
     turns.succeed()
     turns.rest(600.0)
-    assert endpoints.complain(turns.activity) == ""
+    assert http_endpoints.describe_health(turns.activity) == ""
     turns.rest(0.5)
-    assert endpoints.complain(turns.activity) == (
+    assert http_endpoints.describe_health(turns.activity) == (
         "Error: last activity more 10m0.5s ago, last success more than 10m0.5s ago"
     )
     turns.begin()
-    assert endpoints.complain(turns.activity) == ""
+    assert http_endpoints.describe_health(turns.activity) == ""
 
 
 def test_a_loop_that_only_fails_is_not_well() -> None:
@@ -98,9 +99,9 @@ def test_a_loop_that_only_fails_is_not_well() -> None:
     for _ in range(90):
         turns.rest(10.0)
         turns.begin()
-    assert endpoints.complain(turns.activity) == ""
+    assert http_endpoints.describe_health(turns.activity) == ""
     turns.rest(10.0)
-    assert endpoints.complain(turns.activity) == (
+    assert http_endpoints.describe_health(turns.activity) == (
         "Error: last activity more 10s ago, last success more than 15m10s ago"
     )
 
@@ -131,13 +132,13 @@ async def test_what_was_not_asked_for_is_not_served() -> None:
         assert (await get(f"{at}/debug/pprof/"))[0] == 404
 
 
-async def wait_wanted(snapshots: endpoints.Snapshots) -> None:
+async def wait_wanted(snapshots: debugging_snapshot.DebuggingSnapshotter) -> None:
     while not snapshots.is_wanted:
         await asyncio.sleep(0.01)
 
 
 async def test_a_snapshot_is_what_the_next_loop_saw() -> None:
-    snapshots = endpoints.Snapshots()
+    snapshots = debugging_snapshot.DebuggingSnapshotter()
     snapshots.offer(b"too early")
     async with serve(Turns().activity, snapshots=snapshots) as at:
         for body in ('{"NodeList":[]}', '{"NodeList":null}'):
@@ -150,7 +151,7 @@ async def test_a_snapshot_is_what_the_next_loop_saw() -> None:
 
 
 async def test_only_one_may_wait_for_a_snapshot() -> None:
-    snapshots = endpoints.Snapshots()
+    snapshots = debugging_snapshot.DebuggingSnapshotter()
     async with serve(Turns().activity, snapshots=snapshots) as at:
         asking = asyncio.create_task(get(f"{at}/snapshotz"))
         await wait_wanted(snapshots)
@@ -162,7 +163,7 @@ async def test_only_one_may_wait_for_a_snapshot() -> None:
 
 
 async def test_a_replica_that_does_not_lead_has_no_snapshot_and_says_so_at_once() -> None:
-    snapshots = endpoints.Snapshots(lambda: False)
+    snapshots = debugging_snapshot.DebuggingSnapshotter(lambda: False)
     async with serve(Turns().activity, snapshots=snapshots) as at:
         for _ in range(2):
             status, text = await get(f"{at}/snapshotz")
@@ -170,7 +171,7 @@ async def test_a_replica_that_does_not_lead_has_no_snapshot_and_says_so_at_once(
 
 
 async def test_a_loop_that_does_not_end_in_time_gives_no_snapshot_and_holds_up_nobody() -> None:
-    snapshots = endpoints.Snapshots(within_s=0.05)
+    snapshots = debugging_snapshot.DebuggingSnapshotter(within_s=0.05)
     async with serve(Turns().activity, snapshots=snapshots) as at:
         for _ in range(2):
             assert await get(f"{at}/snapshotz") == (503, "no loop ended within 0.05 s\n")
@@ -178,7 +179,7 @@ async def test_a_loop_that_does_not_end_in_time_gives_no_snapshot_and_holds_up_n
 
 
 async def test_whoever_waits_for_a_snapshot_is_sent_away_at_the_end() -> None:
-    snapshots = endpoints.Snapshots()
+    snapshots = debugging_snapshot.DebuggingSnapshotter()
     async with serve(Turns().activity, snapshots=snapshots) as at:
         asking = asyncio.create_task(get(f"{at}/snapshotz"))
         await wait_wanted(snapshots)
@@ -232,8 +233,8 @@ def test_from_elsewhere_health_and_metrics_are_seen_and_nothing_that_names_pods_
 
     async def play() -> dict[str, int]:
         registry = prometheus_client.CollectorRegistry()
-        app = endpoints.make_app(health.Health(), registry, Turns().activity, profiling=True)
-        async with serving.serve("0.0.0.0:0", app) as port:
+        app = http_endpoints.make_app(health.Health(), registry, Turns().activity, profiling=True)
+        async with http_server.serve("0.0.0.0:0", app) as port:
             here, there = f"http://127.0.0.1:{port}", f"http://{address}:{port}"
             assert (await get(f"{here}/debug/pprof/cmdline"))[0] == 200
             paths = (
@@ -259,15 +260,17 @@ def test_the_address_is_served_over_tls_where_there_is_a_certificate(tmp_path: P
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     certificate.write_bytes(made.cert_chain_pems[0].bytes())
     key.write_bytes(made.private_key_pem.bytes())
-    files = endpoints.find_certificate(wiring.Reporting(tls_cert_file=str(certificate), tls_private_key_file=str(key)))
+    files = http_endpoints.find_serving_certificate(
+        options.ReportingOptions(tls_cert_file=str(certificate), tls_private_key_file=str(key))
+    )
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
 
     async def play() -> int:
-        app = endpoints.make_app(health.Health(), prometheus_client.CollectorRegistry(), Turns().activity)
+        app = http_endpoints.make_app(health.Health(), prometheus_client.CollectorRegistry(), Turns().activity)
         async with (
-            tls.current(files, clock.Real()) as context,
-            serving.serve("localhost:0", app, context) as port,
+            http_server.reloading_ssl_context(files, clock.RealClock()) as context,
+            http_server.serve("localhost:0", app, context) as port,
             aiohttp.ClientSession() as session,
             session.get(f"https://localhost:{port}/healthz", ssl=trusting) as answer,
         ):
@@ -278,7 +281,7 @@ def test_the_address_is_served_over_tls_where_there_is_a_certificate(tmp_path: P
 
 def test_half_a_certificate_is_refused() -> None:
     with pytest.raises(errors.InvalidInput, match="--tls-cert-file: found one of it"):
-        endpoints.find_certificate(wiring.Reporting(tls_cert_file="tls.crt"))
+        http_endpoints.find_serving_certificate(options.ReportingOptions(tls_cert_file="tls.crt"))
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ from tests.autoscaler.test_decision_thread import NEW_KEY
 from tests.autoscaler.test_keeping import saved
 from tests.providers.clusterapi.bed import Carrier
 from windlass import clock
-from windlass.autoscaler.autoscaler import Autoscaler, in_thread
+from windlass.autoscaler.autoscaler import Autoscaler, run_in_thread
 from windlass.engine import taints
-from windlass.engine.decide import Decision, decide
-from windlass.engine.settings import Settings
-from windlass.engine.snapshot import Snapshot
-from windlass.kube import prepare, resources, transport
+from windlass.engine.loop import Decision, decide
+from windlass.engine.model.settings import Settings
+from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.kube import request_builders, resources, transport
 
 LASTS_S = 25.0
 """How long a run is watched: nodes come, and one goes."""
@@ -73,7 +73,7 @@ class Stepped(Awaitable[Any]):
 class Slow:
     """Carries writes, each of which takes a while to get there, and its answer to come back."""
 
-    def __init__(self, inner: Carrier, time: clock.Virtual) -> None:
+    def __init__(self, inner: Carrier, time: clock.VirtualClock) -> None:
         self._inner, self._clock = inner, time
         self.at_wait: Callable[[], None] = lambda: None
 
@@ -114,10 +114,10 @@ class Parking:
         self.decisions += 1
         self._released = threading.Event()
         asyncio.get_running_loop().call_soon(self._step, _STEPS)
-        return await in_thread(work)
+        return await run_in_thread(work)
 
     def _step(self, left: int) -> None:
-        self.opened += self.snapshot.owner is not None and not self.autoscaler._world._gate.is_closed
+        self.opened += self.snapshot.owner is not None and not self.autoscaler._world._gate.is_frozen
         if left:
             asyncio.get_running_loop().call_soon(self._step, left - 1)
         else:
@@ -161,7 +161,7 @@ def settings() -> Settings:
 
 
 def play(cancelled_at: int) -> Run:
-    run, time = Run(cancelled_at), clock.Virtual(NOW_S)
+    run, time = Run(cancelled_at), clock.VirtualClock(NOW_S)
 
     async def main() -> None:
         cluster = Cluster(time, settings())
@@ -191,7 +191,7 @@ async def _watch(cluster: Cluster, run: Run) -> None:
         if run.waits != run.cancelled_at:
             return
         cluster.add_pod("late", spec=NEW_KEY)
-        cluster.server.handle(prepare.delete(resources.PODS, "busy", "default"))
+        cluster.server.handle(request_builders.build_delete(resources.PODS, "busy", "default"))
         run.sent_when_cancelled = len(_writes(cluster))
         decided.append(parking.decisions)
         cluster.going.cancel()
@@ -199,9 +199,9 @@ async def _watch(cluster: Cluster, run: Run) -> None:
     async with cluster.autoscaling(snapshot=snapshot, choose=parking.choose, think=parking.think) as running:
         parking.autoscaler = running
         cluster.carrier.at_wait = at_wait  # type: ignore[attr-defined]
-        turn, move_on = running._take_turn, running._move_on
+        turn, move_on = running._run_loop, running._advance_drains
         running.loop._turn = lambda: Stepped(turn(), at_wait)
-        running._move_on = lambda: Stepped(move_on(), at_wait)  # type: ignore[method-assign, assignment, return-value]
+        running._advance_drains = lambda: Stepped(move_on(), at_wait)  # type: ignore[method-assign, assignment, return-value]
         until_s = cluster.clock.monotonic_s() + LASTS_S
         while cluster.clock.monotonic_s() < until_s and not cluster.going.done():
             cluster.register_nodes()
@@ -222,7 +222,7 @@ async def _watch(cluster: Cluster, run: Run) -> None:
                 "the gate was open while the thread worked": parking.opened > 0,
                 f"the event loop touched {snapshot.trespasses}": bool(snapshot.trespasses),
                 "the snapshot is left in a fork": snapshot.forks > 0,
-                "what came meanwhile is lost": not any(snapshot.pod(row).name == "late" for row in snapshot.waiting()),
+                "what came meanwhile is lost": not any(snapshot.pod(row).name == "late" for row in snapshot.pending()),
                 "what was done is not remembered": not await _is_remembered(cluster),
             }.items()
             if is_so
@@ -234,7 +234,7 @@ async def _is_remembered(cluster: Cluster) -> bool:
     marked = {
         node["metadata"]["name"]
         for node in (await cluster.api.list(resources.NODES.untyped())).items
-        if any(taint["key"] == taints.TO_BE_DELETED for taint in node["spec"].get("taints", ()))
+        if any(taint["key"] == taints.TO_BE_DELETED_KEY for taint in node["spec"].get("taints", ()))
     }
     raised = cluster.provider.groups["b"].size > 0 and not any(
         node.labels["group"] == "b" for node in cluster.provider.nodes

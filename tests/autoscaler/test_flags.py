@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from windlass.autoscaler import flag_names, flag_values, flags, wiring
-from windlass.engine import deviations, settings
+from windlass.autoscaler.options import flag_values, flags, process_options
+from windlass.engine.model import deviations, settings
 from windlass.errors import InvalidInput
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "spec" / "flags.tsv"
@@ -12,7 +12,7 @@ BEYOND_THE_PEER = {
     "behavior", "dashboard-address", "dashboard-tls-cert-file", "dashboard-tls-key-file", "dashboard-token-file",
     "dry-run", "enable-debugging-handlers", "kube-scheduler-version", "memory-config-map", "record", "record-limit",
     "seed", "shadow", "shadow-window", "tls-cert-file", "tls-private-key-file",
-} | {flag.name for flag in flags.FLAGS.values() if flag.group == "deviations"}  # fmt: skip
+} | {flag.name for flag in flags.DECISION_FLAGS.values() if flag.group == "deviations"}  # fmt: skip
 BEYOND_THE_PEER -= {"enable-csi-node-aware-scheduling"}  # on by default, and off in Cluster Autoscaler
 ABSENT = {"(none)", "(empty)"}
 
@@ -24,7 +24,7 @@ def reference() -> list[tuple[str, str, str]]:
     return [(name, kind, default) for name, kind, default in (line.split("\t") for line in lines if line[0] != "#")]
 
 
-def value_of(chosen: settings.Settings | wiring.Wiring, flag: flags.Flag) -> Any:
+def value_of(chosen: settings.Settings | process_options.ProcessOptions, flag: flags.Flag) -> Any:
     return getattr(getattr(chosen, flag.group) if flag.group else chosen, flag.field)
 
 
@@ -36,17 +36,17 @@ def test_every_flag_of_the_peer_is_known_and_no_other() -> None:
 @pytest.mark.skipif(not reference(), reason="no reference of flags at hand")
 @pytest.mark.parametrize(("name", "default"), [(name, text) for name, _, text in reference()])
 def test_defaults_are_the_peers(name: str, default: str) -> None:
-    name = {**flag_names.OLD_NAMES, **flag_names.ADDED_NAMES}.get(name, name)
+    name = {**flags.RENAMED_FLAGS, **flags.FLAG_ALIASES}.get(name, name)
     given = {} if default in ABSENT else {name: default}
-    if name in flag_names.WITHOUT_EFFECT:
-        assert flag_names.WITHOUT_EFFECT[name].default == ("" if default in ABSENT else default)
-        assert flags.read_flags(given) == settings.Settings()
-    elif name in flags.WIRING:
-        assert (flags.WIRING[name].default in ((), "")) == (default in ABSENT)
-        assert flags.read_wiring(given) == wiring.Wiring()
+    if name in flags.IGNORED_FLAGS:
+        assert flags.IGNORED_FLAGS[name].default == ("" if default in ABSENT else default)
+        assert flags.parse_settings(given) == settings.Settings()
+    elif name in flags.PROCESS_FLAGS:
+        assert (flags.PROCESS_FLAGS[name].default in ((), "")) == (default in ABSENT)
+        assert flags.parse_process_options(given) == process_options.ProcessOptions()
     else:
-        assert (flags.FLAGS[name].default in ((), "")) == (default in ABSENT)
-        chosen = flags.read_flags({"behavior": "cluster-autoscaler", **given})
+        assert (flags.DECISION_FLAGS[name].default in ((), "")) == (default in ABSENT)
+        chosen = flags.parse_settings({"behavior": "cluster-autoscaler", **given})
         assert chosen == settings.Settings.cluster_autoscaler()
 
 
@@ -59,27 +59,27 @@ def test_types_are_the_peers(name: str, kind: str) -> None:
         flags.READERS[name]([right[kind]])
         with pytest.raises(ValueError, match=r"a |true"):
             flags.READERS[name](["nonsense"])
-    assert (kind == "bool") == (flags.READERS[name] in flag_values.BOOLS)
+    assert (kind == "bool") == (flags.READERS[name] in flag_values.BOOL_READERS)
 
 
 def test_no_flag_leaves_everything_at_its_default() -> None:
-    assert flags.read_flags({}) == settings.Settings()
-    assert flags.read_flags({"behavior": "cluster-autoscaler"}) == settings.Settings.cluster_autoscaler()
+    assert flags.parse_settings({}) == settings.Settings()
+    assert flags.parse_settings({"behavior": "cluster-autoscaler"}) == settings.Settings.cluster_autoscaler()
 
 
 def test_each_flag_sets_its_own_field_alone() -> None:
     samples = {"bool": ["true", "false"], "int": ["7"], "float": ["0.25"], "duration_s": ["1h2m3.5s"], "text": ["x"]}
-    for name, flag in flags.FLAGS.items():
+    for name, flag in flags.DECISION_FLAGS.items():
         for text in samples.get(flag.read.__name__.removeprefix("read_"), []):
-            chosen = flags.read_flags({name: text})
+            chosen = flags.parse_settings({name: text})
             assert value_of(chosen, flag) == flag.read([text])
-            for other in flags.FLAGS.values():
+            for other in flags.DECISION_FLAGS.values():
                 if other != flag:
                     assert value_of(chosen, other) == value_of(settings.Settings(), other), (name, other.name)
 
 
 def test_units_are_seconds_and_bytes() -> None:
-    chosen = flags.read_flags(
+    chosen = flags.parse_settings(
         {
             "scale-down-unneeded-time": "1h30m",
             "memory-total": "1:2",
@@ -96,7 +96,7 @@ def test_units_are_seconds_and_bytes() -> None:
 
 
 def test_repeated_values_add_up_where_a_flag_takes_several_and_the_last_counts_elsewhere() -> None:
-    chosen = flags.read_flags(
+    chosen = flags.parse_settings(
         {
             "status-taint": ["a,b", "c"],
             "bypassed-scheduler-names": ["x,y", "z"],
@@ -111,26 +111,26 @@ def test_repeated_values_add_up_where_a_flag_takes_several_and_the_last_counts_e
 
 
 def test_old_names_still_work_and_new_ones_win() -> None:
-    assert flags.read_flags({"max-empty-bulk-delete": "4"}).scale_down.max_scale_down_parallelism == 4
+    assert flags.parse_settings({"max-empty-bulk-delete": "4"}).scale_down.max_scale_down_parallelism == 4
     both = {"max-empty-bulk-delete": "4", "max-scale-down-parallelism": "5"}
-    assert flags.read_flags(both).scale_down.max_scale_down_parallelism == 5
-    assert flags.read_flags({"ignore-taint": "a", "startup-taint": "b"}).templates.startup_taint == ("a", "b")
+    assert flags.parse_settings(both).scale_down.max_scale_down_parallelism == 5
+    assert flags.parse_settings({"ignore-taint": "a", "startup-taint": "b"}).templates.startup_taint == ("a", "b")
 
 
 def test_drain_priorities_are_pairs() -> None:
-    chosen = flags.read_flags({"drain-priority-config": "10000:20,-5:60"})
+    chosen = flags.parse_settings({"drain-priority-config": "10000:20,-5:60"})
     assert chosen.drain.drain_priority_config == (settings.PriorityGrace(10000, 20), settings.PriorityGrace(-5, 60))
 
 
 def test_a_deviation_can_be_chosen_on_top_of_a_behavior() -> None:
-    chosen = flags.read_flags({"behavior": "cluster-autoscaler", "joint-scale-up": "true"})
+    chosen = flags.parse_settings({"behavior": "cluster-autoscaler", "joint-scale-up": "true"})
     assert chosen.deviations.joint_scale_up
     assert not chosen.deviations.tight_packing
-    assert flags.read_flags({"quiet-window": "0s"}).deviations.quiet_window_s == 0.0
+    assert flags.parse_settings({"quiet-window": "0s"}).deviations.quiet_window_s == 0.0
 
 
 def test_flags_of_the_process_are_left_to_it() -> None:
-    assert flags.read_flags({"leader-elect": "false", "v": "4", "regional": "true"}) == settings.Settings()
+    assert flags.parse_settings({"leader-elect": "false", "v": "4", "regional": "true"}) == settings.Settings()
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_flags_of_the_process_are_left_to_it() -> None:
 )
 def test_errors_name_the_flag_what_was_found_and_what_is_accepted(given: Any, told: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        flags.read_flags(given)
+        flags.parse_settings(given)
     assert told in str(caught.value)
 
 
@@ -177,26 +177,26 @@ def test_both_presets_are_complete() -> None:
     """Every deviation is on in one and off in the other; the longest quiet window matters only with a window."""
     for field in deviations.Deviations.__dataclass_fields__:
         if field != "quiet_window_max_s":
-            assert getattr(deviations.WINDLASS, field)
-            assert not getattr(deviations.NONE, field)
+            assert getattr(deviations.ALL_DEVIATIONS, field)
+            assert not getattr(deviations.NO_DEVIATIONS, field)
 
 
 def test_every_deviation_is_explained() -> None:
     explained = (Path(__file__).parents[2] / "docs" / "deviations.md").read_text()
-    for flag in flags.FLAGS.values():
+    for flag in flags.DECISION_FLAGS.values():
         if flag.group == "deviations":
             assert f"`--{flag.name}" in explained
 
 
 def test_flags_change_settings_that_are_there_and_leave_the_others() -> None:
-    chosen = flags.read_flags({"scan-interval": "7s", "expander": "price"})
-    changed = flags.change(chosen, {"expander": "least-waste,random"})
+    chosen = flags.parse_settings({"scan-interval": "7s", "expander": "price"})
+    changed = flags.override_settings(chosen, {"expander": "least-waste,random"})
     assert changed.scale_up.expander == ("least-waste", "random")
     assert changed.scale_down.scan_interval_s == 7.0
-    assert flags.change(chosen, {}) == chosen
-    assert flags.change(chosen, {"behavior": "cluster-autoscaler"}).deviations == deviations.NONE
+    assert flags.override_settings(chosen, {}) == chosen
+    assert flags.override_settings(chosen, {"behavior": "cluster-autoscaler"}).deviations == deviations.NO_DEVIATIONS
     with pytest.raises(InvalidInput, match="--address: found it among settings of a decision"):
-        flags.change(chosen, {"address": ":1"})
+        flags.override_settings(chosen, {"address": ":1"})
 
 
 def test_a_flag_that_the_default_behavior_leaves_without_effect_says_so() -> None:
@@ -209,6 +209,6 @@ def test_a_flag_that_the_default_behavior_leaves_without_effect_says_so() -> Non
         "--unremovable-node-recheck-timeout: changes nothing while --recheck-unremovable-nodes is on, which evaluates "
         "each node in every loop",
     ]
-    assert list(flags.find_warnings(given)) == told
-    assert list(flags.find_warnings({**given, "joint-scale-up": "false"})) == told[2:]
-    assert list(flags.find_warnings({**given, "behavior": "cluster-autoscaler"})) == []
+    assert list(flags.find_flag_warnings(given)) == told
+    assert list(flags.find_flag_warnings({**given, "joint-scale-up": "false"})) == told[2:]
+    assert list(flags.find_flag_warnings({**given, "behavior": "cluster-autoscaler"})) == []

@@ -10,12 +10,12 @@ from handbook import metrics
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
 from windlass import clock
-from windlass.autoscaler import timing
+from windlass.autoscaler import loop_timing
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.autoscaler.report.families import Function
-from windlass.engine import plan
-from windlass.engine.time_limits import Step
-from windlass.kube import prepare, resources
+from windlass.engine.model import plan
+from windlass.engine.time_limits import MeasuredStep
+from windlass.kube import request_builders, resources
+from windlass.observability.metric_definitions import LoopFunction
 
 IN_ANY_LOOP = {
     "main", "autoscaling", "loopWait", "cloudProviderRefresh", "updateClusterState", "filterOutSchedulable",
@@ -49,7 +49,9 @@ def test_a_cluster_that_grows_and_shrinks_has_durations_of_all_functions() -> No
             cluster.add_pod("pending", "3")
             await cluster.until(lambda: count_calls(running).keys() >= SCALING_UP)
             await cluster.until(lambda: len(cluster.provider.nodes) == 2)
-            gone = prepare.delete(resources.PODS, "pending", "default", prepare.Deletion(grace_s=0))
+            gone = request_builders.build_delete(
+                resources.PODS, "pending", "default", request_builders.DeleteOptions(grace_s=0)
+            )
             assert cluster.server.handle(gone).status == 200
             await cluster.until(lambda: len(cluster.provider.nodes) == 1)
             await cluster.clock.sleep(30.0)
@@ -68,7 +70,7 @@ def test_a_loop_counts_once_and_the_wait_between_two_loops_is_the_rest_of_the_in
         async with cluster.autoscaling() as running:
             await cluster.clock.sleep(95.0)  # loops at 0, 10 … 90 s
             calls = count_calls(running)
-            assert calls["main"] == running.loop.turns == 10
+            assert calls["main"] == running.loop.iterations == 10
             assert calls["updateClusterState"] == calls["cloudProviderRefresh"] == calls["main"]
             assert calls["loopWait"] == 9
             assert sum_durations(running)["loopWait"] == pytest.approx(90.0)  # virtual time: loops take none
@@ -100,22 +102,22 @@ def test_the_time_that_groups_take_to_be_raised_is_part_of_scaling_up() -> None:
 def test_every_function_but_a_loop_that_ended_well_has_durations() -> None:
     """Cluster Autoscaler shows mainSuccessful in last_activity only."""
     assert {str(one) for one in metrics.MEASURED} == IN_ANY_LOOP | SCALING_UP | SCALING_DOWN
-    assert set(Function) - set(metrics.MEASURED) == {Function.MAIN_SUCCESSFUL}
+    assert set(LoopFunction) - set(metrics.MEASURED) == {LoopFunction.MAIN_SUCCESSFUL}
 
 
 def test_every_step_of_a_decision_is_a_function_that_metrics_know() -> None:
-    assert {str(step) for step in Step} <= {str(function) for function in Function}
+    assert {str(step) for step in MeasuredStep} <= {str(function) for function in LoopFunction}
 
 
 def test_a_stopwatch_hands_each_duration_over_once() -> None:
     ticks: Iterator[float] = iter((1.0, 4.0))
 
-    class Ticking(clock.Virtual):
+    class Ticking(clock.VirtualClock):
         def monotonic_s(self) -> float:
             return next(ticks)
 
-    stopwatch = timing.Stopwatch(Ticking(0.0))
-    with stopwatch.measure(Step.ESTIMATE):
+    stopwatch = loop_timing.DecisionTimer(Ticking(0.0))
+    with stopwatch.measure(MeasuredStep.ESTIMATE):
         pass
-    assert stopwatch.take_durations() == [(Step.ESTIMATE, 3.0)]
+    assert stopwatch.take_durations() == [(MeasuredStep.ESTIMATE, 3.0)]
     assert stopwatch.take_durations() == []

@@ -8,9 +8,9 @@ from tests.autoscaler.report.stage import Stage
 from tests.autoscaler.report.test_metrics import value
 from tests.autoscaler.test_autoscaler import quick
 from tests.engine.decide import builders
-from windlass.engine import facts, plan
-from windlass.kube import prepare, resources
-from windlass.providers import simulated
+from windlass.engine.model import facts, node_groups, plan
+from windlass.kube import request_builders, resources
+from windlass.providers import fake_provider
 
 GPU = {"gpu_resource_name": "nvidia.com/gpu", "gpu_name": "generic"}
 
@@ -21,7 +21,7 @@ def equip(node: facts.Node) -> facts.Node:
     return replace(node, allocatable=(*node.allocatable, *more), capacity=(*node.capacity, *more))
 
 
-def play_loop(group: facts.NodeGroup, pods: list[facts.Pod], refused: plan.Plan = ()) -> str:
+def play_loop(group: node_groups.NodeGroup, pods: list[facts.Pod], refused: plan.Plan = ()) -> str:
     """What /metrics says after a loop; the provider refuses some of it."""
 
     async def script(stage: Stage) -> None:
@@ -53,11 +53,11 @@ def test_nodes_with_gpus_that_are_removed_are_counted_as_such() -> None:
 
     async def scenario(cluster: Cluster) -> None:
         equipped = replace(template("g"), allocatable=has, capacity=has)
-        cluster.provider.add(simulated.Group("g", 0, 10, equipped, size=1))
+        cluster.provider.add(fake_provider.Group("g", 0, 10, equipped, size=1))
         cluster.register_nodes()
         shown = {"capacity": {**AMOUNTS, "nvidia.com/gpu": "2"}, "allocatable": {**AMOUNTS, "nvidia.com/gpu": "2"}}
         (name,) = (node.name for node in cluster.provider.nodes)
-        status = prepare.merge_patch(resources.NODES, name, {"status": shown}, "", subresource="status")
+        status = request_builders.build_merge_patch(resources.NODES, name, {"status": shown}, "", subresource="status")
         assert cluster.server.handle(status).status == 200
         async with cluster.autoscaling() as running:
             await cluster.until(lambda: not cluster.provider.nodes)

@@ -7,9 +7,9 @@ from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
 from windlass.autoscaler.autoscaler import Autoscaler
 from windlass.engine import taints
-from windlass.explain import look, questions
-from windlass.explain.questions import About, Question, Unknown
-from windlass.providers import simulated
+from windlass.explain import explain_context, queries
+from windlass.explain.queries import ExplainQuery, ObjectNotFound, SubjectKind
+from windlass.providers import fake_provider
 
 WHY = "condition Paused: Cluster spec.paused is set to true"
 
@@ -18,7 +18,7 @@ def evictions(cluster: Cluster) -> list[str]:
     return [call for call in cluster.carrier.calls if call.endswith("/eviction")]
 
 
-def three_nodes(cluster: Cluster) -> simulated.Group:
+def three_nodes(cluster: Cluster) -> fake_provider.Group:
     """Of which a-2 and a-3 can be emptied onto the others."""
     group = cluster.add_group("a", 3)
     cluster.register_nodes()
@@ -36,15 +36,19 @@ def test_nothing_of_a_held_group_is_drained_or_raised() -> None:
             cluster.add_pod("v", "4")
             await cluster.clock.sleep(120.0)
             assert (group.size, evictions(cluster), dict(running.memory.durable.drains)) == (3, [], {})
-            assert all([taints.TO_BE_DELETED not in await cluster.taints(f"a-{i}") for i in (1, 2, 3)])
+            assert all([taints.TO_BE_DELETED_KEY not in await cluster.taints(f"a-{i}") for i in (1, 2, 3)])
             assert list(running.memory.durable.held) == ["a"]
             for question, told in (
-                (Question(About.CLUSTER), f"a is left alone: {WHY}"),
-                (Question(About.NODE, "a-2"), f"belongs to a, which is left alone: {WHY}"),
-                (Question(About.GROUP, "a"), f"group a is left alone: {WHY}"),
+                (ExplainQuery(SubjectKind.CLUSTER), f"a is left alone: {WHY}"),
+                (ExplainQuery(SubjectKind.NODE, "a-2"), f"belongs to a, which is left alone: {WHY}"),
+                (ExplainQuery(SubjectKind.GROUP, "a"), f"group a is left alone: {WHY}"),
             ):
-                answer = await running.ask(lambda *at, asked=question: questions.answer(asked, look.take(*at)))
-                assert told in (str(answer) if isinstance(answer, Unknown) else "\n".join(questions.tell(answer)))
+                answer = await running.query(
+                    lambda *at, asked=question: queries.answer_query(asked, explain_context.evaluate(*at))
+                )
+                assert told in (
+                    str(answer) if isinstance(answer, ObjectNotFound) else "\n".join(queries.render_explanation(answer))
+                )
             group.held = ""
             await cluster.until(lambda: group.size > 3)
 
@@ -90,7 +94,7 @@ def test_nodes_that_were_asked_for_before_a_pause_are_neither_late_nor_asked_for
 
 
 @contextlib.asynccontextmanager
-async def held_while_draining(cluster: Cluster) -> AsyncIterator[tuple[Autoscaler, simulated.Group, str]]:
+async def held_while_draining(cluster: Cluster) -> AsyncIterator[tuple[Autoscaler, fake_provider.Group, str]]:
     """A group that is held just when the drain of one of its nodes has begun."""
     group = cluster.add_group("a", 2)
     cluster.register_nodes()
@@ -108,7 +112,7 @@ def test_a_drain_rests_while_its_group_is_held_and_goes_on_afterwards() -> None:
         async with held_while_draining(cluster) as (running, group, name):
             await cluster.clock.sleep(200.0)
             assert (evictions(cluster), list(running.memory.durable.drains)) == ([], [name])
-            assert taints.TO_BE_DELETED in await cluster.taints(name)
+            assert taints.TO_BE_DELETED_KEY in await cluster.taints(name)
             group.held = ""
             await cluster.until(lambda: evictions(cluster), 30.0)
             assert running.memory.durable.activity.failed_s is None
@@ -121,7 +125,7 @@ def test_a_drain_that_rested_for_five_minutes_gives_its_node_back() -> None:
         async with held_while_draining(cluster) as (running, _, name):
             await cluster.clock.sleep(330.0)
             assert (evictions(cluster), dict(running.memory.durable.drains)) == ([], {})
-            assert taints.TO_BE_DELETED not in await cluster.taints(name)
+            assert taints.TO_BE_DELETED_KEY not in await cluster.taints(name)
             assert "unschedulable" not in (await cluster.node(name))["spec"]
 
     play(scenario, quick())
@@ -139,7 +143,7 @@ def test_a_node_that_was_to_be_deleted_is_waited_for_however_long_its_group_is_h
             assert running.memory.durable.drains.keys() == {"a-2", "a-3"}
             group.held = ""
             await cluster.clock.sleep(60.0)
-            assert all([taints.TO_BE_DELETED in await cluster.taints(name) for name in ("a-2", "a-3")])
+            assert all([taints.TO_BE_DELETED_KEY in await cluster.taints(name) for name in ("a-2", "a-3")])
 
     play(scenario, quick())
 

@@ -5,9 +5,10 @@ import pytest
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
 from windlass import clock
-from windlass.autoscaler.jumps import Jumps
-from windlass.engine.memory import Durable, Memory
-from windlass.engine.scale_down.cooldown import Activity
+from windlass.autoscaler.loop_timing import ClockSkew
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model.durable_memory import DurableMemory
+from windlass.engine.model.scale_down_state import ScaleActivity
 
 DAY_S = 86400.0
 UNNEEDED_S = 20.0
@@ -52,9 +53,9 @@ def test_what_was_saved_by_a_clock_ahead_holds_nobody_up() -> None:
 
 @pytest.mark.parametrize("by_s", [DAY_S, -DAY_S])
 def test_a_clock_that_was_set_while_another_led_moves_nothing_that_the_other_wrote_down(by_s: float) -> None:
-    time = clock.Virtual()
-    jumps = Jumps(time)
+    time = clock.VirtualClock()
+    jumps = ClockSkew(time)
     time.set_wall(time.now_s() + by_s)
-    written = Memory(durable=Durable(activity=Activity(deleted_s=time.now_s() - 30.0)))
-    read = jumps.read_back(written)
-    assert (read, jumps.take_out(read)) == (written, written)
+    written = LoopMemory(durable=DurableMemory(activity=ScaleActivity(deleted_s=time.now_s() - 30.0)))
+    read = jumps.correct_saved(written)
+    assert (read, jumps.correct(read)) == (written, written)

@@ -16,9 +16,9 @@ from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
 from tests.providers.clusterapi.bed import refusal
 from windlass import clock, errors
-from windlass.apiserver import core, inprocess, server
-from windlass.autoscaler import keeping, memory_text
-from windlass.engine import memory, memory_codec
+from windlass.apiserver import embedded_server, registry, server
+from windlass.autoscaler import memory_encoding, memory_store
+from windlass.engine.model import durable_memory
 from windlass.kube import client, resources, transport
 from windlass.kube import errors as kube_errors
 
@@ -29,11 +29,11 @@ ConfigMap = dict[str, Any]
 class Net:
     """Carries requests to the server; what a test does to the next writes of ConfigMaps comes before that."""
 
-    def __init__(self, time: clock.Virtual) -> None:
+    def __init__(self, time: clock.VirtualClock) -> None:
         self.clock = time
-        self.server = server.Server(time, core.Settings())
+        self.server = server.Server(time, registry.ServerSettings())
         self.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        self.inner = inprocess.InProcess(self.server, time)
+        self.inner = embedded_server.InProcessTransport(self.server, time)
         self.written = 0
         self.odd: list[Callable[[transport.Request], Awaitable[transport.Response | None]] | None] = []
 
@@ -45,11 +45,11 @@ class Net:
                 return said
         return await self.inner.send(request)
 
-    def keeper(self, identity: str = "me") -> keeping.Keeper:
-        return keeping.Keeper(self.api(), NAMESPACE, NAME, identity)
+    def keeper(self, identity: str = "me") -> memory_store.MemoryStore:
+        return memory_store.MemoryStore(self.api(), NAMESPACE, NAME, identity)
 
     def api(self) -> client.Client:
-        return client.Client(self, self.clock, client.Settings(qps=0), random.Random(1))
+        return client.Client(self, self.clock, client.ClientSettings(qps=0), random.Random(1))
 
     async def find(self, name: str = NAME) -> ConfigMap:
         return await self.api().get(resources.CONFIG_MAPS.untyped(), name, NAMESPACE)
@@ -59,9 +59,9 @@ class Net:
         return (await self.keeper("next").read()).durable.activity.added_s
 
 
-def marked(number: float, timers: int = 0) -> memory.Durable:
+def marked(number: float, timers: int = 0) -> durable_memory.DurableMemory:
     """A memory that can be told from others, of about 10 bytes for each timer."""
-    empty, chance = memory.Durable(), random.Random(number)
+    empty, chance = durable_memory.DurableMemory(), random.Random(number)
     since = {f"node-{chance.getrandbits(64):x}": chance.random() for _ in range(timers)}
     return replace(
         empty,
@@ -72,7 +72,7 @@ def marked(number: float, timers: int = 0) -> memory.Durable:
 
 
 def run(scenario: Callable[[Net], Awaitable[None]]) -> None:
-    time = clock.Virtual(1.7e9)
+    time = clock.VirtualClock(1.7e9)
 
     async def main() -> None:
         await scenario(Net(time))
@@ -102,7 +102,7 @@ def test_a_write_that_was_given_up_and_arrives_late_replaces_nothing_newer(late_
         keeper = net.keeper()
         await keeper.write(marked(1.0))
         net.odd = [deliver_after(net, late_s)]
-        with pytest.raises(keeping.NotSaved, match=r"kube-system/memory.*next loop"):
+        with pytest.raises(memory_store.MemoryNotSaved, match=r"kube-system/memory.*next loop"):
             await keeper.write(marked(2.0))
         await net.clock.sleep(again_s)
         await keeper.write(marked(3.0))
@@ -117,7 +117,7 @@ def test_what_may_or_may_not_have_been_written_is_written_over_even_by_what_was_
         keeper = net.keeper()
         await keeper.write(marked(1.0))
         net.odd = [deliver_after(net, 5.5)]
-        with pytest.raises(keeping.NotSaved):
+        with pytest.raises(memory_store.MemoryNotSaved):
             await keeper.write(marked(2.0))
         await net.clock.sleep(1.0)
         assert await net.kept() == 2.0
@@ -150,7 +150,7 @@ def test_another_process_that_has_written_since_is_not_written_over() -> None:
         await second.read()
         await second.write(marked(2.0))
         for _ in range(2):
-            with pytest.raises(keeping.Superseded, match="b has written memory"):
+            with pytest.raises(memory_store.MemoryConflict, match="b has written memory"):
                 await first.write(marked(3.0))
         assert await net.kept() == 2.0
 
@@ -188,7 +188,7 @@ def test_what_people_do_to_the_config_map_is_written_over(change: str) -> None:
 
 def test_what_earlier_versions_wrote_is_read_and_replaced() -> None:
     async def scenario(net: Net) -> None:
-        plain = json.dumps(memory_codec.to_plain(marked(1.0, 40)), sort_keys=True)
+        plain = json.dumps(durable_memory.to_plain(marked(1.0, 40)), sort_keys=True)
         text = base64.b64encode(zlib.compress(plain.encode())).decode()
         name = {"name": NAME, "namespace": NAMESPACE}
         net.server.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": name, "data": {"memory": text}})
@@ -220,7 +220,7 @@ def test_a_senseless_answer_says_nothing_of_what_is_there(body: bytes) -> None:
         net.inner = inner
         await keeper.read()
         net.inner = Senseless()  # type: ignore[assignment]
-        with pytest.raises(keeping.NotSaved):
+        with pytest.raises(memory_store.MemoryNotSaved):
             await keeper.write(marked(2.0))
         net.inner = inner
         await keeper.write(marked(3.0))
@@ -234,7 +234,7 @@ def test_a_senseless_answer_says_nothing_of_what_is_there(body: bytes) -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "PART_BYTES", 2000)
+    monkeypatch.setattr(memory_store, "MAX_PART_BYTES", 2000)
 
 
 @pytest.mark.usefixtures("small")
@@ -271,9 +271,9 @@ def test_parts_that_are_missing_or_of_another_generation_are_begun_anew(caplog: 
         await net.find(f"{NAME}-4")
         patch = {"binaryData": {"memory": base64.b64encode(b"else").decode()}}
         await net.api().merge_patch(resources.CONFIG_MAPS, f"{NAME}-4", patch, NAMESPACE)
-        assert (await net.keeper("b").read()).durable == memory.Durable()
+        assert (await net.keeper("b").read()).durable == durable_memory.DurableMemory()
         await net.api().delete(resources.CONFIG_MAPS, f"{NAME}-4", NAMESPACE)
-        assert (await net.keeper("b").read()).durable == memory.Durable()
+        assert (await net.keeper("b").read()).durable == durable_memory.DurableMemory()
         assert caplog.text.count("beginning anew") == 2
 
     run(scenario)
@@ -297,7 +297,7 @@ def test_parts_that_are_of_no_use_any_more_are_emptied() -> None:
 def test_a_memory_that_fits_no_number_of_parts_is_not_saved() -> None:
     async def scenario(net: Net) -> None:
         keeper = net.keeper()
-        with pytest.raises(keeping.NotSaved, match="does not fit 4 ConfigMaps"):
+        with pytest.raises(memory_store.MemoryNotSaved, match="does not fit 4 ConfigMaps"):
             await keeper.write(marked(1.0, 900))
         assert net.written == 0
         await keeper.write(marked(2.0, 10))
@@ -323,20 +323,20 @@ def test_a_hundred_thousand_timers_are_kept() -> None:
 
 def test_twenty_five_thousand_timers_take_a_third_of_what_they_took_as_text() -> None:
     large = marked(1.0, 25_000)
-    text = base64.b64encode(zlib.compress(json.dumps(memory_codec.to_plain(large), separators=(",", ":")).encode()))
-    assert len(memory_text.write(large)) < len(text) / 2
+    text = base64.b64encode(zlib.compress(json.dumps(durable_memory.to_plain(large), separators=(",", ":")).encode()))
+    assert len(memory_encoding.encode_memory(large)) < len(text) / 2
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_bytes_that_somebody_bent_are_refused_or_read(seed: int) -> None:
     chance = random.Random(seed)
-    packed = memory_text.write(marked(1.0, 40))[len(memory_text.MAGIC) :]
+    packed = memory_encoding.encode_memory(marked(1.0, 40))[len(memory_encoding.MAGIC) :]
     plain = bytearray(zlib.decompress(packed))
     for _ in range(chance.randint(1, 4)):
         plain[chance.randrange(len(plain))] = chance.randrange(256)
     del plain[chance.choice((len(plain), len(plain), chance.randrange(len(plain)))) :]
     try:
-        memory_text.read(memory_text.MAGIC + zlib.compress(bytes(plain)))
+        memory_encoding.decode_memory(memory_encoding.MAGIC + zlib.compress(bytes(plain)))
     except errors.InvalidInput:
         return
 
@@ -344,8 +344,8 @@ def test_bytes_that_somebody_bent_are_refused_or_read(seed: int) -> None:
 # ── In the loop ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def saved(cluster: Cluster) -> memory.Durable:
-    return (await keeping.Keeper(cluster.api, "kube-system", "windlass-memory").read()).durable
+async def saved(cluster: Cluster) -> durable_memory.DurableMemory:
+    return (await memory_store.MemoryStore(cluster.api, "kube-system", "windlass-memory").read()).durable
 
 
 def test_a_drain_that_ends_while_a_group_is_raised_does_not_write_what_was_before() -> None:
@@ -383,7 +383,7 @@ def test_a_drain_that_ends_while_a_group_is_raised_does_not_write_what_was_befor
             await cluster.clock.sleep(8.0)
             assert seen
             assert all(one == ["a"] for one in seen), seen
-            assert keeping.is_same(await saved(cluster), running.memory.durable)
+            assert memory_store.equals_ignoring_loop(await saved(cluster), running.memory.durable)
 
     play(scenario, quick())
 
@@ -393,7 +393,7 @@ def test_a_process_whose_memory_another_one_has_replaced_ends() -> None:
         cluster.add_group("a", 0)
         async with cluster.autoscaling():
             await cluster.clock.sleep(15.0)
-            other = keeping.Keeper(cluster.api, "kube-system", "windlass-memory", "other")
+            other = memory_store.MemoryStore(cluster.api, "kube-system", "windlass-memory", "other")
             await other.read()
             await other.write(marked(5.0))
             cluster.add_pod("p", "2")

@@ -11,8 +11,8 @@ from tests.autoscaler.test_autoscaler import quick
 from tests.autoscaler.test_cluster_api import VERSION, arrange, autoscaling, find_size, put
 from tests.autoscaler.test_drains import count_evictions, end_pods
 from tests.providers.clusterapi.bed import GROUP, define
-from windlass.autoscaler.recording import journal, reading, recorder, replay
-from windlass.kube import prepare, resources
+from windlass.autoscaler.recording import recorder, replay, snapshot_journal
+from windlass.kube import request_builders, resources
 
 STAYS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 WEB = [{"selector": {"matchLabels": {"app": "web"}}}]
@@ -56,7 +56,9 @@ def test_a_node_goes_only_after_the_pod_to_wait_for_has_finished() -> None:
             assert not count_evictions(cluster)
             assert not (await cluster.node("g-1-1"))["spec"].get("unschedulable")
             done = {"status": {"phase": "Succeeded"}}
-            patch = prepare.merge_patch(resources.PODS, "selected", done, "default", subresource="status")
+            patch = request_builders.build_merge_patch(
+                resources.PODS, "selected", done, "default", subresource="status"
+            )
             assert cluster.server.handle(patch).status == 200
             await wait_until_gone(cluster)
             assert count_evictions(cluster) == {"other": 1}
@@ -90,8 +92,8 @@ def test_without_the_flag_every_pod_is_evicted(behavior: str) -> None:
 
 
 def test_a_recording_holds_the_rules_and_is_decided_again_as_it_was(tmp_path: Path) -> None:
-    path, snapshot = tmp_path / "file", journal.Journal()
-    kept = recorder.Recorder(snapshot, path, recorded.PLENTY)
+    path, snapshot = tmp_path / "file", snapshot_journal.JournaledSnapshot()
+    kept = recorder.DecisionRecorder(snapshot, path, recorded.PLENTY)
 
     async def scenario(cluster: Cluster) -> None:
         start(cluster, behavior="WaitCompleted")
@@ -103,5 +105,5 @@ def test_a_recording_holds_the_rules_and_is_decided_again_as_it_was(tmp_path: Pa
 
     play(scenario, quick())
     assert recorded.differences(path) == []
-    seen = [turn.step.seen.machine_drain_rules for turn in replay.turns(reading.Recording(path))]
+    seen = [turn.step.seen.machine_drain_rules for turn in replay.replay_steps(replay.Recording(path))]
     assert list(dict.fromkeys(rule.behavior for rules in seen for rule in rules)) == ["WaitCompleted", "Skip"]

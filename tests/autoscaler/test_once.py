@@ -7,34 +7,34 @@ import pytest
 from tests.autoscaler.batch import stage
 from tests.providers.clusterapi import bed
 from windlass import clock
-from windlass.autoscaler import once, process
-from windlass.autoscaler.wiring import Wiring
-from windlass.engine.provisioning import classes
-from windlass.engine.settings import Injection, Limits, ProvisioningRequests, Settings
-from windlass.explain import cluster, look
-from windlass.kube import prepare, resources
-from windlass.providers import clusterapi
+from windlass.autoscaler import app
+from windlass.autoscaler.options.process_options import ProcessOptions
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.model.settings import InjectionSettings, LimitSettings, ProvisioningRequestSettings, Settings
+from windlass.explain import cluster, explain_context
+from windlass.kube import request_builders, resources
+from windlass.providers.clusterapi import group_discovery
 
 NOW_S = 1_700_000_000.0
 BATCH = Settings(
-    provisioning_requests=ProvisioningRequests(enable_provisioning_requests=True),
-    injection=Injection(capacity_buffer_pod_injection_enabled=True),
-    limits=Limits(capacity_quotas_enabled=True),
+    provisioning_requests=ProvisioningRequestSettings(enable_provisioning_requests=True),
+    injection=InjectionSettings(capacity_buffer_pod_injection_enabled=True),
+    limits=LimitSettings(capacity_quotas_enabled=True),
 )
 """Served by an autoscaler; whoever looks once writes no status."""
 
 
-def look_once(settings: Settings, arrange: Callable[[bed.Bed], object] = lambda _: None) -> cluster.ClusterAccount:
+def look_once(settings: Settings, arrange: Callable[[bed.Bed], object] = lambda _: None) -> cluster.ClusterExplanation:
     """What is told of a cluster. Nothing may be written meanwhile."""
-    time = clock.Virtual(NOW_S)
-    found = bed.Bed(time, "v1beta2", clusterapi.Config())
+    time = clock.VirtualClock(NOW_S)
+    found = bed.Bed(time, "v1beta2", group_discovery.Config())
     arrange(found)
 
-    async def main() -> once.Moment:
-        servers = process.Servers(found.carrier, found.carrier)
-        return await once.look(servers, settings, Wiring(), clusterapi.Config(), time)
+    async def main() -> app.DecisionInputs:
+        servers = app.ApiServers(found.carrier, found.carrier)
+        return await app.observe_connected(servers, settings, ProcessOptions(), group_discovery.Config(), time)
 
-    told = cluster.describe(look.take(*time.run(main())))
+    told = cluster.explain_cluster(explain_context.evaluate(*time.run(main())))
     assert {call.method for call in found.carrier.sent} == {"GET"}
     return told
 
@@ -49,7 +49,7 @@ def arrange_batch(found: bed.Bed) -> None:
 def tell(found: bed.Bed, resource: resources.Resource[stage.Json], name: str, status: stage.Json) -> None:
     """As an autoscaler that runs there has said."""
     namespace = "default" if resource.namespaced else ""
-    patch = prepare.merge_patch(resource, name, {"status": status}, namespace, subresource="status")
+    patch = request_builders.build_merge_patch(resource, name, {"status": status}, namespace, subresource="status")
     assert found.server.handle(patch).status == 200
 
 
@@ -60,7 +60,7 @@ def condition(about: str) -> stage.Json:
 
 def ask(found: bed.Bed) -> None:
     arrange_batch(found)
-    stage.ask(found, "r", 2, classes.ATOMIC)
+    stage.ask(found, "r", 2, provisioning_conditions.ATOMIC_SCALE_UP_CLASS)
 
 
 def keep_spare(found: bed.Bed) -> None:

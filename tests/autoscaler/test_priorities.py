@@ -2,12 +2,12 @@
 
 import pytest
 
-from windlass.autoscaler import priorities
+from windlass.autoscaler import priority_config
 from windlass.errors import InvalidInput, InvalidObject
 
 
 def spell(text: str) -> list[tuple[int, str]]:
-    return [(rule.priority, rule.pattern.expression) for rule in priorities.read(text)]
+    return [(rule.priority, rule.pattern.expression) for rule in priority_config.parse_priorities(text)]
 
 
 def test_rules_come_highest_priority_first() -> None:
@@ -50,13 +50,13 @@ def test_a_text_of_comments_spells_no_rules() -> None:
 )
 def test_a_text_that_cannot_be_used_says_what_is_wrong(text: str, wrong: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        priorities.read(text)
+        priority_config.parse_priorities(text)
     assert any(part in str(caught.value) for part in wrong.split("|"))
 
 
 def test_the_error_names_the_config_map_and_the_key() -> None:
     with pytest.raises(InvalidObject) as caught:
-        priorities.read_config_map("kube-system", {"priorities": "10: [')']"})
+        priority_config.read_config_map("kube-system", {"priorities": "10: [')']"})
     assert str(caught.value).startswith(
         "ConfigMap kube-system/cluster-autoscaler-priority-expander: data[priorities]: found "
     )
@@ -65,4 +65,4 @@ def test_the_error_names_the_config_map_and_the_key() -> None:
 
 def test_a_missing_key_is_named() -> None:
     with pytest.raises(InvalidObject, match=r"data: found \['priority'\], expected the key priorities"):
-        priorities.read_config_map("kube-system", {"priority": "10: [a]"})
+        priority_config.read_config_map("kube-system", {"priority": "10: [a]"})

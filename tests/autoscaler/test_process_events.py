@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from tests.autoscaler.little_cluster import Cluster, Json, play
 from tests.autoscaler.test_cluster_api import VERSION, arrange, put
 from tests.providers.clusterapi.bed import GROUP, MAX, MIN, define, enough
-from windlass.autoscaler import flags, process
-from windlass.autoscaler.autoscaler import inline
-from windlass.autoscaler.report import reporter
+from windlass.autoscaler import app
+from windlass.autoscaler.autoscaler import run_inline
+from windlass.autoscaler.options import flags
 from windlass.engine import taints
 from windlass.kube import resources
-from windlass.providers import clusterapi
+from windlass.observability import reporter
+from windlass.providers.clusterapi import group_discovery
 
 STATUS = "cluster-autoscaler-status"
 _DEPLOYMENTS = resources.Resource(
@@ -35,10 +36,12 @@ def add_groups(cluster: Cluster, **cpu: str) -> None:
 async def autoscaling(cluster: Cluster, **given: str) -> AsyncIterator[None]:
     """The whole process meanwhile, with these flags."""
     words = {"leader-elect": "false", **{name.replace("_", "-"): value for name, value in given.items()}}
-    servers = process.Servers(cluster.carrier, cluster.carrier)
-    chosen, wiring = flags.read_flags(words), flags.read_wiring(words)
-    running = process.Process(servers, chosen, wiring, clusterapi.Config(), cluster.clock, inline, random.Random(1))
-    task = asyncio.create_task(running.take_part())
+    servers = app.ApiServers(cluster.carrier, cluster.carrier)
+    chosen, wiring = flags.parse_settings(words), flags.parse_process_options(words)
+    running = app.AutoscalerProcess(
+        servers, chosen, wiring, group_discovery.Config(), cluster.clock, run_inline, random.Random(1)
+    )
+    task = asyncio.create_task(running.run_without_serving())
     try:
         yield
     finally:
@@ -128,11 +131,11 @@ async def test_a_node_whose_pod_may_not_be_evicted_is_given_back_and_both_say_so
 async def test_a_mark_that_an_earlier_process_left_is_removed_and_the_node_says_so(cluster: Cluster) -> None:
     arrange(cluster, 1)
     cluster.add_pod("runs", "3", "g-1-0")
-    left = {"key": taints.TO_BE_DELETED, "value": "1600000000", "effect": "NoSchedule"}
+    left = {"key": taints.TO_BE_DELETED_KEY, "value": "1600000000", "effect": "NoSchedule"}
     await cluster.api.merge_patch(resources.NODES, "g-1-0", {"spec": {"taints": [left]}})
     async with autoscaling(cluster):
         await cluster.clock.sleep(60.0)
-    message = f"removed {taints.TO_BE_DELETED} taint from node g-1-0"
+    message = f"removed {taints.TO_BE_DELETED_KEY} taint from node g-1-0"
     assert await find_texts(cluster, "ClusterAutoscalerCleanup") == {("Normal", "g-1-0", message)}
     assert await cluster.taints("g-1-0") == set()
 
@@ -219,7 +222,7 @@ def test_an_expander_that_does_not_answer_is_an_event_and_the_next_expander_deci
             async with autoscaling(cluster, **expander):
                 for number in range(2):
                     cluster.add_pod(f"p{number}", "3")
-                    await cluster.clock.sleep(reporter.QUIET_S + 30.0)
+                    await cluster.clock.sleep(reporter.EVENT_DEDUPLICATION_S + 30.0)
                 assert await sizes(cluster) == {"large": 0, "small": 2}
             (event,) = await find_events(cluster, "GRPCExpanderFailed")
             assert (event["type"], event["count"]) == ("Warning", 2)
@@ -233,7 +236,7 @@ def test_priorities_that_cannot_be_read_leave_those_before_in_force_and_are_one_
     async def grow(cluster: Cluster, names: str) -> dict[str, int]:
         for name in names:
             cluster.add_pod(name, "3")
-            await cluster.clock.sleep(reporter.QUIET_S + 30.0)
+            await cluster.clock.sleep(reporter.EVENT_DEDUPLICATION_S + 30.0)
         return await sizes(cluster)
 
     async def scenario(cluster: Cluster) -> None:

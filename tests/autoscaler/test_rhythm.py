@@ -1,8 +1,8 @@
 import pytest
 
 from windlass import clock
-from windlass.autoscaler.rhythm import Rhythm
-from windlass.engine.deviations import Deviations
+from windlass.autoscaler.batcher import PodBatcher
+from windlass.engine.model.deviations import Deviations
 
 
 def nobody(_: float) -> float:
@@ -18,18 +18,18 @@ def settle_after(
     `awaited_s`: for so long there is one that the scheduler has not tried. `tried_after_s`: so long before it was tried
     did each of them come.
     """
-    time = clock.Virtual()
+    time = clock.VirtualClock()
 
     def awaited_until_s(_: float) -> float:
         return 60.0 if time.monotonic_s() < awaited_s else float("-inf")
 
-    rhythm = Rhythm(time, Deviations(quiet_window_s=quiet_s, quiet_window_max_s=at_most_s), awaited_until_s)
+    rhythm = PodBatcher(time, Deviations(quiet_window_s=quiet_s, quiet_window_max_s=at_most_s), awaited_until_s)
 
     async def main() -> float:
         for pause_s in (0.0, *pauses_s):
             await time.sleep(pause_s)
-            rhythm.note_pod(time.monotonic_s() - tried_after_s)
-        await rhythm.settle()
+            rhythm.trigger(time.monotonic_s() - tried_after_s)
+        await rhythm.wait()
         return time.monotonic_s()
 
     return time.run(main())
@@ -72,17 +72,17 @@ def test_without_a_window_nobody_waits() -> None:
 
 
 def test_the_next_pod_begins_another_burst() -> None:
-    time = clock.Virtual()
-    rhythm = Rhythm(time, Deviations(quiet_window_s=0.5, quiet_window_max_s=1.0), nobody)
+    time = clock.VirtualClock()
+    rhythm = PodBatcher(time, Deviations(quiet_window_s=0.5, quiet_window_max_s=1.0), nobody)
 
     async def main() -> None:
-        rhythm.note_pod(time.monotonic_s())
-        await rhythm.settle()
-        await rhythm.settle()
+        rhythm.trigger(time.monotonic_s())
+        await rhythm.wait()
+        await rhythm.wait()
         assert time.monotonic_s() == 0.5
         await time.sleep(5.0)
-        rhythm.note_pod(time.monotonic_s())
-        await rhythm.settle()
+        rhythm.trigger(time.monotonic_s())
+        await rhythm.wait()
         assert time.monotonic_s() == 6.0
 
     time.run(main())

@@ -6,25 +6,26 @@ from typing import Any
 
 import pytest
 
-from windlass.autoscaler import scheduler_config, scheduler_plugins
-from windlass.engine import facts, predicates, snapshot
-from windlass.engine.predicates import config
+from windlass.autoscaler import scheduler_config
+from windlass.engine.model import facts, settings
+from windlass.engine.predicates import registry
+from windlass.engine.snapshot import snapshot
 from windlass.errors import InvalidInput
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-FILTERS = {rule.NAME for rule in predicates.FILTERS}
+FILTERS = {rule.NAME for rule in registry.FILTERS}
 
 
-def read(text: str) -> scheduler_config.Profile:
-    return scheduler_config.read(HEADER + text, "profile.yaml")
+def read(text: str) -> scheduler_config.SchedulerProfile:
+    return scheduler_config.parse_profile(HEADER + text, "profile.yaml")
 
 
-def read_plugins(**points: Any) -> scheduler_config.Profile:
+def read_plugins(**points: Any) -> scheduler_config.SchedulerProfile:
     return read(json.dumps({"profiles": [{"plugins": points}]})[1:-1].replace('"profiles"', "profiles", 1) + "\n")
 
 
-def read_args(plugin: str, args: Any) -> config.FilterConfig:
+def read_args(plugin: str, args: Any) -> settings.FilterConfig:
     profiles = json.dumps([{"pluginConfig": [{"name": plugin, "args": args}]}])
     return read(f"profiles: {profiles}\n").filters
 
@@ -35,7 +36,7 @@ def named(*names: str) -> list[dict[str, str]]:
 
 def refusal(text: str) -> str:
     with pytest.raises(InvalidInput) as caught:
-        scheduler_config.read(text, "profile.yaml")
+        scheduler_config.parse_profile(text, "profile.yaml")
     return str(caught.value)
 
 
@@ -43,14 +44,14 @@ def refusal(text: str) -> str:
 
 
 def test_the_least_file_changes_nothing() -> None:
-    assert read("") == scheduler_config.DEFAULT
-    assert read("profiles: []\n") == scheduler_config.DEFAULT
-    assert read("profiles:\n- schedulerName: default-scheduler\n") == scheduler_config.DEFAULT
+    assert read("") == scheduler_config.DEFAULT_PROFILE
+    assert read("profiles: []\n") == scheduler_config.DEFAULT_PROFILE
+    assert read("profiles:\n- schedulerName: default-scheduler\n") == scheduler_config.DEFAULT_PROFILE
 
 
 def test_json_is_read_as_well() -> None:
     text = json.dumps({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"})
-    assert scheduler_config.read(text, "profile.json") == scheduler_config.DEFAULT
+    assert scheduler_config.parse_profile(text, "profile.json") == scheduler_config.DEFAULT_PROFILE
 
 
 def test_the_name_of_the_profile_is_kept() -> None:
@@ -71,7 +72,7 @@ profiles:
   - name: InterPodAffinity
     args: {hardPodAffinityWeight: 10}
 """)
-    assert profile == scheduler_config.DEFAULT
+    assert profile == scheduler_config.DEFAULT_PROFILE
 
 
 @pytest.mark.parametrize(
@@ -102,14 +103,14 @@ def test_a_file_that_cannot_be_used_is_refused_with_the_place(text: str, complai
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"nothing\.yaml: No such file"):
-        scheduler_config.load(tmp_path / "nothing.yaml")
+        scheduler_config.load_profile(tmp_path / "nothing.yaml")
 
 
 # Plugins
 
 
 def test_every_filter_of_the_engine_can_be_disabled() -> None:
-    assert set(scheduler_plugins.KNOWN) >= FILTERS
+    assert set(scheduler_config.KNOWN_PLUGINS) >= FILTERS
     for name in FILTERS:
         assert read_plugins(multiPoint={"disabled": named(name)}).filters.disabled == {name}
 
@@ -134,7 +135,10 @@ def test_enabled_at_its_own_point_outweighs_disabled_everywhere() -> None:
 
 
 def test_one_half_may_be_off_where_it_makes_no_difference() -> None:
-    assert read_plugins(preFilter={"disabled": named("NodeVolumeLimits", "VolumeZone")}).filters == config.DEFAULT
+    assert (
+        read_plugins(preFilter={"disabled": named("NodeVolumeLimits", "VolumeZone")}).filters
+        == settings.DEFAULT_FILTER_CONFIG
+    )
     assert read_plugins(filter={"disabled": named("NodePorts")}).filters.disabled == {"NodePorts"}
 
 
@@ -170,7 +174,7 @@ def test_a_plugin_that_cannot_be_honoured_is_named(points: dict[str, Any], compl
 
 
 def test_plugins_of_former_versions_may_still_be_disabled_but_not_enabled() -> None:
-    assert read_plugins(filter={"disabled": named("EBSLimits")}).filters == config.DEFAULT
+    assert read_plugins(filter={"disabled": named("EBSLimits")}).filters == settings.DEFAULT_FILTER_CONFIG
     with pytest.raises(InvalidInput, match="EBSLimits"):
         read_plugins(filter={"enabled": named("EBSLimits")})
 
@@ -195,10 +199,11 @@ def test_added_affinity_is_read() -> None:
 def test_defaults_that_only_prefer_spreading_change_nothing() -> None:
     constraint = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
     assert (
-        read_args("PodTopologySpread", {"defaultingType": "List", "defaultConstraints": [constraint]}) == config.DEFAULT
+        read_args("PodTopologySpread", {"defaultingType": "List", "defaultConstraints": [constraint]})
+        == settings.DEFAULT_FILTER_CONFIG
     )
-    assert read_args("PodTopologySpread", {"defaultingType": "System"}) == config.DEFAULT
-    assert read_args("PodTopologySpread", None) == config.DEFAULT
+    assert read_args("PodTopologySpread", {"defaultingType": "System"}) == settings.DEFAULT_FILTER_CONFIG
+    assert read_args("PodTopologySpread", None) == settings.DEFAULT_FILTER_CONFIG
 
 
 def test_defaults_that_refuse_nodes_do_not_matter_where_nothing_is_spread() -> None:
@@ -267,12 +272,12 @@ def test_arguments_are_given_once() -> None:
 def test_a_disabled_filter_refuses_nothing_and_an_added_affinity_does() -> None:
     node = facts.Node("small", labels={"pool": "web"}, allocatable=(("cpu", 1000), ("pods", 10)))
     pod = facts.Pod("default", "big", spec=facts.PodSpec(requests=(("cpu", 4000),)))
-    found = snapshot.build([node], [pod])
+    found = snapshot.build_snapshot([node], [pod])
 
-    def count_fitting(profile: scheduler_config.Profile) -> int:
-        return len(predicates.judge(found, found.shape_of(pod), profile.filters).feasible)
+    def count_fitting(profile: scheduler_config.SchedulerProfile) -> int:
+        return len(registry.diagnose(found, found.shape_of(pod), profile.filters).feasible)
 
-    assert count_fitting(scheduler_config.DEFAULT) == 0
+    assert count_fitting(scheduler_config.DEFAULT_PROFILE) == 0
     assert count_fitting(read_plugins(filter={"disabled": named("NodeResourcesFit")})) == 1
     expression = '{key: pool, operator: In, values: ["batch"]}'
     required = (

@@ -13,12 +13,12 @@ from tests.autoscaler.test_autoscaler import quick
 from tests.autoscaler.test_cluster_api import G, arrange, autoscaling, find_size, put
 from tests.providers.clusterapi import bed
 from windlass import clock
-from windlass.autoscaler import process
-from windlass.autoscaler.autoscaler import Autoscaler, inline
-from windlass.explain import look, questions
-from windlass.explain.questions import About, Question
+from windlass.autoscaler import app
+from windlass.autoscaler.autoscaler import Autoscaler, run_inline
+from windlass.explain import explain_context, queries
+from windlass.explain.queries import ExplainQuery, SubjectKind
 from windlass.kube import resources
-from windlass.providers import clusterapi
+from windlass.providers.clusterapi import group_discovery
 
 REMEDY = "remove replicas from the entry md-0 of machineDeployments in spec.topology.workers of Cluster default/work"
 MESSAGE = f"spec.replicas is applied by capi-topology, which reverts every other size: {REMEDY}"
@@ -50,10 +50,10 @@ async def find_warnings(cluster: Cluster) -> list[Json]:
 
 
 async def explain(running: Autoscaler, *question: str) -> str:
-    asked = Question(About(question[0]), *question[1:])
-    answer = await running.ask(lambda *at: questions.answer(asked, look.take(*at)))
-    assert not isinstance(answer, questions.Unknown)
-    return "\n".join(questions.tell(answer))
+    asked = ExplainQuery(SubjectKind(question[0]), *question[1:])
+    answer = await running.query(lambda *at: queries.answer_query(asked, explain_context.evaluate(*at)))
+    assert not isinstance(answer, queries.ObjectNotFound)
+    return "\n".join(queries.render_explanation(answer))
 
 
 async def read_status(cluster: Cluster) -> Json:
@@ -173,8 +173,8 @@ def test_a_refused_event_costs_nothing_else() -> None:
 
 
 def test_where_the_machines_are_in_another_cluster_the_event_is_written_there() -> None:
-    time = clock.Virtual(bed.NOW_S)
-    workload, management = (bed.Bed(time, "v1beta2", clusterapi.Config()) for _ in range(2))
+    time = clock.VirtualClock(bed.NOW_S)
+    workload, management = (bed.Bed(time, "v1beta2", group_discovery.Config()) for _ in range(2))
     workload.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
     management.group("g", 1, annotations=bed.enough())
     body = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", "spec": {"replicas": 1}}
@@ -184,9 +184,11 @@ def test_where_the_machines_are_in_another_cluster_the_event_is_written_there() 
         return [one["involvedObject"]["name"] for one in (await found.api.list(resources.EVENTS.untyped())).items]
 
     async def main() -> None:
-        servers = process.Servers(workload.carrier, management.carrier)
-        running = process.Process(servers, quick(), ALONE, clusterapi.Config(), time, inline, random.Random(1))
-        parts = (running.world.run(), running.provider.run(), running.lead())
+        servers = app.ApiServers(workload.carrier, management.carrier)
+        running = app.AutoscalerProcess(
+            servers, quick(), ALONE, group_discovery.Config(), time, run_inline, random.Random(1)
+        )
+        parts = (running.cluster_state.run(), running.provider.run(), running.lead())
         tasks = [asyncio.create_task(part) for part in parts]
         await time.sleep(30.0)
         assert await list_events(management) == ["g"]

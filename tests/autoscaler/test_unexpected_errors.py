@@ -13,17 +13,19 @@ from aiohttp import test_utils
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.recording import recorded
 from tests.engine.decide import builders
-from windlass import unexpected
-from windlass.autoscaler import explaining
+from windlass import klog
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.autoscaler.report import pod_events, reporter
-from windlass.engine import advance, facts, nodes, predicates, shapes
-from windlass.engine.drain import rules
-from windlass.engine.draining import evicting
-from windlass.engine.settings import Settings
-from windlass.explain import look, questions, verdicts
-from windlass.explain.questions import About, Question
-from windlass.unexpected import Place
+from windlass.engine import drain_loop
+from windlass.engine.actuation import evictor
+from windlass.engine.drainability import rules
+from windlass.engine.model import facts
+from windlass.engine.model.settings import Settings
+from windlass.engine.predicates import registry
+from windlass.engine.snapshot import node_table
+from windlass.explain import explain_context, queries, verdicts
+from windlass.explain.queries import ExplainQuery, SubjectKind
+from windlass.klog import ErrorPlace
+from windlass.observability import object_events, reporter, status_routes
 
 ERRORS = (ValueError, RecursionError, OverflowError, MemoryError)
 
@@ -48,7 +50,7 @@ def raise_for(
     monkeypatch.setattr(owner, name, raising)
 
 
-def asks_for_three(_: Any, shape: shapes.Shape, *__: Any) -> bool:
+def asks_for_three(_: Any, shape: facts.PodShape, *__: Any) -> bool:
     return (facts.CPU, 3000) in shape.spec.requests
 
 
@@ -56,36 +58,36 @@ def is_odd_pod(pod: facts.Pod, *_: Any) -> bool:
     return pod.name == "odd"
 
 
-def count(place: Place) -> int:
-    return unexpected.ERRORS.counts()[place]
+def count(place: ErrorPlace) -> int:
+    return klog.UNEXPECTED_ERRORS.counts()[place]
 
 
-def find_lines(caplog: pytest.LogCaptureFixture, place: Place) -> list[logging.LogRecord]:
+def find_lines(caplog: pytest.LogCaptureFixture, place: ErrorPlace) -> list[logging.LogRecord]:
     return [one for one in caplog.records if one.getMessage().startswith(f"unexpected error: place={place} ")]
 
 
-async def explain(running: Autoscaler, question: Question) -> str:
+async def explain(running: Autoscaler, question: ExplainQuery) -> str:
     def answer(*moment: Any) -> str:
-        told = questions.answer(question, look.take(*moment))
-        assert not isinstance(told, questions.Unknown)
-        return "\n".join(questions.tell(told))
+        told = queries.answer_query(question, explain_context.evaluate(*moment))
+        assert not isinstance(told, queries.ObjectNotFound)
+        return "\n".join(queries.render_explanation(told))
 
-    return await running.ask(answer)
+    return await running.query(answer)
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counted and logged from nothing on."""
-    errors = unexpected.Errors()
-    monkeypatch.setattr(unexpected, "ERRORS", errors)
-    monkeypatch.setattr(unexpected, "report", errors.report)
+    errors = klog.UnexpectedErrors()
+    monkeypatch.setattr(klog, "UNEXPECTED_ERRORS", errors)
+    monkeypatch.setattr(klog, "report_error", errors.report)
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_other_pods_get_their_node_within_two_loops_of_a_pod_that_raises(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    raise_for(monkeypatch, predicates, "static_mask", asks_for_three, error)
+    raise_for(monkeypatch, registry, "static_mask", asks_for_three, error)
 
     async def scenario(cluster: Cluster) -> None:
         cluster.add_group("a", 1)
@@ -100,17 +102,17 @@ def test_other_pods_get_their_node_within_two_loops_of_a_pod_that_raises(
             await cluster.clock.sleep(60.0)
             assert cluster.provider.groups["a"].size == 2
             assert running.loop.failures == 0
-            told = await explain(running, Question(About.POD, "odd", "default"))
+            told = await explain(running, ExplainQuery(SubjectKind.POD, "odd", "default"))
             assert "could not evaluate Pod default/odd" in told
             assert f"{error.__name__}: odd" in told
-            assert "Decided without it: Pod default/odd" in await explain(running, Question(About.CLUSTER))
+            assert "Decided without it: Pod default/odd" in await explain(running, ExplainQuery(SubjectKind.CLUSTER))
 
     play(scenario)
-    lines = find_lines(caplog, Place.DECISION)
+    lines = find_lines(caplog, ErrorPlace.DECISION)
     assert len(lines) == 1
     assert "object='Pod default/odd'" in lines[0].getMessage()
     assert lines[0].exc_info is not None
-    assert count(Place.DECISION) == 1
+    assert count(ErrorPlace.DECISION) == 1
 
 
 def test_a_node_with_a_pod_that_raises_stays_and_others_go(
@@ -127,25 +129,27 @@ def test_a_node_with_a_pod_that_raises_stays_and_others_go(
             await cluster.until(lambda: cluster.provider.groups["a"].size == 2)
             await cluster.clock.sleep(120.0)
             assert [node.name for node in cluster.provider.nodes] == ["a-1", "a-2"]
-            assert "could not evaluate Pod default/odd" in await explain(running, Question(About.NODE, "a-1"))
-            assert "The node is kept" in await explain(running, Question(About.POD, "odd", "default"))
+            assert "could not evaluate Pod default/odd" in await explain(running, ExplainQuery(SubjectKind.NODE, "a-1"))
+            assert "The node is kept" in await explain(running, ExplainQuery(SubjectKind.POD, "odd", "default"))
 
     play(scenario, quick())
-    assert len(find_lines(caplog, Place.DECISION)) == 1
+    assert len(find_lines(caplog, ErrorPlace.DECISION)) == 1
 
 
 def test_a_drain_that_raises_waits_and_others_go_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     is_broken = True
-    real = evicting.evict
+    real = evictor.evict_pods
 
     def evict(cases: Any, situation: Any) -> None:
         if is_broken and any(case.name == "a-1" and case.is_open for case in cases):
             raise OverflowError("odd")
         real(cases, situation)
 
-    monkeypatch.setattr(advance, "STEPS", tuple(evict if step is real else step for step in advance.STEPS))
+    monkeypatch.setattr(
+        drain_loop, "DRAIN_STEPS", tuple(evict if step is real else step for step in drain_loop.DRAIN_STEPS)
+    )
 
     async def scenario(cluster: Cluster) -> None:
         nonlocal is_broken
@@ -161,7 +165,7 @@ def test_a_drain_that_raises_waits_and_others_go_on(
             await cluster.until(lambda: cluster.provider.groups["a"].size == 1)
 
     play(scenario, quick())
-    lines = find_lines(caplog, Place.DRAIN)
+    lines = find_lines(caplog, ErrorPlace.DRAIN)
     assert [("object='Node a-1'" in line.getMessage(), line.exc_info is not None) for line in lines] == [(True, True)]
 
 
@@ -180,7 +184,7 @@ def test_a_loop_that_cannot_be_reported_succeeds(name: str, monkeypatch: pytest.
             assert running.loop.failures == 0
 
     play(scenario)
-    assert count(Place.REPORTER) >= 1
+    assert count(ErrorPlace.REPORTER) >= 1
 
 
 def test_a_question_that_raises_is_answered_and_leaves_the_snapshot_as_it_was(
@@ -196,7 +200,7 @@ def test_a_question_that_raises_is_answered_and_leaves_the_snapshot_as_it_was(
             await cluster.clock.sleep(3.0)
             cluster.add_pod("web", "9")
             await cluster.clock.sleep(3.0)
-            handle = explaining._make_handler(About.POD, running)
+            handle = status_routes._make_explain_handler(SubjectKind.POD, running)
             request = test_utils.make_mocked_request(
                 "GET", "/explain/pod/default/web", match_info={"namespace": "default", "name": "web"}
             )
@@ -207,14 +211,14 @@ def test_a_question_that_raises_is_answered_and_leaves_the_snapshot_as_it_was(
             assert not running._world.snapshot.pods.left_out
 
     play(scenario)
-    assert len(find_lines(caplog, Place.EXPLAIN)) == 1
+    assert len(find_lines(caplog, ErrorPlace.EXPLAIN)) == 1
 
 
 @pytest.mark.parametrize("limit_bytes", [recorded.PLENTY, 20_000])
 def test_what_was_decided_without_an_object_is_decided_again_as_it_was(
     limit_bytes: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    raise_for(monkeypatch, predicates, "static_mask", asks_for_three, ValueError)
+    raise_for(monkeypatch, registry, "static_mask", asks_for_three, ValueError)
 
     async def scenario(cluster: Cluster) -> None:
         cluster.add_pod("odd", "3")
@@ -233,7 +237,7 @@ def is_template_of_b(_: Any, template: facts.Node, *__: Any) -> bool:
 def test_a_group_that_raises_is_left_alone_and_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    raise_for(monkeypatch, nodes.NodeTable, "add_copies", is_template_of_b, OverflowError)
+    raise_for(monkeypatch, node_table.NodeTable, "add_copies", is_template_of_b, OverflowError)
 
     async def scenario(cluster: Cluster) -> None:
         cluster.add_group("a", 1)
@@ -249,23 +253,23 @@ def test_a_group_that_raises_is_left_alone_and_named(
             await cluster.clock.sleep(120.0)
             assert cluster.provider.groups["b"].size == 1
             assert "could not evaluate node group b: OverflowError" in await explain(
-                running, Question(About.GROUP, "b")
+                running, ExplainQuery(SubjectKind.GROUP, "b")
             )
-            assert "could not evaluate node group b" in await explain(running, Question(About.NODE, "b-2"))
+            assert "could not evaluate node group b" in await explain(running, ExplainQuery(SubjectKind.NODE, "b-2"))
             assert running.loop.failures == 0
             status = running.memory.durable
             assert list(status.held) == ["b"]
 
     play(scenario, quick())
-    assert len(find_lines(caplog, Place.DECISION)) == 1
-    assert not find_lines(caplog, Place.REPORTER)
+    assert len(find_lines(caplog, ErrorPlace.DECISION)) == 1
+    assert not find_lines(caplog, ErrorPlace.REPORTER)
 
 
 def test_a_pending_pod_that_raises_is_told_so_by_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    raise_for(monkeypatch, predicates, "static_mask", asks_for_three, ValueError)
+    raise_for(monkeypatch, registry, "static_mask", asks_for_three, ValueError)
     seen = builders.observe([builders.group("g")], [], [builders.pending("odd", 3000), builders.pending("web", 100)])
     decision = builders.decide_once(seen)
-    told = list(pod_events.tell_unevaluated(decision.evaluated, decision.faults))
+    told = list(object_events.unevaluated_pod_events(decision.evaluated, decision.faults))
     assert [(one.about.name, one.reason, one.message) for one in told] == [
         ("odd", "NotTriggerScaleUp", "pod didn't trigger scale-up: it could not be evaluated: ValueError: odd")
     ]

@@ -8,9 +8,9 @@ import pytest
 from tests.autoscaler.little_cluster import Cluster, Json, play
 from tests.autoscaler.test_autoscaler import quick
 from tests.autoscaler.test_drains import count_evictions, end_pods
-from windlass.engine import deviations
-from windlass.engine.settings import Settings
-from windlass.kube import prepare, resources
+from windlass.engine.model import deviations
+from windlass.engine.model.settings import Settings
+from windlass.kube import request_builders, resources
 
 STAYS = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
@@ -19,7 +19,7 @@ def set_ready(cluster: Cluster, name: str, is_ready: bool) -> None:
     """As the pod's kubelet does."""
     conditions = [{"type": "Ready", "status": "True" if is_ready else "False"}]
     status: Json = {"status": {"phase": "Running", "conditions": conditions}}
-    patch = prepare.merge_patch(resources.PODS, name, status, "default", subresource="status")
+    patch = request_builders.build_merge_patch(resources.PODS, name, status, "default", subresource="status")
     assert cluster.server.handle(patch).status == 200
 
 
@@ -81,8 +81,8 @@ def test_a_node_goes_with_a_pod_that_the_api_lets_go(spec: Json) -> None:
 @pytest.mark.parametrize(
     ("spec", "behavior"),
     [
-        ({"minAvailable": 2}, deviations.WINDLASS),
-        ({"minAvailable": 2, "unhealthyPodEvictionPolicy": "AlwaysAllow"}, deviations.NONE),
+        ({"minAvailable": 2}, deviations.ALL_DEVIATIONS),
+        ({"minAvailable": 2, "unhealthyPodEvictionPolicy": "AlwaysAllow"}, deviations.NO_DEVIATIONS),
     ],
     ids=["too few healthy", "as Cluster Autoscaler does"],
 )

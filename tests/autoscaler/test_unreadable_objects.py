@@ -11,13 +11,13 @@ from aiohttp import test_utils, web
 
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.test_autoscaler import quick
-from windlass import unexpected
-from windlass.autoscaler import explaining
+from windlass import klog
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.autoscaler.observe import nodes, pods
+from windlass.autoscaler.readers import nodes, pods
 from windlass.kube import fields, resources
 from windlass.kube.models import core
 from windlass.kube.models import pods as pod_models
+from windlass.observability import status_routes
 
 AFFINITY = {
     "nodeAffinity": {
@@ -126,15 +126,15 @@ def test_a_soft_constraint_that_cannot_be_parsed_keeps_no_node() -> None:
 
 @pytest.mark.parametrize("error", [fields.InvalidField("spec.future", "x", "what is known"), ValueError("unforeseen")])
 def test_a_pod_that_cannot_be_read_keeps_its_node(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    read = pods.Reader._read
+    read = pods.PodReader._read
 
-    def refuse(self: pods.Reader, pod: pod_models.Pod, pending: bool) -> Any:
+    def refuse(self: pods.PodReader, pod: pod_models.Pod, pending: bool) -> Any:
         if pod.meta.name == "precious":
             raise error
         return read(self, pod, pending)
 
-    monkeypatch.setattr(pods.Reader, "_read", refuse)
-    before = unexpected.ERRORS.counts()[unexpected.Place.INFORMER]
+    monkeypatch.setattr(pods.PodReader, "_read", refuse)
+    before = klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.INFORMER]
 
     async def scenario(cluster: Cluster) -> None:
         size, drains, set_aside = await run(cluster, "100m", {})
@@ -143,19 +143,19 @@ def test_a_pod_that_cannot_be_read_keeps_its_node(monkeypatch: pytest.MonkeyPatc
 
     play(scenario, quick())
     is_unforeseen = not isinstance(error, fields.InvalidField)
-    assert (unexpected.ERRORS.counts()[unexpected.Place.INFORMER] > before) == is_unforeseen
+    assert (klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.INFORMER] > before) == is_unforeseen
 
 
 @pytest.mark.parametrize("error", [fields.InvalidField("spec.future", "x", "what is known"), ValueError("unforeseen")])
 def test_a_node_that_cannot_be_read_is_in_use(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    read = nodes._read
+    read = nodes._read_node
 
     def refuse(node: core.Node) -> Any:
         if node.meta.name == "a-2":
             raise error
         return read(node)
 
-    monkeypatch.setattr(nodes, "_read", refuse)
+    monkeypatch.setattr(nodes, "_read_node", refuse)
 
     async def scenario(cluster: Cluster) -> None:
         size, drains, set_aside = await run(cluster, "100m", {})
@@ -237,7 +237,7 @@ def test_a_pod_that_is_not_used_as_it_is_says_so_when_someone_asks_for_it() -> N
 
 async def explain(running: Autoscaler, path: str, status: int) -> str:
     app = web.Application()
-    explaining.add_routes(app, running)
+    status_routes.add_explain_routes(app, running)
     request = test_utils.make_mocked_request("GET", path, app=app)
     match = await app.router.resolve(request)
     request._match_info = match

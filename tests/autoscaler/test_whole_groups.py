@@ -1,19 +1,19 @@
 """Groups that have all of their nodes or none (ZeroOrMaxNodeScaling), in the live loop."""
 
 from tests.autoscaler.little_cluster import Cluster, play, template
-from windlass.engine import facts
-from windlass.engine.settings import GroupDefaults, Settings
-from windlass.kube import prepare, resources
-from windlass.providers import simulated
+from windlass.engine.model import node_groups
+from windlass.engine.model.settings import GroupDefaults, Settings
+from windlass.kube import request_builders, resources
+from windlass.providers import fake_provider
 
 QUICK = Settings(groups=GroupDefaults(scale_down_unneeded_time_s=30.0))
-WHOLE = facts.GroupOptions(zero_or_max=True)
+WHOLE = node_groups.GroupOptions(zero_or_max=True)
 SIZE = 3
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 
 
-def add_whole_group(cluster: Cluster, size: int) -> simulated.Group:
-    group = simulated.Group("whole", 0, SIZE, template("whole"), size=size, options=WHOLE)
+def add_whole_group(cluster: Cluster, size: int) -> fake_provider.Group:
+    group = fake_provider.Group("whole", 0, SIZE, template("whole"), size=size, options=WHOLE)
     cluster.provider.add(group)
     cluster.register_nodes()
     return group
@@ -83,7 +83,9 @@ def test_empty_nodes_that_wait_for_a_drain_of_their_group_are_pending_deletions(
 
             await cluster.until(lambda: count_pending() == SIZE - 1)
             assert group.size == SIZE
-            release = prepare.merge_patch(resources.PODS, "p", {"metadata": {"finalizers": None}}, "default")
+            release = request_builders.build_merge_patch(
+                resources.PODS, "p", {"metadata": {"finalizers": None}}, "default"
+            )
             assert cluster.server.handle(release).status == 200
             await cluster.until(lambda: group.size == 0)
             await cluster.until(lambda: count_pending() == 0)

@@ -6,9 +6,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windlass import cel
-from windlass.cel import functions, values
-from windlass.quantity import parse
+from windlass.cel import compiler, functions, values
+from windlass.quantity import parse_quantity
 
 NAMES = ("a", "b", "device", "x", "y")
 ODD_NUMBERS = [
@@ -80,7 +79,7 @@ EXPRESSIONS = st.recursive(LITERALS, _extend, max_leaves=12)
 SCALARS: st.SearchStrategy[Any] = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(), st.text(max_size=5), st.binary(max_size=5),
     st.sampled_from([
-        math.inf, parse("1e4000"), parse("-1n"), values.parse_version("1.2.3-a.1"), values.NOTHING,
+        math.inf, parse_quantity("1e4000"), parse_quantity("-1n"), values.parse_version("1.2.3-a.1"), values.NOTHING,
         values.Optional([1], True),
     ]),
 )  # fmt: skip
@@ -95,16 +94,16 @@ VALUES = st.recursive(
 def test_an_expression_has_a_value_or_fails_as_an_expression(text: str, first: Any, second: Any) -> None:
     variables = {"a": first, "b": second, "device": {"a": first, "b": [second]}, "x": 1, "y": "y"}
     try:
-        program = cel.compile(text, NAMES)
-    except cel.CompileError:
+        program = compiler.compile(text, NAMES)
+    except values.CompileError:
         return
     for max_cost in (1_000_000, 5):
         assert "internal error" not in _complaint(program, variables, max_cost)
 
 
-def _complaint(program: cel.Program, variables: dict[str, Any], max_cost: int) -> str:
+def _complaint(program: compiler.Program, variables: dict[str, Any], max_cost: int) -> str:
     try:
         program.evaluate(variables, max_cost)
-    except cel.EvaluationError as error:
+    except values.EvaluationError as error:
         return str(error)
     return ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.engine.devices import selecting
+from windlass.engine.dra import cel_selectors
 
 VALUE = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
@@ -74,14 +74,14 @@ def mark(line: str, column: int) -> str:
     ],
 )
 def test_a_fault_is_named_where_it_is(expression: str, column: int, text: str) -> None:
-    found = selecting.compile_selector(expression)
+    found = cel_selectors.compile_selector(expression)
     assert found == f"compilation failed: ERROR: <input>:1:{column}: {text}{mark(expression, column)}"
 
 
 def test_all_faults_are_named_in_their_order() -> None:
     expression = "device.driver\n == foo\n && bar(baz)"
     lines = expression.split("\n")
-    assert selecting.compile_selector(expression) == "compilation failed: " + "\n".join(
+    assert cel_selectors.compile_selector(expression) == "compilation failed: " + "\n".join(
         (
             f"ERROR: <input>:2:5: {undeclared('foo')}{mark(lines[1], 5)}",
             f"ERROR: <input>:3:8: {undeclared('bar')}{mark(lines[2], 8)}",
@@ -91,12 +91,12 @@ def test_all_faults_are_named_in_their_order() -> None:
 
 
 def test_what_takes_several_bytes_takes_a_wide_dot() -> None:
-    found = selecting.compile_selector('\t"ü" == foo')
+    found = cel_selectors.compile_selector('\t"ü" == foo')
     assert found == f'compilation failed: ERROR: <input>:1:9: {undeclared("foo")}\n |  "ü" == foo\n | ..．.....^'
 
 
 def test_nesting_has_no_position() -> None:
-    found = selecting.compile_selector("[" * 300)
+    found = cel_selectors.compile_selector("[" * 300)
     assert found == "compilation failed: ERROR: <input>:-1:0: expression recursion limit exceeded: 250"
 
 
@@ -111,7 +111,7 @@ def test_nesting_has_no_position() -> None:
     ],
 )
 def test_a_selector_must_be_a_bool(expression: str, type: str) -> None:
-    assert selecting.compile_selector(expression) == f"must evaluate to bool or the unknown type, not {type}"
+    assert cel_selectors.compile_selector(expression) == f"must evaluate to bool or the unknown type, not {type}"
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_a_selector_must_be_a_bool(expression: str, type: str) -> None:
     ],
 )
 def test_what_is_not_known_before_it_is_evaluated_is_not_refused(expression: str) -> None:
-    assert not isinstance(selecting.compile_selector(expression), str)
+    assert not isinstance(cel_selectors.compile_selector(expression), str)

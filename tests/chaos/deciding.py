@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from windlass import clock
-from windlass.autoscaler.autoscaler import in_thread
+from windlass.autoscaler.autoscaler import run_in_thread
 
 T = TypeVar("T")
 
@@ -46,4 +46,4 @@ class InThread:
         if self._die is not None and self._chance.random() < _DIES:
             self._die()
         loop.call_soon(step, _STEPS)
-        return await in_thread(decide)
+        return await run_in_thread(decide)

@@ -12,11 +12,11 @@ from typing import Any
 
 from tests.chaos import drawing, living, weather
 from tests.unforeseen import Unforeseen
-from windlass.simulator.checks import reading
-from windlass.simulator.scenario import checking, model
+from windlass.simulator import invariant_objects
+from windlass.simulator.cluster import api_objects, api_resources, node_groups
+from windlass.simulator.cluster.api_client import Change
+from windlass.simulator.scenario import model, validation
 from windlass.simulator.simulation import Simulation
-from windlass.simulator.world import edit, groups, kinds
-from windlass.simulator.world.api import Change
 
 Json = dict[str, Any]
 
@@ -51,8 +51,8 @@ def judge(seed: int) -> Verdict:
     day = drawing.draw(seed)
     simulation = Simulation(day.scenario)
     marks = Marks(simulation)
-    simulation.world.pulse.join((marks,))
-    skies = weather.Skies(day.spells, simulation.clock, simulation.world.dice.for_part("weather"))
+    simulation.cluster.event_loop.add_components((marks,))
+    skies = weather.Skies(day.spells, simulation.clock, simulation.cluster.random_streams.for_component("weather"))
     lives = living.Lives(day, skies)
     began_s = time.process_time()
     totals: dict[str, float] = {}
@@ -60,7 +60,7 @@ def judge(seed: int) -> Verdict:
     with Unforeseen() as unforeseen:
         try:
             with _at_most(_MOST_CPU_S):
-                result = simulation.play(lives)
+                result = simulation.run(lives)
         except Exception:
             complaints.append(traceback.format_exc())
         else:
@@ -94,14 +94,14 @@ def _at_most(cpu_s: float) -> Iterator[None]:
 class Marks:
     """How long each node has borne our mark of deletion."""
 
-    hears = (kinds.NODES,)
+    watched_kinds = (api_resources.NODES,)
 
     def __init__(self, simulation: Simulation) -> None:
-        self._now_s = simulation.world.pulse.now_s
+        self._now_s = simulation.cluster.event_loop.now_s
         self.since_s: dict[str, float] = {}
         self.complaints: list[str] = []
 
-    def react(self, change: Change) -> None:
+    def on_change(self, change: Change) -> None:
         name = change.key
         is_marked = change.now is not None and _OURS[0] in _taints(change.now)
         if is_marked:
@@ -111,17 +111,17 @@ class Marks:
         if since_s is not None and self._now_s() - since_s > _LONGEST_DRAIN_S:
             self.complaints.append(f"node {name} was marked for deletion for {self._now_s() - since_s:g} s")
 
-    def act(self) -> bool:
+    def sync(self) -> bool:
         return False
 
 
 def _in_the_morning(day: drawing.Day, simulation: Simulation, marks: Marks) -> Iterator[str]:
     """After six hours without a fault."""
-    api = simulation.world.api
+    api = simulation.cluster.api
     for name, since_s in marks.since_s.items():
         if drawing.DAY_S - since_s > _LONGEST_DRAIN_S:
             yield f"node {name} is marked for deletion since {since_s:g} s and still there"
-    working = {key: pod for key, pod in api.all(kinds.PODS).items() if _is_work(pod)}
+    working = {key: pod for key, pod in api.list_objects(api_resources.PODS).items() if _is_work(pod)}
     is_full = all(_size_of(simulation, name) >= group.max for name, group in _groups(day))
     for key, pod in working.items():
         if not pod["spec"].get("nodeName") and not is_full:
@@ -131,17 +131,17 @@ def _in_the_morning(day: drawing.Day, simulation: Simulation, marks: Marks) -> I
 
 def _is_work(pod: Json) -> bool:
     """A pod of a DaemonSet has its node, or none at all: no other would help it."""
-    return not reading.has_ended(pod) and reading.owner_of(pod).get("kind") != "DaemonSet"
+    return not invariant_objects.is_finished(pod) and invariant_objects.controller_of(pod).get("kind") != "DaemonSet"
 
 
 def _idle(day: drawing.Day, simulation: Simulation, busy: set[str]) -> Iterator[str]:
     """Groups above their least with machines that nobody uses."""
-    api = simulation.world.api
+    api = simulation.cluster.api
     for name, group in _groups(day):
         wanted, smallest = _size_of(simulation, name), group.min
         machines = [
             one
-            for one in api.all(kinds.MACHINES).values()
+            for one in api.list_objects(api_resources.MACHINES).values()
             if one["metadata"]["labels"].get("cluster.x-k8s.io/deployment-name") == name and not _is_held(one, busy)
         ]
         if len(machines) != wanted:
@@ -155,17 +155,17 @@ def _groups(day: drawing.Day) -> Iterator[tuple[str, model.Group]]:
     """All groups, by the names of their MachineDeployments."""
     for group in day.scenario.groups:
         for zone in group.zones:
-            yield checking.name_in(group, zone), group
+            yield validation.node_group_name(group, zone), group
 
 
 def _size_of(simulation: Simulation, name: str) -> int:
-    found = simulation.world.api.all(kinds.MACHINE_DEPLOYMENTS)[f"{groups.NAMESPACE}/{name}"]
+    found = simulation.cluster.api.list_objects(api_resources.MACHINE_DEPLOYMENTS)[f"{node_groups.NAMESPACE}/{name}"]
     return int(found["spec"]["replicas"])
 
 
 def _is_held(machine: Json, busy: set[str]) -> bool:
     """A machine that its group gave up, and that stays because a budget never lets the pods on it go."""
-    return edit.is_deleting(machine) and _node_of(machine) in busy
+    return api_objects.is_deleting(machine) and _node_of(machine) in busy
 
 
 def _node_of(machine: Json) -> str:

@@ -9,13 +9,13 @@ from tests.chaos.drawing import Day
 from tests.chaos.faults import Edit, Kill
 from tests.chaos.lifeline import Lifeline, Own, Standstill
 from tests.chaos.weather import Outdoors, Skies
-from windlass.autoscaler.autoscaler import Think, inline
-from windlass.engine.decide import Decision
+from windlass.autoscaler.autoscaler import DecisionRunner, run_inline
+from windlass.engine.loop import Decision
 from windlass.kube import transport
 from windlass.runtime.leader_election import LeadershipLost
-from windlass.simulator import autoscaling
+from windlass.simulator import autoscaler_run
+from windlass.simulator.cluster import api_objects, api_resources, node_groups
 from windlass.simulator.simulation import Simulation
-from windlass.simulator.world import edit, groups, kinds
 
 _RESTARTS_S = 10.0
 """How long after its end a process is started again by whoever looks after it."""
@@ -60,12 +60,12 @@ class Lives:
             line = Lifeline(Outdoors(inner, self._skies), time, kill)
             chance = random.Random(seed + number)
             number += 1
-            think: Think[Decision] = inline
+            think: DecisionRunner[Decision] = run_inline
             if self._day.in_thread:
                 die = None if kill is None else line.cut.set
                 think = deciding.InThread(simulation.clock, random.Random(f"{seed} {number}"), die)
             life = (
-                autoscaling.live(simulation.scenario, line, time, chance, think=think)
+                autoscaler_run.run_process(simulation.scenario, line, time, chance, think=think)
                 if rival is None
                 else rivalry.take_part(simulation.scenario, line, time, chance, think)
             )
@@ -107,12 +107,12 @@ def _has_lost(error: BaseException | None) -> bool:
 
 
 def _put_nonsense(simulation: Simulation, fault: Edit) -> None:
-    key, api = f"{groups.NAMESPACE}/{fault.group}", simulation.world.api
-    was = api.all(kinds.MACHINE_DEPLOYMENTS)[key]["metadata"]["annotations"][fault.annotation]
+    key, api = f"{node_groups.NAMESPACE}/{fault.group}", simulation.cluster.api
+    was = api.list_objects(api_resources.MACHINE_DEPLOYMENTS)[key]["metadata"]["annotations"][fault.annotation]
 
     def write(value: str) -> None:
-        found = api.all(kinds.MACHINE_DEPLOYMENTS)[key]
-        api.update(kinds.MACHINE_DEPLOYMENTS, edit.with_annotation(found, fault.annotation, value))
+        found = api.list_objects(api_resources.MACHINE_DEPLOYMENTS)[key]
+        api.update(api_resources.MACHINE_DEPLOYMENTS, api_objects.with_annotation(found, fault.annotation, value))
 
-    simulation.world.pulse.later(fault.at_s, lambda: write(fault.value))
-    simulation.world.pulse.later(fault.at_s + fault.lasts_s, lambda: write(was))
+    simulation.cluster.event_loop.call_later(fault.at_s, lambda: write(fault.value))
+    simulation.cluster.event_loop.call_later(fault.at_s + fault.lasts_s, lambda: write(was))

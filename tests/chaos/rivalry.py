@@ -8,11 +8,12 @@ import msgspec
 from tests.chaos.faults import Pause
 from tests.chaos.lifeline import READS, Standstill
 from windlass import clock
-from windlass.autoscaler import flags, process
-from windlass.autoscaler.autoscaler import Think, inline
-from windlass.engine.decide import Decision
+from windlass.autoscaler import app
+from windlass.autoscaler.autoscaler import DecisionRunner, run_inline
+from windlass.autoscaler.options import flags
+from windlass.engine.loop import Decision
 from windlass.kube import transport
-from windlass.providers.clusterapi import config
+from windlass.providers.clusterapi import group_discovery
 from windlass.simulator.scenario import model
 from windlass.simulator.simulation import Simulation
 
@@ -35,22 +36,26 @@ async def take_part(
     server: transport.Transport,
     time: clock.Clock,
     chance: random.Random,
-    think: Think[Decision] = inline,
+    think: DecisionRunner[Decision] = run_inline,
 ) -> None:
     """One process that stands for election, until it has led and does not any more."""
-    given = {name: [model.spell_flag(value)] for name, value in scenario.flags.items()}
-    chosen, wiring = flags.read_flags(given), flags.read_wiring({**given, **_WIRED})
-    servers = process.Servers(server, server)
-    one = process.Process(servers, chosen, wiring, config.read((), {}), time, think, chance)
+    given = {name: [model.format_flag(value)] for name, value in scenario.flags.items()}
+    chosen, wiring = flags.parse_settings(given), flags.parse_process_options({**given, **_WIRED})
+    servers = app.ApiServers(server, server)
+    one = app.AutoscalerProcess(servers, chosen, wiring, group_discovery.read_config((), {}), time, think, chance)
     one.reporter.keeps_gauges = False
-    await one.take_part()
+    await one.run_without_serving()
 
 
 class Lease:
     """The Lease as the server has it."""
 
     def __init__(self, simulation: Simulation, complaints: list[str]) -> None:
-        self._store, self._time, self.complaints = simulation.world.api.server.core.store, simulation.clock, complaints
+        self._store, self._time, self.complaints = (
+            simulation.cluster.api.server.core.store,
+            simulation.clock,
+            complaints,
+        )
 
     @property
     def holder(self) -> str:
@@ -105,4 +110,4 @@ def pause_leader(simulation: Simulation, pause: Pause, rivals: Sequence[Rival]) 
             if rival.leads:
                 rival.standstill.stop(pause.at_s + pause.lasts_s)
 
-    simulation.world.pulse.later(pause.at_s, stop)
+    simulation.cluster.event_loop.call_later(pause.at_s, stop)

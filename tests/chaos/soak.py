@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from windlass.autoscaler import memory_text
-from windlass.autoscaler.process import Process
-from windlass.autoscaler.published import making
-from windlass.autoscaler.published.publisher import Publisher
-from windlass.simulator import autoscaling
-from windlass.simulator.scenario import checking, model
+from windlass.autoscaler import memory_encoding
+from windlass.autoscaler.app import AutoscalerProcess
+from windlass.observability import status_builder
+from windlass.observability.status_publisher import StatusPublisher
+from windlass.simulator import autoscaler_run
+from windlass.simulator.scenario import model, validation
 from windlass.simulator.simulation import Simulation
 
 DAY_S = 86400.0
@@ -58,12 +58,12 @@ class Soaking:
     """Plays the week, and reads at the end of each day."""
 
     def __init__(self, simulation: Simulation, days: int) -> None:
-        self.published = Publisher(simulation.clock.now_s, making.Setting("simulated", "soak"))
+        self.published = StatusPublisher(simulation.clock.now_s, status_builder.PublisherInfo("simulated", "soak"))
         self.readings: list[Reading] = []
         self._simulation, self._days = simulation, days
-        self._process: Process | None = None
+        self._process: AutoscalerProcess | None = None
 
-    def meet(self, process: Process) -> None:
+    def attach(self, process: AutoscalerProcess) -> None:
         """Everything is kept as it is live."""
         process.reporter.keeps_gauges = True
         self._process = process
@@ -71,17 +71,17 @@ class Soaking:
     async def __call__(self, simulation: Simulation) -> None:
         self._compact()
         for day in range(1, self._days + 1):
-            simulation.world.pulse.later(day * DAY_S - 60.0, lambda day=day: self._read(day))  # type: ignore[misc]
-        await autoscaling.play(simulation, audience=self)
+            simulation.cluster.event_loop.call_later(day * DAY_S - 60.0, lambda day=day: self._read(day))  # type: ignore[misc]
+        await autoscaler_run.run_autoscaler(simulation, audience=self)
 
     def _compact(self) -> None:
         """The server is part of this process, and would keep ten thousand changes of each kind for its watches."""
-        self._simulation.world.api.server.compact()
-        self._simulation.world.pulse.later(_COMPACTED_EVERY_S, self._compact)
+        self._simulation.cluster.api.server.compact()
+        self._simulation.cluster.event_loop.call_later(_COMPACTED_EVERY_S, self._compact)
 
     def _read(self, day: int) -> None:
         gc.collect()
-        process, api = self._process, self._simulation.world.api
+        process, api = self._process, self._simulation.cluster.api
         assert process is not None
         reading = Reading(
             day,
@@ -90,8 +90,8 @@ class Soaking:
             len(asyncio.all_tasks()),
             sum(len(table.watchers) for table in api.server.core.store.tables.values()),
             len(os.listdir("/proc/self/fd")),
-            len(memory_text.write(process.autoscaler.memory.durable)),
-            len(process.world.nodes()),
+            len(memory_encoding.encode_memory(process.autoscaler.memory.durable)),
+            len(process.cluster_state.nodes()),
             len(api.server.core.store.tables["", "pods"].objects),
         )
         self.readings.append(reading)
@@ -139,7 +139,7 @@ def make_scenario(days: int) -> model.Scenario:
         ),
         timeline=tuple(_draw_steps(days)),
     )
-    mistakes = checking.find_mistakes(scenario)
+    mistakes = validation.validate(scenario)
     assert not mistakes, mistakes
     return scenario
 
@@ -172,7 +172,7 @@ def main() -> int:
     began_s, cpu_s = time.monotonic(), time.process_time()
     simulation = Simulation(make_scenario(days))
     soaking = Soaking(simulation, days)
-    result = simulation.play(soaking)
+    result = simulation.run(soaking)
     growth = [*find_growth(soaking.readings), *map(str, result.violations)]
     print(*growth, sep="\n" if growth else "")
     totals = result.totals

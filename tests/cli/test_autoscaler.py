@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.run import windlass
-from windlass.autoscaler import flag_help, flags
+from windlass.autoscaler.options import flag_help, flags
 from windlass.cli.autoscaler import main
 
 
@@ -86,7 +86,7 @@ def test_warnings_are_logged_and_a_cluster_that_is_none_ends_it() -> None:
 
 def test_its_help_is_the_document() -> None:
     document = Path(__file__).parents[2] / "docs" / "flags.md"
-    assert document.read_text() == flag_help.markdown()
+    assert document.read_text() == flag_help.format_markdown()
 
 
 def test_every_flag_is_in_the_document_once() -> None:
@@ -96,9 +96,9 @@ def test_every_flag_is_in_the_document_once() -> None:
 
 def test_the_document_can_be_made_again() -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "windlass.autoscaler.flag_help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "windlass.autoscaler.options.flag_help"], capture_output=True, text=True, check=True
     )
-    assert made.stdout == flag_help.markdown()
+    assert made.stdout == flag_help.format_markdown()
 
 
 @pytest.mark.parametrize("flag", ["--user-agent", "--scheduler-config-file", "--namespace"])

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tests.cli.run import windlass
-from windlass.autoscaler import flag_help
+from windlass.autoscaler.options import flag_help
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -16,12 +16,12 @@ from tests.autoscaler.recording import recorded
 from tests.cli.run import Outcome, windlass
 from tests.explain import samples
 from windlass import errors
-from windlass.autoscaler import explaining
-from windlass.engine.memory import Memory
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
-from windlass.explain import choices, look, pods
-from windlass.runtime import serving
+from windlass.explain import explain_context, pods
+from windlass.observability import status_routes
+from windlass.runtime import http_server
 
 T = TypeVar("T")
 
@@ -29,31 +29,31 @@ T = TypeVar("T")
 class Night:
     """Answers about the cluster of the sample page."""
 
-    past: ClassVar[Mapping[str, choices.Past]] = {}
+    past_choices: ClassVar[Mapping[str, explain_context.PastChoice]] = {}
     set_aside: ClassVar[tuple[errors.InvalidObject, ...]] = ()
 
-    async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
+    async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:
         at = samples.take()
-        return question(at.seen, at.memory, at.settings, at.now_s)
+        return question(at.observation, at.memory, at.settings, at.now_s)
 
 
 class Standby:
-    past: ClassVar[Mapping[str, choices.Past]] = {}
+    past_choices: ClassVar[Mapping[str, explain_context.PastChoice]] = {}
     set_aside: ClassVar[tuple[errors.InvalidObject, ...]] = ()
 
-    async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
+    async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:
         raise errors.WindlassError("it has decided nothing yet")
 
 
-def serve(asked: explaining.Answering) -> Iterator[str]:
+def serve(asked: status_routes.ExplainSource) -> Iterator[str]:
     """An address at which it answers, from a thread of its own."""
     loop, ports, end = asyncio.new_event_loop(), [], asyncio.Event()
     ready = threading.Event()
 
     async def run() -> None:
         app = web.Application()
-        explaining.add_routes(app, asked)
-        async with serving.serve("127.0.0.1:0", app) as port:
+        status_routes.add_explain_routes(app, asked)
+        async with http_server.serve("127.0.0.1:0", app) as port:
             ports.append(port)
             ready.set()
             await end.wait()
@@ -149,9 +149,9 @@ def test_a_pod_that_waits_for_a_node_is_told_why_that_node_was_asked_for() -> No
             while cluster.provider.groups["a"].size == 1:
                 await cluster.clock.sleep(0.1)
             await cluster.clock.sleep(1.0)
-            at = replace(await running.ask(look.take), past=running.past)
-        row = next(row for row in at.snapshot.waiting() if pods.describe(at, row).state is pods.PodState.UPCOMING)
-        told = pods.describe(at, row)
+            at = replace(await running.query(explain_context.evaluate), past=running.past_choices)
+        row = next(row for row in at.snapshot.pending() if pods.explain_pod(at, row).state is pods.PodState.UPCOMING)
+        told = pods.explain_pod(at, row)
         assert told.choice is not None
         assert (told.choice.winner, told.group) == ("a", "a")
         assert told.chosen_s is not None
@@ -165,12 +165,12 @@ def test_an_autoscaler_can_be_asked_between_two_loops_once_it_has_decided() -> N
         cluster.register_nodes()
         async with cluster.autoscaling() as running:
             with pytest.raises(errors.WindlassError, match="decided nothing"):
-                await running.ask(lambda seen, *_: seen)
+                await running.query(lambda seen, *_: seen)
             await cluster.clock.sleep(3.0)
             cluster.add_pod("p", "100")
             await cluster.clock.sleep(3.0)
             before = running.memory
-            names = await running.ask(lambda seen, memory, settings, now_s: [node.name for node in seen.nodes])
+            names = await running.query(lambda seen, memory, settings, now_s: [node.name for node in seen.nodes])
             assert len(names) == 1
             assert running.memory is before
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli import objects
 from tests.cli.run import windlass
-from windlass.cli import style, table
-from windlass.cli.findings import Finding, Report
+from windlass.cli import fit_report, terminal_output
+from windlass.cli.fit_report import FitReport, PodFinding
 
 
 def judge(*found: objects.Json, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
@@ -388,10 +388,10 @@ def test_many_nodes_are_counted_and_the_first_few_named() -> None:
 
 
 def test_colour_changes_nothing_but_colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    finding = Finding("ns/p", 1, ("ns/p",), None, {"cpu": "1"}, ("a note",), ("n",), 1, "", (), ())
-    report = Report(1, 0, (finding,), ())
-    plain = "\n".join(table.lines(report, style.Style(), 100))
-    coloured = "\n".join(table.lines(report, style.Style(colour=True), 100))
+    finding = PodFinding("ns/p", 1, ("ns/p",), None, {"cpu": "1"}, ("a note",), ("n",), 1, "", (), ())
+    report = FitReport(1, 0, (finding,), ())
+    plain = "\n".join(fit_report.report_lines(report, terminal_output.TextStyle(), 100))
+    coloured = "\n".join(fit_report.report_lines(report, terminal_output.TextStyle(colour=True), 100))
 
     assert "\033[" in coloured
     assert "\033[" not in plain
@@ -407,9 +407,9 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert style.of_stream(Terminal()).colour  # type: ignore[arg-type]
+    assert terminal_output.style_for(Terminal()).colour  # type: ignore[arg-type]
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not style.of_stream(Terminal()).colour  # type: ignore[arg-type]
+    assert not terminal_output.style_for(Terminal()).colour  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["deep.yaml", "deep.json", "deep.yml"])

@@ -7,11 +7,10 @@ import pytest
 
 from tests.conformance import objects
 from tests.conformance.outcome import read_lines
-from windlass.autoscaler.observe import cluster
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.cli import reasons
-from windlass.engine import predicates
-from windlass.engine.predicates import config
+from windlass.autoscaler.readers import cluster_dump
+from windlass.cli import fit_analysis
+from windlass.engine.model import settings
+from windlass.engine.predicates import registry
 
 VECTORS = Path(__file__).parents[2] / ".." / "shared" / "vectors" / "scheduler"
 CASES = 40
@@ -21,11 +20,11 @@ CASES = 40
 @pytest.mark.parametrize("topic", ["mixed", "resources", "spread", "interpod", "volumes"])
 def test_recorded_clusters_are_summed_up_as_the_engine_does(topic: str) -> None:
     for case, _ in zip(read_lines(VECTORS / f"{topic}.jsonl.gz"), range(CASES), strict=False):
-        found = observed.build(cluster.read(case["objects"]))
+        found = cluster_dump.build_snapshot(cluster_dump.read_objects(case["objects"]))
         for json in case["pending"]:
             shape = found.shape_of(objects.pod(json, pending=True))
-            judgement = predicates.judge(found, shape, config.DEFAULT)
-            judged = reasons.judge(found, shape, config.DEFAULT, each=True)
+            judgement = registry.diagnose(found, shape, settings.DEFAULT_FILTER_CONFIG)
+            judged = fit_analysis.analyze_shape(found, shape, settings.DEFAULT_FILTER_CONFIG, each=True)
 
             assert judged.message == judgement.summary()
             refused = [verdict for verdict in judged.verdicts if not verdict.fits]

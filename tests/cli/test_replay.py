@@ -7,7 +7,7 @@ import pytest
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.recording import recorded
 from tests.cli.run import windlass
-from windlass.autoscaler.recording import files
+from windlass.autoscaler.recording import recording_file
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ def test_a_recording_that_was_cut_off_is_decided_again_up_to_there(file: Path, t
 
 
 def test_the_first_step_that_is_decided_otherwise_is_shown(file: Path, tmp_path: Path) -> None:
-    writer = files.Writer(tmp_path / "other", recorded.PLENTY)
-    head, *steps = files.read(file)
+    writer = recording_file.RecordingWriter(tmp_path / "other", recorded.PLENTY)
+    head, *steps = recording_file.read_frames(file)
     writer.begin(head)
     place = next(place for place, step in enumerate(steps) if step.get("plan"))
     for number, step in enumerate(steps):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from windlass import errors
-from windlass.cli import servers
+from windlass.cli import query_source
 
 
 @pytest.mark.parametrize(
@@ -18,36 +18,36 @@ from windlass.cli import servers
     ],
 )
 def test_an_address_is_found_in_what_people_paste(address: str, url: str, token: str) -> None:
-    found = servers.find(address)
+    found = query_source.parse_server(address)
     assert (found.url, found.token) == (url, token)
     assert found.headers == ({"Authorization": f"Bearer {token}"} if token else {})
 
 
 def test_a_certificate_authority_means_tls(tmp_path: Path) -> None:
-    assert servers.find("there:1", certificate_authority=tmp_path).url == "https://there:1"
+    assert query_source.parse_server("there:1", certificate_authority=tmp_path).url == "https://there:1"
     with pytest.raises(
         errors.InvalidInput, match="--certificate-authority: found 'http://there:1', expected an address"
     ):
-        servers.find("http://there:1", certificate_authority=tmp_path)
+        query_source.parse_server("http://there:1", certificate_authority=tmp_path)
     (tmp_path / "ca.crt").write_text("nonsense")
     with pytest.raises(errors.InvalidInput, match=r"--certificate-authority .*: cannot be used"):
-        assert servers.find("there:1", certificate_authority=tmp_path / "ca.crt").tls
+        assert query_source.parse_server("there:1", certificate_authority=tmp_path / "ca.crt").tls
 
 
 def test_the_token_of_a_file_is_read_without_its_newline(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret\n")
-    assert servers.find("there:1", token_file=tmp_path / "token").token == "secret"
-    assert servers.find("http://there:1/#token=other", token="secret").token == "secret"
+    assert query_source.parse_server("there:1", token_file=tmp_path / "token").token == "secret"
+    assert query_source.parse_server("http://there:1/#token=other", token="secret").token == "secret"
 
 
 def test_a_token_comes_from_the_environment_unless_another_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_TOKEN", "secret")
-    assert servers.find("there:1").token == "secret"
-    assert servers.find("http://there:1/#token=other").token == "other"
+    assert query_source.parse_server("there:1").token == "secret"
+    assert query_source.parse_server("http://there:1/#token=other").token == "other"
 
 
 def test_a_token_on_the_command_line_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    servers.find("there:1", token="secret")
+    query_source.parse_server("there:1", token="secret")
     assert capsys.readouterr().err == (
         "windlass: --token: others on this machine can read it; rather use --token-file, or WINDLASS_TOKEN\n"
     )
@@ -64,4 +64,4 @@ def test_a_token_on_the_command_line_is_warned_of(capsys: pytest.CaptureFixture[
 )
 def test_what_lets_nobody_in_is_refused(given: dict[str, str], said: str) -> None:
     with pytest.raises(errors.InvalidInput, match=said):
-        servers.find(**given)  # type: ignore[arg-type]
+        query_source.parse_server(**given)  # type: ignore[arg-type]

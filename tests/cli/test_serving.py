@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.run import windlass
 from tests.cli.test_simulate import STORY
-from windlass.cli import serving
-from windlass.simulator.watched import Watched
+from windlass.cli.simulate import SIMULATION_NICENESS, serve_simulation
+from windlass.simulator.observed_simulation import ObservedSimulation
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ def test_the_story_lets_the_server_and_the_browser_run_first() -> None:
     found: dict[str, int] = {}
 
     def play() -> None:  # in a thread, because niceness cannot be taken back
-        with serving.serve(Watched("small", 60.0), "127.0.0.1:0"):
+        with serve_simulation(ObservedSimulation("small", 60.0), "127.0.0.1:0"):
             found.update({one.name: _niceness(one) for one in threading.enumerate() if one.name not in before})
 
     before, own = {one.name for one in threading.enumerate()}, _niceness(threading.current_thread())
     story = threading.Thread(target=play, name="story")
     story.start()
     story.join()
-    assert found.pop("story") == max(own, serving.STORY_NICENESS)
+    assert found.pop("story") == max(own, SIMULATION_NICENESS)
     assert set(found.values()) == {own}, "the server's"
 
 

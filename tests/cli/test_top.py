@@ -18,8 +18,8 @@ import trustme
 from tests.cli.run import windlass
 from tests.sweep import commands, stories
 from tests.web.served import TOKEN, Cluster
-from windlass.autoscaler.wiring import Dashboard
-from windlass.web import serving
+from windlass.observability.options import DashboardOptions
+from windlass.web import dashboard
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed: `windlass top` NOT driven")
 
@@ -95,13 +95,13 @@ def guarded(home: Path) -> Iterator[str]:
     certificate.cert_chain_pems[0].write_to_path(home / "tls.crt")
     certificate.private_key_pem.write_to_path(home / "tls.key")
     (home / "token").write_text(TOKEN)
-    chosen = Dashboard("127.0.0.1:0", str(home / "token"), str(home / "tls.crt"), str(home / "tls.key"))
+    chosen = DashboardOptions("127.0.0.1:0", str(home / "token"), str(home / "tls.crt"), str(home / "tls.key"))
     loop, is_over, began = asyncio.new_event_loop(), asyncio.Event(), queue.SimpleQueue[str]()
 
     async def serve() -> None:
         cluster = Cluster()
         cluster.go_round()
-        async with serving.serve(chosen, cluster.published, cluster) as url:
+        async with dashboard.serve_dashboard(chosen, cluster.published, cluster) as url:
             began.put(url)
             await is_over.wait()
 

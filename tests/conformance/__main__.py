@@ -46,10 +46,12 @@ from tests.conformance import (
     utilization,
 )
 from tests.conformance.outcome import Outcome, Runner, read_lines, read_sections
-from windlass import releases
+from windlass import scheduler_releases
 
 
-def run_recorded(path: Path, release: releases.Release = releases.DEFAULT) -> Iterator[Outcome]:
+def run_recorded(
+    path: Path, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+) -> Iterator[Outcome]:
     """Scenarios of the autoscaler and cases of the scheduler have one file format: the first case tells which."""
     first = next(read_lines(path), {})
     return scenarios.run(path) if "steps" in first else scheduler.run(path, release)
@@ -97,7 +99,9 @@ RUNNERS: dict[str, Runner] = {
 }
 
 
-def find_runner(path: Path, release: releases.Release = releases.DEFAULT) -> Runner | None:
+def find_runner(
+    path: Path, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+) -> Runner | None:
     """By its whole name, by its topic, or by what is in it: scenarios and life stories are named after what happens."""
     found = RUNNERS.get(path.name) or RUNNERS.get(path.name.split(".")[0])
     if found is None and path.name.endswith(".jsonl.gz"):
@@ -132,7 +136,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
     parser.add_argument("paths", nargs="+", type=Path)
     parser.add_argument(
-        "--release", choices=releases.KNOWN, default=releases.DEFAULT.version,
+        "--release", choices=scheduler_releases.KNOWN_RELEASES, default=scheduler_releases.DEFAULT_RELEASE.version,
         help="kube-scheduler's release whose verdicts the files hold (default %(default)s)",
     )  # fmt: skip
     parser.add_argument("--show", type=int, default=10, help="differences to print per file (default 10)")
@@ -140,7 +144,7 @@ def main() -> int:
     agreed = total = 0
     for path in expand(arguments.paths):
         topic = path.name.split(".")[0]
-        runner = find_runner(path, releases.KNOWN[arguments.release])
+        runner = find_runner(path, scheduler_releases.KNOWN_RELEASES[arguments.release])
         if runner is None:
             missing = count_cases(path)
             print(f"{topic:20} NO RUNNER: {missing} not judged")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conformance.outcome import Json, Outcome, read_sections
-from windlass.controllers.openshift.machineset_sync.decide import rules
+from windlass.controllers.openshift.machineset_sync import authority_migration
 
 
 def run(path: Path) -> Iterator[Outcome]:
@@ -20,15 +20,17 @@ def run(path: Path) -> Iterator[Outcome]:
 def _judge(case: Json, is_set: bool) -> Iterator[str]:
     expected = case["expect"]
     last = case.get("updated") or case["initial"]
-    on_object = rules.check_spec(last.get("spec") or {})
-    on_status = rules.check_status(case["initial"].get("status") or {}, last.get("status") or {})
+    on_object = authority_migration.validate_spec(last.get("spec") or {})
+    on_status = authority_migration.validate_status_transition(
+        case["initial"].get("status") or {}, last.get("status") or {}
+    )
     refused = "object" if on_object else "status" if on_status and "updated" in case else None
     if refused != expected.get("refused_on"):
         yield f"refused_on: expected {expected.get('refused_on')}, found {refused}: {on_object + on_status}"
     if expected.get("error_contains", "") not in "; ".join(on_object + on_status):
         yield f"error_contains: expected {expected['error_contains']!r}, found {on_object + on_status}"
     if "object" in expected:
-        made = {**last, "spec": rules.complete(last.get("spec") or {}, is_set=is_set)}
+        made = {**last, "spec": authority_migration.default_spec(last.get("spec") or {}, is_set=is_set)}
         for name, wanted in expected["object"].items():
             if made.get(name) != wanted:
                 yield f"{name}: expected {wanted!r}, found {made.get(name)!r}"

@@ -1,12 +1,13 @@
 """Balancing: sizes of similar groups after new nodes are shared between them."""
 
 from tests.conformance.outcome import Json, by_section
+from windlass.engine.model import scale_up_status
 from windlass.engine.scale_up import balancing
 
 
 def _generated(case: Json, constants: Json) -> object:
-    groups = [balancing.Group(group["id"], group["target_size"], group["max"]) for group in case["groups"]]
-    shared = balancing.share(groups, case["new_nodes"])
+    groups = [scale_up_status.SizedGroup(group["id"], group["target_size"], group["max"]) for group in case["groups"]]
+    shared = balancing.balance_increase(groups, case["new_nodes"])
     return {"sizes": {increase.group.id: increase.new_size for increase in shared}}
 
 

@@ -2,14 +2,15 @@
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import disruption, facts
+from windlass.engine.drainability import pdb
+from windlass.engine.model import facts
 
 NAMESPACE = "ns"
 
 
-def _remaining(case: Json) -> disruption.Remaining:
+def _remaining(case: Json) -> pdb.RemainingPdbTracker:
     """As many budgets as there are selectors; the recorded counts go with them in order."""
-    return disruption.Remaining(
+    return pdb.RemainingPdbTracker(
         objects.pdb(
             {
                 "metadata": {"namespace": NAMESPACE, "name": f"pdb-{i}"},
@@ -37,13 +38,13 @@ def _pods(case: Json) -> list[facts.Pod]:
 
 def _can_remove(case: Json, constants: Json) -> Json:
     remaining = _remaining(case)
-    answer = remaining.can_spend(remaining.matching(pod.namespace, pod.labels) for pod in _pods(case))
+    answer = remaining.can_disrupt(remaining.matching(pod.namespace, pod.labels) for pod in _pods(case))
     return {"can": answer.can, "parallel": answer.parallel}
 
 
 def _remove(case: Json, constants: Json) -> Json:
     remaining = _remaining(case)
-    remaining.remove(_pods(case))
+    remaining.consume_for_pods(_pods(case))
     untouched = case["allowed"][len(remaining.budgets) :]
     return {"allowed": [*remaining.allowed, *untouched]}
 

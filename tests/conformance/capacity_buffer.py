@@ -8,13 +8,19 @@ from pathlib import Path
 
 from tests.conformance.outcome import Json, Outcome, read_sections
 from tests.conformance.scenario_world import EPOCH_S
-from windlass.autoscaler.batch import samples
-from windlass.engine.buffers import injecting, reconciling
-from windlass.engine.buffers.buffer import Buffer, Sample, Scalable, Status
-from windlass.engine.buffers.resource_quotas import ResourceQuota, Scope
-from windlass.engine.provisioning.request import Condition
-from windlass.kube import times
-from windlass.quantity import Quantity, parse
+from windlass.autoscaler.capacity_apis import buffer_templates
+from windlass.engine.capacity_apis import buffer_pods, capacity_buffer
+from windlass.engine.capacity_apis.capacity_buffer import (
+    BufferStatus,
+    CapacityBuffer,
+    QuotaScope,
+    ResourceQuota,
+    SamplePod,
+    ScalableRef,
+)
+from windlass.engine.model.provisioning import Condition
+from windlass.kube import time_formats
+from windlass.quantity import Quantity, parse_quantity
 
 PLURALS = {"Deployment": "deployments", "ReplicaSet": "replicasets", "StatefulSet": "statefulsets"}
 UNSCALED = {("apps", "DaemonSet"): "apps/v1, Resource=daemonsets", ("batch", "Job"): "batch/v1, Resource=jobs"}
@@ -39,7 +45,7 @@ class World:
 
     def __init__(self, case: Json) -> None:
         self.objects: dict[tuple[str, str, str], Json] = {}
-        self.statuses: dict[str, Status] = {}
+        self.statuses: dict[str, BufferStatus] = {}
         self.scales: list[Json] = case.get("scales", [])
         for one in case["objects"]:
             self._put(one)
@@ -53,7 +59,7 @@ class World:
         again = self._reconcile(now_s)
         told = {}
         for one in self._buffers():
-            injected = injecting.inject(one, functools.partial(self._generation, one.namespace), now_s)
+            injected = buffer_pods.inject_buffer(one, functools.partial(self._generation, one.namespace), now_s)
             self.statuses[one.key] = injected.status
             told[one.key] = self._tell(one, injected)
         return {"buffers": told, **({"requeue_namespaces": again} if again else {})}
@@ -63,14 +69,14 @@ class World:
         for namespace in sorted({one.namespace for one in self._buffers()}):
             found = [one for one in self._buffers() if one.namespace == namespace]
             what = {one.key: kept for one in found if one.is_ours and (kept := self._resolve(one)) is not None}
-            reconciled = reconciling.reconcile(found, what, self._quotas(namespace), now_s)
+            reconciled = capacity_buffer.reconcile_buffers(found, what, self._quotas(namespace), now_s)
             self.statuses |= reconciled.statuses
             again += [namespace] if reconciled.try_again else []
         return again
 
     # What buffers keep room for
 
-    def _resolve(self, one: Buffer) -> reconciling.Found | str | None:
+    def _resolve(self, one: CapacityBuffer) -> capacity_buffer.ResolvedTemplate | str | None:
         if one.template is not None:
             source = self.objects.get(("PodTemplate", one.namespace, one.template))
             if source is None:
@@ -82,16 +88,16 @@ class World:
         if scale is not None:
             pods = self._pods(one.namespace, scale["selector"])
             if pods:
-                newest = max(pods, key=lambda pod: times.parse(pod["metadata"]["creationTimestamp"]))
+                newest = max(pods, key=lambda pod: time_formats.parse_time(pod["metadata"]["creationTimestamp"]))
                 spec = {key: value for key, value in newest["spec"].items() if key != "nodeName"}
                 return self._keep(one, {"metadata": _told(newest["metadata"]), "spec": spec}, scale["replicas"])
         own, own_fault = self._own(one.namespace, one.scalable)
         if own is None:
-            return reconciling.say_unresolved(one.scalable, live_fault, own_fault)
+            return capacity_buffer.unresolved_message(one.scalable, live_fault, own_fault)
         replicas = own["spec"].get("parallelism" if own["kind"] == "Job" else "replicas")
         return self._keep(one, _completed(own["spec"]["template"]), replicas)
 
-    def _scale(self, namespace: str, wanted: Scalable) -> tuple[Json | None, str]:
+    def _scale(self, namespace: str, wanted: ScalableRef) -> tuple[Json | None, str]:
         before = "failed to get scale object: "
         for scale in self.scales:
             if (scale["namespace"], scale["group"], scale["kind"], scale["name"]) == (
@@ -116,8 +122,8 @@ class World:
         text = ",".join(f"{key}={value}" for key, value in labels.items())
         return {"replicas": found.get("status", {}).get("replicas", 0), "selector": text}, ""
 
-    def _own(self, namespace: str, wanted: Scalable) -> tuple[Json | None, str]:
-        if (wanted.group, wanted.kind) not in reconciling.KINDS:
+    def _own(self, namespace: str, wanted: ScalableRef) -> tuple[Json | None, str]:
+        if (wanted.group, wanted.kind) not in capacity_buffer.SUPPORTED_WORKLOADS:
             return None, ""
         found = self.objects.get((wanted.kind, namespace, wanted.name))
         group = "" if wanted.group == "core" else f".{wanted.group}"
@@ -132,22 +138,24 @@ class World:
             if kind == "Pod" and where == namespace and wanted.items() <= pod["metadata"].get("labels", {}).items()
         ]
 
-    def _keep(self, one: Buffer, template: Json, replicas: int | None) -> reconciling.Found:
+    def _keep(self, one: CapacityBuffer, template: Json, replicas: int | None) -> capacity_buffer.ResolvedTemplate:
         """Write the buffer's own template, and say what is in it."""
-        key = ("PodTemplate", one.namespace, reconciling.name_template(one))
+        key = ("PodTemplate", one.namespace, capacity_buffer.pod_template_name(one))
         known, before = self.objects.get(key), None
         if known is None:
             metadata = {"name": key[2], "namespace": one.namespace, "generation": 1}
             known = self.objects[key] = {"kind": "PodTemplate", "metadata": metadata, "template": template}
         elif known["template"] != template:
-            before = samples.read(known["template"]["spec"])
+            before = buffer_templates.read_sample(known["template"]["spec"])
             known["template"] = template
             known["metadata"]["generation"] += 1
-        return reconciling.Found(samples.read(template["spec"]), known["metadata"]["generation"], replicas, before)
+        return capacity_buffer.ResolvedTemplate(
+            buffer_templates.read_sample(template["spec"]), known["metadata"]["generation"], replicas, before
+        )
 
     # Reading and telling
 
-    def _buffers(self) -> list[Buffer]:
+    def _buffers(self) -> list[CapacityBuffer]:
         found = [_read_buffer(one) for (kind, _, _), one in self.objects.items() if kind == "CapacityBuffer"]
         return [replace(one, status=self.statuses.get(one.key, one.status)) for one in found]
 
@@ -174,7 +182,7 @@ class World:
                 self.statuses.pop(f"{key[1]}/{key[2]}", None)
         self.objects[key] = made
 
-    def _tell(self, one: Buffer, injected: injecting.Injected) -> Json:
+    def _tell(self, one: CapacityBuffer, injected: buffer_pods.InjectionResult) -> Json:
         status = injected.status
         told: Json = {"conditions": [_tell_condition(each) for each in status.conditions], "fake_pods": injected.pods}
         optional = {
@@ -186,19 +194,22 @@ class World:
         told |= {key: value for key, value in optional.items() if value is not None}
         if injected.pods:
             template = self.objects["PodTemplate", one.namespace, status.pod_template or ""]["template"]
-            told["fake_pod_requests"] = _tell_amounts(samples.read(template["spec"]))
+            told["fake_pod_requests"] = _tell_amounts(buffer_templates.read_sample(template["spec"]))
         return told
 
 
 def _completed(template: Json) -> Json:
-    return {"metadata": _told(template.get("metadata", {})), "spec": samples.complete(template["spec"])}
+    return {
+        "metadata": _told(template.get("metadata", {})),
+        "spec": buffer_templates.default_pod_spec(template["spec"]),
+    }
 
 
 def _told(metadata: Json) -> Json:
     return {key: metadata[key] for key in ("labels", "annotations") if metadata.get(key)}
 
 
-def _tell_amounts(sample: Sample) -> Json:
+def _tell_amounts(sample: SamplePod) -> Json:
     """As canonical text: which of several spellings is the API server's business."""
     return {name: _spell(amount) for name, amount in sample.requests.items()}
 
@@ -214,7 +225,7 @@ class _Amount:
         self._nano = nano
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, str) and parse(other).nano == self._nano
+        return isinstance(other, str) and parse_quantity(other).nano == self._nano
 
     def __hash__(self) -> int:
         return hash(self._nano)
@@ -223,23 +234,23 @@ class _Amount:
         return str(Quantity(self._nano))
 
 
-def _read_buffer(one: Json) -> Buffer:
+def _read_buffer(one: Json) -> CapacityBuffer:
     metadata, spec, status = one["metadata"], one.get("spec", {}), one.get("status", {})
     scalable = spec.get("scalableRef")
     limits = spec.get("limits")
-    return Buffer(
+    return CapacityBuffer(
         metadata["namespace"],
         metadata["name"],
         metadata.get("uid", ""),
         metadata.get("generation", 0),
-        times.parse(metadata["creationTimestamp"]),
+        time_formats.parse_time(metadata["creationTimestamp"]),
         spec.get("provisioningStrategy"),
         (spec.get("podTemplateRef") or {}).get("name"),
-        Scalable(scalable.get("apiGroup", ""), scalable["kind"], scalable["name"]) if scalable else None,
+        ScalableRef(scalable.get("apiGroup", ""), scalable["kind"], scalable["name"]) if scalable else None,
         spec.get("replicas"),
         spec.get("percentage"),
-        None if limits is None else {name: parse(str(text)) for name, text in limits.items()},
-        Status(
+        None if limits is None else {name: parse_quantity(str(text)) for name, text in limits.items()},
+        BufferStatus(
             (status.get("podTemplateRef") or {}).get("name"),
             status.get("podTemplateGeneration"),
             status.get("replicas"),
@@ -250,7 +261,7 @@ def _read_buffer(one: Json) -> Buffer:
 
 
 def _read_condition(one: Json) -> Condition:
-    since_s = times.parse(one["lastTransitionTime"])
+    since_s = time_formats.parse_time(one["lastTransitionTime"])
     return Condition(
         one["type"], one["status"], one["reason"], one.get("message", ""), since_s, one.get("observedGeneration")
     )
@@ -269,12 +280,13 @@ def _tell_condition(one: Condition) -> Json:
 
 def _read_quota(one: Json) -> ResourceQuota:
     spec, status = one["spec"], one.get("status", {})
-    scopes = [Scope(name) for name in spec.get("scopes") or ()]
+    scopes = [QuotaScope(name) for name in spec.get("scopes") or ()]
     scopes += [
-        Scope(each["scopeName"], each["operator"], tuple(each.get("values") or ()))
+        QuotaScope(each["scopeName"], each["operator"], tuple(each.get("values") or ()))
         for each in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     ]
     amounts = {
-        part: {name: parse(str(text)) for name, text in (status.get(part) or {}).items()} for part in ("hard", "used")
+        part: {name: parse_quantity(str(text)) for name, text in (status.get(part) or {}).items()}
+        for part in ("hard", "used")
     }
     return ResourceQuota(one["metadata"]["name"], amounts["hard"], amounts["used"], tuple(scopes))

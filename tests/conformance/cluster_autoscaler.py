@@ -9,31 +9,35 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.conformance.outcome import Json, Outcome, read_sections
-from windlass.controllers.openshift import accelerators, gates
-from windlass.controllers.openshift.cluster_autoscaler import act, facts, names
-from windlass.controllers.openshift.cluster_autoscaler.controller import refer
-from windlass.controllers.openshift.cluster_autoscaler.decide import decide, deployment, flags, reporting, validation
-from windlass.controllers.openshift.cluster_autoscaler.plan import Delete, Ensure, Plan
-from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.cluster_autoscaler import controller, manifests, model, reconcile, webhook
+from windlass.controllers.openshift.cluster_autoscaler.controller import event_target
+from windlass.controllers.openshift.cluster_autoscaler.model import (
+    ClusterAutoscalerPlan,
+    ClusterAutoscalerSettings,
+    DeleteObject,
+    EnsureObject,
+)
+from windlass.controllers.openshift.cluster_autoscaler.reconcile import reconcile_cluster_autoscaler
 
 NOW_S = 1_800_000_000.0
 
 
-def _settings(case: Json, constants: Json) -> Settings:
-    return Settings(
+def _settings(case: Json, constants: Json) -> ClusterAutoscalerSettings:
+    return ClusterAutoscalerSettings(
         cloud_provider=constants.get("cloud_provider", "clusterapi"),
         namespace=constants.get("namespace", "test-namespace"),
         verbosity=case.get("verbosity") or constants.get("verbosity") or 0,
     )
 
 
-def _gates(case: Json) -> gates.Gates:
-    return gates.Gates(case.get("platform", ""), frozenset(case.get("feature_gates", ())))
+def _gates(case: Json) -> machine_apis.FeatureGates:
+    return machine_apis.FeatureGates(case.get("platform", ""), frozenset(case.get("feature_gates", ())))
 
 
 def _flags(case: Json, constants: Json) -> Json:
     settings = _settings(case, constants)
-    args = flags.spell(case["spec"], settings, _gates(case))
+    args = manifests.autoscaler_args(case["spec"], settings, _gates(case))
     wanted = case["expect"]
     balancing = [flag for flag in args if flag.startswith(("--balanc",))]
     return {
@@ -41,36 +45,41 @@ def _flags(case: Json, constants: Json) -> Json:
         "contains": [flag for flag in wanted.get("contains", ()) if flag in args],
         "no_prefix": [each for each in wanted.get("no_prefix", ()) if not any(flag.startswith(each) for flag in args)],
         "flags": balancing,
-        "env_disable_clusterapi": "OPENSHIFT_CLUSTERAPI_DISABLE" in deployment.environment(settings, _gates(case)),
+        "env_disable_clusterapi": "OPENSHIFT_CLUSTERAPI_DISABLE"
+        in manifests.autoscaler_environment(settings, _gates(case)),
     }
 
 
 def _validate(case: Json, constants: Json) -> Json:
-    found = validation.check(case["object_name"], case["spec"], constants["allowed_name"])
+    found = webhook.validate_cluster_autoscaler(case["object_name"], case["spec"], constants["allowed_name"])
     told = {"errors_any_order": sorted(found.errors), "warnings": list(found.warnings)}
     return {"valid": found.is_valid, "warns": bool(found.warnings), **told}
 
 
 def _gpu_label(case: Json, _: Json) -> Json:
-    return {"warning": accelerators.check(case["value"])}
+    return {"warning": machine_apis.check_accelerator_value(case["value"])}
 
 
 def _response(case: Json, _: Json) -> Json:
-    return {"valid": validation.Findings(tuple(case["errors"]), tuple(case["warnings"])).is_valid}
+    return {"valid": webhook.ValidationResult(tuple(case["errors"]), tuple(case["warnings"])).is_valid}
 
 
 def _live(case: Json) -> dict[tuple[str, str], Json]:
     found = case["deployment"]
-    return {(names.DEPLOYMENT.kind, found["metadata"]["name"]): found} if isinstance(found, dict) else {}
+    return {(model.DEPLOYMENT.kind, found["metadata"]["name"]): found} if isinstance(found, dict) else {}
 
 
 def _reconcile(case: Json, _: Json) -> Json:
     if case["request"] not in case["objects"]:  # then nothing is decided at all
         return {"error": None, "requeue": False, "actions": [], "deployment_afterwards": case["deployment"] is not None}
-    autoscaler = facts.Autoscaler(case["request"], is_deleting=bool(case.get("deleting")))
-    plan = decide(facts.Seen(autoscaler, live=_live(case)), Settings(name=case["singleton"]), NOW_S)
-    deleted = any(isinstance(step, Delete) for step in plan.steps)
-    made = any(isinstance(step, Ensure) for step in plan.steps)
+    autoscaler = model.ClusterAutoscaler(case["request"], is_deleting=bool(case.get("deleting")))
+    plan = reconcile_cluster_autoscaler(
+        model.ObservedClusterAutoscaler(autoscaler, live=_live(case)),
+        ClusterAutoscalerSettings(name=case["singleton"]),
+        NOW_S,
+    )
+    deleted = any(isinstance(step, DeleteObject) for step in plan.steps)
+    made = any(isinstance(step, EnsureObject) for step in plan.steps)
     afterwards = made or (case["deployment"] is not None and not deleted)
     return {"error": plan.failure or None, "requeue": False, "deployment_afterwards": afterwards}
 
@@ -80,34 +89,36 @@ def _steps(case: Json, _: Json) -> Json:
     if given is None:
         return {"actions": [], "events": [], "error": False}
     spec = {} if given["valid"] else {"resourceLimits": {"maxNodesTotal": -1}}
-    autoscaler = facts.Autoscaler("default", is_deleting=bool(given.get("deleting")), spec=spec)
+    autoscaler = model.ClusterAutoscaler("default", is_deleting=bool(given.get("deleting")), spec=spec)
     live = {}
     if case["deployment"] == "present":
-        body = {"metadata": {"name": names.deployment("default"), "uid": "u"}}
-        live = {(names.DEPLOYMENT.kind, names.deployment("default")): body}
+        body = {"metadata": {"name": model.deployment_name("default"), "uid": "u"}}
+        live = {(model.DEPLOYMENT.kind, model.deployment_name("default")): body}
     trouble = "<error>" if case["deployment"] == "error" else ""
-    plan = decide(facts.Seen(autoscaler, live=live, trouble=trouble), Settings(), NOW_S)
+    plan = reconcile_cluster_autoscaler(
+        model.ObservedClusterAutoscaler(autoscaler, live=live, sync_error=trouble), ClusterAutoscalerSettings(), NOW_S
+    )
     is_refused = any(event.type == "Warning" for event in plan.events)
     return {"actions": list(dict.fromkeys(_name_steps(plan))), "events": _events(plan), "error": is_refused}
 
 
 _KINDS = {
-    names.SERVICE.kind: "ensure monitoring",
-    names.SERVICE_MONITOR.kind: "ensure monitoring",
-    names.PROMETHEUS_RULE.kind: "ensure monitoring",
-    names.NETWORK_POLICY.kind: "ensure network policies",
+    model.SERVICE.kind: "ensure monitoring",
+    model.SERVICE_MONITOR.kind: "ensure monitoring",
+    model.PROMETHEUS_RULE.kind: "ensure monitoring",
+    model.NETWORK_POLICY.kind: "ensure network policies",
 }
 
 
-def _name_steps(plan: Plan) -> Iterator[str]:
+def _name_steps(plan: ClusterAutoscalerPlan) -> Iterator[str]:
     for step in plan.steps:
-        is_new = isinstance(step, Ensure) and step.live is None
+        is_new = isinstance(step, EnsureObject) and step.live is None
         yield _KINDS.get(step.resource.kind, "create Deployment" if is_new else "update Deployment")
 
 
-def _events(plan: Plan) -> list[list[str]]:
-    settings = Settings()
-    target = f"{settings.namespace}/{names.deployment('default')}"
+def _events(plan: ClusterAutoscalerPlan) -> list[list[str]]:
+    settings = ClusterAutoscalerSettings()
+    target = f"{settings.namespace}/{model.deployment_name('default')}"
     return [
         [
             event.type,
@@ -122,25 +133,27 @@ def _events(plan: Plan) -> list[list[str]]:
 
 def _refer(case: Json, constants: Json) -> Json:
     """A ClusterAutoscaler has no namespace; whatever has one is told of in its own."""
-    return refer(facts.Autoscaler("cluster-scoped"), case["namespace"] or constants["namespace"]).reference()
+    return event_target(
+        model.ClusterAutoscaler("cluster-scoped"), case["namespace"] or constants["namespace"]
+    ).reference()
 
 
 def _annotations(case: Json, constants: Json) -> Json:
-    settings = Settings(release_version=constants["release_version"])
-    wanted = deployment.spell(facts.Autoscaler("default"), settings, gates.Gates())
+    settings = ClusterAutoscalerSettings(release_version=constants["release_version"])
+    wanted = manifests.build_deployment(model.ClusterAutoscaler("default"), settings, machine_apis.FeatureGates())
     wanted["metadata"]["ownerReferences"] = []
     live = {"metadata": {"annotations": case["annotations"]}}
-    made = act.replace(Ensure(names.DEPLOYMENT, wanted, live))["metadata"]["annotations"]
+    made = controller.merge_into_live(EnsureObject(model.DEPLOYMENT, wanted, live))["metadata"]["annotations"]
     return {"annotations": {name: made.get(name) for name in case["expect"]["annotations"]}}
 
 
 def _version(case: Json, _: Json) -> Json:
-    return {"matches": deployment.is_current({"metadata": {"annotations": case["annotations"]}}, case["version"])}
+    return {"matches": manifests.has_version({"metadata": {"annotations": case["annotations"]}}, case["version"])}
 
 
 def _rolled_out(case: Json, _: Json) -> Json:
     found = {"metadata": {"generation": case["generation"]}, "status": case["status"]}
-    return {"updated": deployment.is_rolled_out(found)}
+    return {"updated": manifests.is_rolled_out(found)}
 
 
 def _operator(given: Json | None, version: str | None = None) -> Json | None:
@@ -149,33 +162,35 @@ def _operator(given: Json | None, version: str | None = None) -> Json | None:
     found = [
         {"type": kind, "status": status, "lastTransitionTime": "2020-01-01T00:00:00Z"} for kind, status in given.items()
     ]
-    versions = [{"name": reporting.OPERATOR, "version": version}] if version else []
+    versions = [{"name": reconcile.OPERATOR_VERSION_NAME, "version": version}] if version else []
     return {"status": {"conditions": found, "versions": versions}}
 
 
 def _deployment(given: Json | None) -> Json | None:
     if given is None:
         return None
-    return {"metadata": {"annotations": {names.VERSION_ANNOTATION: given["version"]}}, "status": given["status"]}
+    return {"metadata": {"annotations": {model.VERSION_ANNOTATION: given["version"]}}, "status": given["status"]}
 
 
 def _machine_api(case: Json, _: Json) -> Json:
     found = _operator(case["machine_api"])
-    trouble = reporting.find_trouble(facts.Operators(machine_api=found), "1.0.0")
+    trouble = reconcile.find_degradation(model.ObservedClusterOperators(machine_api=found), "1.0.0")
     error = trouble and trouble.message.partition("error checking machine-api status: ")[2]
     return {"ok": trouble is None, "error": error or None}
 
 
 def _autoscaler(case: Json, constants: Json) -> Json:
-    seen = facts.Operators(has_autoscaler=case["cluster_autoscaler"], deployment=_deployment(case["deployment"]))
-    return {"ok": reporting.is_synced(seen, constants["release_version"])}
+    seen = model.ObservedClusterOperators(
+        has_autoscaler=case["cluster_autoscaler"], deployment=_deployment(case["deployment"])
+    )
+    return {"ok": reconcile.is_deployment_synced(seen, constants["release_version"])}
 
 
 _WELL = {"Available": "True", "Degraded": "False"}
 _STATES = {
-    "available": facts.Operators(machine_api=_operator(_WELL)),
-    "progressing": facts.Operators(machine_api=_operator(_WELL), has_autoscaler=True),
-    "degraded": facts.Operators(),
+    "available": model.ObservedClusterOperators(machine_api=_operator(_WELL)),
+    "progressing": model.ObservedClusterOperators(machine_api=_operator(_WELL), has_autoscaler=True),
+    "degraded": model.ObservedClusterOperators(),
 }
 
 
@@ -186,7 +201,7 @@ def _reports(case: Json, _: Json) -> Json:
 def _report(case: Json, constants: Json) -> Json:
     own = case["own_operator"]
     before = None if own is None else _operator(own["conditions"], own["version"])
-    seen = facts.Operators(
+    seen = model.ObservedClusterOperators(
         machine_api=_operator(case["machine_api"]),
         has_autoscaler=case["cluster_autoscaler"],
         deployment=_deployment(case["deployment"]),
@@ -194,18 +209,20 @@ def _report(case: Json, constants: Json) -> Json:
     return _tell(_report_often([seen] * case["calls"], constants["release_version"], before))
 
 
-def _report_often(seen: list[facts.Operators], version: str, own: Json | None) -> reporting.Report:
+def _report_often(
+    seen: list[model.ObservedClusterOperators], version: str, own: Json | None
+) -> reconcile.ClusterOperatorReport:
     """One pass after another, each as late as it is due."""
-    memory = reporting.Memory()
+    memory = reconcile.DegradedHistory()
     for number, each in enumerate(seen):
-        now_s = NOW_S + number * reporting.EVERY_S
-        found = reporting.report(dataclasses.replace(each, own=own), memory, version, now_s)
+        now_s = NOW_S + number * reconcile.STATUS_INTERVAL_S
+        found = reconcile.report_cluster_operator(dataclasses.replace(each, own=own), memory, version, now_s)
         memory = found.memory
         own = {"status": {"conditions": found.conditions, "versions": found.versions}}
     return found
 
 
-def _tell(found: reporting.Report) -> Json:
+def _tell(found: reconcile.ClusterOperatorReport) -> Json:
     said = {each["type"]: each for each in found.conditions}
     told: Json = {"ok": found.is_well, "conditions": {kind: each["status"] for kind, each in said.items()}}
     told["version"] = next((each["version"] for each in found.versions), None)
@@ -218,8 +235,8 @@ def _tell(found: reporting.Report) -> Json:
 
 def _step(case: Json, _: Json) -> Json:
     try:
-        return {"progressing": reporting.is_step(case["new"], case["reported"]), "error": False}
-    except reporting.Unreadable:
+        return {"progressing": reconcile.is_upgrade(case["new"], case["reported"]), "error": False}
+    except reconcile.InvalidVersion:
         return {"progressing": False, "error": True}
 
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts, health, readiness, requests
+from windlass.engine.cluster_state import health, readiness, scale_requests
+from windlass.engine.model import cluster_health, facts
 
 NOW_S = 1_000_000.0
 FIELDS = {
@@ -19,20 +20,20 @@ FIELDS = {
 """`Registered` alone says nothing of the nodes' states."""
 
 
-def _readiness(counts: Mapping[str, int]) -> readiness.Readiness:
-    return readiness.Readiness(**{FIELDS[name]: tuple(map(str, range(count))) for name, count in counts.items()})
+def _readiness(counts: Mapping[str, int]) -> cluster_health.Readiness:
+    return cluster_health.Readiness(**{FIELDS[name]: tuple(map(str, range(count))) for name, count in counts.items()})
 
 
-def _range(found: health.Range) -> Json:
+def _range(found: cluster_health.AcceptableRange) -> Json:
     return {"min": found.min, "max": found.max, "target": found.target}
 
 
-def _under_way(increases: Mapping[str, int], shrinking: list[str]) -> requests.Requests:
-    under_way = requests.Requests()
+def _under_way(increases: Mapping[str, int], shrinking: list[str]) -> cluster_health.ScaleRequests:
+    under_way = cluster_health.ScaleRequests()
     for group, increase in increases.items():
-        under_way = requests.grow(under_way, group, increase, NOW_S, 60.0)
+        under_way = scale_requests.register_scale_up(under_way, group, increase, NOW_S, 60.0)
     for number, group in enumerate(shrinking):
-        under_way = requests.shrink(under_way, group, f"n{number}", NOW_S)
+        under_way = scale_requests.register_scale_down(under_way, group, f"n{number}", NOW_S)
     return under_way
 
 
@@ -55,10 +56,10 @@ def _range_after_resize(case: Json, constants: Json) -> Json:
 
 
 def _wrong_size(case: Json, constants: Json) -> Json:
-    ranges = {group: health.Range(**each) for group, each in case["ranges"].items()}
+    ranges = {group: cluster_health.AcceptableRange(**each) for group, each in case["ranges"].items()}
     found = {group: _readiness(counts) for group, counts in case["registered"].items()}
     before = {
-        group: health.WrongSize(each["current"], each["expected"], NOW_S + each["first_observed_s"])
+        group: cluster_health.IncorrectSize(each["current"], each["expected"], NOW_S + each["first_observed_s"])
         for group, each in case["before"].items()
     }
     wrong = health.find_wrong_sizes(ranges, found, before, NOW_S)

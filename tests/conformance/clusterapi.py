@@ -10,24 +10,14 @@ from tests.conformance.outcome import Json, by_section
 from tests.providers.clusterapi.bed import MAX, MIN, Bed, play
 from tests.providers.clusterapi.bed import node as make_node
 from windlass import errors
-from windlass.engine import facts, plan
+from windlass.engine.model import facts, plan
 from windlass.kube import fields
 from windlass.kube.models import clusterapi, core, meta
-from windlass.kube.quantity import Quantity
 from windlass.providers import base
-from windlass.providers.clusterapi import (
-    bounds,
-    capacity,
-    config,
-    devices,
-    discovery_spec,
-    keys,
-    options,
-    provider_ids,
-    template,
-)
+from windlass.providers.clusterapi import group_annotations, group_discovery, machines, node_template
+from windlass.quantity import Quantity
 
-KEYS = keys.Keys()
+KEYS = group_annotations.AnnotationKeys()
 GROUP = "MachineDeployment/default/g"
 
 
@@ -47,42 +37,42 @@ def _read_amount(read: Callable[[Json], Quantity]) -> Callable[[Json, Json], Jso
 
 def _can_scale_from_zero(case: Json, constants: Json) -> bool:
     status = clusterapi.InfrastructureTemplateStatus(capacity=case["template_capacity"])
-    found = capacity.find(case["annotations"], clusterapi.InfrastructureTemplate(status=status))
-    return capacity.is_enough(found)
+    found = node_template.find_capacity(case["annotations"], clusterapi.InfrastructureTemplate(status=status))
+    return node_template.is_sufficient(found)
 
 
 def _cluster_name(case: Json, constants: Json) -> str:
     spec = clusterapi.MachineGroupSpec(cluster_name=case["resource"]["spec"].get("clusterName"))
-    return discovery_spec.name_cluster(spec, case["resource"]["metadata"].get("labels", {}), KEYS.cluster_name)
+    return group_discovery.find_cluster_name(spec, case["resource"]["metadata"].get("labels", {}), KEYS.cluster_name)
 
 
 def _csi_annotation(case: Json, constants: Json) -> list[Json]:
-    found = devices.read_csi_drivers({keys.CSI_DRIVER: case["value"]})
+    found = node_template.read_csi_drivers({group_annotations.CSI_DRIVER: case["value"]})
     return [{"name": name, "limit": limit} for name, limit in found]
 
 
 def _default_arch(case: Json, constants: Json) -> str:
-    return config.read_architecture(case["env"])
+    return group_discovery.read_architecture(case["env"])
 
 
 def _system_info(case: Json, constants: Json) -> Json:
     told = case["node_info"]
     info = clusterapi.NodeInfo(told.get("architecture"), told.get("operatingSystem"))
     status = clusterapi.InfrastructureTemplateStatus(node_info=info)
-    architecture, system = template.read_system(clusterapi.InfrastructureTemplate(status=status))
+    architecture, system = node_template.read_system(clusterapi.InfrastructureTemplate(status=status))
     return {"arch": architecture, "os": system}
 
 
 def _group_options(case: Json, constants: Json) -> Json:
     annotations = {KEYS.options + key: value for key, value in case["option_annotations"].items()}
-    found, _ = options.read(annotations, KEYS)
+    found, _ = group_annotations.read_group_options(annotations, KEYS)
     own = {name: getattr(found, name) for name in constants["defaults"]}
     return {name: default if own[name] is None else own[name] for name, default in constants["defaults"].items()}
 
 
 def _scaling_bounds(case: Json, constants: Json) -> Json:
     try:
-        found = bounds.read(case["annotations"], KEYS)
+        found = group_annotations.read_size_bounds(case["annotations"], KEYS)
     except fields.InvalidField:
         return {"error": True}
     return {"min": found.min, "max": found.max}
@@ -91,7 +81,7 @@ def _scaling_bounds(case: Json, constants: Json) -> Json:
 def _template_node(case: Json, constants: Json) -> Json:
     taints = [core.Taint(**taint) for taint in case["spec_taints"]]
     labels = case["existing_node_labels"]
-    source = template.Source(
+    source = node_template.TemplateSource(
         name="group",
         annotations=case["annotations"],
         machine=clusterapi.MachineTemplate(
@@ -99,7 +89,7 @@ def _template_node(case: Json, constants: Json) -> Json:
         ),
         example=None if labels is None else facts.Node("n", labels=labels),
     )
-    made = template.make(source, config.DEFAULT_ARCHITECTURE)
+    made = node_template.make_node_template(source, group_discovery.DEFAULT_ARCHITECTURE)
     if made is None:
         return {"error": True}
     labels = dict(made.node.labels)
@@ -126,21 +116,21 @@ def _whole(name: str, amount: int) -> float:
 # ── Discovery ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _spell(spec: discovery_spec.Spec) -> Json:
+def _spell(spec: group_discovery.DiscoverySpec) -> Json:
     labels = [{"key": key, "op": "=", "values": [value]} for key, value in spec.labels]
     return {"cluster_name": spec.cluster_name, "labels": labels, "namespace": spec.namespace}
 
 
 def _discovery_spec(case: Json, constants: Json) -> Json:
     try:
-        return {"error": False, **_spell(discovery_spec.parse(case["spec"]))}
+        return {"error": False, **_spell(group_discovery.parse_discovery_spec(case["spec"]))}
     except errors.InvalidInput:
         return {"error": True}
 
 
 def _discovery_specs(case: Json, constants: Json) -> Json:
     try:
-        found = config.read(case["specs"])
+        found = group_discovery.read_config(case["specs"])
     except errors.InvalidInput:
         return {"error": True, "specs": []}
     return {"error": False, "specs": [_spell(spec) for spec in found.specs]}
@@ -149,35 +139,35 @@ def _discovery_specs(case: Json, constants: Json) -> Json:
 def _discovery_match(case: Json, constants: Json) -> bool:
     asked, resource = case["spec"], case["resource"]
     labels = tuple((one["key"], one["values"][0]) for one in asked["labels"])
-    spec = discovery_spec.Spec(asked["namespace"], asked["cluster_name"], labels)
+    spec = group_discovery.DiscoverySpec(asked["namespace"], asked["cluster_name"], labels)
     return spec.matches(resource["namespace"], resource["cluster_name"], case["labels_added"])
 
 
 # ── Provider ids ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 _KINDS = {
-    "failed": provider_ids.Kind.FAILED,
-    "deleting": provider_ids.Kind.DELETING,
-    "pending": provider_ids.Kind.PENDING,
+    "failed": machines.ProviderIdKind.FAILED,
+    "deleting": machines.ProviderIdKind.DELETING,
+    "pending": machines.ProviderIdKind.PENDING,
 }
 
 
 def _is_synthetic(case: Json, constants: Json) -> bool:
     if case["kind"] == "valid":
-        return not provider_ids.is_made(case["id"])
+        return not machines.is_synthetic_provider_id(case["id"])
     return str(case["id"]).startswith(_KINDS[case["kind"]])
 
 
 def _synthetic_id(case: Json, constants: Json) -> str:
-    return provider_ids.make(_KINDS[case["kind"]], case["namespace"], case["machine"])
+    return machines.make_provider_id(_KINDS[case["kind"]], case["namespace"], case["machine"])
 
 
 def _machine_key(case: Json, constants: Json) -> str:
-    return provider_ids.find_key(case["id"])
+    return machines.machine_key_of(case["id"])
 
 
 def _provider_id(case: Json, constants: Json) -> str:
-    return provider_ids.normalise(case["id"])
+    return machines.normalize_provider_id(case["id"])
 
 
 # ── On a server ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,7 +187,7 @@ def _ask(arrange: Callable[[Bed], object], ask: Callable[[Bed], Awaitable[Any]])
 async def _is_refused(change: Awaitable[object]) -> bool:
     try:
         await change
-    except base.Refused:
+    except base.ProviderError:
         return True
     return False
 
@@ -315,7 +305,11 @@ def _node_group_constructor(case: Json, constants: Json) -> Json:
     async def ask(bed: Bed) -> Json:
         await bed.settle()
         seen = bed.provider.observe([])
-        bounded = [one for one in seen.set_aside if one.field in (keys.at(MIN), keys.at(MAX))]
+        bounded = [
+            one
+            for one in seen.set_aside
+            if one.field in (group_annotations.annotation_path(MIN), group_annotations.annotation_path(MAX))
+        ]
         found: Json = {"error": bool(bounded), "group": bool(seen.groups)}
         if bounded or not case["expect"]["group"]:
             found["group"] = case["expect"]["group"]
@@ -329,10 +323,16 @@ def _node_group_constructor(case: Json, constants: Json) -> Json:
 run = by_section(
     {
         "can_scale_from_zero": _can_scale_from_zero,
-        "capacity_cpu": _read_amount(lambda told: capacity.read_quantity(told, keys.CPU)),
-        "capacity_memory": _read_amount(lambda told: capacity.read_quantity(told, keys.MEMORY)),
-        "capacity_gpu_count": _read_amount(lambda told: capacity.read_count(told, keys.GPU_COUNT)),
-        "capacity_max_pods": _read_amount(lambda told: capacity.read_count(told, keys.MAX_PODS)),
+        "capacity_cpu": _read_amount(lambda told: node_template.read_quantity_annotation(told, group_annotations.CPU)),
+        "capacity_memory": _read_amount(
+            lambda told: node_template.read_quantity_annotation(told, group_annotations.MEMORY)
+        ),
+        "capacity_gpu_count": _read_amount(
+            lambda told: node_template.read_count_annotation(told, group_annotations.GPU_COUNT)
+        ),
+        "capacity_max_pods": _read_amount(
+            lambda told: node_template.read_count_annotation(told, group_annotations.MAX_PODS)
+        ),
         "cluster_name": _cluster_name,
         "csi_annotation": _csi_annotation,
         "decrease_errors": _decrease_errors,

@@ -1,15 +1,15 @@
 """How many of the nodes that may go are let go now."""
 
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts
+from windlass.engine.model import node_groups, scale_down_state
+from windlass.engine.model.settings import ScaleDownSettings, Settings
 from windlass.engine.scale_down import deletion_budgets
-from windlass.engine.settings import ScaleDown, Settings
 
 
 def _crop(case: Json, constants: Json) -> Json:
     groups = {
-        name: facts.NodeGroup(
-            name, 0, 1000, group["target_size"], options=facts.GroupOptions(zero_or_max=group["all_or_nothing"])
+        name: node_groups.NodeGroup(
+            name, 0, 1000, group["target_size"], options=node_groups.GroupOptions(zero_or_max=group["all_or_nothing"])
         )
         for name, group in case["groups"].items()
     }
@@ -18,15 +18,15 @@ def _crop(case: Json, constants: Json) -> Json:
     registered: dict[str, int] = {}
     for group in group_of.values():
         registered[group.id] = registered.get(group.id, 0) + 1
-    in_progress = deletion_budgets.InProgress(
+    in_progress = deletion_budgets.DeletionsInProgress(
         frozenset(f"empty-{i}" for i in range(case["empty_in_progress"])),
         frozenset(f"drain-{i}" for i in range(case["drain_in_progress"])),
     )
-    limits = ScaleDown(
+    limits = ScaleDownSettings(
         max_scale_down_parallelism=constants["max_scale_down_parallelism"],
         max_drain_parallelism=constants["max_drain_parallelism"],
     )
-    started = deletion_budgets.crop(empty, drain, group_of, registered, in_progress, Settings(scale_down=limits))
+    started = deletion_budgets.crop_nodes(empty, drain, group_of, registered, in_progress, Settings(scale_down=limits))
     return {"drain": _describe(started.drain), "empty": _describe(started.empty)}
 
 
@@ -39,7 +39,7 @@ def _group(name: str) -> str:
     return name.partition("/")[0]
 
 
-def _describe(buckets: tuple[deletion_budgets.Bucket, ...]) -> list[Json]:
+def _describe(buckets: tuple[scale_down_state.NodeGroupView, ...]) -> list[Json]:
     return [
         {"group": bucket.group, "nodes": [int(name.partition("/")[2]) for name in bucket.nodes]} for bucket in buckets
     ]

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from tests.conformance import loop, objects
 from tests.conformance.outcome import Json, by_section
-from windlass.autoscaler.observe import devices
-from windlass.engine.devices import model
+from windlass.autoscaler.readers import dra
+from windlass.engine.model import dynamic_resources
 from windlass.engine.scale_down import utilization
-from windlass.kube import models
+from windlass.kube import scheme
 from windlass.kube.models import resource
 
 DIGITS = 6
@@ -15,17 +15,17 @@ DIGITS = 6
 
 def _generated(case: Json, constants: Json) -> object:
     node = loop.complete(objects.node(case["node"]))
-    slices = [devices.read_slice(models.decode_as(resource.ResourceSlice, one)) for one in case["slices"]]
+    slices = [dra.read_resource_slice(scheme.decode_as(resource.ResourceSlice, one)) for one in case["slices"]]
     claims = [
-        devices.read_claim(models.decode_as(resource.ResourceClaim, one))
+        dra.read_resource_claim(scheme.decode_as(resource.ResourceClaim, one))
         for pod in case["pods"]
         for one in pod["claims"]
     ]
-    offered: list[model.Fact] = [*slices, *claims]
+    offered: list[dynamic_resources.DeviceFact] = [*slices, *claims]
     pods = [objects.pod(one["pod"]) for one in case["pods"]]
     seen = loop.observe([node], pods, [loop.make_group("group", [node])], offered)
     found = loop.look(seen, loop.PEER).eligibility.utilization_of(node.name)
-    pools = utilization.measure_pools(seen.snapshot, seen.snapshot.nodes.rows[node.name])
+    pools = utilization.measure_pool_utilization(seen.snapshot, seen.snapshot.nodes.rows[node.name])
     if found is None or not isinstance(pools, Mapping):
         return {"error": True, "pools_error": True}
     told: dict[str, object] = {

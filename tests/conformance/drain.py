@@ -6,25 +6,19 @@ from datetime import datetime
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import disruption, facts
-from windlass.engine.drain import (
-    budget,
-    by_kind,
-    daemonset,
+from windlass.engine.drainability import (
+    eviction_annotations,
     local_storage,
-    long_terminating,
-    mirror,
-    not_safe_to_evict,
-    on_completion,
-    replica_count,
+    pdb,
+    pdb_rules,
+    pod_status,
     replicated,
     rules,
-    safe_to_evict,
-    system,
-    terminal,
 )
-from windlass.engine.drain.context import Context, ControllerKey, Options
-from windlass.engine.pods import PodTable
+from windlass.engine.drainability.context import DrainContext, NodeDeleteOptions
+from windlass.engine.model import facts
+from windlass.engine.model.drainability import ControllerKey
+from windlass.engine.snapshot.pod_table import PodTable
 
 KINDS = {
     "replication_controllers": "ReplicationController",
@@ -38,10 +32,10 @@ def seconds(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def _context(case: Json, options: Options, *, controllers_listed: bool = True) -> Context:
+def _context(case: Json, options: NodeDeleteOptions, *, controllers_listed: bool = True) -> DrainContext:
     now_s = seconds(case["now"]) if "now" in case else 0.0
     controllers = {_key(c): c for c in _controllers(case)} if controllers_listed else None
-    return Context(now_s, options, controllers, disruption.Remaining(map(objects.pdb, case.get("pdbs", ()))))
+    return DrainContext(now_s, options, controllers, pdb.RemainingPdbTracker(map(objects.pdb, case.get("pdbs", ()))))
 
 
 def _controllers(case: Json) -> Iterable[facts.Controller]:
@@ -60,10 +54,10 @@ def _key(controller: facts.Controller) -> ControllerKey:
 # ── One rule ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _opinion(rule: rules.Rule, case: Json, constants: Json) -> Json:
+def _opinion(rule: rules.DrainabilityRule, case: Json, constants: Json) -> Json:
     """The answer in the terms that the case is recorded in: the outcome, or only whether it blocks."""
     case = constants | case
-    options = Options(
+    options = NodeDeleteOptions(
         skip_custom_controllers=case.get("skip_custom_controllers", True),
         min_replicas=case.get("min_replicas", 0),
         system_pod_timeout_s=case.get("system_pod_timeout_s", 0.0),
@@ -80,7 +74,7 @@ def _opinion(rule: rules.Rule, case: Json, constants: Json) -> Json:
 
 def _chain(case: Json, constants: Json) -> Json:
     case = constants | case
-    options = Options(
+    options = NodeDeleteOptions(
         case["skip_system_pods"],
         case["skip_local_storage"],
         case["skip_custom_controllers"],
@@ -93,7 +87,7 @@ def _chain(case: Json, constants: Json) -> Json:
 
 def _generated(case: Json, constants: Json) -> Json:
     flags = case["options"]
-    options = Options(
+    options = NodeDeleteOptions(
         flags["skip_system"],
         flags["skip_local"],
         flags["skip_custom"],
@@ -107,12 +101,12 @@ def _generated(case: Json, constants: Json) -> Json:
 class _Moves:
     """What becomes of the pods of a node, by the judge of the loop."""
 
-    def __init__(self, pods: list[Json], about: Context) -> None:
+    def __init__(self, pods: list[Json], about: DrainContext) -> None:
         self._pods = [objects.pod(pod) for pod in pods]
         table = PodTable()
         for number, pod in enumerate(self._pods):
             table.add(replace(pod, name=f"{pod.name}-{number}", uid=""))  # some were recorded under one name
-        self._moves = by_kind.Judge(table, about).pods_to_move(range(len(pods)))
+        self._moves = rules.PodDrainability(table, about).pods_to_move(range(len(pods)))
 
     @property
     def lists(self) -> Json:
@@ -129,25 +123,25 @@ class _Moves:
         return {"blocked": True, "blocking_pod": self._pods[blocking.pod].key, "reason": str(reason)}
 
 
-def _alone(rule: rules.Rule) -> Callable[[Json, Json], object]:
+def _alone(rule: rules.DrainabilityRule) -> Callable[[Json, Json], object]:
     return lambda case, constants: _opinion(rule, case, constants)
 
 
 run_rules = by_section(
     {
         "chain": _chain,
-        "rule_budget": _alone(budget.decide),
-        "rule_daemonset": _alone(daemonset.decide),
-        "rule_local_storage": _alone(local_storage.decide),
-        "rule_long_terminating": _alone(long_terminating.decide),
-        "rule_mirror": _alone(mirror.decide),
-        "rule_not_safe_to_evict": _alone(not_safe_to_evict.decide),
-        "rule_on_completion": _alone(on_completion.decide),
-        "rule_replica_count": _alone(replica_count.decide),
-        "rule_replicated": _alone(replicated.decide),
-        "rule_safe_to_evict": _alone(safe_to_evict.decide),
-        "rule_system": _alone(system.decide),
-        "rule_terminal": _alone(terminal.decide),
+        "rule_budget": _alone(pdb_rules.check_pdb),
+        "rule_daemonset": _alone(pod_status.check_daemonset),
+        "rule_local_storage": _alone(local_storage.check_local_storage),
+        "rule_long_terminating": _alone(pod_status.check_long_terminating),
+        "rule_mirror": _alone(pod_status.check_mirror),
+        "rule_not_safe_to_evict": _alone(eviction_annotations.check_not_safe_to_evict),
+        "rule_on_completion": _alone(eviction_annotations.check_on_completion),
+        "rule_replica_count": _alone(replicated.check_replica_count),
+        "rule_replicated": _alone(replicated.check_replicated),
+        "rule_safe_to_evict": _alone(eviction_annotations.check_safe_to_evict),
+        "rule_system": _alone(pdb_rules.check_system),
+        "rule_terminal": _alone(pod_status.check_terminal),
     }
 )
 run_chain = by_section({"generated": _generated})

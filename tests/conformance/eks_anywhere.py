@@ -10,43 +10,43 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.outcome import Json, Outcome, read_sections
-from windlass.controllers.eks_anywhere import facts, names, observe
-from windlass.controllers.eks_anywhere.decide import control_plane, decide, validation
-from windlass.controllers.worker_pools import machine_deployments, manifest
+from windlass.controllers import machine_deployments
+from windlass.controllers.eks_anywhere import model, reconcile
+from windlass.controllers.eks_anywhere.reconcile import reconcile_cluster
 
 NOW_S = 1_800_000_000.0
-MACHINE = manifest.Machine({"dataSecretName": "s"}, {"apiGroup": "g", "kind": "K", "name": "n"})
+MACHINE = machine_deployments.MachineTemplate({"dataSecretName": "s"}, {"apiGroup": "g", "kind": "K", "name": "n"})
 
 
-def _cluster(case: Json, name: str, groups: list[facts.Group]) -> facts.Cluster:
-    conditions = tuple(observe.read_condition(each) for each in case["conditions"])
-    return facts.Cluster(
-        names.NAMESPACE,
+def _cluster(case: Json, name: str, groups: list[model.WorkerNodeGroup]) -> model.Cluster:
+    conditions = tuple(model.parse_condition(each) for each in case["conditions"])
+    return model.Cluster(
+        model.NAMESPACE,
         name,
         control_plane_count=case.get("count", 1),
-        is_in_place=case.get("upgrade_strategy") == names.IN_PLACE,
+        is_in_place=case.get("upgrade_strategy") == model.IN_PLACE,
         has_external_etcd=case.get("external_etcd") is not None,
         groups=tuple(groups),
-        status=facts.Status(conditions),
+        status=model.ClusterStatus(conditions),
     )
 
 
 def _workers(case: Json, constants: Json) -> Json:
     cluster = case.get("cluster") or constants["cluster"]
-    groups = [observe.read_group(cluster, given, place) for place, given in enumerate(case["groups"])]
+    groups = [model.parse_group(cluster, given, place) for place, given in enumerate(case["groups"])]
     if "cluster" not in case:
         groups = [dataclasses.replace(group, machine_deployment=group.name) for group in groups]
-    if case.get("upgrade_strategy") == names.IN_PLACE:
+    if case.get("upgrade_strategy") == model.IN_PLACE:
         groups = [dataclasses.replace(group, is_in_place=True) for group in groups]
     labelled = machine_deployments.CLUSTER_NAME_LABEL
     listed = [each for each in case["machine_deployments"] if each["metadata"].get("labels", {}).get(labelled)]
     groups = [dataclasses.replace(group, machine=MACHINE) for group in groups]
     return _conditions(
-        facts.Seen(
+        model.ObservedCluster(
             _cluster(case, cluster, groups),
             "cluster.x-k8s.io/v1beta2",
-            names.NAMESPACE,
-            machine_deployments=tuple(machine_deployments.read(each) for each in listed),
+            model.NAMESPACE,
+            machine_deployments=tuple(machine_deployments.parse_machine_deployment(each) for each in listed),
         )
     )
 
@@ -57,37 +57,39 @@ def _control_plane(case: Json, constants: Json) -> Json:
     if etcd is not None and etcd["cluster_has_ref"]:
         told = etcd["etcd"]
         status = {"observedGeneration": told["observedGeneration"], "ready": told["ready"]}
-        found = observe.read_etcd({"metadata": {"generation": told["generation"]}, "status": status})
+        found = model.parse_etcd({"metadata": {"generation": told["generation"]}, "status": status})
     return _conditions(
-        facts.Seen(
+        model.ObservedCluster(
             _cluster(case, constants["cluster"], []),
             "cluster.x-k8s.io/v1beta2",
-            names.NAMESPACE,
-            control_plane=None if given is None else observe.read_control_plane(given),
+            model.NAMESPACE,
+            control_plane=None if given is None else model.parse_control_plane(given),
             etcd=found,
         )
     )
 
 
-def _conditions(seen: facts.Seen) -> Json:
-    plan = decide(seen, NOW_S)
+def _conditions(seen: model.ObservedCluster) -> Json:
+    plan = reconcile_cluster(seen, NOW_S)
     return {each.type: dataclasses.asdict(each) for each in plan.status.conditions}
 
 
 def _cni(case: Json, _: Json) -> Json:
-    before = {each["type"]: observe.read_condition(each) for each in case["conditions"]}
-    found = control_plane.judge_cni(before.get(names.CONTROL_PLANE_READY), before.get(names.DEFAULT_CNI_CONFIGURED))
+    before = {each["type"]: model.parse_condition(each) for each in case["conditions"]}
+    found = reconcile.cni_configured_condition(
+        before.get(model.CONTROL_PLANE_READY), before.get(model.DEFAULT_CNI_CONFIGURED)
+    )
     return {} if found is None else {found.type: dataclasses.asdict(found)}
 
 
 def _validate(case: Json, _: Json) -> Json:
     if case["group"] is None:
         return {"error_contains": None}
-    return {"error_contains": validation.check(observe.read_group("c", case["group"]).size) or None}
+    return {"error_contains": reconcile.validate_size(model.parse_group("c", case["group"]).size) or None}
 
 
 def _default(case: Json, _: Json) -> Json:
-    group = observe.read_group("c", case["group"])
+    group = model.parse_group("c", case["group"])
     given = case["group"].get("autoscalingConfiguration")
     made = {"name": group.name, "count": group.size.replicas}
     return {"group": {**made, **({"autoscalingConfiguration": given} if given else {})}}
@@ -96,9 +98,11 @@ def _default(case: Json, _: Json) -> Json:
 def _machine_deployment(case: Json, _: Json) -> Json:
     """As a new one is applied."""
     given = {"name": "g", "count": case["replicas"], "autoscalingConfiguration": case["autoscaling"]}
-    group = dataclasses.replace(observe.read_group("c", given), machine=MACHINE)
-    cluster = facts.Cluster(names.NAMESPACE, "c", groups=(group,))
-    (step,) = decide(facts.Seen(cluster, "cluster.x-k8s.io/v1beta2", names.NAMESPACE), NOW_S).steps
+    group = dataclasses.replace(model.parse_group("c", given), machine=MACHINE)
+    cluster = model.Cluster(model.NAMESPACE, "c", groups=(group,))
+    (step,) = reconcile_cluster(
+        model.ObservedCluster(cluster, "cluster.x-k8s.io/v1beta2", model.NAMESPACE), NOW_S
+    ).steps
     body = step.body  # type: ignore[union-attr]
     assert body is not None
     return {"annotations": body["metadata"].get("annotations", {}), "replicas": body["spec"].get("replicas")}

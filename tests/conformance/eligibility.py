@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from tests.conformance import loop, objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts
-from windlass.engine.settings import Settings
+from windlass.engine.model import facts
+from windlass.engine.model.settings import Settings
 
 
 def _filter(case: Json, constants: Json) -> Json:

@@ -2,14 +2,14 @@
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import equivalence
-from windlass.engine import snapshot as snapshots
+from windlass.engine.scale_up import pod_list
+from windlass.engine.snapshot import snapshot as snapshots
 
 
 def _generated(case: Json, constants: Json) -> Json:
     pods = [objects.pod(pod, pending=True) for pod in case["pods"]]
-    snapshot = snapshots.build([], pods)
-    groups = equivalence.partition_rows(snapshot, snapshot.waiting(), equivalence.Grouping.BY_CONTROLLER)
+    snapshot = snapshots.build_snapshot([], pods)
+    groups = pod_list.group_equivalent_pods(snapshot, snapshot.pending(), pod_list.PodGrouping.BY_CONTROLLER)
     return {"groups": sorted(sorted(snapshot.pods.key(row) for row in group) for group in groups)}
 
 

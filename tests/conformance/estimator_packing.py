@@ -7,10 +7,9 @@ import numpy as np
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json
-from windlass.engine import facts
-from windlass.engine import snapshot as snapshots
-from windlass.engine.estimator import binpacking, limits
-from windlass.engine.predicates import config
+from windlass.engine.model import facts, settings
+from windlass.engine.placement import binpacking
+from windlass.engine.snapshot import snapshot as snapshots
 
 
 def generated(case: Json, constants: Json) -> object:
@@ -38,9 +37,9 @@ def packing(case: Json, constants: Json) -> object:
 def _estimate(
     case: Json, template: facts.Node, existing: list[facts.Node], running: list[facts.Pod]
 ) -> binpacking.Estimate:
-    snapshot = snapshots.build(existing, running)
+    snapshot = snapshots.build_snapshot(existing, running)
     groups = [
-        binpacking.PodGroup(snapshot.shape_of(objects.pod(group["pod"])), group["count"])
+        binpacking.ShapeCount(snapshot.shape_of(objects.pod(group["pod"])), group["count"])
         for group in case["pod_groups"]
     ]
     daemons = tuple(snapshot.shape_of(objects.pod(pod)) for pod in case.get("pods") or ())
@@ -49,9 +48,9 @@ def _estimate(
         binpacking.estimate(
             snapshot,
             groups,
-            binpacking.Template(template, daemons),
-            limits.Limiter([limits.limit_statically(case["max_nodes"])]),
-            config.DEFAULT,
+            binpacking.NodeTemplate(template, daemons),
+            binpacking.EstimationLimiter([binpacking.make_static_threshold(case["max_nodes"])]),
+            settings.DEFAULT_FILTER_CONFIG,
             fastpath=bool(case.get("fastpath")),
             scatter=np.random.default_rng(seed),
         )

@@ -4,33 +4,33 @@ from dataclasses import dataclass
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
-from windlass.autoscaler import priorities
-from windlass.engine import facts
-from windlass.engine.expanders import chain, least_nodes, least_waste, most_pods, price, priority
-from windlass.engine.expanders.option import Helped, Option
+from windlass import quantity
+from windlass.autoscaler import priority_config
+from windlass.engine.expanders import chain, price, priority
+from windlass.engine.model import facts
+from windlass.engine.model.scale_up_status import ExpansionOption, SchedulablePods
 from windlass.errors import InvalidObject
-from windlass.kube import quantity
 
 DIGITS = 6
-KEEP = {"least-nodes": least_nodes.keep, "least-waste": least_waste.keep, "most-pods": most_pods.keep}
+KEEP = {"least-nodes": chain.find_least_nodes, "least-waste": chain.find_least_waste, "most-pods": chain.find_most_pods}
 
 
 def _chain(case: Json, constants: Json) -> object:
     filters = [_by_letter(letter) for letter in case["filters"]]
-    return chain.choose(case["options"], filters, _by_letter(case["fallback"])).winner
+    return chain.run_chain(case["options"], filters, _by_letter(case["fallback"])).winner
 
 
-def _by_letter(letter: str) -> chain.Strategy[str]:
-    return chain.Strategy(letter, lambda options: [option for option in options if letter in option])
+def _by_letter(letter: str) -> chain.ExpanderFilter[str]:
+    return chain.ExpanderFilter(letter, lambda options: [option for option in options if letter in option])
 
 
 def _generated(case: Json, constants: Json) -> object:
     options = [
-        Option(
+        ExpansionOption(
             group["id"],
             objects.node(group["node"]),
             group["count"],
-            tuple(Helped(objects.pod(pod, pending=True)) for pod in group["pods"]),
+            tuple(SchedulablePods(objects.pod(pod, pending=True)) for pod in group["pods"]),
         )
         for group in case["groups"]
     ]
@@ -39,18 +39,18 @@ def _generated(case: Json, constants: Json) -> object:
 
 def _least_nodes(case: Json, constants: Json) -> object:
     counts = zip(case["labels"], case["node_counts"], strict=True)
-    options = [Option(label, facts.Node(label), count) for label, count in counts]
-    return [option.group for option in least_nodes.keep(options)]
+    options = [ExpansionOption(label, facts.Node(label), count) for label, count in counts]
+    return [option.group for option in chain.find_least_nodes(options)]
 
 
 def _priority(case: Json, constants: Json) -> object:
-    options = [Option(group, facts.Node(group), 1) for group in case["ids"]]
+    options = [ExpansionOption(group, facts.Node(group), 1) for group in case["ids"]]
     data = {"priorities": case["priorities"]} if "priorities" in case else {}
     try:
-        rules = priorities.read_config_map("kube-system", data)
+        rules = priority_config.read_config_map("kube-system", data)
     except InvalidObject:
         rules = ()
-    return {"kept": sorted(option.group for option in priority.keep(options, rules))}
+    return {"kept": sorted(option.group for option in priority.find_best_options(options, rules))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +74,21 @@ def _price(case: Json, constants: Json) -> object:
     pricing = _Recorded({option["id"]: option["node_price"] for option in case["options"]}, pods)
     options = [_make_option(option) for option in case["options"]]
     surroundings = (pricing, case["cluster_nodes"], constants["gpu_label"])
-    scores = {option.group: price.score(option, *surroundings) for option in options}
+    scores = {option.group: price.score_option(option, *surroundings) for option in options}
     return {
-        "best": sorted(option.group for option in price.keep(options, *surroundings)),
+        "best": sorted(option.group for option in price.find_best_options(options, *surroundings)),
         "scores": {group: round(scored.score, DIGITS) for group, scored in scores.items() if scored is not None},
     }
 
 
-def _make_option(option: Json) -> Option:
+def _make_option(option: Json) -> ExpansionOption:
     capacity = (
-        (facts.CPU, quantity.parse(option["cpu"]).milli_value()),
-        (facts.MEMORY, quantity.parse(option["memory"]).value()),
+        (facts.CPU, quantity.parse_quantity(option["cpu"]).milli_value()),
+        (facts.MEMORY, quantity.parse_quantity(option["memory"]).value()),
     )
     node = facts.Node(option["id"], labels=option.get("labels", {}), capacity=capacity, allocatable=capacity)
-    pods = tuple(Helped(facts.Pod("default", f"{option['id']}-{n}")) for n in range(len(option["pod_prices"])))
-    return Option(option["id"], node, option["node_count"], pods, exists=option["exists"])
+    pods = tuple(SchedulablePods(facts.Pod("default", f"{option['id']}-{n}")) for n in range(len(option["pod_prices"])))
+    return ExpansionOption(option["id"], node, option["node_count"], pods, exists=option["exists"])
 
 
 run = by_section(

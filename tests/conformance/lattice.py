@@ -8,33 +8,33 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.conformance.outcome import Json, Outcome, read_sections
-from windlass.controllers.lattice import decide as deciding
-from windlass.controllers.lattice import facts, names, observe
-from windlass.controllers.lattice.decide import validation
-from windlass.controllers.worker_pools import applying, machine_deployments, manifest
+from windlass.controllers import machine_deployments
+from windlass.controllers.lattice import model, reconcile
 
-MACHINE = manifest.Machine({"dataSecretName": "s"}, {"apiGroup": "g", "kind": "K", "name": "n"})
+MACHINE = machine_deployments.MachineTemplate({"dataSecretName": "s"}, {"apiGroup": "g", "kind": "K", "name": "n"})
 VERSION = "cluster.x-k8s.io/v1beta2"
 
 
-def _pool(given: Json, name: str = "general") -> facts.Pool:
-    return dataclasses.replace(observe.read_pool(name, given), machine=MACHINE)
+def _pool(given: Json, name: str = "general") -> model.WorkerPool:
+    return dataclasses.replace(model.parse_pool(name, given), machine=MACHINE)
 
 
-def _judge(pool: facts.Pool, live: Json | None) -> deciding.Verdict:
-    cluster = facts.Cluster("ns", "c", pools=(pool,))
-    found = {} if live is None else {"c-pool-general": machine_deployments.read(live)}
-    return deciding.judge(facts.Seen(cluster, VERSION, found), pool)
+def _judge(pool: model.WorkerPool, live: Json | None) -> reconcile.PoolResult:
+    cluster = model.LatticeCluster("ns", "c", pools=(pool,))
+    found = {} if live is None else {"c-pool-general": machine_deployments.parse_machine_deployment(live)}
+    return reconcile.reconcile_pool(model.ObservedLatticeCluster(cluster, VERSION, found), pool)
 
 
-def _live(pool: facts.Pool, current: int) -> Json:
+def _live(pool: model.WorkerPool, current: int) -> Json:
     """What a pool has become, and at which size it is now: we own what we applied, and no one else owns anything."""
-    wanted = manifest.Wanted(VERSION, "ns", "c-pool-general", "c", pool.machine, pool.size.limits)
-    body = manifest.spell(wanted, None if pool.size.is_autoscaled else current)
+    wanted = machine_deployments.DesiredMachineDeployment(
+        VERSION, "ns", "c-pool-general", "c", pool.machine, pool.size.limits
+    )
+    body = machine_deployments.build_manifest(wanted, None if pool.size.is_autoscaled else current)
     fields = {"metadata": {"labels": body["metadata"]["labels"]}, "spec": body["spec"]}
     if "annotations" in body["metadata"]:
         fields["metadata"]["annotations"] = body["metadata"]["annotations"]
-    managed = {"manager": names.MANAGER, "operation": "Apply", "apiVersion": VERSION, "fieldsV1": _fields(fields)}
+    managed = {"manager": model.MANAGER, "operation": "Apply", "apiVersion": VERSION, "fieldsV1": _fields(fields)}
     scaled = {"manager": "a", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
     body["metadata"]["managedFields"] = [managed, scaled]
     body["spec"]["replicas"] = current
@@ -50,7 +50,7 @@ def _enabled(case: Json) -> Json:
 
 
 def _validate(case: Json) -> Json:
-    error = validation.check(_pool(case["pool"]))
+    error = reconcile.validate_pool(_pool(case["pool"]))
     return {"valid": not error, "error": error or None, "error_contains": error or None}
 
 
@@ -67,7 +67,7 @@ def _scaling(case: Json) -> Json:
     return {"action": action, "target": target, "desired": desired, "autoscaled": is_autoscaled, "current": current}
 
 
-def _replicas(step: applying.Apply | None) -> int | None:
+def _replicas(step: machine_deployments.ApplyMachineDeployment | None) -> int | None:
     """What a step makes of replicas; None if it leaves them alone."""
     if step is None:
         return None
@@ -77,14 +77,14 @@ def _replicas(step: applying.Apply | None) -> int | None:
     return found
 
 
-def _annotations(step: applying.Apply | None, live: Json) -> Json | None:
+def _annotations(step: machine_deployments.ApplyMachineDeployment | None, live: Json) -> Json | None:
     body = live if step is None or step.body is None else step.body
     found: Json = body["metadata"].get("annotations") or {}
     return found or None
 
 
 def _warning(case: Json) -> Json:
-    found = deciding.warn(_pool(case["pool"], case.get("pool_id", "general")))
+    found = reconcile.ignored_replicas_warning(_pool(case["pool"], case.get("pool_id", "general")))
     return {"warning": found, "warning_contains": found}
 
 
@@ -103,13 +103,13 @@ def _new_annotations(case: Json) -> Json:
 
 
 def _totals(case: Json) -> Json:
-    pools = tuple(facts.Pool(name, replicas) for name, replicas in case["pools"].items())
-    cluster = facts.Cluster("ns", "c", control_plane_replicas=case["control_plane"], pools=pools)
+    pools = tuple(model.WorkerPool(name, replicas) for name, replicas in case["pools"].items())
+    cluster = model.LatticeCluster("ns", "c", control_plane_replicas=case["control_plane"], pools=pools)
     return {"workers": cluster.workers, "nodes": cluster.nodes}
 
 
 def _pool_id(case: Json) -> Json:
-    errors = [error for name in case["pools"] if (error := validation.check_id(name))]
+    errors = [error for name in case["pools"] if (error := reconcile.validate_pool_id(name))]
     return {"valid": not errors, "error_contains": "; ".join(errors)}
 
 
@@ -132,11 +132,11 @@ def _transition(case: Json) -> Json:
 
 
 def _initial(case: Json) -> Json:
-    return {"initial_replicas": deciding.initial_replicas(_pool(case["pool"]))}
+    return {"initial_replicas": reconcile.initial_replicas(_pool(case["pool"]))}
 
 
 def _checked(case: Json) -> Json:
-    return {"error": validation.check(_pool(case["pool"])) or None}
+    return {"error": reconcile.validate_pool(_pool(case["pool"])) or None}
 
 
 def _status(case: Json) -> Json:

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windlass.autoscaler import flags
-from windlass.engine import decide, facts, memory
-from windlass.engine import snapshot as snapshots
-from windlass.engine.devices import model
+from windlass.autoscaler.options import flags
+from windlass.engine import loop, loop_memory
+from windlass.engine.model import durable_memory, dynamic_resources, facts, node_groups, scale_down_state
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down import eligibility, planning
-from windlass.engine.settings import Settings
+from windlass.engine.scale_down import eligibility
+from windlass.engine.snapshot import snapshot
 
 NOW_S = 1_000_000.0
-PEER = flags.read_flags({"behavior": "cluster-autoscaler"})
+PEER = flags.parse_settings({"behavior": "cluster-autoscaler"})
 READY = facts.Condition("Ready", "True")
 ANY_SIZE = 1_000_000
 
@@ -38,35 +38,35 @@ def disable_scale_down(node: facts.Node) -> facts.Node:
     return replace(node, annotations={**node.annotations, eligibility.SCALE_DOWN_DISABLED: "true"})
 
 
-def make_group(id: str, nodes: Sequence[facts.Node], target: int | None = None, **fields: Any) -> facts.NodeGroup:
+def make_group(id: str, nodes: Sequence[facts.Node], target: int | None = None, **fields: Any) -> node_groups.NodeGroup:
     """A group of these nodes and of any size; its target size is how many there are, unless it is given."""
     given = {"min_size": 0, "max_size": ANY_SIZE, "target_size": len(nodes) if target is None else target} | fields
-    return facts.NodeGroup(id, instances=tuple(facts.Instance(one.provider_id) for one in nodes), **given)
+    return node_groups.NodeGroup(id, instances=tuple(node_groups.Instance(one.provider_id) for one in nodes), **given)
 
 
 def observe(
     nodes: Iterable[facts.Node],
     pods: Iterable[facts.Pod],
-    groups: Iterable[facts.NodeGroup],
-    offered: Iterable[model.Fact] = (),
+    groups: Iterable[node_groups.NodeGroup],
+    offered: Iterable[dynamic_resources.DeviceFact] = (),
     **more: Any,
 ) -> Observation:
-    return Observation(snapshots.build(nodes, pods, offered=offered), tuple(groups), **more)
+    return Observation(snapshot.build_snapshot(nodes, pods, offered=offered), tuple(groups), **more)
 
 
 def run(
-    seen: Observation, settings: Settings, durable: memory.Durable | None = None, now_s: float = NOW_S
-) -> decide.Decision:
+    seen: Observation, settings: Settings, durable: durable_memory.DurableMemory | None = None, now_s: float = NOW_S
+) -> loop.Decision:
     """The decision of a loop that is not the first of its process."""
-    before = replace(memory.Durable() if durable is None else durable, loop=1)
-    decision = decide.decide(seen, memory.Memory(before), settings, now_s)
+    before = replace(durable_memory.DurableMemory() if durable is None else durable, loop=1)
+    decision = loop.decide(seen, loop_memory.LoopMemory(before), settings, now_s)
     assert not decision.faults, decision.faults
     return decision
 
 
 def look(
-    seen: Observation, settings: Settings, durable: memory.Durable | None = None, now_s: float = NOW_S
-) -> planning.Look:
+    seen: Observation, settings: Settings, durable: durable_memory.DurableMemory | None = None, now_s: float = NOW_S
+) -> scale_down_state.CandidateEvaluation:
     """What the loop finds when it looks for unneeded nodes."""
     found = run(seen, settings, durable, now_s).story.scale_down.look
     assert found is not None, "the loop ended before it looked for unneeded nodes"

@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance.outcome import Json, Outcome, read_sections
-from windlass.controllers.openshift import accelerators, apis, capacity, names
-from windlass.controllers.openshift.authority import Pair
-from windlass.controllers.openshift.machine_autoscaler import facts, observe
-from windlass.controllers.openshift.machine_autoscaler.decide import bounds, decide, validation
-from windlass.controllers.openshift.machine_autoscaler.names import FINALIZER
-from windlass.controllers.openshift.machine_autoscaler.plan import Annotate
-from windlass.controllers.worker_pools.sizes import Limits
-from windlass.kube import quantity
+from windlass import quantity
+from windlass.controllers.machine_deployments import ReplicaLimits
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import MachineSetPair
+from windlass.controllers.openshift.machine_autoscaler import model, reconcile, webhook
+from windlass.controllers.openshift.machine_autoscaler.model import FINALIZER, AnnotateMachineSet
+from windlass.controllers.openshift.machine_autoscaler.reconcile import reconcile_machine_autoscaler
 
 NOW_S = 1_800_000_000.0
-MACHINE_API, CLUSTER_API = apis.BOTH
-EVERY = frozenset(apis.BOTH)
+MACHINE_API, CLUSTER_API = machine_apis.MACHINE_APIS
+EVERY = frozenset(machine_apis.MACHINE_APIS)
 
 
-def _kind(api: apis.Api) -> str:
+def _kind(api: machine_apis.MachineApi) -> str:
     return f"{api.group}/{api.versions[0]} MachineSet"
 
 
@@ -29,34 +28,34 @@ def _set(name: str, annotations: Json | None = None, status: Json | None = None)
     return {"metadata": {"name": name, "annotations": annotations or {}}, "status": status or {}}
 
 
-def _autoscaler(key: str, target: str = "set", **more: Any) -> facts.Autoscaler:
+def _autoscaler(key: str, target: str = "set", **more: Any) -> model.MachineAutoscaler:
     namespace, name = key.split("/")
-    reference = facts.Reference("machine.openshift.io/v1beta1", "MachineSet", target)
-    return facts.Autoscaler(namespace, name, target=reference, **more)
+    reference = model.TargetReference("machine.openshift.io/v1beta1", "MachineSet", target)
+    return model.MachineAutoscaler(namespace, name, target=reference, **more)
 
 
 def _validate(case: Json, _: Json) -> Json:
-    found = validation.check(case["spec"]["minReplicas"], case["spec"]["maxReplicas"])
+    found = webhook.validate_bounds(case["spec"]["minReplicas"], case["spec"]["maxReplicas"])
     return {"valid": not found, "errors": found}
 
 
 def _refer(case: Json, _: Json) -> Json:
-    reference = observe.read_reference(case["ref"]) or facts.Reference()
-    trouble = validation.check_reference(reference, EVERY)
-    api = apis.find(reference.api_version)
+    reference = model.parse_target_reference(case["ref"]) or model.TargetReference()
+    trouble = webhook.validate_target_reference(reference, EVERY)
+    api = machine_apis.find_machine_api(reference.api_version)
     return {"valid": not trouble, "error": trouble.partition(":")[0], "namespace": api and api.namespace}
 
 
 def _supported(case: Json, _: Json) -> Json:
     """What is left of the types that are listed before; one is supported if a reference to it is usable."""
     left = frozenset(api for api in EVERY if _kind(api) in case["before"] and _kind(api) not in case["remove"])
-    asked = [each for each in case["before"] if not validation.check_reference(_refer_to(each), left)]
+    asked = [each for each in case["before"] if not webhook.validate_target_reference(_refer_to(each), left)]
     return {"after": asked}
 
 
-def _refer_to(kind: str) -> facts.Reference:
+def _refer_to(kind: str) -> model.TargetReference:
     api_version, _, kind = kind.partition(" ")
-    return facts.Reference(api_version, kind, "any")
+    return model.TargetReference(api_version, kind, "any")
 
 
 def _change(case: Json, constants: Json) -> Json:
@@ -67,7 +66,9 @@ def _change(case: Json, constants: Json) -> Json:
     for target in (case["previous"], case["new"]):
         if target is None:
             continue
-        last = _reconcile(sets, _autoscaler(key, target, min=2, max=8, status=facts.Status(last))).last_target
+        last = _reconcile(
+            sets, _autoscaler(key, target, min=2, max=8, status=model.MachineAutoscalerStatus(last))
+        ).last_target
     found: Json = {"new_annotations": sets.get(case["new"])}
     if case["previous"] in sets:
         wanted = case["expect"].get("previous_annotations_absent", [])
@@ -75,35 +76,44 @@ def _change(case: Json, constants: Json) -> Json:
     return found
 
 
-def _reconcile(sets: dict[str, dict[str, str]], autoscaler: facts.Autoscaler) -> facts.Status:
+def _reconcile(sets: dict[str, dict[str, str]], autoscaler: model.MachineAutoscaler) -> model.MachineAutoscalerStatus:
     """One pass, on annotations by name."""
     pairs = {
-        name: Pair(name, _set(name, annotations, {"authoritativeAPI": "MachineAPI"}))
+        name: MachineSetPair(name, _set(name, annotations, {"authoritativeAPI": "MachineAPI"}))
         for name, annotations in sets.items()
     }
     last = autoscaler.status.last_target
     moved = last.name if last is not None and last.name != autoscaler.target.name else None
-    target = pairs.get(autoscaler.target.name, Pair(autoscaler.target.name))
-    plan = decide(facts.Seen(autoscaler, EVERY, target, pairs.get(moved, Pair(moved)) if moved else None), NOW_S)
+    target = pairs.get(autoscaler.target.name, MachineSetPair(autoscaler.target.name))
+    plan = reconcile_machine_autoscaler(
+        model.ObservedMachineAutoscaler(
+            autoscaler, EVERY, target, pairs.get(moved, MachineSetPair(moved)) if moved else None
+        ),
+        NOW_S,
+    )
     for step in (plan.release, plan.target):
         if step is not None:
             sets[step.name] = _annotated(sets[step.name], step)
     return plan.status
 
 
-def _annotated(before: Mapping[str, str], step: Annotate) -> dict[str, str]:
+def _annotated(before: Mapping[str, str], step: AnnotateMachineSet) -> dict[str, str]:
     merged = {**before, **step.annotations}
     return {key: value for key, value in merged.items() if value is not None}
 
 
 def _needs_update(case: Json, _: Json) -> Json:
-    return {"needs_update": bounds.differ(case["annotations"], Limits(case["min"], case["max"]), MACHINE_API)}
+    return {
+        "needs_update": reconcile.bounds_differ(
+            case["annotations"], ReplicaLimits(case["min"], case["max"]), MACHINE_API
+        )
+    }
 
 
 def _read_limits(case: Json, _: Json) -> Json:
     try:
-        found = bounds.read(case["annotations"] or {}, MACHINE_API)
-    except bounds.Unreadable as unreadable:
+        found = reconcile.parse_bounds(case["annotations"] or {}, MACHINE_API)
+    except reconcile.InvalidBounds as unreadable:
         return {"error": str(unreadable)}
     return {"min": found.min, "max": found.max}
 
@@ -111,11 +121,11 @@ def _read_limits(case: Json, _: Json) -> Json:
 def _set_owner(case: Json, _: Json) -> Json:
     """An owner that is written on a set is there, and about it."""
     owner, before = case["owner"], case["annotations"] or {}
-    recorded = before.get(names.OWNER_ANNOTATION)
+    recorded = before.get(machine_apis.OWNER_ANNOTATION)
     others = {recorded: _autoscaler(recorded)} if recorded and recorded != owner else {}
     found = _decide(_autoscaler(owner, max=1), before, others)
-    written = found.target is not None and names.OWNER_ANNOTATION in found.target.annotations
-    is_taken = recorded == owner and before.get(names.OWNER_ANNOTATION) == owner
+    written = found.target is not None and machine_apis.OWNER_ANNOTATION in found.target.annotations
+    is_taken = recorded == owner and before.get(machine_apis.OWNER_ANNOTATION) == owner
     return {
         "modified": written and not is_taken,
         "error": None,
@@ -124,63 +134,67 @@ def _set_owner(case: Json, _: Json) -> Json:
     }
 
 
-def _decide(autoscaler: facts.Autoscaler, annotations: Json, others: Mapping[str, facts.Autoscaler]) -> Any:
-    pair = Pair("set", _set("set", annotations, {"authoritativeAPI": "MachineAPI"}))
-    return decide(facts.Seen(autoscaler, EVERY, pair, None, others), NOW_S)
+def _decide(
+    autoscaler: model.MachineAutoscaler, annotations: Json, others: Mapping[str, model.MachineAutoscaler]
+) -> Any:
+    pair = MachineSetPair("set", _set("set", annotations, {"authoritativeAPI": "MachineAPI"}))
+    return reconcile_machine_autoscaler(model.ObservedMachineAutoscaler(autoscaler, EVERY, pair, None, others), NOW_S)
 
 
-def _condition(status: facts.Status) -> Json:
+def _condition(status: model.MachineAutoscalerStatus) -> Json:
     (found,) = status.conditions
     return {name: value for name, value in found.items() if name != "lastTransitionTime"}
 
 
 def _read_owner(case: Json, _: Json) -> Json:
     try:
-        namespace, name = bounds.read_owner(case["annotations"] or {})
-    except bounds.Unreadable as unreadable:
+        namespace, name = reconcile.parse_owner(case["annotations"] or {})
+    except reconcile.InvalidBounds as unreadable:
         return {"error": str(unreadable)}
     return {"namespace": namespace, "name": name}
 
 
 def _finalize(case: Json, _: Json) -> Json:
-    taken = bounds.find_ours(case["annotations"])
+    taken = reconcile.released_annotations(case["annotations"])
     return {"modified": bool(taken), "absent": list(taken)}
 
 
 def _has_gpu(case: Json, _: Json) -> Json:
     """A count that cannot be read is none: nothing panics."""
-    found = accelerators.has_gpus(case["annotations"])
+    found = machine_apis.has_gpus(case["annotations"])
     return {"panics": False} if "upstream_bug" in case else {"has_gpu": found}
 
 
 def _warn(case: Json, _: Json) -> Json:
-    return {"warning": accelerators.check_labels(case["labels"] or {}, "test-name")}
+    return {"warning": machine_apis.check_accelerator_label(case["labels"] or {}, "test-name")}
 
 
 def _translate(case: Json, _: Json) -> Json:
     before = case["annotations"]
     if before is None:
-        return {"annotations": None if not capacity.translate({}) else {}}
+        return {"annotations": None if not machine_apis.translate_capacity({}) else {}}
     try:
-        return {"annotations": _as_quantities({**before, **capacity.translate(before)})}
-    except capacity.Unreadable as unreadable:
+        return {"annotations": _as_quantities({**before, **machine_apis.translate_capacity(before)})}
+    except machine_apis.InvalidCapacityAnnotation as unreadable:
         return {"error_contains": str(unreadable)}
 
 
 def _as_quantities(annotations: Json) -> Json:
     """`1048576k` and `1048576000` are the same."""
-    key = capacity.MEMORY
-    return {**annotations, **({key: quantity.parse(annotations[key])} if key in annotations else {})}
+    key = machine_apis.MEMORY_CAPACITY
+    return {**annotations, **({key: quantity.parse_quantity(annotations[key])} if key in annotations else {})}
 
 
 def _authority(case: Json, _: Json) -> Json:
     given, owner = case["autoscaler"], case["other_owner"]
     metadata = {"name": given["name"], "namespace": given["namespace"]}
-    autoscaler = observe.read_autoscaler({"metadata": metadata, "spec": given["spec"]})
-    owned = {names.OWNER_ANNOTATION: owner} if owner else {}
-    pair = Pair(autoscaler.target.name, *(_given(case[f"{word}_api_set"], owned) for word in ("machine", "cluster")))
+    autoscaler = model.parse_machine_autoscaler({"metadata": metadata, "spec": given["spec"]})
+    owned = {machine_apis.OWNER_ANNOTATION: owner} if owner else {}
+    pair = MachineSetPair(
+        autoscaler.target.name, *(_given(case[f"{word}_api_set"], owned) for word in ("machine", "cluster"))
+    )
     others = {owner: _autoscaler(owner, pair.name)} if owner else {}
-    plan = decide(facts.Seen(autoscaler, EVERY, pair, None, others), NOW_S)
+    plan = reconcile_machine_autoscaler(model.ObservedMachineAutoscaler(autoscaler, EVERY, pair, None, others), NOW_S)
     return {
         "write_to": plan.target and plan.target.api.group,
         "annotations": plan.target and dict(plan.target.annotations),
@@ -202,10 +216,10 @@ def _bug(case: Json, _: Json) -> Json:
 def _delete(case: Json) -> Json:
     last, target = case.get("last_target", "set"), case.get("spec_target", "set")
     owners = {last: "test/test", target: case.get("spec_target_owner", "test/test" if target == last else "")}
-    sets = {name: {names.OWNER_ANNOTATION: owner, MACHINE_API.min_size: "1"} for name, owner in owners.items()}
+    sets = {name: {machine_apis.OWNER_ANNOTATION: owner, MACHINE_API.min_size: "1"} for name, owner in owners.items()}
     before = {name: dict(each) for name, each in sets.items()}
-    reference = facts.Reference("machine.openshift.io/v1beta1", "MachineSet", last)
-    status = facts.Status(reference)
+    reference = model.TargetReference("machine.openshift.io/v1beta1", "MachineSet", last)
+    status = model.MachineAutoscalerStatus(reference)
     _reconcile(sets, _autoscaler("test/test", target, is_deleting=True, finalizers=(FINALIZER,), status=status))
     stripped = [name for name in sets if sets[name] != before[name]]
     return {"stripped": stripped, "target_stripped": target in stripped}

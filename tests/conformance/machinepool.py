@@ -11,14 +11,12 @@ from typing import Any
 
 from tests.conformance.outcome import Json, Outcome, read_sections
 from tests.controllers.machine_pool.builders import CLUSTER, CONFIG, GROUP, INFRA, NOW_S, external, pool, refs
-from windlass.controllers.machine_pool import contract, externals, facts, names, plan, webhook
-from windlass.controllers.machine_pool import decide as deciding
-from windlass.controllers.machine_pool.decide import bootstrap, deletion, infrastructure, machines, nodes, phases
-from windlass.controllers.machine_pool.settings import Settings
+from windlass.controllers.machine_pool import api_types, conditions, model, owned_objects, reconcile, watches, webhook
+from windlass.controllers.machine_pool.model import MachinePoolSettings
 
 
-def node(given: Json) -> facts.Node:
-    return facts.Node(given["name"], f"uid-{given['name']}", "1", given.get("providerID", ""), bool(given.get("ready")))
+def node(given: Json) -> model.Node:
+    return model.Node(given["name"], f"uid-{given['name']}", "1", given.get("providerID", ""), bool(given.get("ready")))
 
 
 # Phases
@@ -30,16 +28,16 @@ def _phase(case: Json, _: Json) -> Json:
         "bootstrap_created": case["bootstrap_created"],
         "infrastructure_provisioned": case["infrastructure_provisioned"],
         "node_refs": refs([str(number) for number in range(case["node_refs"])]),
-        "nodes": facts.Counts(case["ready_replicas"]),
+        "nodes": model.NodeCounts(case["ready_replicas"]),
     }
-    annotations = {names.MANAGED_BY_ANNOTATION: value} if (value := case.get("managed_by")) is not None else {}
+    annotations = {model.MANAGED_BY_ANNOTATION: value} if (value := case.get("managed_by")) is not None else {}
     found = pool(
         status=status,
         replicas=case["replicas"],
         deleted_s=NOW_S if case["deleting"] else None,
         annotations=case.get("annotations") or annotations,
     )
-    return {"phase": phases.judge(found)}
+    return {"phase": conditions.compute_phase(found)}
 
 
 # Bootstrap
@@ -48,20 +46,20 @@ def _phase(case: Json, _: Json) -> Json:
 def _bootstrap_change(case: Json, _: Json) -> Json:
     """The name that is there was copied from the old config."""
     running = {
-        "phase": names.RUNNING,
+        "phase": model.RUNNING,
         "bootstrap_created": True,
         "infrastructure_provisioned": True,
         "node_refs": refs(["node"]),
-        "nodes": facts.Counts(1, 1),
+        "nodes": model.NodeCounts(1, 1),
         "replicas": 1,
     }
     before = pool(status=running, data_secret_name=case["old"]["secret"], is_secret_copied=True, bootstrap_ref=CONFIG)
     new = case["new"]
     status = {"initialization": {"dataSecretCreated": new["ready"]}, "dataSecretName": new["secret"]}
-    verdict = bootstrap.judge(before, external(CONFIG, status=status), rotate=False)
+    verdict = conditions.reconcile_bootstrap(before, external(CONFIG, status=status), rotate=False)
     after = dataclasses.replace(before.status, bootstrap_created=verdict.created)
     return {
-        "phase": phases.judge(dataclasses.replace(before, status=after)),
+        "phase": conditions.compute_phase(dataclasses.replace(before, status=after)),
         "data_secret_name": verdict.data_secret_name,
         "bootstrap_created": verdict.created,
         "requeue_s": 0,
@@ -69,16 +67,16 @@ def _bootstrap_change(case: Json, _: Json) -> Json:
 
 
 def _bootstrap(case: Json, _: Json) -> Json:
-    config: facts.External | facts.Missing | None = None
+    config: model.ProviderObject | model.MissingObject | None = None
     if case["config_ref"]:
         given = case["config"]
-        config = facts.Missing(CONFIG) if given is None else external(CONFIG, status=_bootstrap_status(given))
+        config = model.MissingObject(CONFIG) if given is None else external(CONFIG, status=_bootstrap_status(given))
     before = pool(
         data_secret_name=case["data_secret_name"],
         bootstrap_ref=CONFIG if config else None,
         status={"bootstrap_created": case["bootstrap_created"]},
     )
-    verdict = bootstrap.judge(before, config, rotate=False)
+    verdict = conditions.reconcile_bootstrap(before, config, rotate=False)
     return {
         "error": bool(verdict.problem),
         "bootstrap_created": bool(verdict.created),
@@ -129,40 +127,40 @@ def _scale_zero(case: Json, _: Json) -> Json:
 
 
 def _seen(
-    before: facts.Pool, infra: facts.External | facts.Missing, there: list[facts.Node], **more: Any
-) -> facts.Seen:
-    return facts.Seen(before, CLUSTER, more.pop("config", None), infra, tuple(there), **more)
+    before: model.MachinePool, infra: model.ProviderObject | model.MissingObject, there: list[model.Node], **more: Any
+) -> model.ObservedMachinePool:
+    return model.ObservedMachinePool(before, CLUSTER, more.pop("config", None), infra, tuple(there), **more)
 
 
 @dataclasses.dataclass
 class Lived:
     """What a world came to."""
 
-    pool: facts.Pool
-    world: facts.Seen
+    pool: model.MachinePool
+    world: model.ObservedMachinePool
     failures: tuple[str, ...]
     again_s: float | None
     is_gone: bool = False
 
 
-def _live(world: facts.Seen, now_s: float = NOW_S, *, node_delete_fails: bool = False) -> Lived:
+def _live(world: model.ObservedMachinePool, now_s: float = NOW_S, *, node_delete_fails: bool = False) -> Lived:
     """Carry out plans on values until nothing is left to do."""
     for _ in range(5):
-        made = deciding.decide(world, Settings(), now_s)
+        made = reconcile.reconcile_machine_pool(world, MachinePoolSettings(), now_s)
         failures = list(made.failures)
         there = list(world.nodes) if isinstance(world.nodes, tuple) else []
         for step in made.steps:
-            if isinstance(step, plan.DeleteNode):
+            if isinstance(step, model.DeleteNode):
                 if node_delete_fails:
                     failures.append("node")
                 else:
                     there = [each for each in there if each.name != step.name]
-        is_gone = world.pool.is_deleting and names.FINALIZER not in made.pool.finalizers
+        is_gone = world.pool.is_deleting and model.FINALIZER not in made.pool.finalizers
         changed = dataclasses.replace(world, pool=made.pool, nodes=tuple(there))
         if changed == world or is_gone:
-            return Lived(made.pool, changed, tuple(failures), made.again_s, is_gone)
+            return Lived(made.pool, changed, tuple(failures), made.requeue_after_s, is_gone)
         world = changed
-    return Lived(made.pool, world, tuple(failures), made.again_s)
+    return Lived(made.pool, world, tuple(failures), made.requeue_after_s)
 
 
 def _reconcile(case: Json, _: Json) -> Json:
@@ -175,11 +173,11 @@ def _reconcile(case: Json, _: Json) -> Json:
         deleted_s=None if deleted is None else NOW_S - deleted,
         node_deletion_timeout_s=given["timeout_s"],
     )
-    infra: facts.External | facts.Missing = external(
+    infra: model.ProviderObject | model.MissingObject = external(
         INFRA, {"providerIDList": given["providerIDList"]}, {"ready": True}
     )
     if not case["infra_exists"]:
-        infra = facts.Missing(INFRA)
+        infra = model.MissingObject(INFRA)
     there = [node(each) for each in case["nodes"]]
     made = _live(_seen(before, infra, there), node_delete_fails=case["node_delete_fails"])
     is_waiting = bool(made.failures)
@@ -190,15 +188,15 @@ def _reconcile(case: Json, _: Json) -> Json:
 
 
 def _node_references(case: Json, constants: Json) -> Json:
-    known = nodes.by_provider_id(node(each) for each in constants["nodes"])
-    found = nodes.count(case["provider_ids"], known, case["min_ready_seconds"], NOW_S)
+    known = owned_objects.index_by_provider_id(node(each) for each in constants["nodes"])
+    found = owned_objects.summarize_nodes(case["provider_ids"], known, case["min_ready_seconds"], NOW_S)
     if case["provider_ids"] and not found.found:
         return {"error": "cannot find nodes with matching ProviderIDs in ProviderIDList"}
     return {"node_refs": [ref.name for ref in found.refs], "ready": found.ready, "available": found.available}
 
 
 def _node_map(case: Json, _: Json) -> Json:
-    found = nodes.by_provider_id(node(each) for each in case["nodes"])
+    found = owned_objects.index_by_provider_id(node(each) for each in case["nodes"])
     return {"map": {provider_id: each.name for provider_id, each in found.items()}}
 
 
@@ -206,18 +204,18 @@ def _patch_nodes(case: Json, _: Json) -> Json:
     namespace, _, name = case["pool"].partition("/")
     owner = pool(namespace=namespace, name=name, cluster_name=case["cluster"])
     there = [
-        facts.Node(
+        model.Node(
             each["name"],
             annotations=each["annotations"],
-            taints=tuple(facts.Taint(taint["key"], taint) for taint in each["taints"]),
+            taints=tuple(model.Taint(taint["key"], taint) for taint in each["taints"]),
         )
         for each in case["nodes"]
     ]
-    patches = {patch.node.name: patch for patch in nodes.mark(owner, there)}
+    patches = {patch.node.name: patch for patch in owned_objects.plan_node_patches(owner, there)}
     return {"nodes": [_patched(each, patches.get(each.name)) for each in there]}
 
 
-def _patched(before: facts.Node, patch: plan.PatchNode | None) -> Json:
+def _patched(before: model.Node, patch: model.PatchNode | None) -> Json:
     taints = before.taints if patch is None or patch.taints is None else patch.taints
     annotations = {**before.annotations, **(patch.annotations if patch else {})}
     return {"name": before.name, "annotations": annotations, "taints": [dict(each.body) for each in taints] or None}
@@ -230,20 +228,21 @@ def _machines(case: Json, _: Json) -> Json:
     owner = pool(name=case["pool"], cluster_name="c")
     infra = external(INFRA, status={"infrastructureMachineKind": case["infrastructure_machine_kind"]})
     known = [
-        facts.InfraMachine(facts.Reference(GROUP, "InfraMachine", each["name"])) for each in case["infra_machines"]
+        model.InfraMachine(model.ObjectReference(GROUP, "InfraMachine", each["name"]))
+        for each in case["infra_machines"]
     ]
-    there = [facts.Machine(f"machine-{each['infra']}", infrastructure_name=each["infra"]) for each in case["machines"]]
-    kind = contract.machine_kind(infra.status)
-    steps = machines.align(owner, known if kind else (), there, {})
+    there = [model.Machine(f"machine-{each['infra']}", infrastructure_name=each["infra"]) for each in case["machines"]]
+    kind = api_types.read_machine_kind(infra.status)
+    steps = owned_objects.plan_machines(owner, known if kind else (), there, {})
     return {"machines": len({each.name for each in there} | {step.name for step in steps})}
 
 
 def _infra_machine_to_pool(case: Json, constants: Json) -> Json:
     given = case["infra_machine"]
-    wanted = externals.label_keys(given["namespace"], given["labels"])
+    wanted = watches.machine_index_keys(given["namespace"], given["labels"])
     for each in constants["pools"]:
         candidate = pool(name=each["name"], namespace=each["namespace"], cluster_name=each["cluster"])
-        if externals.label_key(candidate) in wanted:
+        if watches.machine_index_key(candidate) in wanted:
             return {"pool": candidate.key}
     return {"pool": None}
 
@@ -251,11 +250,11 @@ def _infra_machine_to_pool(case: Json, constants: Json) -> Json:
 def _replicas_and_versions(case: Json, _: Json) -> Json:
     before = pool(replicas=case.get("spec_replicas"), status={"replicas": case.get("status_replicas")})
     if case["has_machines"]:
-        after = deciding.count_machines(before, [_machine(each) for each in case["machines"]])
+        after = reconcile.set_counters_from_machines(before, [_machine(each) for each in case["machines"]])
     else:
         known = case.get("node_versions") or {}
-        versions = machines.versions(known.get(name, "") for name in case.get("node_refs") or ())
-        after = deciding.count_replicas(before, versions)
+        versions = owned_objects.count_versions(known.get(name, "") for name in case.get("node_refs") or ())
+        after = reconcile.set_counters_from_infrastructure(before, versions)
     status = after.status
     return {
         "readyReplicas": status.ready_replicas,
@@ -265,23 +264,23 @@ def _replicas_and_versions(case: Json, _: Json) -> Json:
     }
 
 
-def _machine(given: Json) -> facts.Machine:
+def _machine(given: Json) -> model.Machine:
     said = given.get("conditions") or {}
-    return facts.Machine(
+    return model.Machine(
         "machine",
         version=given["version"],
         is_ready=said.get("Ready") == "True",
         is_available=said.get("Available") == "True",
-        up_to_date=facts.Condition("UpToDate", said["UpToDate"]) if "UpToDate" in said else None,
+        up_to_date=model.Condition("UpToDate", said["UpToDate"]) if "UpToDate" in said else None,
     )
 
 
 def _has_machines(case: Json, _: Json) -> Json:
     given = case["infra"]
     if given is None:
-        verdict = infrastructure.judge(pool(), facts.Missing(INFRA))
+        verdict = conditions.reconcile_infrastructure(pool(), model.MissingObject(INFRA))
         return {"has_machines": False, "error": bool(verdict.problem)}
-    return {"has_machines": bool(contract.machine_kind(given["status"])), "error": False}
+    return {"has_machines": bool(api_types.read_machine_kind(given["status"])), "error": False}
 
 
 # Ownership
@@ -289,17 +288,17 @@ def _has_machines(case: Json, _: Json) -> Json:
 
 def _finalizer(case: Json, _: Json) -> Json:
     before = pool(finalizers=tuple(case["finalizers"]))
-    made = deciding.decide(_seen(before, facts.Missing(INFRA), []), Settings(), NOW_S)
+    made = reconcile.reconcile_machine_pool(_seen(before, model.MissingObject(INFRA), []), MachinePoolSettings(), NOW_S)
     return {"finalizers": list(made.pool.finalizers)}
 
 
 def _owners(case: Json, _: Json) -> Json:
-    cluster = facts.Cluster(case["cluster"]["name"], case["cluster"].get("uid", ""))
+    cluster = model.Cluster(case["cluster"]["name"], case["cluster"].get("uid", ""))
     before = pool(finalizers=(), cluster_name=cluster.name, bootstrap_ref=CONFIG)
-    seen = facts.Seen(before, cluster, external(CONFIG), external(INFRA))
-    first = deciding.decide(seen, Settings(), NOW_S)
-    second = deciding.decide(dataclasses.replace(seen, pool=first.pool), Settings(), NOW_S)
-    adopted = {step.external.reference: step for step in second.steps if isinstance(step, plan.Adopt)}
+    seen = model.ObservedMachinePool(before, cluster, external(CONFIG), external(INFRA))
+    first = reconcile.reconcile_machine_pool(seen, MachinePoolSettings(), NOW_S)
+    second = reconcile.reconcile_machine_pool(dataclasses.replace(seen, pool=first.pool), MachinePoolSettings(), NOW_S)
+    adopted = {step.external.reference: step for step in second.steps if isinstance(step, model.AdoptProviderObject)}
     return {
         "first_pass": {"finalizers_contain": first.pool.finalizers[0]},
         "second_pass": {
@@ -319,16 +318,16 @@ def _owners(case: Json, _: Json) -> Json:
 def _node_delete_timeout(case: Json, _: Json) -> Json:
     ago = case["deleted_s_ago"]
     going = pool(deleted_s=None if ago is None else NOW_S - ago, node_deletion_timeout_s=case["timeout_s"])
-    return {"passed": deletion.is_over(going, NOW_S)}
+    return {"passed": reconcile.is_node_deletion_timed_out(going, NOW_S)}
 
 
 def _delete_external(case: Json, _: Json) -> Json:
-    config = external(CONFIG) if case["bootstrap_exists"] else facts.Missing(CONFIG)
-    infra = external(INFRA) if case["infra_exists"] else facts.Missing(INFRA)
+    config = external(CONFIG) if case["bootstrap_exists"] else model.MissingObject(CONFIG)
+    infra = external(INFRA) if case["infra_exists"] else model.MissingObject(INFRA)
     going = pool(deleted_s=NOW_S, bootstrap_ref=CONFIG)
-    verdict = deletion.judge(facts.Seen(going, CLUSTER, config, infra), NOW_S)
+    verdict = reconcile.reconcile_deletion(model.ObservedMachinePool(going, CLUSTER, config, infra), NOW_S)
     words = {CONFIG: "bootstrap", INFRA: "infra"}
-    deletes = [words[step.external.reference] for step in verdict.steps if isinstance(step, plan.DeleteExternal)]
+    deletes = [words[step.external.reference] for step in verdict.steps if isinstance(step, model.DeleteProviderObject)]
     return {"done": verdict.is_done, "deletes": deletes, "error": bool(verdict.problem)}
 
 
@@ -341,11 +340,11 @@ def _conditions(case: Json, _: Json) -> Json:
     given = case["pool"]
     ready = given.get("ready_replicas", 0) == len(ids)
     there = [
-        facts.Node(name, f"uid-{name}", "1", each, ready)
+        model.Node(name, f"uid-{name}", "1", each, ready)
         for name, each in zip(("azure-node-4", "node-1"), ids, strict=True)
     ]
     config = external(CONFIG, status={**_bootstrap_status(case["bootstrap"]), **_conditions_of(case["bootstrap"])})
-    infra: facts.External | facts.Missing = facts.Missing(INFRA)
+    infra: model.ProviderObject | model.MissingObject = model.MissingObject(INFRA)
     if case["infra"] is not None:
         status = {"ready": case["infra"]["ready"], **_conditions_of(case["infra"])}
         infra = external(INFRA, {"providerIDList": case["infra"]["providerIDList"]}, status)
@@ -376,11 +375,11 @@ def _conditions_of(given: Json) -> Json:
 
 
 def _webhook_default(case: Json, _: Json) -> Json:
-    made = webhook.default({"metadata": {"name": "pool"}, "spec": case["spec"]}, None)
+    made = webhook.default_machine_pool({"metadata": {"name": "pool"}, "spec": case["spec"]}, None)
     machine = made["spec"]["template"]["spec"]
-    label = made["metadata"]["labels"][names.CLUSTER_NAME_LABEL]
+    label = made["metadata"]["labels"][model.CLUSTER_NAME_LABEL]
     return {
-        f"label {names.CLUSTER_NAME_LABEL}": "<spec.clusterName>" if label == case["spec"]["clusterName"] else label,
+        f"label {model.CLUSTER_NAME_LABEL}": "<spec.clusterName>" if label == case["spec"]["clusterName"] else label,
         "replicas": made["spec"]["replicas"],
         "version": machine["version"],
         "nodeDeletionTimeoutSeconds": machine["deletion"]["nodeDeletionTimeoutSeconds"],
@@ -393,7 +392,7 @@ def _validate(
     machine = {"bootstrap": {"dataSecretName": "data"}, "clusterName": cluster, **machine}
     made = {"spec": {"clusterName": cluster, "template": {"metadata": metadata or {}, "spec": machine}}}
     before = None if old is None else {"spec": {"clusterName": old}}
-    complaints = webhook.validate(made, before)
+    complaints = webhook.validate_machine_pool(made, before)
     wanted = (case.get("read") or {}).get("message_contains", "")
     if wanted and not any(wanted in each for each in complaints):
         return {"valid": f"complaints {complaints} do not have {wanted!r}"}

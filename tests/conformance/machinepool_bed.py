@@ -23,10 +23,11 @@ from tests.conformance.machinepool_stories import Seed, Teller, compare
 from tests.conformance.outcome import Json, Outcome
 from tests.controllers.machine_pool import world
 from windlass import clock
-from windlass.controllers import controller, machine_pool
-from windlass.controllers.machine_pool.settings import Settings
-from windlass.controllers.metrics import Metrics
-from windlass.kube import access, client, prepare, transport
+from windlass.controllers import controller_runtime
+from windlass.controllers.controller_runtime import ControllerMetrics
+from windlass.controllers.machine_pool import controller
+from windlass.controllers.machine_pool.model import MachinePoolSettings
+from windlass.kube import client, request_builders, rest_config, transport
 
 STORIES = Path(__file__).parents[3] / "shared" / "vectors" / "machinepool"
 QUIET_S, LONGEST_S = 2.0, 20.0
@@ -75,23 +76,27 @@ class BedScene(world.Objects):
 
 @contextlib.asynccontextmanager
 async def connect(kubeconfig: Path, manager: str) -> AsyncIterator[client.Client]:
-    async with access.find(clock.Real(), str(kubeconfig)).connect() as carrier:
+    async with rest_config.load_rest_config(clock.RealClock(), str(kubeconfig)).connect() as carrier:
         yield client_of(carrier, manager)
 
 
 def client_of(carrier: transport.Transport, manager: str) -> client.Client:
-    return client.Client(carrier, clock.Real(), client.Settings(qps=0, writer=prepare.Writer(manager)))
+    return client.Client(
+        carrier, clock.RealClock(), client.ClientSettings(qps=0, writer=request_builders.WriteOptions(manager))
+    )
 
 
 @contextlib.asynccontextmanager
 async def controlled(kubeconfig: Path) -> AsyncIterator[None]:
     """With our controller running."""
     async with connect(kubeconfig, "windlass") as api:
-        site = controller.Site(api, Metrics(prometheus_client.CollectorRegistry()), workers=10)
-        pools = machine_pool.make(site, Settings(allow_insecure_kubeconfigs=True))
+        site = controller_runtime.ControllerContext(
+            api, ControllerMetrics(prometheus_client.CollectorRegistry()), workers=10
+        )
+        pools = controller.new_controller(site, MachinePoolSettings(allow_insecure_kubeconfigs=True))
         running = asyncio.ensure_future(pools.run())
         try:
-            while pools.complain() and not running.done():
+            while pools.check_ready() and not running.done():
                 await asyncio.sleep(LOOK_EVERY_S)
             yield
             assert not running.done(), running.exception()

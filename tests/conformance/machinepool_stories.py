@@ -33,12 +33,12 @@ def run(path: Path) -> Iterator[Outcome]:
     story = json.loads(path.read_text())
     if "steps" not in story:
         return
-    time = clock.Virtual(world.NOW_S)
+    time = clock.VirtualClock(world.NOW_S)
     common = json.loads((path.parent / "common.json").read_text())
     yield from time.run(_tell(story, common, time))
 
 
-async def _tell(story: Json, common: Json, time: clock.Virtual) -> list[Outcome]:
+async def _tell(story: Json, common: Json, time: clock.VirtualClock) -> list[Outcome]:
     scene = world.World(time)
     for each in world.cluster_api_definitions():
         await scene.apply(each)
@@ -122,8 +122,8 @@ class Teller:
         old = await self.scene.get("MachinePool", body["metadata"]["name"])
         if old is not None:
             return body
-        made: Json = webhook.default(body, None)
-        assert webhook.validate(made, None) == []
+        made: Json = webhook.default_machine_pool(body, None)
+        assert webhook.validate_machine_pool(made, None) == []
         return made
 
     def _remember(self, body: Json) -> None:

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import yaml
 
-import testbed
-from testbed import api, fixtures
+from testbed import api, fixtures, sharing
 from testbed.bed import Bed
 from tests.conformance.outcome import Json, Outcome
 from tests.controllers.machine_pool.world import definition
 from tests.controllers.openshift.scene import machine_sets_definition
-from windlass.controllers.openshift import apis
+from windlass.controllers.openshift import machine_apis
 
 POLICIES = Path(__file__).parents[2] / "deploy" / "policies"
 _ADMIN = "kubernetes-admin"
@@ -34,7 +33,7 @@ def judge(cases: Sequence[tuple[str, Json]]) -> Iterator[Outcome]:
     if reason := fixtures.why_not():
         print(f"NOT JUDGED: {len(cases)} cases of admission policies: {reason}", file=sys.stderr)
         return
-    with testbed.running() as bed:
+    with sharing.running() as bed:
         install(bed)
         for section, case in cases:
             differences = _try_until_heard(bed, case, _HEARD_WITHIN_S)
@@ -43,7 +42,7 @@ def judge(cases: Sequence[tuple[str, Json]]) -> Iterator[Outcome]:
 
 def install(bed: Bed) -> None:
     """Kinds that say anything, the two namespaces, and the policies, once they are in force."""
-    for each in apis.BOTH:
+    for each in machine_apis.MACHINE_APIS:
         for body in (
             machine_sets_definition(each),
             definition(each.group, "Machine", each.versions[0]),
@@ -69,15 +68,15 @@ def wait_enforced(bed: Bed) -> None:
     probe: Json = {
         "operation": "CREATE",
         "user": _ADMIN,
-        "new": _body(apis.CLUSTER_API, {"template": {"spec": {"version": "1"}}}),
+        "new": _body(machine_apis.CLUSTER_API, {"template": {"spec": {"version": "1"}}}),
         "expect": {"allowed": False},
     }
-    locked = _body(apis.MACHINE_API, {}, {"authoritativeAPI": "MachineAPI"})
+    locked = _body(machine_apis.MACHINE_API, {}, {"authoritativeAPI": "MachineAPI"})
     lock = {
         "operation": "UPDATE",
         "user": _ADMIN,
-        "old": _body(apis.CLUSTER_API, {"replicas": 1}),
-        "new": _body(apis.CLUSTER_API, {"replicas": 2}),
+        "old": _body(machine_apis.CLUSTER_API, {"replicas": 1}),
+        "new": _body(machine_apis.CLUSTER_API, {"replicas": 2}),
         "mirror": locked,
         "expect": {"allowed": False},
     }
@@ -95,7 +94,7 @@ def _try_until_heard(bed: Bed, case: Json, within_s: float) -> tuple[str, ...]:
     return differences
 
 
-def _body(api_: apis.Api, spec: Json, status: Json | None = None) -> Json:
+def _body(api_: machine_apis.MachineApi, spec: Json, status: Json | None = None) -> Json:
     resource = api_.machine_sets()
     body: Json = {"apiVersion": resource.api_version, "kind": "MachineSet", "spec": spec}
     body["metadata"] = {"name": "probe", "namespace": api_.namespace}
@@ -110,7 +109,7 @@ def _try(bed: Bed, case: Json) -> Iterator[str]:
     before = [each for each in (mirror, old) if each is not None]
     # Machine API's first: of a name that Cluster API has, nobody makes one that Machine API holds.
     with _there(
-        bed, sorted(before, key=lambda each: each["apiVersion"] != apis.MACHINE_API.machine_sets().api_version)
+        bed, sorted(before, key=lambda each: each["apiVersion"] != machine_apis.MACHINE_API.machine_sets().api_version)
     ):
         message = _send(bed, case, new)
         if case.get("operation", "UPDATE") == "CREATE":
@@ -132,7 +131,7 @@ def _complete(body: Json | None) -> Json | None:
     """Cases about the autoscaler say no more than a spec."""
     if body is None or "metadata" in body:
         return body
-    return _body(apis.CLUSTER_API, body.get("spec") or {})
+    return _body(machine_apis.CLUSTER_API, body.get("spec") or {})
 
 
 def _send(bed: Bed, case: Json, new: Json) -> str | None:

@@ -10,10 +10,10 @@ from typing import Any
 from tests.conformance.outcome import Json, Outcome
 from tests.controllers.openshift.machineset_sync import world
 from tests.controllers.openshift.machineset_sync.world import NAME, TEMPLATES, World
-from windlass.controllers.openshift import apis
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync import names
-from windlass.kube import conditions, prepare, watch
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import model
+from windlass.kube import list_watch, request_builders, unstructured
 
 _OWN = f"{NAME}-own"
 """A template that somebody else made."""
@@ -62,7 +62,7 @@ async def _set(scene: World, case: Json, author: str) -> None:
     if not (theirs is not None and "template" in theirs and theirs["template"] is None):
         await _add_template(scene, _OWN, instance_type, labels)
     if (theirs or {}).get("deleted") and case["authority"] == "ClusterAPI":
-        await _add_template(scene, f"{NAME}-made", instance_type, {names.SET_LABEL: NAME})
+        await _add_template(scene, f"{NAME}-made", instance_type, {model.SET_LABEL: NAME})
     if theirs is not None and not theirs.get("made_by_sync"):
         await _add_cluster_api_set(scene, theirs, author)
     if ours is not None:
@@ -112,21 +112,21 @@ def _spell_status(given: Json) -> Json:
 async def _follow(scene: World, seen: list[Json]) -> None:
     """Everything that the condition ever said."""
     resource = MACHINE_API.machine_sets()
-    listed = await scene.api.list(resource, prepare.Selection(MACHINE_API.namespace))
+    listed = await scene.api.list(resource, request_builders.ListOptions(MACHINE_API.namespace))
     seen += [_condition(body) for body in listed.items]
     async for event in scene.api.watch(resource, resource_version=listed.resource_version, timeout_s=100_000):
-        if isinstance(event, watch.Event) and event.type in ("ADDED", "MODIFIED"):
+        if isinstance(event, list_watch.WatchEvent) and event.type in ("ADDED", "MODIFIED"):
             seen += [_condition(event.object)]
 
 
 def _condition(body: Json) -> Json:
-    return dict(conditions.find((body.get("status") or {}).get("conditions"), names.SYNCHRONIZED) or {})
+    return dict(unstructured.find_condition((body.get("status") or {}).get("conditions"), model.SYNCHRONIZED) or {})
 
 
 async def _look(scene: World, case: Json, seen: list[Json], before: int) -> Json:
-    ours, theirs = [await scene.find(api) for api in apis.BOTH]
+    ours, theirs = [await scene.find(api) for api in machine_apis.MACHINE_APIS]
     templates = await scene.templates()
-    made = {name: body for name, body in templates.items() if body["metadata"].get("labels", {}).get(names.SET_LABEL)}
+    made = {name: body for name, body in templates.items() if body["metadata"].get("labels", {}).get(model.SET_LABEL)}
     found: Json = {
         "cluster_api_set": None if theirs is None else "created" if case["cluster_api_set"] is None else "kept",
         "gone": [

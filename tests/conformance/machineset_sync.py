@@ -10,11 +10,15 @@ from typing import Any
 
 from tests.conformance import machineset_policies, machineset_settled
 from tests.conformance.outcome import Json, Outcome, read_sections
-from windlass.controllers.openshift import apis, authority
-from windlass.controllers.openshift.machineset_sync import facts, names, plan
-from windlass.controllers.openshift.machineset_sync.conversion import annotations, comparing, labels, spec, status
-from windlass.controllers.openshift.machineset_sync.decide import conditions, migration, replicas
-from windlass.controllers.openshift.names import PAUSED_ANNOTATION
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import PAUSED_ANNOTATION
+from windlass.controllers.openshift.machineset_sync import (
+    authority_migration,
+    field_ownership,
+    machine_set_conversion,
+    model,
+    object_diff,
+)
 
 NOW_S = 1_800_000_000.0
 
@@ -22,16 +26,21 @@ NOW_S = 1_800_000_000.0
 def _diff(case: Json, _: Json) -> Json:
     if "a_kind" in case:
         try:
-            comparing.compare({"kind": case["a_kind"]}, {"kind": case["b_kind"]})
-        except comparing.NotAlike as error:
+            object_diff.diff_objects({"kind": case["a_kind"]}, {"kind": case["b_kind"]})
+        except object_diff.KindMismatch as error:
             return {"error_contains": str(error)}
     ignored = [tuple(path) for path in case.get("ignore", ())]
-    text = comparing.compare(case["a"], case["b"], ignored)
+    text = object_diff.diff_objects(case["a"], case["b"], ignored)
     return {"changed": bool(text), "text": text}
 
 
 def _status_diff(case: Json, _: Json) -> Json:
-    text = comparing.compare(_typed(case["a"]), _typed(case["b"]), comparing.CLUSTER_API, comparing.OWN_CONDITIONS)
+    text = object_diff.diff_objects(
+        _typed(case["a"]),
+        _typed(case["b"]),
+        object_diff.CLUSTER_API_IGNORED_FIELDS,
+        object_diff.CLUSTER_API_OWN_CONDITIONS,
+    )
     return {"changed": bool(text), "text": text}
 
 
@@ -45,24 +54,34 @@ def _typed(body: Json) -> Json:
 
 
 def _ignored(case: Json, _: Json) -> Json:
-    ours = comparing.compare(case["a"], case["b"], comparing.MACHINE_API)
-    theirs = comparing.compare(case["a"], case["b"], comparing.CLUSTER_API, comparing.OWN_CONDITIONS)
+    ours = object_diff.diff_objects(case["a"], case["b"], object_diff.MACHINE_API_IGNORED_FIELDS)
+    theirs = object_diff.diff_objects(
+        case["a"], case["b"], object_diff.CLUSTER_API_IGNORED_FIELDS, object_diff.CLUSTER_API_OWN_CONDITIONS
+    )
     return {"machine_api_changed": bool(ours), "cluster_api_changed": bool(theirs)}
 
 
 def _provider_spec(case: Json, _: Json) -> Json:
     sets = [{"spec": {"template": {"spec": {"providerSpec": {"value": case[side]}}}}} for side in "ab"]
-    text = comparing.compare(sets[0], sets[1], comparing.MACHINE_API)
+    text = object_diff.diff_objects(sets[0], sets[1], object_diff.MACHINE_API_IGNORED_FIELDS)
     return {"provider_spec_changed": "[providerSpec]" in text, "changed": bool(text)}
 
 
 def _selector(case: Json, _: Json) -> Json:
-    convert = spec.select_in_cluster_api if case["direction"] == "to_cluster_api" else spec.select_in_machine_api
+    convert = (
+        machine_set_conversion.selector_to_cluster_api
+        if case["direction"] == "to_cluster_api"
+        else machine_set_conversion.selector_to_machine_api
+    )
     return {"selector": convert(case["selector"])}
 
 
 def _spec(case: Json, _: Json) -> Json:
-    convert = spec.to_cluster_api if case["direction"] == "to_cluster_api" else spec.to_machine_api
+    convert = (
+        machine_set_conversion.spec_to_cluster_api
+        if case["direction"] == "to_cluster_api"
+        else machine_set_conversion.spec_to_machine_api
+    )
     return {"spec": {name: _look_up(convert(case["spec"]), name) for name in case["expect"]["spec"]}}
 
 
@@ -74,12 +93,12 @@ def _look_up(found: Any, path: str) -> Any:
 
 def _conversion_errors(case: Json, _: Json) -> Json:
     body = {"spec": {"template": {"spec": {"metadata": case["template_metadata"]}}}}
-    return {"errors": spec.check(body), "warnings": []}
+    return {"errors": machine_set_conversion.list_unsupported_fields(body), "warnings": []}
 
 
 def _status_to_cluster_api(case: Json, _: Json) -> Json:
-    selector = spec.select_in_cluster_api(case.get("selector") or {})
-    made = status.to_cluster_api({"spec": case["spec"], "status": case["status"]}, selector)
+    selector = machine_set_conversion.selector_to_cluster_api(case.get("selector") or {})
+    made = machine_set_conversion.status_to_cluster_api({"spec": case["spec"], "status": case["status"]}, selector)
     expected = case["expect"]
     found: Json = {}
     if "fields" in expected:
@@ -105,15 +124,15 @@ def _cut(wanted: Json, given: list[Json]) -> Json:
 
 
 def _status_to_machine_api(case: Json, _: Json) -> Json:
-    made = status.to_machine_api(case["status"])
+    made = machine_set_conversion.status_to_machine_api(case["status"])
     found = {name: made.get(name) for name in case["expect"]["status"]}
     return {"status": found | ({"observedGeneration": 0} if "observedGeneration" in found else {})}
 
 
 def _condition(case: Json, _: Json) -> Json:
     body = {"metadata": {"generation": 23}, "status": {"synchronizedGeneration": 22}}
-    said = plan.Condition(case["status"], case["reason"], case["message"], case["generation"])
-    found = conditions.spell(said, body, NOW_S) or {}
+    said = model.SynchronizedCondition(case["status"], case["reason"], case["message"], case["generation"])
+    found = authority_migration.synchronized_status(said, body, NOW_S) or {}
     (condition,) = found["conditions"]
     wanted = {name: condition.get(name, "") for name in case["expect"]["condition"]}
     return {"condition": wanted, "synchronizedGeneration": found["synchronizedGeneration"]}
@@ -122,21 +141,21 @@ def _condition(case: Json, _: Json) -> Json:
 def _migration(case: Json, _: Json) -> Json:
     """One pass, and what the objects say afterwards."""
     before, mirror = case["machine_api_set"], case["cluster_api_set"]
-    seen = facts.Seen(authority.Pair("foo", before, mirror))
-    if complaint := migration.complain(seen):
+    seen = model.ObservedMachineSetPair(machine_apis.MachineSetPair("foo", before, mirror))
+    if complaint := authority_migration.missing_mirror_message(seen):
         return {"error_contains": complaint}
-    steps = (migration.decide(seen, NOW_S) or plan.NOTHING).steps
+    steps = (authority_migration.plan_migration(seen, NOW_S) or model.EMPTY_PLAN).steps
     found: Json = {"writes": [type(step).__name__ for step in steps], "requeue": False}
     if before is None:
         return found
     said: Json = dict(before.get("status") or {})
-    marks = dict(facts.annotations(mirror))
+    marks = dict(model.get_annotations(mirror))
     for step in steps:
-        if isinstance(step, plan.SetAuthority):
-            kept = [each for each in said.get("conditions") or () if each["type"] != names.SYNCHRONIZED]
+        if isinstance(step, model.SetAuthority):
+            kept = [each for each in said.get("conditions") or () if each["type"] != model.SYNCHRONIZED]
             more = [*kept, *step.status["conditions"]] if "conditions" in step.status else said.get("conditions")
             said |= {**step.status, "conditions": more}
-        if isinstance(step, plan.Patch):
+        if isinstance(step, model.Patch):
             marks |= step.patch["metadata"]["annotations"]
     marks = {key: value for key, value in marks.items() if value is not None}
     found |= {f"status.{name}": said.get(name) for name in ("authoritativeAPI", "synchronizedGeneration")}
@@ -144,7 +163,7 @@ def _migration(case: Json, _: Json) -> Json:
     found["cluster_api_annotation"] = marks
     found["cluster_api_annotation_absent"] = "".join({PAUSED_ANNOTATION} - marks.keys())
     for side, body in (("machine_api", {"status": said}), ("cluster_api", mirror or {})):
-        paused = [each for each in facts.status(body).get("conditions") or () if each["type"] == "Paused"]
+        paused = [each for each in model.get_status(body).get("conditions") or () if each["type"] == "Paused"]
         found[f"{side}_condition"] = {name: paused[0][name] for name in ("type", "status")} if paused else None
     given = [{name: each.get(name, "") for name in each} for each in said.get("conditions") or ()]
     found["status"] = {**said, "conditions_contain": [_without_time(each) for each in given]}
@@ -156,19 +175,19 @@ def _without_time(condition: Json) -> Json:
 
 
 def _replicas(case: Json, _: Json) -> Json:
-    holder = authority.Authority(case["authority"])
+    holder = machine_apis.MachineAuthority(case["authority"])
     marks, others = case["marks"], frozenset(case["cluster_api_other_owners"])
-    ours = replicas.Side(case["machine_api_replicas"], marks["machine_api"])
-    theirs = replicas.Side(case["cluster_api_replicas"], marks["cluster_api"], others)
-    decided = replicas.decide(holder, ours, theirs)
-    now = {apis.MACHINE_API: ours.replicas, apis.CLUSTER_API: theirs.replicas}
-    said = {apis.MACHINE_API: "machine_api", apis.CLUSTER_API: "cluster_api"}
+    ours = field_ownership.ReplicasState(case["machine_api_replicas"], marks["machine_api"])
+    theirs = field_ownership.ReplicasState(case["cluster_api_replicas"], marks["cluster_api"], others)
+    decided = field_ownership.decide_replicas(holder, ours, theirs)
+    now = {machine_apis.MACHINE_API: ours.replicas, machine_apis.CLUSTER_API: theirs.replicas}
+    said = {machine_apis.MACHINE_API: "machine_api", machine_apis.CLUSTER_API: "cluster_api"}
     actions = []
     for write in decided.writes:
         is_mark = now[write.api] == write.replicas
         to = said[write.api]
         actions.append(f"mark {to} at {write.replicas}" if is_mark else f"apply {write.replicas} to {to}")
-    return {"why": decided.why, "actions": actions}
+    return {"why": decided.reason, "actions": actions}
 
 
 _SECTIONS: Mapping[str, Callable[[Json, Json], Json]] = {
@@ -176,10 +195,18 @@ _SECTIONS: Mapping[str, Callable[[Json, Json], Json]] = {
     "cluster_api_status_diff": _status_diff,
     "ignored_read": _ignored,
     "provider_spec_diff": _provider_spec,
-    "labels_to_cluster_api_read": lambda case, _: {"output": labels.to_cluster_api(case["input"])},
-    "labels_to_machine_api_read": lambda case, _: {"output": labels.to_machine_api(case["input"]) or None},
-    "annotations_to_cluster_api_read": lambda case, _: {"output": annotations.to_cluster_api(case["input"]) or None},
-    "annotations_to_machine_api_read": lambda case, _: {"output": annotations.to_machine_api(case["input"]) or None},
+    "labels_to_cluster_api_read": lambda case, _: {
+        "output": machine_set_conversion.labels_to_cluster_api(case["input"])
+    },
+    "labels_to_machine_api_read": lambda case, _: {
+        "output": machine_set_conversion.labels_to_machine_api(case["input"]) or None
+    },
+    "annotations_to_cluster_api_read": lambda case, _: {
+        "output": machine_set_conversion.annotations_to_cluster_api(case["input"]) or None
+    },
+    "annotations_to_machine_api_read": lambda case, _: {
+        "output": machine_set_conversion.annotations_to_machine_api(case["input"]) or None
+    },
     "selector_read": _selector,
     "spec_read": _spec,
     "conversion_errors": _conversion_errors,

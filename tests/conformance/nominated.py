@@ -6,11 +6,11 @@ A pod of lower or equal priority must fit on that node both with them and withou
 from collections.abc import Mapping
 from dataclasses import replace
 
-from windlass.engine import predicates, shapes
-from windlass.engine.predicates import interpod
-from windlass.engine.predicates.config import FilterConfig
-from windlass.engine.snapshot import Snapshot
-from windlass.engine.verdict import Refusal
+from windlass.engine.model import facts
+from windlass.engine.model.scheduling_reasons import Refusal
+from windlass.engine.model.settings import FilterConfig
+from windlass.engine.predicates import inter_pod_affinity, registry
+from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
 
 _MARK = "nominated"
@@ -20,8 +20,8 @@ _MARKED = LabelSelector((Requirement(_MARK, Operator.EXISTS),))
 def find(snapshot: Snapshot, scheduler: str) -> dict[int, list[int]]:
     """Rows of the scheduler's nominated pods, by the row of the node. Pods with scheduling gates do not count."""
     found: dict[int, list[int]] = {}
-    for row in snapshot.waiting():
-        kind = snapshot.pods.kind(row)
+    for row in snapshot.pending():
+        kind = snapshot.pods.template_key(row)
         node_row = snapshot.nodes.rows.get(kind.nominated_node) if kind.nominated_node else None
         if node_row is not None and kind.scheduler == scheduler and not kind.is_gated:
             found.setdefault(node_row, []).append(row)
@@ -29,14 +29,14 @@ def find(snapshot: Snapshot, scheduler: str) -> dict[int, list[int]]:
 
 
 def refusals(
-    snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig, nominated: Mapping[int, list[int]]
+    snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig, nominated: Mapping[int, list[int]]
 ) -> dict[int, Refusal]:
     """By node row, why a pod of the shape does not fit beside the nodes' nominated pods of its priority or higher."""
-    if not nominated or predicates.refuse(snapshot, shape, config) is not None:
+    if not nominated or registry.run_pre_filters(snapshot, shape, config) is not None:
         return {}
     priority, found = shape.spec.priority or 0, {}
     if _skips_affinity(snapshot, shape):
-        config = replace(config, disabled=config.disabled | {interpod.NAME})
+        config = replace(config, disabled=config.disabled | {inter_pod_affinity.NAME})
     shape = _count_later_pods(snapshot, shape)
     for node_row, rows in nominated.items():
         beside = [row for row in rows if (snapshot.shape_of_row(row).spec.priority or 0) >= priority]
@@ -45,7 +45,7 @@ def refusals(
     return found
 
 
-def _count_later_pods(snapshot: Snapshot, shape: shapes.Shape) -> shapes.Shape:
+def _count_later_pods(snapshot: Snapshot, shape: facts.PodShape) -> facts.PodShape:
     """The shape, with spread constraints that count nominated pods.
 
     Of pods that run an empty selector counts none; of those that kube-scheduler adds afterwards it counts all.
@@ -63,23 +63,23 @@ def _mark(labels: Mapping[str, str]) -> dict[str, str]:
     return {**labels, _MARK: ""}
 
 
-def _skips_affinity(snapshot: Snapshot, shape: shapes.Shape) -> bool:
+def _skips_affinity(snapshot: Snapshot, shape: facts.PodShape) -> bool:
     """Is InterPodAffinity not asked at all? So it is where neither the pod nor any that runs gives cause to."""
     if shape.spec.affinity or shape.spec.anti_affinity:
         return False
-    allowed = interpod.symmetry(snapshot, shape)
+    allowed = inter_pod_affinity.symmetry_mask(snapshot, shape)
     return allowed is None or bool(allowed.all())
 
 
 def _judge_beside(
-    snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig, node_row: int, beside: list[int]
+    snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig, node_row: int, beside: list[int]
 ) -> Refusal | None:
     snapshot.fork()
     try:
         for row in beside:
-            kind, labels = snapshot.pods.kind(row), _mark(snapshot.pods.label_map(row))
+            kind, labels = snapshot.pods.template_key(row), _mark(snapshot.pods.label_map(row))
             # Even one that is going counts: kube-scheduler adds it to its counts without looking at that.
             snapshot.place(snapshot.shapes.intern(kind.namespace, labels, kind.spec, False), node_row)
-        return predicates.judge(snapshot, shape, config)[node_row]
+        return registry.diagnose(snapshot, shape, config)[node_row]
     finally:
         snapshot.revert()

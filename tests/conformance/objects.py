@@ -2,27 +2,33 @@
 
 from typing import Any
 
-from windlass import errors, releases
-from windlass.autoscaler.observe import nodes, pods, workloads
-from windlass.engine import facts
-from windlass.kube import models
-from windlass.kube.models import apps, batch, core, policy
+from windlass import errors, scheduler_releases
+from windlass.autoscaler.readers import nodes, pods, workloads
+from windlass.engine.model import facts
+from windlass.kube import scheme
+from windlass.kube.models import core
 from windlass.kube.models import pods as pod_models
+from windlass.kube.models import workloads as models_workloads
 
 Json = dict[str, Any]
 
 
-def pod(json: Json, *, pending: bool = False, release: releases.Release = releases.DEFAULT) -> facts.Pod:
-    return pods.read(models.decode_as(pod_models.Pod, json), pending=pending, release=release)
+def pod(
+    json: Json,
+    *,
+    pending: bool = False,
+    release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
+) -> facts.Pod:
+    return pods.read_pod(scheme.decode_as(pod_models.Pod, json), pending=pending, release=release)
 
 
 def node(json: Json) -> facts.Node:
-    return nodes.read(models.decode_as(core.Node, json))
+    return nodes.read_node(scheme.decode_as(core.Node, json))
 
 
 def pdb(json: Json) -> facts.PodDisruptionBudget:
     """A budget as the autoscaler keeps it: one that cannot be parsed allows nothing."""
-    budget = models.decode_as(policy.PodDisruptionBudget, json)
+    budget = scheme.decode_as(models_workloads.PodDisruptionBudget, json)
     try:
         return workloads.read_budget(budget)
     except errors.InvalidObject as error:
@@ -32,12 +38,12 @@ def pdb(json: Json) -> facts.PodDisruptionBudget:
 def controller(kind: str, json: Json) -> facts.Controller:
     """A ReplicaSet, StatefulSet, ReplicationController, Job or DaemonSet."""
     if kind == "Job":
-        return workloads.read_job(models.decode_as(batch.Job, json))
+        return workloads.read_job_controller(scheme.decode_as(models_workloads.Job, json))
     if kind == "DaemonSet":
-        return workloads.read_daemon_set(models.decode_as(apps.DaemonSet, json))
-    scaled: dict[str, type[workloads.Scaled]] = {
-        "ReplicaSet": apps.ReplicaSet,
-        "StatefulSet": apps.StatefulSet,
+        return workloads.read_daemon_set_controller(scheme.decode_as(models_workloads.DaemonSet, json))
+    scaled: dict[str, type[workloads.ReplicaWorkload]] = {
+        "ReplicaSet": models_workloads.ReplicaSet,
+        "StatefulSet": models_workloads.StatefulSet,
         "ReplicationController": core.ReplicationController,
     }
-    return workloads.read_scaled(models.decode_as(scaled[kind], json))
+    return workloads.read_replica_controller(scheme.decode_as(scaled[kind], json))

@@ -5,12 +5,10 @@ from dataclasses import replace
 
 from tests.conformance import loop, objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts, memory, pod_traits
+from windlass.engine.model import durable_memory, facts, node_groups, scale_down_state, well_known
+from windlass.engine.model.scale_down_state import NodeRemoval, ScaleDownState
+from windlass.engine.model.settings import Bounds, Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down import candidates
-from windlass.engine.scale_down.removal import Removal
-from windlass.engine.scale_down.scene import State
-from windlass.engine.settings import Bounds, Settings
 
 LENIENT = loop.choose(
     loop.choose(loop.PEER, "groups", scale_down_utilization_threshold=2.0),
@@ -36,8 +34,8 @@ def _categorize(case: Json, constants: Json) -> Json:
     settings = loop.choose(settings, "deviations", hold_room_for_evicted_pods=True)
     evicted = [_evict(objects.pod(json)) for json in case["deletion_status"].get("recentEvictions", ())]
     seen = _observe(case, evicted)
-    begun = memory.DrainBegun("group", loop.NOW_S, is_empty=False)
-    found = loop.look(seen, settings, memory.Durable(drains={pod.node_name: begun for pod in evicted}))
+    begun = durable_memory.StartedDrain("group", loop.NOW_S, is_empty=False)
+    found = loop.look(seen, settings, durable_memory.DurableMemory(drains={pod.node_name: begun for pod in evicted}))
     names = [json["metadata"]["name"] for json in case["nodes"]]
     unneeded = {removal.node_name for removal in found.trials.removals}
     return {
@@ -94,13 +92,13 @@ def _unneeded_limit(case: Json, constants: Json) -> Json:
     resources = ((facts.CPU, 1000), (facts.MEMORY, 10), (facts.PODS, 100))
     nodes = [loop.complete(facts.Node(f"n{i}", allocatable=resources)) for i in range(case["nodes"])]
     whole = bool(case["group_options"]) and case["group_options"]["ZeroOrMaxNodeScaling"]
-    group = loop.make_group("group", nodes, options=facts.GroupOptions(zero_or_max=whole))
+    group = loop.make_group("group", nodes, options=node_groups.GroupOptions(zero_or_max=whole))
     settings = loop.choose(LENIENT, "groups", scale_down_unneeded_time_s=case["scale_down_unneeded_s"])
     settings = loop.choose(settings, "scale_down", max_scale_down_parallelism=case["max_scale_down_parallelism"])
     before = [node.name for node in nodes[: case["previously_unneeded"]]]
-    pace = candidates.Pace(shortest_s=case["update_interval_s"])
-    state = State(dict.fromkeys(before, loop.NOW_S), frozenset(before), pace=pace)
-    found = loop.look(loop.observe(nodes, [], [group]), settings, memory.Durable(scale_down=state))
+    pace = scale_down_state.LoopInterval(shortest_s=case["update_interval_s"])
+    state = ScaleDownState(dict.fromkeys(before, loop.NOW_S), frozenset(before), pace=pace)
+    found = loop.look(loop.observe(nodes, [], [group]), settings, durable_memory.DurableMemory(scale_down=state))
     return {"unneeded": len(found.trials.removals)}
 
 
@@ -113,7 +111,7 @@ def _nodes_to_delete(case: Json, constants: Json) -> Json:
     pods = [pod for group in groups for pod in group.pods]
     asked = {recorded["name"]: LONG_AGO_S for json in case["groups"] for recorded in json["nodes"]}
     seen = loop.observe([*nodes, ROOM], pods, [group.group for group in groups])
-    before = memory.Durable(scale_down=State(asked, frozenset(asked)))
+    before = durable_memory.DurableMemory(scale_down=ScaleDownState(asked, frozenset(asked)))
     choice = loop.run(seen, _limit(case), before).story.scale_down.choice
     empty, drain, kept = (choice.empty, choice.drain, choice.kept) if choice is not None else ((), (), ())
     expected = case["expect"].get("unremovable", {})
@@ -148,7 +146,7 @@ class _Group:
         self.nodes = [self._node(recorded) for recorded in json["nodes"]]
         self.nodes += [loop.disable_scale_down(self._node(recorded)) for recorded in self._others(json)]
         self.pods = [pod for recorded in json["nodes"] for pod in _pods(recorded)]
-        options = facts.GroupOptions(zero_or_max=json["all_or_nothing"])
+        options = node_groups.GroupOptions(zero_or_max=json["all_or_nothing"])
         self.group = loop.make_group(
             json["group"], self.nodes, json["target_size"], min_size=json["min"], options=options
         )
@@ -172,7 +170,7 @@ def _pods(recorded: Json) -> Iterator[facts.Pod]:
     for number in range(recorded["pods_to_move"]):
         yield _pod(recorded["name"], f"moves-{number}", {})
     for number in range(recorded["on_completion_pods"]):
-        yield _pod(recorded["name"], f"completes-{number}", {pod_traits.SAFE_TO_EVICT: "on-completion"})
+        yield _pod(recorded["name"], f"completes-{number}", {well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"})
 
 
 def _pod(node: str, name: str, annotations: dict[str, str], spec: facts.PodSpec = REQUESTS_NOTHING) -> facts.Pod:
@@ -181,7 +179,7 @@ def _pod(node: str, name: str, annotations: dict[str, str], spec: facts.PodSpec 
     return replace(pod, node_name=node, phase="Running")
 
 
-def _as_recorded(found: tuple[Removal, ...], expected: list[str]) -> list[str]:
+def _as_recorded(found: tuple[NodeRemoval, ...], expected: list[str]) -> list[str]:
     """Cluster Autoscaler goes through a map, so that the order of its answer says nothing."""
     names = [removal.node_name for removal in found]
     return expected if sorted(names) == sorted(expected) else names

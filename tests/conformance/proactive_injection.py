@@ -4,8 +4,8 @@ from collections import Counter
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts
-from windlass.engine.buffers import proactive
+from windlass.engine.capacity_apis import proactive_pods
+from windlass.engine.model import facts
 
 
 def _inject(case: Json, constants: Json) -> Json:
@@ -13,14 +13,14 @@ def _inject(case: Json, constants: Json) -> Json:
     wanted = {one["metadata"]["uid"]: _desired(one) for one in (*case["replica_sets"], *parallel)}
     wanted |= {one["metadata"]["uid"]: _desired_of_job(one) for one in case["jobs"]}
     pending = [_read(one) for one in case["pending"]]
-    missing = proactive.find_missing(wanted, [*(_read(one) for one in case["pods"]), *pending])
+    missing = proactive_pods.find_missing_pods(wanted, [*(_read(one) for one in case["pods"]), *pending])
     made_up = sum(len(one.names) for one in missing)
     rows = range(len(pending) + made_up)
     injected = Counter({one.like.owner.name: len(one.names) for one in missing if one.like.owner})
     return {
         "injected": dict(injected),
         "pods_before_limit": len(rows),
-        "pods_after_limit": len(proactive.keep_within(rows, len(pending), case["limit"])),
+        "pods_after_limit": len(proactive_pods.limit_fake_pods(rows, len(pending), case["limit"])),
     }
 
 
@@ -35,7 +35,7 @@ def _desired(one: Json) -> int:
 def _desired_of_job(one: Json) -> int:
     spec = one.get("spec", {})
     succeeded = one.get("status", {}).get("succeeded") or 0
-    return proactive.desired_of_job(spec.get("parallelism"), spec.get("completions"), succeeded)
+    return proactive_pods.desired_job_pods(spec.get("parallelism"), spec.get("completions"), succeeded)
 
 
 run = by_section({"generated": _inject})

@@ -9,16 +9,16 @@ from typing import Any
 from tests.conformance import objects
 from tests.conformance.outcome import Json, Outcome, judge, read_sections
 from tests.conformance.scenario_world import EPOCH_S, node_of
-from windlass.autoscaler import flags
-from windlass.autoscaler.batch import reading
-from windlass.autoscaler.observe import cluster
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import decide, facts, memory, plan
+from windlass.autoscaler.capacity_apis import provisioning_requests
+from windlass.autoscaler.options import flags
+from windlass.autoscaler.readers import cluster_dump
+from windlass.engine import loop, loop_memory
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.model import node_groups, plan
+from windlass.engine.model.provisioning import Condition, ProvisioningRequest
 from windlass.engine.observation import Observation
-from windlass.engine.provisioning import classes, conditions
-from windlass.engine.provisioning.request import Condition, Request
-from windlass.kube import models, times
-from windlass.kube.models import autoscaling, templates
+from windlass.kube import scheme, time_formats
+from windlass.kube.models import autoscaling, pods
 
 
 def run(path: Path) -> Iterator[Outcome]:
@@ -32,29 +32,33 @@ def run(path: Path) -> Iterator[Outcome]:
 
 
 def _classify(case: Json) -> Json:
-    request = Request("ns", "r", "u", case["class"], parameters=case.get("parameters") or {})
+    request = ProvisioningRequest("ns", "r", "u", case["class"], parameters=case.get("parameters") or {})
     instance = case["processor_instance"]
     return {
-        "as_check_capacity": classes.is_check_capacity(request, instance),
-        "handled": classes.is_ours(request, instance),
+        "as_check_capacity": provisioning_conditions.is_check_capacity(request, instance),
+        "handled": provisioning_conditions.is_handled_by(request, instance),
     }
 
 
 def _book(case: Json) -> Json:
     said = tuple(Condition(kind, status, "X", "", 0.0) for kind, status in case["conditions"].items())
-    return {"book": conditions.is_booked(Request("ns", "r", "u", case["class"], conditions=said), "")}
+    return {
+        "book": provisioning_conditions.is_booked(
+            ProvisioningRequest("ns", "r", "u", case["class"], conditions=said), ""
+        )
+    }
 
 
 def judge_loops(case: Json) -> Outcome:
     """Every step of a case must agree."""
     given = {"behavior": "cluster-autoscaler", "enable-provisioning-requests": "true", **case["flags"]}
-    settings, world, remembered = flags.read_flags(given), World(case), memory.Memory()
+    settings, world, remembered = flags.parse_settings(given), World(case), loop_memory.LoopMemory()
     differences: list[str] = []
     for number, (step, expected) in enumerate(zip(case["steps"], case["expect"], strict=True)):
         seen, now_s = world.move_on(step), EPOCH_S + step["at_s"]
-        decision = decide.decide(seen, remembered, settings, now_s)
+        decision = loop.decide(seen, remembered, settings, now_s)
         if refused := world.refuse(decision):
-            decision = decide.decide(replace(seen, refused=refused), remembered, settings, now_s)
+            decision = loop.decide(replace(seen, refused=refused), remembered, settings, now_s)
         remembered = decision.memory
         world.carry_out(decision)
         told = _tell(decision, world, expected)
@@ -63,7 +67,7 @@ def judge_loops(case: Json) -> Outcome:
     return Outcome(case["name"], int(not differences), 1, tuple(differences))
 
 
-def _tell(decision: decide.Decision, world: "World", expected: Json) -> Json:
+def _tell(decision: loop.Decision, world: "World", expected: Json) -> Json:
     """The decision in the recording's words."""
     dealings, proposal = decision.story.requests, decision.story.scale_ups[0]
     up: Json = {"result": str(proposal.result)}
@@ -120,42 +124,44 @@ class World:
 
     def _observe(self) -> Observation:
         seen = [one for (kind, _, _), one in self.objects.items() if kind == "Pod"]
-        found = cluster.read([*self.nodes.values(), *seen])
+        found = cluster_dump.read_objects([*self.nodes.values(), *seen])
         if found.set_aside:
             raise AssertionError(found.set_aside)
-        self.snapshot = observed.build(found)
+        self.snapshot = cluster_dump.build_snapshot(found)
         known = {
             one.meta.key: one
-            for one in (models.decode_as(templates.PodTemplate, each) for each in self._of_kind("PodTemplate"))
+            for one in (scheme.decode_as(pods.PodTemplate, each) for each in self._of_kind("PodTemplate"))
         }
         requests = tuple(
-            reading.make_pods(reading.read(models.decode_as(autoscaling.ProvisioningRequest, one)), known)
+            provisioning_requests.make_pods(
+                provisioning_requests.read_request(scheme.decode_as(autoscaling.ProvisioningRequest, one)), known
+            )
             for one in self._of_kind("ProvisioningRequest")
         )
         groups = tuple(self._group(group) for group in self.groups.values())
         return Observation(self.snapshot, groups, controllers={}, requests=requests)
 
-    def _group(self, group: Json) -> facts.NodeGroup:
+    def _group(self, group: Json) -> node_groups.NodeGroup:
         ident = group["id"]
         instances = [
-            facts.Instance(node["spec"]["providerID"])
+            node_groups.Instance(node["spec"]["providerID"])
             for name, node in self.nodes.items()
             if name.rpartition("-")[0] == ident
         ]
         template = copy.deepcopy(group["template"])
         template["metadata"]["name"] = f"{ident}-template"
-        return facts.NodeGroup(
+        return node_groups.NodeGroup(
             ident, group["min"], group["max"], self.sizes[ident], tuple(instances), objects.node(template)
         )
 
-    def refuse(self, decision: decide.Decision) -> dict[str, facts.InstanceError]:
+    def refuse(self, decision: loop.Decision) -> dict[str, node_groups.InstanceError]:
         """Groups are raised one after another, up to the first that refuses."""
         for one in decision.plan:
             if isinstance(one, plan.Resize) and self.groups[one.group].get("fault"):
-                return {one.group: facts.InstanceError("Other", "cloudProviderError")}
+                return {one.group: node_groups.InstanceError("Other", "cloudProviderError")}
         return {}
 
-    def carry_out(self, decision: decide.Decision) -> None:
+    def carry_out(self, decision: loop.Decision) -> None:
         for one in decision.plan:
             match one:
                 case plan.Resize():
@@ -170,7 +176,7 @@ class World:
         found = {}
         for one in self._of_kind("ProvisioningRequest"):
             metadata = one["metadata"]
-            request = reading.read(models.decode_as(autoscaling.ProvisioningRequest, one))
+            request = provisioning_requests.read_request(scheme.decode_as(autoscaling.ProvisioningRequest, one))
             found[f"{metadata['namespace']}/{metadata['name']}"] = [
                 _tell_condition(each) for each in request.conditions
             ]
@@ -194,7 +200,7 @@ def _spell(said: Condition) -> Json:
         "status": said.status,
         "reason": said.reason,
         "message": said.message,
-        "lastTransitionTime": times.spell(said.since_s),
+        "lastTransitionTime": time_formats.format_time(said.since_s),
     }
     return spelled | ({} if said.observed_generation is None else {"observedGeneration": said.observed_generation})
 

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json, by_section
-from windlass import label_syntax
-from windlass.engine import facts
-from windlass.engine.scale_up import capacity_quota, quotas
-from windlass.kube import quantity
+from windlass import quantity, selectors
+from windlass.engine.model import facts, scale_up_status
+from windlass.engine.scale_up import quotas
 from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
 
 NOTHING = LabelSelector((Requirement("no-node-has-this", Operator.EXISTS),))
@@ -24,10 +23,11 @@ def _consume(case: Json, constants: Json) -> object:
     return {**_describe(answer), "left": {room.quota.id: room.left for room in tracker.headrooms}}
 
 
-def _make_tracker(case: Json) -> quotas.Tracker:
-    return quotas.Tracker(
+def _make_tracker(case: Json) -> quotas.QuotaTracker:
+    return quotas.QuotaTracker(
         quotas.Headroom(
-            quotas.Quota(quota["name"], quota["left"], EVERYTHING if quota["applies"] else NOTHING), quota["left"]
+            scale_up_status.Quota(quota["name"], quota["left"], EVERYTHING if quota["applies"] else NOTHING),
+            quota["left"],
         )
         for quota in case["quotas"]
     )
@@ -37,7 +37,7 @@ def _make_node(case: Json) -> facts.Node:
     return objects.node({"metadata": {"name": "n"}, "status": {"capacity": case["node"], "allocatable": case["node"]}})
 
 
-def _describe(answer: quotas.Answer) -> Json:
+def _describe(answer: quotas.QuotaCheck) -> Json:
     exceeded = {exceeded.quota: list(exceeded.resources) for exceeded in answer.exceeded}
     return {"allowed": answer.allowed, "exceeded": exceeded}
 
@@ -45,15 +45,19 @@ def _describe(answer: quotas.Answer) -> Json:
 def _tracker(case: Json, constants: Json) -> object:
     nodes = [objects.node(node) for node in case["nodes"]]
     rules = [
-        quotas.Quota(quota["id"], quota["limits"], label_syntax.read_selector(_make_selector(quota.get("selector"))))
+        scale_up_status.Quota(
+            quota["id"], quota["limits"], selectors.parse_label_selector(_make_selector(quota.get("selector")))
+        )
         for quota in case["quotas"]
     ]
     groups = case["group_of"]
-    tracker = quotas.track(quotas.Bound(case["mode"]), rules, [(node, groups.get(node.name)) for node in nodes])
+    tracker = quotas.make_tracker(
+        quotas.QuotaBound(case["mode"]), rules, [(node, groups.get(node.name)) for node in nodes]
+    )
     return [_operate(tracker, op) for op in case["ops"]]
 
 
-def _operate(tracker: quotas.Tracker, op: Json) -> Json:
+def _operate(tracker: quotas.QuotaTracker, op: Json) -> Json:
     ask = tracker.consume if op["op"] == "consume" else tracker.check
     try:
         return _describe(ask(op["group"], objects.node(op["node"]), op["delta"]))
@@ -61,31 +65,31 @@ def _operate(tracker: quotas.Tracker, op: Json) -> Json:
         return {"error": "negative nodeDelta received"}
 
 
-def _make_selector(written: Json | None) -> label_syntax.WrittenSelector:
+def _make_selector(written: Json | None) -> selectors.UnparsedLabelSelector:
     written = written or {}
     expressions = tuple(
-        label_syntax.Expression(one["key"], one["operator"], tuple(one.get("values") or ()))
+        selectors.MatchExpression(one["key"], one["operator"], tuple(one.get("values") or ()))
         for one in written.get("matchExpressions") or ()
     )
-    return label_syntax.WrittenSelector(written.get("matchLabels") or {}, expressions)
+    return selectors.UnparsedLabelSelector(written.get("matchLabels") or {}, expressions)
 
 
 def _capacity_quota(case: Json, constants: Json) -> object:
     written = case["quota"]
-    quota = capacity_quota.CapacityQuota(
+    quota = quotas.CapacityQuota(
         written["metadata"]["name"],
         _read_amounts(written["spec"]["limits"]["resources"]),
         _make_selector(written["spec"]["selector"]) if "selector" in written["spec"] else None,
         written["metadata"]["generation"],
     )
     nodes = [
-        capacity_quota.QuotaNode(
+        quotas.QuotaNode(
             node["metadata"]["name"], node["metadata"]["labels"], _read_amounts(node["status"]["capacity"])
         )
         for node in case["nodes"]
     ]
-    status = capacity_quota.update_status(quota, nodes, lambda whole: quantity.parse(str(whole)), 0.0)
-    rule = capacity_quota.enforce(replace(quota, status=status))
+    status = quotas.update_status(quota, nodes, lambda whole: quantity.parse_quantity(str(whole)), 0.0)
+    rule = quotas.make_enforced_quota(replace(quota, status=status))
     facts_of = {node["metadata"]["name"]: objects.node(node) for node in case["nodes"]}
     found: Json = {
         "conditions": [_describe_condition(condition) for condition in status.conditions],
@@ -105,7 +109,7 @@ def _capacity_quota(case: Json, constants: Json) -> object:
     return found
 
 
-def _describe_condition(condition: capacity_quota.Condition) -> Json:
+def _describe_condition(condition: quotas.QuotaCondition) -> Json:
     return {
         "message": condition.message,
         "observed_generation": condition.observed_generation,
@@ -116,7 +120,7 @@ def _describe_condition(condition: capacity_quota.Condition) -> Json:
 
 
 def _read_amounts(written: dict[str, str]) -> dict[str, quantity.Quantity]:
-    return {name: quantity.parse(text) for name, text in written.items()}
+    return {name: quantity.parse_quantity(text) for name, text in written.items()}
 
 
 run = by_section({"check": _check, "consume": _consume, "tracker": _tracker, "capacity_quota": _capacity_quota})

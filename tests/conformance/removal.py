@@ -2,8 +2,8 @@
 
 from tests.conformance import loop, objects
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts
-from windlass.engine.scale_down.removal import Removal, Unremovable
+from windlass.engine.model import facts
+from windlass.engine.model.scale_down_state import NodeRemoval, UnremovableReason
 
 SETTINGS = loop.choose(loop.PEER, "groups", scale_down_utilization_threshold=2.0)
 """No node is too busy to be tried."""
@@ -21,7 +21,7 @@ def remove_one(case: Json, constants: Json) -> object:
     )
     trials = loop.look(seen, SETTINGS).trials
     # A node that does not exist is no candidate of a loop, and Cluster Autoscaler's has no other answer for it.
-    missing = Removal(case["node"], Unremovable.NO_NODE_INFO)
+    missing = NodeRemoval(case["node"], UnremovableReason.NO_NODE_INFO)
     (found,) = (*trials.removals, *trials.failed) or (missing,)
     if not found.is_removable:
         return {"reason": str(found.reason), "removable": False}

@@ -10,11 +10,10 @@ from typing import Any
 
 from tests.conformance import objects
 from tests.conformance.outcome import Json
-from windlass.autoscaler import priorities
-from windlass.autoscaler.observe import cluster
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import facts
+from windlass.autoscaler import priority_config
+from windlass.autoscaler.readers import cluster_dump
 from windlass.engine.expanders import priority
+from windlass.engine.model import facts, node_groups
 from windlass.engine.observation import Observation
 
 EPOCH_S = 946_684_800.0
@@ -97,11 +96,11 @@ class World:
         names = {flags["name"] for flags in seen.get("nodes", ())}
         for name in [name for name in self.nodes if name not in names]:
             del self.nodes[name]
-        found = cluster.read([*self.nodes.values(), *self.objects.values()])
+        found = cluster_dump.read_objects([*self.nodes.values(), *self.objects.values()])
         if found.set_aside:
             raise AssertionError(found.set_aside)
         return Observation(
-            snapshot=observed.build(found),
+            snapshot=cluster_dump.build_snapshot(found),
             groups=tuple(self._group(group, seen) for group in self.groups.values()),
             daemon_sets=tuple(_daemon_set(one) for one in self._of_kind("DaemonSet")),
             budgets=tuple(found.budgets),
@@ -109,36 +108,36 @@ class World:
             priorities=self._priorities(),
         )
 
-    def _group(self, group: Json, seen: Json) -> facts.NodeGroup:
+    def _group(self, group: Json, seen: Json) -> node_groups.NodeGroup:
         ident = group["id"]
         registered = [name for name in self.nodes if self.group_of[name] == ident]
-        instances = [facts.Instance(f"oracle://{ident}/{name}") for name in registered]
+        instances = [node_groups.Instance(f"oracle://{ident}/{name}") for name in registered]
         for one in seen.get("unregistered", ()):
             if one["group"] == ident:
                 error = one.get("error")
                 instances.append(
-                    facts.Instance(
+                    node_groups.Instance(
                         f"oracle://{ident}/{one['name']}",
                         one["state"],
-                        facts.InstanceError(error["class"], error["code"]) if error else None,
+                        node_groups.InstanceError(error["class"], error["code"]) if error else None,
                     )
                 )
         template = copy.deepcopy(group["template"])
         template["metadata"]["name"] = f"{ident}-template"
-        return facts.NodeGroup(
+        return node_groups.NodeGroup(
             ident,
             group["min"],
             group["max"],
             seen["target_sizes"][ident],
             tuple(instances),
             None if group.get("no_template") else replace(objects.node(template), csi_node=_csi_node(group)),
-            facts.GroupOptions(**group.get("options", {})),
+            node_groups.GroupOptions(**group.get("options", {})),
         )
 
-    def _priorities(self) -> tuple[priority.Rule, ...]:
+    def _priorities(self) -> tuple[priority.PriorityRule, ...]:
         for one in self._of_kind("ConfigMap"):
             if one["metadata"]["name"] == "cluster-autoscaler-priority-expander":
-                return priorities.read(one["data"]["priorities"])
+                return priority_config.parse_priorities(one["data"]["priorities"])
         return ()
 
     def _of_kind(self, kind: str) -> list[Json]:
@@ -223,7 +222,7 @@ def _mark(node: Json, flags: Json, at_s: float) -> None:
             spec["taints"] = [taint for taint in taints if taint["key"] != key]
 
 
-def _daemon_set(one: Json) -> facts.DaemonSet:
+def _daemon_set(one: Json) -> node_groups.DaemonSet:
     metadata, template = one["metadata"], copy.deepcopy(one["spec"]["template"])
     template.setdefault("metadata", {}).update(namespace=metadata["namespace"], name=metadata["name"])
     spec = template["spec"]
@@ -240,4 +239,6 @@ def _daemon_set(one: Json) -> facts.DaemonSet:
         }
     ]
     critical = spec.get("priorityClassName") == "system-node-critical" and spec.get("preemptionPolicy") != "Never"
-    return facts.DaemonSet(metadata["namespace"], metadata["name"], metadata["uid"], objects.pod(template), critical)
+    return node_groups.DaemonSet(
+        metadata["namespace"], metadata["name"], metadata["uid"], objects.pod(template), critical
+    )

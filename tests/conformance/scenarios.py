@@ -10,18 +10,19 @@ from pathlib import Path
 
 from tests.conformance.outcome import Json, Outcome, read_lines
 from tests.conformance.scenario_world import EPOCH_S, World
-from windlass.autoscaler import flags
-from windlass.autoscaler.act.outcome import Outcome as Outcomes
-from windlass.autoscaler.report import events
-from windlass.engine import backoff, decide, facts, memory, plan, repairs, taints
+from windlass.autoscaler.options import flags
+from windlass.engine import loop, loop_memory, taints
+from windlass.engine.cluster_state import health
+from windlass.engine.model import decision_record, node_groups, plan, scale_up_status
+from windlass.engine.model.decision_record import NOT_ACTIONABLE
+from windlass.engine.model.plan import PlanResult as Outcomes
+from windlass.engine.model.scale_down_state import UnremovableNode
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.repairs import NOT_ACTIONABLE
-from windlass.engine.scale_down.kept import Kept
-from windlass.engine.scale_up import proposing
-from windlass.engine.settings import Settings
-from windlass.kube.events import About
+from windlass.kube.events import InvolvedObject
+from windlass.observability import decision_events
 
-_STATUS = About("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
+_STATUS = InvolvedObject("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
 _Reasons = tuple[tuple[str, tuple[str, ...]], ...]
 """(group, reasons)."""
 _NUMBER = re.compile(r"-\d+(-r\d+)?$")
@@ -34,17 +35,17 @@ def run(path: Path) -> Iterator[Outcome]:
 
 def judge_scenario(scenario: Json) -> Outcome:
     """Every step of a scenario; each counts."""
-    settings = flags.read_flags({"behavior": "cluster-autoscaler", **scenario["flags"]})
+    settings = flags.parse_settings({"behavior": "cluster-autoscaler", **scenario["flags"]})
     world = World(scenario)
-    remembered = memory.Memory()
+    remembered = loop_memory.LoopMemory()
     differences: list[str] = []
     agreed = 0
     for number, step in enumerate(scenario["steps"]):
         seen = world.move_on(step)
         now_s = EPOCH_S + step["at_s"]
-        decision = decide.decide(seen, remembered, settings, now_s)
+        decision = loop.decide(seen, remembered, settings, now_s)
         if refused := _refuse(decision, world):
-            decision = decide.decide(replace(seen, refused=refused), remembered, settings, now_s)
+            decision = loop.decide(replace(seen, refused=refused), remembered, settings, now_s)
         remembered = decision.memory
         told = tell(decision, world, seen, settings, now_s)
         if "expect" in step:
@@ -59,20 +60,20 @@ def judge_scenario(scenario: Json) -> Outcome:
     return Outcome(scenario["name"], agreed, len(scenario["steps"]), tuple(differences))
 
 
-def _refuse(decision: decide.Decision, world: World) -> dict[str, facts.InstanceError]:
+def _refuse(decision: loop.Decision, world: World) -> dict[str, node_groups.InstanceError]:
     """What the recorded provider refuses of a plan: it raises groups one after another, up to the first refusal."""
     for one in decision.plan:
         if isinstance(one, plan.Resize) and world.groups[one.group].get("fault") == "api_error":
-            return {one.group: facts.InstanceError("Other", "cloudProviderError")}
+            return {one.group: node_groups.InstanceError("Other", "cloudProviderError")}
     return {}
 
 
-def tell(decision: decide.Decision, world: World, seen: Observation, settings: Settings, now_s: float) -> Json:
+def tell(decision: loop.Decision, world: World, seen: Observation, settings: Settings, now_s: float) -> Json:
     """A decision in the recording's words."""
     story = decision.story
     told: Json = {"scale_up": tell_scale_up(story.scale_ups[0], seen), "scale_down": tell_scale_down(decision, seen)}
     backoffs = decision.memory.durable.health.backoffs
-    waiting = {group: found for group in backoffs if (found := backoff.find(backoffs, group, now_s)) is not None}
+    waiting = {group: found for group in backoffs if (found := health.find_backoff(backoffs, group, now_s)) is not None}
     optional: Json = {
         "scale_up_more": [tell_scale_up(one, seen) for one in story.scale_ups[1:]],
         "backoff": {group: found.error.code for group, found in waiting.items()},
@@ -85,12 +86,12 @@ def tell(decision: decide.Decision, world: World, seen: Observation, settings: S
     told["target_sizes"] = tell_sizes(decision, seen)
     if not story.health.verdict.is_healthy and story.repairs.stop not in NOT_ACTIONABLE:
         told["cluster_healthy"] = False
-    if story.repairs.stop is repairs.Stop.REFUSED:
+    if story.repairs.stop is decision_record.LoopStop.REFUSED:
         told["error"] = "cloudProviderError"
     return told
 
 
-def tell_sizes(decision: decide.Decision, seen: Observation) -> dict[str, int]:
+def tell_sizes(decision: loop.Decision, seen: Observation) -> dict[str, int]:
     """Sizes after the loop: what the repairs led to, and what was raised. Nodes that drain are still there."""
     sizes = {group: size.target for group, size in decision.story.repairs.sizes.items()}
     for one in decision.plan:
@@ -99,9 +100,9 @@ def tell_sizes(decision: decide.Decision, seen: Observation) -> dict[str, int]:
     return sizes
 
 
-def tell_marks(decision: decide.Decision, world: World) -> Json:
+def tell_marks(decision: loop.Decision, world: World) -> Json:
     """Marks on nodes after the loop."""
-    keys = {"to_be_deleted": taints.TO_BE_DELETED, "deletion_candidate": taints.DELETION_CANDIDATE}
+    keys = {"to_be_deleted": taints.TO_BE_DELETED_KEY, "deletion_candidate": taints.DELETION_CANDIDATE_KEY}
     marks = {
         mark: {
             name
@@ -125,19 +126,21 @@ def tell_marks(decision: decide.Decision, world: World) -> Json:
     return {mark: sorted(nodes) for mark, nodes in marks.items()}
 
 
-def tell_events(decision: decide.Decision, seen: Observation, settings: Settings, now_s: float) -> Json:
+def tell_events(decision: loop.Decision, seen: Observation, settings: Settings, now_s: float) -> Json:
     """Events that pods and nodes get, if all goes well. The recorded nodes were marked in the loop that chose them."""
     marks = [
-        plan.SetTaint(one.node, taints.TO_BE_DELETED, "", "") for one in decision.plan if isinstance(one, plan.Drain)
+        plan.SetTaint(one.node, taints.TO_BE_DELETED_KEY, "", "")
+        for one in decision.plan
+        if isinstance(one, plan.Drain)
     ]
-    marked = events.about_nodes(seen, tuple(marks))
-    doing = events.doing_decision(seen, decision, settings)
+    marked = decision_events.node_references(seen, tuple(marks))
+    doing = decision_events.scaling_plan_context(seen, decision, settings)
     done = Outcomes((*decision.plan, *marks))
-    told = events.tell_decision(seen, decision, settings, _STATUS, now_s)
-    outcome = events.tell_outcome(replace(doing, nodes={**doing.nodes, **marked}), done, _STATUS)
+    told = decision_events.scaling_events(seen, decision, settings, _STATUS, now_s)
+    outcome = decision_events.plan_result_events(replace(doing, nodes={**doing.nodes, **marked}), done, _STATUS)
     said = Counter(
         (f"{one.about.kind}/{one.reason}", _class_of(f"{one.about.namespace}/{one.about.name}"))
-        for one in (*told.after, *events.tell_triggered(told, done))
+        for one in (*told.after, *decision_events.raised_group_events(told, done))
     )
     found: Json = {}
     for (kind, pods), number in said.items():
@@ -164,9 +167,9 @@ def count(told: Json) -> Json:
     return counted
 
 
-def tell_scale_up(proposal: proposing.Proposal, seen: Observation) -> Json:
+def tell_scale_up(proposal: scale_up_status.ScaleUpProposal, seen: Observation) -> Json:
     told: Json = {"result": str(proposal.result)}
-    if proposal.result is proposing.Result.ERROR:
+    if proposal.result is scale_up_status.ScaleUpResult.ERROR:
         told["error"] = "cloudProviderError"
     if proposal.increases:
         told["groups"] = sorted(
@@ -185,7 +188,7 @@ def tell_scale_up(proposal: proposing.Proposal, seen: Observation) -> Json:
     return told
 
 
-def _tell_remaining(proposal: proposing.Proposal) -> list[Json]:
+def _tell_remaining(proposal: scale_up_status.ScaleUpProposal) -> list[Json]:
     counted: Counter[tuple[str, _Reasons, _Reasons]] = Counter()
     for alike in proposal.remaining:
         rejected, skipped = sorted(alike.rejected.items()), sorted(proposal.skipped_for(alike).items())
@@ -204,7 +207,7 @@ def _tell_remaining(proposal: proposing.Proposal) -> list[Json]:
     )
 
 
-def tell_scale_down(decision: decide.Decision, seen: Observation) -> Json:
+def tell_scale_down(decision: loop.Decision, seen: Observation) -> Json:
     story = decision.story.scale_down
     told: Json = {"result": str(story.result)}
     since = decision.memory.durable.scale_down.since
@@ -227,7 +230,7 @@ def tell_scale_down(decision: decide.Decision, seen: Observation) -> Json:
     return told
 
 
-def _tell_kept(one: Kept, seen: Observation) -> Json:
+def _tell_kept(one: UnremovableNode, seen: Observation) -> Json:
     told: Json = {"node": one.node_name, "reason": str(one.reason)}
     blocking = one.removal.moves.blocking if one.removal else None
     if blocking is not None:

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from tests.conformance import nominated, objects
 from tests.conformance.outcome import Json, Outcome, read_lines
-from windlass import releases
-from windlass.autoscaler.observe import cluster
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import predicates
-from windlass.engine.predicates import config
-from windlass.engine.verdict import Refusal
+from windlass import scheduler_releases
+from windlass.autoscaler.readers import cluster_dump
+from windlass.engine.model import settings
+from windlass.engine.model.scheduling_reasons import Refusal
+from windlass.engine.predicates import registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +26,35 @@ class Pair:
         return f"{self.pod} on {self.node}: expected {self.expected}, found {self.found}"
 
 
-def run(path: Path, release: releases.Release = releases.DEFAULT) -> Iterator[Outcome]:
+def run(
+    path: Path, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+) -> Iterator[Outcome]:
     for case in read_lines(path):
         yield judge_case(case, release)
 
 
-def judge_case(case: Json, release: releases.Release = releases.DEFAULT) -> Outcome:
+def judge_case(
+    case: Json, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+) -> Outcome:
     """Every pending pod of a case against every node."""
     set_aside, pairs = compare(case, release)
     wrong = [str(pair) for pair in pairs if pair.found != pair.expected]
     return Outcome(case["name"], len(pairs) - len(wrong), len(pairs), (*set_aside, *wrong))
 
 
-def compare(case: Json, release: releases.Release = releases.DEFAULT) -> tuple[list[str], list[Pair]]:
+def compare(
+    case: Json, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+) -> tuple[list[str], list[Pair]]:
     """What could not be read of a case, and all of its pairs."""
-    found = cluster.read(case["objects"], release)
-    snapshot = observed.build(found)
+    found = cluster_dump.read_objects(case["objects"], release)
+    snapshot = cluster_dump.build_snapshot(found)
     known = nominated.find(snapshot, "default-scheduler")
     pairs: list[Pair] = []
     for json in case["pending"]:
         name = json["metadata"]["name"]
         shape = snapshot.shape_of(objects.pod(json, pending=True, release=release))
-        judgement = predicates.judge(snapshot, shape, config.DEFAULT)
-        beside = nominated.refusals(snapshot, shape, config.DEFAULT, known)
+        judgement = registry.diagnose(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
+        beside = nominated.refusals(snapshot, shape, settings.DEFAULT_FILTER_CONFIG, known)
         for node, expected in case["verdicts"][name].items():
             row = snapshot.nodes.rows.get(node)
             said = {"set aside": node} if row is None else spell(beside.get(row) or judgement[row])

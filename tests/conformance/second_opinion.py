@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conformance.outcome import Json, Outcome, read_lines
-from windlass.simulator.scheduler import filtering
-from windlass.simulator.scheduler.check import Refusal
-from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.simulator.reference_scheduler import filters
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
+from windlass.simulator.reference_scheduler.framework import Rejection
 
 
 def run(path: Path) -> Iterator[Outcome]:
@@ -26,7 +26,7 @@ def run_case(case: Json) -> Outcome:
     differences = []
     for pod in case["pending"]:
         name = pod["metadata"]["name"]
-        found = {node: spell(refusal) for node, refusal in filtering.judge(cluster, pod).items()}
+        found = {node: spell(refusal) for node, refusal in filters.run_filters(cluster, pod).items()}
         for node, expected in case["verdicts"][name].items():
             total += 1
             if found.get(node, "node missing") == expected:
@@ -36,7 +36,7 @@ def run_case(case: Json) -> Outcome:
     return Outcome(case["name"], agreed, total, tuple(differences))
 
 
-def spell(refusal: Refusal | None) -> Json | None:
+def spell(refusal: Rejection | None) -> Json | None:
     if refusal is None:
         return None
     return {"plugin": refusal.plugin, "code": str(refusal.code), "reasons": list(refusal.reasons)}

@@ -1,23 +1,24 @@
 """The autoscaler's own taints, startup taints, and the pods of DaemonSets that are evicted."""
 
 from tests.conformance.outcome import Json, by_section
-from windlass.autoscaler.act import nodes
-from windlass.engine import facts, plan, taints
-from windlass.engine.scale_down import daemonset_eviction
-from windlass.engine.settings import Templates
+from windlass.autoscaler import actuator
+from windlass.engine import taints
+from windlass.engine.actuation import pods_to_evict
+from windlass.engine.model import facts, plan
+from windlass.engine.model.settings import TemplateSettings
 
 EFFECT = "NoSchedule"
 
 
 def _add(case: Json, constants: Json) -> list[str]:
     node = _node(case["existing"])
-    nodes.apply(node, [plan.SetTaint("n", key, "", EFFECT) for key in case["add"]])
+    actuator.apply_node_changes(node, [plan.SetTaint("n", key, "", EFFECT) for key in case["add"]])
     return _as_recorded(_keys(node), case["expect"])
 
 
 def _clean(case: Json, constants: Json) -> Json:
     node = _node(case["existing"])
-    changed = nodes.apply(node, [plan.RemoveTaint("n", key) for key in case["remove"]])
+    changed = actuator.apply_node_changes(node, [plan.RemoveTaint("n", key) for key in case["remove"]])
     return {"changed": changed, "taints": _keys(node)}
 
 
@@ -27,15 +28,17 @@ def _as_recorded(keys: list[str], expected: list[str]) -> list[str]:
 
 
 def _startup_prefix(case: Json, constants: Json) -> bool:
-    return taints.read_settings(Templates(startup_taint_prefix=tuple(case["prefixes"]))).is_startup(case["key"])
+    return taints.make_transient_taints(TemplateSettings(startup_taint_prefix=tuple(case["prefixes"]))).is_startup(
+        case["key"]
+    )
 
 
 def _daemonset_eviction(case: Json, constants: Json) -> list[str]:
     pods = [
-        facts.Pod("default", name, annotations={daemonset_eviction.ENABLE_EVICTION: value} if value else {})
+        facts.Pod("default", name, annotations={pods_to_evict.ENABLE_DS_EVICTION: value} if value else {})
         for name, value in case["pods"].items()
     ]
-    return [pod.name for pod in pods if daemonset_eviction.is_evicted(pod, case["default"])]
+    return [pod.name for pod in pods if pods_to_evict.is_daemonset_pod_evicted(pod, case["default"])]
 
 
 def _node(keys: list[str]) -> Json:

@@ -2,12 +2,11 @@
 
 from tests.conformance import loop
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts, memory
+from windlass.engine.model import durable_memory, facts, node_groups
+from windlass.engine.model.scale_down_state import NodeRemoval, ScaleDownState
+from windlass.engine.model.settings import GroupDefaults
 from windlass.engine.scale_down import eligibility, unneeded
-from windlass.engine.scale_down.removal import Removal
-from windlass.engine.scale_down.scene import State
 from windlass.engine.scale_up import quotas
-from windlass.engine.settings import GroupDefaults
 
 NOW_S = 1_000_000.0
 NO_MINIMUM: tuple[quotas.Headroom, ...] = ()
@@ -19,8 +18,10 @@ def _min_size(case: Json, constants: Json) -> Json:
     group = loop.make_group("group", nodes, case["target_size"], min_size=case["min_size"])
     pods = [facts.Pod("default", name, name, owner=OWNER, node_name=name, phase="Running") for name in names["drain"]]
     since = dict.fromkeys((*names["empty"], *names["drain"]), 0.0)
-    begun = memory.DrainBegun("group", loop.NOW_S, is_empty=True)
-    before = memory.Durable(scale_down=State(since, frozenset(since)), drains=dict.fromkeys(names["leaving"], begun))
+    begun = durable_memory.StartedDrain("group", loop.NOW_S, is_empty=True)
+    before = durable_memory.DurableMemory(
+        scale_down=ScaleDownState(since, frozenset(since)), drains=dict.fromkeys(names["leaving"], begun)
+    )
     choice = loop.run(loop.observe([*nodes, ROOM], pods, [group]), loop.PEER, before).story.scale_down.choice
     assert choice is not None, "the loop ended before it chose nodes"
     return {"drain": len(choice.drain), "empty": len(choice.empty)}
@@ -41,11 +42,15 @@ def _reasons(case: Json, constants: Json) -> Json:
         conditions=(facts.Condition("Ready", "True" if recorded["ready"] else "False"),),
     )
     times = GroupDefaults(scale_down_unneeded_time_s=case["unneeded_s"], scale_down_unready_time_s=case["unready_s"])
-    group = facts.NodeGroup("group", case["group"]["min"], 10, case["group"]["target_size"]) if case["group"] else None
-    wait_s = None if case["threshold_unavailable"] else unneeded.find_wait_s(node, times)
+    group = (
+        node_groups.NodeGroup("group", case["group"]["min"], 10, case["group"]["target_size"])
+        if case["group"]
+        else None
+    )
+    wait_s = None if case["threshold_unavailable"] else unneeded.find_unneeded_time_s(node, times)
     since_s = NOW_S + recorded["unneeded_since_s"]
-    asked = unneeded.Unneeded(node, Removal(node.name), since_s, group, wait_s)
-    found = unneeded.find_removable([asked], {}, quotas.Tracker(NO_MINIMUM), NOW_S)
+    asked = unneeded.UnneededNode(node, NodeRemoval(node.name), since_s, group, wait_s)
+    found = unneeded.find_removable_nodes([asked], {}, quotas.QuotaTracker(NO_MINIMUM), NOW_S)
     return {"reason": str(found.kept[0].reason)} if found.kept else {}
 
 

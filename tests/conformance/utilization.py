@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.conformance import loop, objects
 from tests.conformance.drain import seconds
 from tests.conformance.outcome import Json, by_section
-from windlass.engine import facts, gpus
+from windlass.engine.model import facts, well_known
 
 DIGITS = 6
 
@@ -31,8 +31,8 @@ def _generated(case: Json, constants: Json) -> object:
 
 def _without_gpus(node: facts.Node) -> facts.Node:
     """The node as Cluster Autoscaler took it when nothing told it that there are GPUs."""
-    allocatable = tuple(one for one in node.allocatable if one[0] not in gpus.RESOURCES)
-    labels = {key: value for key, value in node.labels.items() if key != gpus.CLUSTER_API_LABEL}
+    allocatable = tuple(one for one in node.allocatable if one[0] not in well_known.GPU_RESOURCES)
+    labels = {key: value for key, value in node.labels.items() if key != well_known.CLUSTER_API_GPU_LABEL}
     return loop.complete(replace(node, allocatable=allocatable, labels=labels))
 
 

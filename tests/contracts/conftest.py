@@ -14,8 +14,8 @@ from tests.contracts import api as apis
 from tests.contracts import objects
 from tests.contracts.api import Api
 from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.kube import access, transport
+from windlass.apiserver import embedded_server, server
+from windlass.kube import rest_config, transport
 
 SERVERS = ("embedded", "real")
 _numbers = itertools.count()
@@ -49,10 +49,12 @@ async def api(chosen: str) -> AsyncIterator[Api]:
 @contextlib.asynccontextmanager
 async def _connect(chosen: str) -> AsyncIterator[transport.Transport]:
     if chosen == "embedded":
-        real = clock.Real()
-        yield inprocess.InProcess(server.Server(real), real)
+        real = clock.RealClock()
+        yield embedded_server.InProcessTransport(server.Server(real), real)
         return
-    async with access.find(clock.Real(), os.environ["WINDLASS_TESTBED_KUBECONFIG"]).connect() as carrier:
+    async with rest_config.load_rest_config(
+        clock.RealClock(), os.environ["WINDLASS_TESTBED_KUBECONFIG"]
+    ).connect() as carrier:
         yield carrier
 
 

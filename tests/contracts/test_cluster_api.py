@@ -14,7 +14,7 @@ from testbed.bed import Bed
 from tests.contracts import objects
 from tests.contracts.api import NAMESPACES, NODES, Api, Json, Kind, Reply, eventually
 from windlass import clock
-from windlass.kube import access
+from windlass.kube import rest_config
 
 DEPLOYMENTS = Kind("cluster.x-k8s.io", "v1beta2", "machinedeployments", "MachineDeployment")
 OLD_DEPLOYMENTS = Kind("cluster.x-k8s.io", "v1beta1", "machinedeployments", "MachineDeployment")
@@ -24,7 +24,7 @@ MAX = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 
 @pytest_asyncio.fixture
 async def api(control_plane: Bed) -> AsyncIterator[Api]:
-    async with access.find(clock.Real(), str(control_plane.kubeconfig)).connect() as carrier:
+    async with rest_config.load_rest_config(clock.RealClock(), str(control_plane.kubeconfig)).connect() as carrier:
         made = Api(carrier, f"capi-{secrets.token_hex(4)}", True)
         (await made.create(NAMESPACES, {"metadata": {"name": made.namespace}})).expect(201)
         yield made

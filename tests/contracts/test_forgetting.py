@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
-import testbed
-from testbed import fixtures
+from testbed import fixtures, sharing
 from tests.contracts import conftest, objects
 from tests.contracts.api import Api
 from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.kube import access
+from windlass.apiserver import embedded_server, server
+from windlass.kube import rest_config
 
 GADGETS = objects.GADGETS
 
@@ -29,20 +28,20 @@ class Forgetful:
 @pytest_asyncio.fixture(params=conftest.SERVERS)
 async def forgetful(request: pytest.FixtureRequest) -> AsyncIterator[Forgetful]:
     if request.param == "embedded":
-        real = clock.Real()
+        real = clock.RealClock()
         served = server.Server(real)
 
         async def compact() -> None:
             served.compact()
 
-        api = Api(inprocess.InProcess(served, real), "default", False)
+        api = Api(embedded_server.InProcessTransport(served, real), "default", False)
         await conftest.define_kinds(api)
         yield Forgetful(api, compact)
         return
     if reason := fixtures.why_not():
         pytest.skip(reason)
-    with testbed.running() as bed:
-        async with access.find(clock.Real(), str(bed.kubeconfig)).connect() as carrier:
+    with sharing.running() as bed:
+        async with rest_config.load_rest_config(clock.RealClock(), str(bed.kubeconfig)).connect() as carrier:
             api = Api(carrier, "default", True)
 
             async def restart() -> None:

@@ -9,17 +9,22 @@ import prometheus_client
 import pytest
 
 from windlass import clock, errors
-from windlass.apiserver import inprocess, server
+from windlass.apiserver import embedded_server, server
 from windlass.cli import main
-from windlass.controllers import controller, desk, following, operator, registry
-from windlass.controllers.metrics import Metrics
-from windlass.kube import client, prepare, resources
+from windlass.controllers import controller_interface, controller_runtime, operator_process
+from windlass.controllers.controller_runtime import ControllerMetrics
+from windlass.kube import client, request_builders, resources
 from windlass.runtime import workqueue
 
 
-def make_site(time: clock.Clock, served: server.Server, lease: controller.Lease | None = None) -> controller.Site:
-    carrier, measures = inprocess.InProcess(served, time), Metrics(prometheus_client.CollectorRegistry())
-    return controller.open_site(carrier, time, client.Settings(qps=0), measures, lease)
+def make_site(
+    time: clock.Clock, served: server.Server, lease: controller_runtime.LeaseSettings | None = None
+) -> controller_runtime.ControllerContext:
+    carrier, measures = (
+        embedded_server.InProcessTransport(served, time),
+        ControllerMetrics(prometheus_client.CollectorRegistry()),
+    )
+    return controller_runtime.new_controller_context(carrier, time, client.ClientSettings(qps=0), measures, lease)
 
 
 def config_map(name: str, **data: str) -> dict[str, object]:
@@ -31,30 +36,30 @@ class Copier:
 
     name = "copier"
 
-    def __init__(self, site: controller.Site) -> None:
+    def __init__(self, site: controller_runtime.ControllerContext) -> None:
         self.site = site
         self.queue: workqueue.WorkQueue[str] = workqueue.WorkQueue(site.api.clock)
-        self.following = following.Following(self.queue)
-        selection = prepare.Selection("default", labels="copy")
-        self.maps = self.following.follow(
+        self.following = controller_runtime.InformerSet(self.queue)
+        selection = request_builders.ListOptions("default", labels="copy")
+        self.maps = self.following.watch(
             site.api, resources.CONFIG_MAPS, lambda found: [found.meta.key], selection
         ).store
         self.handled: list[str] = []
 
-    def complain(self) -> str:
-        return self.following.complaint
+    def check_ready(self) -> str:
+        return self.following.sync_error
 
     async def run(self) -> None:
         await self.following.run(self._reconcile)
 
     async def _reconcile(self, key: str) -> float | None:
-        with self.site.measures.measure(self.name):
+        with self.site.metrics.observe_reconcile(self.name):
             self.handled.append(key)
             found = self.maps.get(key)
             if found is None:
                 return None
             if (found.data or {}).get("bad"):
-                raise controller.NotYet(f"{key} is bad")
+                raise controller_interface.RequeueError(f"{key} is bad")
             await self.site.api.create(resources.CONFIG_MAPS, config_map(f"copy-{found.meta.name}"))
             return None
 
@@ -66,15 +71,15 @@ def labelled(name: str, **data: str) -> dict[str, object]:
 
 
 def test_what_is_there_and_what_comes_is_reconciled_once_it_is_known() -> None:
-    time = clock.Virtual()
+    time = clock.VirtualClock()
 
     async def play() -> None:
         site = make_site(time, server.Server(time))
         await site.api.create(resources.CONFIG_MAPS, labelled("a"))
         copier = Copier(site)
-        running = asyncio.ensure_future(operator.run([copier], site))
+        running = asyncio.ensure_future(operator_process.run([copier], site))
         await time.sleep(1.0)
-        assert copier.complain() == ""
+        assert copier.check_ready() == ""
         await site.api.create(resources.CONFIG_MAPS, labelled("b"))
         await site.api.create(resources.CONFIG_MAPS, config_map("other"))
         await time.sleep(1.0)
@@ -87,7 +92,7 @@ def test_what_is_there_and_what_comes_is_reconciled_once_it_is_known() -> None:
 
 
 def test_one_bad_object_is_tried_again_and_the_others_go_on(caplog: pytest.LogCaptureFixture) -> None:
-    time = clock.Virtual()
+    time = clock.VirtualClock()
 
     async def play() -> None:
         site = make_site(time, server.Server(time))
@@ -99,7 +104,7 @@ def test_one_bad_object_is_tried_again_and_the_others_go_on(caplog: pytest.LogCa
         assert copier.handled.count("default/good") == 1
         tries = copier.handled.count("default/bad")
         assert tries > 2
-        count = site.measures.registry.get_sample_value
+        count = site.metrics.registry.get_sample_value
         labels = {"controller": "copier", "result": "error"}
         assert count("windlass_controller_reconcile_total", labels) == tries
         await site.api.merge_patch(resources.CONFIG_MAPS, "bad", {"data": {"bad": None}}, "default")
@@ -114,14 +119,15 @@ def test_one_bad_object_is_tried_again_and_the_others_go_on(caplog: pytest.LogCa
 
 
 def test_of_two_operators_one_works_and_the_other_takes_over() -> None:
-    time = clock.Virtual()
+    time = clock.VirtualClock()
 
     async def play() -> None:
         served = server.Server(time)
-        sites = [make_site(time, served, controller.Lease("default")) for _ in range(2)]
+        sites = [make_site(time, served, controller_runtime.LeaseSettings("default")) for _ in range(2)]
         copiers = [Copier(site) for site in sites]
         running = [
-            asyncio.ensure_future(operator.run([copier], site)) for copier, site in zip(copiers, sites, strict=True)
+            asyncio.ensure_future(operator_process.run([copier], site))
+            for copier, site in zip(copiers, sites, strict=True)
         ]
         people = make_site(time, served).api
         await people.create(resources.CONFIG_MAPS, labelled("a"))
@@ -145,13 +151,13 @@ class Blocked:
 
     name = "blocked"
 
-    def __init__(self, site: controller.Site) -> None:
+    def __init__(self, site: controller_runtime.ControllerContext) -> None:
         self.may_go_on = asyncio.Event()
-        self._desk = desk.Desk(site, self.name)
-        self._desk.following.follow(site.api, resources.CONFIG_MAPS, lambda found: [found.meta.key])
+        self._desk = controller_runtime.ReconcileLoop(site, self.name)
+        self._desk.informers.watch(site.api, resources.CONFIG_MAPS, lambda found: [found.meta.key])
 
-    def complain(self) -> str:
-        return self._desk.complain()
+    def check_ready(self) -> str:
+        return self._desk.check_ready()
 
     async def run(self) -> None:
         await self._desk.run(self._reconcile)
@@ -162,19 +168,17 @@ class Blocked:
 
 
 def test_objects_that_wait_are_counted_and_so_is_one_that_changed_while_it_was_reconciled() -> None:
-    time = clock.Virtual()
+    time = clock.VirtualClock()
 
     async def play() -> None:
         site = make_site(time, server.Server(time))
         for name in "abc":
             await site.api.create(resources.CONFIG_MAPS, config_map(name))
         blocked = Blocked(site)
-        running = asyncio.ensure_future(operator.run([blocked], site))
+        running = asyncio.ensure_future(operator_process.run([blocked], site))
 
         def scrape() -> float:
-            (depth,) = (
-                one for one in site.measures.registry.collect() if one.name == "windlass_controller_queue_depth"
-            )
+            (depth,) = (one for one in site.metrics.registry.collect() if one.name == "windlass_controller_queue_depth")
             return depth.samples[0].value
 
         await time.sleep(1.0)
@@ -192,12 +196,12 @@ def test_objects_that_wait_are_counted_and_so_is_one_that_changed_while_it_was_r
 
 
 async def test_health_and_metrics_are_served() -> None:
-    real = clock.Real()
+    real = clock.RealClock()
     site = make_site(real, server.Server(real))
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    running = asyncio.ensure_future(operator.run([Copier(site)], site, address=f"127.0.0.1:{port}"))
+    running = asyncio.ensure_future(operator_process.run([Copier(site)], site, address=f"127.0.0.1:{port}"))
 
     def ask(path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
@@ -222,13 +226,13 @@ async def test_health_and_metrics_are_served() -> None:
 
 @pytest.mark.parametrize(("names", "found"), [("machine_pool", 1), ("machine-pool, machine_pool,", 1)])
 def test_controllers_are_chosen_by_name(names: str, found: int) -> None:
-    assert len(registry.check(names)) == found
+    assert len(operator_process.parse_controller_names(names)) == found
 
 
 @pytest.mark.parametrize("names", ["", "machine_pool,nothing"])
 def test_unknown_controllers_are_refused(names: str) -> None:
     with pytest.raises(errors.InvalidInput, match="expected some of machine_pool"):
-        registry.check(names)
+        operator_process.parse_controller_names(names)
 
 
 def test_the_command_refuses_unknown_controllers(capsys: pytest.CaptureFixture[str]) -> None:

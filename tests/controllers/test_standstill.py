@@ -8,13 +8,13 @@ import pytest
 from tests.chaos.lifeline import READS, Lifeline, Own, Standstill
 from tests.controllers.test_frame import Copier, labelled, make_site
 from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.controllers import controller, operator
-from windlass.controllers.metrics import Metrics
+from windlass.apiserver import embedded_server, server
+from windlass.controllers import controller_runtime, operator_process
+from windlass.controllers.controller_runtime import ControllerMetrics
 from windlass.kube import client, resources, transport
 from windlass.runtime import leader_election
 
-LEASE = controller.Lease("default")
+LEASE = controller_runtime.LeaseSettings("default")
 THINKS_S = 5.0
 
 
@@ -42,20 +42,20 @@ class Door:
 class Process:
     """One of several operators: its own clock and way to the server, so that it can stand still."""
 
-    def __init__(self, served: server.Server, time: clock.Virtual) -> None:
+    def __init__(self, served: server.Server, time: clock.VirtualClock) -> None:
         self.standstill = Standstill(time)
-        self.door = Door(inprocess.InProcess(served, time), time)
+        self.door = Door(embedded_server.InProcessTransport(served, time), time)
         own = Own(time, (), self.standstill)
-        measures = Metrics(prometheus_client.CollectorRegistry())
-        settings = client.Settings(qps=0)
-        site = controller.open_site(Lifeline(self.door, own, None), own, settings, measures, LEASE)
+        measures = ControllerMetrics(prometheus_client.CollectorRegistry())
+        settings = client.ClientSettings(qps=0)
+        site = controller_runtime.new_controller_context(Lifeline(self.door, own, None), own, settings, measures, LEASE)
         self.copier = Thinker(site)
-        self.running = asyncio.ensure_future(operator.run([self.copier], site))
+        self.running = asyncio.ensure_future(operator_process.run([self.copier], site))
 
 
 @pytest.mark.parametrize("stands_s", [11.0, 60.0, 600.0])
 def test_an_operator_that_stood_still_past_its_lease_changes_nothing_when_it_goes_on(stands_s: float) -> None:
-    time = clock.Virtual()
+    time = clock.VirtualClock()
 
     async def play() -> None:
         served = server.Server(time)

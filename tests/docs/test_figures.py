@@ -11,27 +11,30 @@ import pytest
 
 from handbook import events
 from tests.docs import test_alerts
-from windlass.autoscaler import flags, keeping, wiring
-from windlass.autoscaler.act import actor
-from windlass.autoscaler.batch import completing
-from windlass.autoscaler.expander_server import server as expander_server
-from windlass.autoscaler.report import pacing, reporter
+from windlass.autoscaler import actuator, memory_store
+from windlass.autoscaler.capacity_apis import buffer_templates
+from windlass.autoscaler.grpc_expander import client
+from windlass.autoscaler.options import flags, process_options
 from windlass.cli.operator import operator
-from windlass.controllers.eks_anywhere import decide as eks_anywhere
-from windlass.controllers.lattice import settings as lattice
-from windlass.controllers.machine_pool import settings as machine_pool
-from windlass.controllers.openshift.cluster_autoscaler.decide import reporting
-from windlass.controllers.openshift.machineset_sync import controller as machineset_sync
-from windlass.engine import deviations, quarantine, settings, taints
-from windlass.engine.draining import ending, evicting, holding
-from windlass.engine.provisioning import aging
-from windlass.engine.scale_up import pending
-from windlass.kube import durations, informers
-from windlass.providers.clusterapi import following, marks, put_backs
-from windlass.runtime import listener
-from windlass.simulator.scenario import model
-from windlass.simulator.world import node_lifecycle, replica_sets
-from windlass.sweep import clusters
+from windlass.controllers.eks_anywhere import reconcile
+from windlass.controllers.lattice import model
+from windlass.controllers.machine_pool import model as machine_pool
+from windlass.controllers.openshift.cluster_autoscaler import reconcile as cluster_autoscaler_reconcile
+from windlass.controllers.openshift.machineset_sync import controller
+from windlass.engine import quarantine, taints
+from windlass.engine.actuation import deletion, evictor
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.model import deviations, settings
+from windlass.engine.scale_up import pod_list
+from windlass.kube import informers, time_formats
+from windlass.observability import decision_events, reporter
+from windlass.providers.clusterapi import deletion as clusterapi_deletion
+from windlass.providers.clusterapi import informers as clusterapi_informers
+from windlass.providers.clusterapi import scale_client
+from windlass.runtime import http_listener
+from windlass.simulator.cluster import deployments, node_lifecycle
+from windlass.simulator.scenario import model as scenario_model
+from windlass.sweep import executors
 
 DOCS = Path(__file__).parents[2] / "docs"
 _NUMBERS = {
@@ -53,63 +56,87 @@ _COUNT = re.compile(rf"(?i)(\d+|{_WORDS})\b")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _DURATION = re.compile(rf"(?i)\b(\d+(?:\.\d+)?(?= ?[a-z])|(?:{_WORDS})(?= )) ?({_NAMES})\b")
 
-WINDOW_S = deviations.WINDLASS.quiet_window_s
+WINDOW_S = deviations.ALL_DEVIATIONS.quiet_window_s
 GROUP = settings.GroupDefaults()
 BACKOFF = settings.Settings().health
-LEASE = wiring.LeaderElection()
-LIMITS = listener.Limits()
+LEASE = process_options.LeaderElectionOptions()
+LIMITS = http_listener.ConnectionLimits()
 DEFAULTS = {
     (kind.__name__, field.name): field.default
-    for kind in (model.Scenario, model.Group, model.Workload)
+    for kind in (scenario_model.Scenario, scenario_model.Group, scenario_model.Workload)
     for field in msgspec.structs.fields(kind)
 }
 SENTENCES: tuple[tuple[str, str, float], ...] = (
     ("autoscaler.md", "a pod turns unschedulable | {} after the last of a burst", WINDOW_S),
-    ("autoscaler.md", "no node of it is removed for {}", put_backs._TRY_AGAIN_S),
-    ("autoscaler.md", "the right to read memory is missing for {}", keeping._REFUSED_FOR_S),
-    ("batch.md", "CapacityReservationTimeExpired, CapacityBookingConsumed | after {}", aging.BOOKING_S),
+    ("autoscaler.md", "no node of it is removed for {}", scale_client._TRY_AGAIN_S),
+    ("autoscaler.md", "the right to read memory is missing for {}", memory_store._FORBIDDEN_GRACE_S),
+    (
+        "batch.md",
+        "CapacityReservationTimeExpired, CapacityBookingConsumed | after {}",
+        provisioning_conditions.BOOKING_S,
+    ),
     (
         "batch.md",
         "it is tried again after 1, 2, 4 … {}",
-        settings.ProvisioningRequests().provisioning_request_max_backoff_time_s,
+        settings.ProvisioningRequestSettings().provisioning_request_max_backoff_time_s,
     ),
-    ("batch.md", "The answer is believed for {}", completing.KNOWN_S),
+    ("batch.md", "The answer is believed for {}", buffer_templates.CACHE_S),
     ("concepts.md", "are gathered until none has come for {}", WINDOW_S),
     ("concepts.md", "the group *backs off*, {} at first", BACKOFF.initial_node_group_backoff_duration_s),
     ("concepts.md", "twice as long each time, up to {}", BACKOFF.max_node_group_backoff_duration_s),
-    ("deviations.md", "Waits until the oldest pending pod is {} old", pending.YOUNG_S),
-    ("deviations.md", "Waits until the oldest pending pod is 2 s old ({} if it wants a GPU)", pending.YOUNG_WITH_GPU_S),
+    ("deviations.md", "Waits until the oldest pending pod is {} old", pod_list.YOUNG_S),
+    (
+        "deviations.md",
+        "Waits until the oldest pending pod is 2 s old ({} if it wants a GPU)",
+        pod_list.YOUNG_WITH_GPU_S,
+    ),
     ("deviations.md", "Waits until no pending pod has come for {}", WINDOW_S),
     ("deviations.md", "A burst is answered {} after the last pod", WINDOW_S),
-    ("deviations.md", "mark must be seen on a watch, and {} passes before the size", marks._OTHERS_HEAR_S),
-    ("deviations.md", "the node is given back within {} (`MachineStayed`)", ending._NEWS_TAKE_S),
-    ("deviations.md", "none of its nodes is removed for {}", put_backs._TRY_AGAIN_S),
-    ("deviations.md", "Here a drain that is under way rests, for {} at most", holding.MAX_HOLD_S),
-    ("deviations.md", "A pod that is still there after the longest grace period and {} makes", evicting.HEADROOM_S),
+    (
+        "deviations.md",
+        "mark must be seen on a watch, and {} passes before the size",
+        clusterapi_deletion._OTHERS_HEAR_S,
+    ),
+    ("deviations.md", "the node is given back within {} (`MachineStayed`)", deletion._STATUS_DELAY_S),
+    ("deviations.md", "none of its nodes is removed for {}", scale_client._TRY_AGAIN_S),
+    ("deviations.md", "Here a drain that is under way rests, for {} at most", deletion.MAX_HOLD_S),
+    (
+        "deviations.md",
+        "A pod that is still there after the longest grace period and {} makes",
+        evictor.POD_EVICTION_HEADROOM_S,
+    ),
     ("deviations.md", "It is given back {} after it was marked", taints.DELETION_TAKES_S),
-    ("deviations.md", "It fails when it is {} old", deviations.WINDLASS.pod_template_grace_s),
-    ("deviations.md", "The soft mark of a candidate stays for {} after", actor._MARKS_STAY_S),
-    ("deviations.md", "or so many that none is later than {}", pacing.WITHIN_S),
-    ("deviations.md", "waits until every kind of group was read, or is refused for {}", following._FINAL_AFTER_S),
+    ("deviations.md", "It fails when it is {} old", deviations.ALL_DEVIATIONS.pod_template_grace_s),
+    ("deviations.md", "The soft mark of a candidate stays for {} after", actuator._CANDIDATE_TAINT_STAYS_S),
+    ("deviations.md", "or so many that none is later than {}", decision_events.MAX_QUEUE_S),
+    (
+        "deviations.md",
+        "waits until every kind of group was read, or is refused for {}",
+        clusterapi_informers._FINAL_AFTER_S,
+    ),
     ("faq.md", "and that has been so for {}", GROUP.scale_down_unneeded_time_s),
-    ("faq.md", "tried all of them; at most {} after the first", deviations.WINDLASS.quiet_window_max_s),
-    ("faq.md", "The same event about the same object is written once in {}", reporter.QUIET_S),
+    ("faq.md", "tried all of them; at most {} after the first", deviations.ALL_DEVIATIONS.quiet_window_max_s),
+    ("faq.md", "The same event about the same object is written once in {}", reporter.EVENT_DEDUPLICATION_S),
     ("faq.md", "may take `--max-node-startup-time` ({}, and an annotation", GROUP.max_node_startup_time_s),
-    ("faq.md", "Pods that outlive that and {} count as gone", evicting.HEADROOM_S),
+    ("faq.md", "Pods that outlive that and {} count as gone", evictor.POD_EVICTION_HEADROOM_S),
     ("faq.md", "A pod that is alone triggers a scale-up {} after it turned unschedulable", WINDOW_S),
     ("faq.md", "A node goes {} after it was last needed", GROUP.scale_down_unneeded_time_s),
     ("flags.md", "A node that was marked for deletion more than {} ago", taints.DELETION_TAKES_S),
-    ("flags.md", "Record an event again that was recorded within the last {}", reporter.QUIET_S),
-    ("grpc-expander.md", "an error, nonsense, nothing within {}", expander_server.WITHIN_S),
-    ("grpc-expander.md", "all questions of a loop together get {}", settings.ScaleUp().salvo_scale_up_budget_s),
-    ("machine-pool.md", "A cluster that does not answer for {} is unreachable", machine_pool.Settings().grace_s),
-    ("openshift.md", "was not ready three times in a row, {} apart", reporting.EVERY_S),
-    ("openshift.md", "A failing dependency counts once in {}", reporting.EVERY_S),
-    ("openshift.md", "A kind of template that the server lacks is looked for every {}", machineset_sync._KIND_S),
-    ("outside.md", "the same once in {} unless", reporter.QUIET_S),
+    ("flags.md", "Record an event again that was recorded within the last {}", reporter.EVENT_DEDUPLICATION_S),
+    ("grpc-expander.md", "an error, nonsense, nothing within {}", client.CALL_TIMEOUT_S),
+    ("grpc-expander.md", "all questions of a loop together get {}", settings.ScaleUpSettings().salvo_scale_up_budget_s),
+    (
+        "machine-pool.md",
+        "A cluster that does not answer for {} is unreachable",
+        machine_pool.MachinePoolSettings().grace_s,
+    ),
+    ("openshift.md", "was not ready three times in a row, {} apart", cluster_autoscaler_reconcile.STATUS_INTERVAL_S),
+    ("openshift.md", "A failing dependency counts once in {}", cluster_autoscaler_reconcile.STATUS_INTERVAL_S),
+    ("openshift.md", "A kind of template that the server lacks is looked for every {}", controller._KIND_REQUEUE_S),
+    ("outside.md", "the same once in {} unless", reporter.EVENT_DEDUPLICATION_S),
     ("reliability.md", "A watch that breaks may take {} to be taken up again", informers.RECONNECT_S),
-    ("reliability.md", "every kind of node group was read, or was refused for {}", following._FINAL_AFTER_S),
-    ("reliability.md", "puts back twice is not written again for {}", put_backs._TRY_AGAIN_S),
+    ("reliability.md", "every kind of node group was read, or was refused for {}", clusterapi_informers._FINAL_AFTER_S),
+    ("reliability.md", "puts back twice is not written again for {}", scale_client._TRY_AGAIN_S),
     (
         "reliability.md",
         "less `--leader-elect-renew-deadline` ({}) later",
@@ -119,16 +146,16 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     ("runbook.md", "is tried again once it changes, and every {}", quarantine.RETRY_S),
     ("runbook.md", "tried again when its backoff ends, 5 to {}", BACKOFF.max_node_group_backoff_duration_s),
     ("runbook.md", "longer than {}: `--max-node-provision-time`", GROUP.max_node_provision_time_s),
-    ("runbook.md", "The same reason about the same object is written once in {}", reporter.QUIET_S),
-    ("runbook.md", "There is room for all its pods now, and it is booked for {}", aging.BOOKING_S),
+    ("runbook.md", "The same reason about the same object is written once in {}", reporter.EVENT_DEDUPLICATION_S),
+    ("runbook.md", "There is room for all its pods now, and it is booked for {}", provisioning_conditions.BOOKING_S),
     (
         "runbook.md",
         "It is tried again after 1, 2, 4 … {}",
-        settings.ProvisioningRequests().provisioning_request_max_backoff_time_s,
+        settings.ProvisioningRequestSettings().provisioning_request_max_backoff_time_s,
     ),
-    ("runbook.md", "The room was kept for {}", aging.BOOKING_S),
-    ("runbook.md", "The workload cluster has not answered for {}", machine_pool.Settings().grace_s),
-    ("runbook.md", "was not ready three times in a row, {} apart", reporting.EVERY_S),
+    ("runbook.md", "The room was kept for {}", provisioning_conditions.BOOKING_S),
+    ("runbook.md", "The workload cluster has not answered for {}", machine_pool.MachinePoolSettings().grace_s),
+    ("runbook.md", "was not ready three times in a row, {} apart", cluster_autoscaler_reconcile.STATUS_INTERVAL_S),
     ("scenarios.md", "how often series are noted down | {}", DEFAULTS["Scenario", "sample"]),
     ("scenarios.md", "to the end of the machine | {}", DEFAULTS["Group", "boot"].delay.median_s),
     ("scenarios.md", "to the end of the machine | 60 s, {}", DEFAULTS["Group", "ready"].delay.median_s),
@@ -136,27 +163,35 @@ SENTENCES: tuple[tuple[str, str, float], ...] = (
     ("scenarios.md", "how long it may take at most for that | {}", DEFAULTS["Workload", "start"].delay.median_s),
     ("scenarios.md", "how long it may take at most for that | 3 s, {}", DEFAULTS["Workload", "stop"].delay.median_s),
     ("scenarios.md", "how long it may take at most for that | 3 s, 2 s, {}", DEFAULTS["Workload", "grace"]),
-    ("scenarios.md", "statuses of ReplicaSets follow {} later", replica_sets.STATUS_LAG_S),
-    ("scenarios.md", "A node that falls silent is unknown after {}", node_lifecycle.SILENT_S),
-    ("scenarios.md", "a machine that vanished loses its node {} after that", node_lifecycle.FORGOTTEN_S),
+    ("scenarios.md", "statuses of ReplicaSets follow {} later", deployments.STATUS_LAG_S),
+    ("scenarios.md", "A node that falls silent is unknown after {}", node_lifecycle.MONITOR_GRACE_S),
+    ("scenarios.md", "a machine that vanished loses its node {} after that", node_lifecycle.NODE_REMOVAL_DELAY_S),
     ("security.md", "nodes for all pods of that namespace, {} at a time", quarantine.RETRY_S),
     ("security.md", "A client has {} for handshake, headers and body", LIMITS.request_s),
     ("security.md", "for handshake, headers and body, may be idle for {}", LIMITS.idle_s),
     ("security.md", "and stop reading for {}", LIMITS.stalled_s),
-    ("sweep.md", "A scheduler that does not answer within {}", clusters._WITHIN_S),
-    ("worker-pools.md", "Cluster that is not ready is looked at every {}", eks_anywhere.NOT_READY_S),
-    ("worker-pools.md", "one whose Cluster of Cluster API is missing every {}", eks_anywhere.NO_CLUSTER_S),
-    ("worker-pools.md", "pool is autoscaled, looked at every {}", lattice.Settings().resync_s),
+    ("sweep.md", "A scheduler that does not answer within {}", executors._CONNECT_TIMEOUT_S),
+    ("worker-pools.md", "Cluster that is not ready is looked at every {}", reconcile.NOT_READY_REQUEUE_S),
+    ("worker-pools.md", "one whose Cluster of Cluster API is missing every {}", reconcile.NO_CLUSTER_REQUEUE_S),
+    ("worker-pools.md", "pool is autoscaled, looked at every {}", model.LatticeSettings().resync_s),
 )
 """Where a document says how long something takes, and how long that is. Where it is rephrased, so is this."""
 COUNTS: tuple[tuple[str, str, float], ...] = (
-    ("deviations.md", "**Events of a burst are written at a pace**, {} at once", pacing.AT_ONCE),
-    ("deviations.md", "twenty at once and then {} a second", pacing.PER_S),
-    ("faq.md", "nodes that are not ready? Up to {}, or 45 %", settings.Health().ok_total_unready_count),
-    ("faq.md", "nodes that are not ready? Up to 3, or {} %", settings.Health().max_total_unready_percentage),
-    ("openshift.md", "Degraded only when `machine-api` was not ready {} times in a row", reporting.FAILURES),
-    ("runbook.md", "`machine-api` was not ready {} times in a row", reporting.FAILURES),
-    ("security.md", "Each server of a process holds at most {} connections", listener._MOST_CONNECTIONS),
+    ("deviations.md", "**Events of a burst are written at a pace**, {} at once", decision_events.EVENT_BURST),
+    ("deviations.md", "twenty at once and then {} a second", decision_events.EVENTS_PER_S),
+    ("faq.md", "nodes that are not ready? Up to {}, or 45 %", settings.HealthSettings().ok_total_unready_count),
+    ("faq.md", "nodes that are not ready? Up to 3, or {} %", settings.HealthSettings().max_total_unready_percentage),
+    (
+        "openshift.md",
+        "Degraded only when `machine-api` was not ready {} times in a row",
+        cluster_autoscaler_reconcile.DEGRADED_AFTER_FAILURES,
+    ),
+    (
+        "runbook.md",
+        "`machine-api` was not ready {} times in a row",
+        cluster_autoscaler_reconcile.DEGRADED_AFTER_FAILURES,
+    ),
+    ("security.md", "Each server of a process holds at most {} connections", http_listener._MOST_CONNECTIONS),
 )
 """The same for how many."""
 
@@ -204,7 +239,7 @@ def test_a_sentence_gives_the_count_that_the_code_has(document: str, sentence: s
 @pytest.mark.parametrize("rule", test_alerts.read_alerts(), ids=lambda rule: rule["alert"])
 def test_a_duration_in_the_entry_of_an_alert_is_how_long_it_waits(rule: dict[str, Any]) -> None:
     for found in _DURATION.finditer(events.find()[rule["alert"]].sentence):
-        assert read_duration_s(found[0]) == durations.parse(rule["for"])
+        assert read_duration_s(found[0]) == time_formats.parse_duration(rule["for"])
 
 
 def find_defaults_of_flags() -> Iterator[tuple[str, str, str]]:
@@ -225,5 +260,5 @@ def test_a_figure_behind_a_flag_is_its_default(document: str, flag: str, said: s
 
 def find_default(flag: str) -> object:
     """Of `windlass autoscaler`, or else of `windlass operator`."""
-    known = {**flags.FLAGS, **flags.WIRING}.get(flag)
+    known = {**flags.DECISION_FLAGS, **flags.PROCESS_FLAGS}.get(flag)
     return inspect.signature(operator).parameters[flag.replace("-", "_")].default if known is None else known.default

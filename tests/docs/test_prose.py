@@ -7,7 +7,7 @@ import cyclopts
 import pytest
 
 from handbook import commands, prose, source
-from windlass.autoscaler import command_line, flags
+from windlass.autoscaler.options import command_line, flags
 from windlass.cli import app
 from windlass.errors import InvalidInput
 
@@ -24,11 +24,13 @@ def parse(program: str, words: list[str]) -> str:
     """What is wrong with a command line of ours; empty if nothing is. Flags that are handed on are read as well."""
     try:
         if program == "cluster-autoscaler" or words[:1] == ["autoscaler"]:
-            command_line.read(command_line.split(words if program == "cluster-autoscaler" else words[1:]))
+            command_line.parse_command_line(
+                command_line.split_arguments(words if program == "cluster-autoscaler" else words[1:])
+            )
             return ""
         given = app.parse_args(words, exit_on_error=False, print_error=False)[1].arguments
         handed_on = [word for each in given.get("compare") or () for word in shlex.split(each)]
-        command_line.read(command_line.split([*given.get("flags", ()), *handed_on]))
+        command_line.parse_command_line(command_line.split_arguments([*given.get("flags", ()), *handed_on]))
     except (InvalidInput, cyclopts.CycloptsError) as error:
         return str(error)
     return ""

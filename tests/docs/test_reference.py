@@ -1,9 +1,9 @@
 """The reference is made from the code, and whatever the code shows has a sentence of its own."""
 
 from handbook import commands, definitions, events, keys, metrics, pages, reasons, scenario, source, verdicts
-from windlass.autoscaler import flag_help, flags
-from windlass.engine.draining.story import ENDED, Phase
-from windlass.engine.scale_down.removal import Unremovable
+from windlass.autoscaler.options import flag_help, flags
+from windlass.engine.model.drains import ENDED_PHASES, DrainPhase
+from windlass.engine.model.scale_down_state import UnremovableReason
 
 
 def test_the_pages_are_those_that_the_code_makes() -> None:
@@ -63,7 +63,7 @@ def test_every_type_of_condition_in_the_code_of_controllers_is_told() -> None:
 
 
 def test_every_verdict_about_nodes_has_a_sentence() -> None:
-    assert {reason for reason, _ in verdicts.find_kept()} == {str(reason) for reason in Unremovable}
+    assert {reason for reason, _ in verdicts.find_kept()} == {str(reason) for reason in UnremovableReason}
     told = [
         *verdicts.find_kept(),
         *verdicts.find_failures(),
@@ -74,7 +74,9 @@ def test_every_verdict_about_nodes_has_a_sentence() -> None:
 
 
 def test_every_phase_that_a_drain_can_be_in_has_a_sentence() -> None:
-    assert {phase for phase, _ in verdicts.find_phases()} == {str(phase) for phase in Phase if phase not in ENDED}
+    assert {phase for phase, _ in verdicts.find_phases()} == {
+        str(phase) for phase in DrainPhase if phase not in ENDED_PHASES
+    }
 
 
 def test_every_custom_resource_says_what_it_is() -> None:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from handbook import source, unused
-from windlass.autoscaler import wiring
-from windlass.engine import deviations, settings
+from windlass.autoscaler.options import process_options
+from windlass.engine.model import deviations, settings
 
 SETTINGS = tuple(
     (module.__name__, name)
-    for module in (settings, deviations, wiring)
+    for module in (settings, deviations, process_options)
     for name, kind in vars(module).items()
     if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == module.__name__
 )
@@ -24,22 +24,22 @@ UNREAD: Mapping[str, str] = {}
 BY_LIBRARIES = "a library calls it by this name"
 OF_THE_API = "part of what the module offers: one of a kind, like those beside it"
 UNUSED: Mapping[str, str] = {
-    "windlass.cli.output._Closed.writable": BY_LIBRARIES,
-    "windlass.kube.manifests._Documents.construct_document": BY_LIBRARIES,
-    "windlass.kube.manifests._StrictDocuments.construct_mapping": BY_LIBRARIES,
-    "windlass.apiserver.core.ADMISSION": "the names that `Settings.disabled_admission` accepts",
-    "windlass.clock.Virtual.set_wall": "steps of the wall clock, for whoever simulates them",
+    "windlass.cli.terminal_output._ClosedOutput.writable": BY_LIBRARIES,
+    "windlass.kube.yaml_documents._KubernetesLoader.construct_document": BY_LIBRARIES,
+    "windlass.kube.yaml_documents._StrictLoader.construct_mapping": BY_LIBRARIES,
+    "windlass.apiserver.registry.ADMISSION": "the names that `Settings.disabled_admission` accepts",
+    "windlass.clock.VirtualClock.set_wall": "steps of the wall clock, for whoever simulates them",
     "windlass.kube.client.Client.json_patch": OF_THE_API,
     "windlass.kube.resources.DECODED_PODS": OF_THE_API,
     "windlass.kube.resources.RESOURCE_CLAIM_TEMPLATES": OF_THE_API,
-    "windlass.controllers.openshift.machineset_sync.decide.rules.check_spec": "the rule of a CRD that a server applies",
-    "windlass.simulator.scheduler.queue.next_pods": "the order in which the plain scheduler would take pods up",
+    "windlass.controllers.openshift.machineset_sync.authority_migration.validate_spec": "the rule of a CRD that a server applies",
+    "windlass.simulator.reference_scheduler.cluster_view.list_queued": "the order in which the plain scheduler would take pods up",
     "windlass.engine.scale_down.returning.find_returning": NOT_YET,
 }
 """What nothing in the package mentions, and why it is there."""
 
 UNIMPORTED: Mapping[str, str] = {
-    "windlass.providers.simulated": "the example of a provider, which tests of the loop run on",
+    "windlass.providers.fake_provider": "the example of a provider, which tests of the loop run on",
     "windlass.engine.nominated": NOT_YET,
     "windlass.engine.scale_down.returning": NOT_YET,
 }

@@ -10,10 +10,10 @@ import time
 from testbed import api, objects
 from testbed.api import Object
 from testbed.bed import Bed
-from windlass.controllers.openshift import names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync import names as sync_names
-from windlass.kube import conditions
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import model
+from windlass.kube import unstructured
 
 SYNC = "system:serviceaccount:openshift-cluster-api:capi-controllers"
 _EVERY_S = 0.3
@@ -66,9 +66,11 @@ class MachineApi:
         status, name = found.get("status", {}), found["metadata"]["name"]
         # Before anyone mirrors MachineSets, nobody says which API holds them.
         holds = (status.get("authoritativeAPI") or found["spec"]["authoritativeAPI"]) == "MachineAPI"
-        said = conditions.find(status.get("conditions"), "Paused") or {}
+        said = unstructured.find_condition(status.get("conditions"), "Paused") or {}
         if said.get("status") != str(not holds):
-            after = list(conditions.put(status.get("conditions"), "Paused", not holds, "Paused", "", time.time()))
+            after = list(
+                unstructured.set_condition(status.get("conditions"), "Paused", not holds, "Paused", "", time.time())
+            )
             metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
             self._api.merge(f"{self._sets(name)}/status", {"metadata": metadata, "status": {"conditions": after}})
             return
@@ -77,7 +79,7 @@ class MachineApi:
 
     def _scale(self, found: Object) -> None:
         name, wanted = found["metadata"]["name"], found["spec"]["replicas"]
-        there = self._api.items(self.machines(), labelSelector=f"{sync_names.SET_LABEL}={name}")
+        there = self._api.items(self.machines(), labelSelector=f"{model.SET_LABEL}={name}")
         mirror = self._api.find(f"{self.mirrors().removesuffix('machines')}machinesets/{name}")
         if mirror is not None:
             for each in there:
@@ -119,7 +121,7 @@ class MachineApi:
     def _add_machine(self, found: Object, name: str, mirror: Object | None) -> None:
         if mirror is not None:
             self._mirror(name, mirror)
-        labels = {sync_names.SET_LABEL: found["metadata"]["name"]}
+        labels = {model.SET_LABEL: found["metadata"]["name"]}
         version = "machine.openshift.io/v1beta1"
         ours: Object = {"name": name, "namespace": MACHINE_API.namespace, "labels": labels}
         ours |= {"ownerReferences": [_own(version, found)]}
@@ -132,10 +134,10 @@ class MachineApi:
         """The mirror of a Machine, if it has none."""
         if self._api.find(self.mirrors(name)) is not None:
             return
-        labels = {sync_names.SET_LABEL: machine_set["metadata"]["name"]}
+        labels = {model.SET_LABEL: machine_set["metadata"]["name"]}
         body = objects.machine(name, cluster=self._cluster, namespace=CLUSTER_API.namespace, labels=labels)[1]
         body["metadata"] |= {
-            "annotations": {names.PAUSED_ANNOTATION: ""},
+            "annotations": {machine_apis.PAUSED_ANNOTATION: ""},
             "ownerReferences": [_own(objects.CLUSTER_API, machine_set)],
         }
         body["spec"].pop("version", None)

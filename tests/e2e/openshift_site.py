@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed import openshift
+from testbed import modules, openshift
 from testbed.bed import Bed
 from tests.controllers.machine_pool.world import definition
 
@@ -23,7 +23,7 @@ def install(bed: Bed, roles: Iterable[str], *more_kinds: str) -> None:
         openshift.install(bed.api)
         for body in openshift.config_definitions():
             openshift.define(bed.api, body)
-    except openshift.Missing as missing:
+    except modules.Missing as missing:
         pytest.skip(f"NOT JUDGED: OpenShift's definitions cannot be had: {missing}")
     for kind in ("ServiceMonitor", "PrometheusRule"):
         openshift.define(bed.api, definition("monitoring.coreos.com", kind, "v1"))

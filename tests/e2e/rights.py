@@ -2,8 +2,8 @@
 
 from testbed import api
 from tests.e2e.waiting import wait_for
-from windlass.autoscaler import permissions
-from windlass.kube import rights as spelling
+from windlass.autoscaler import rbac
+from windlass.kube import rbac as spelling
 
 USER = "nobody"
 """Of the test bed: someone who may do nothing else."""
@@ -103,9 +103,9 @@ def grant_requests(server: api.Api) -> None:
 
 def grant_capacity(server: api.Api) -> None:
     """And what is shipped for those who serve CapacityBuffers and CapacityQuotas."""
-    for option in (permissions.CAPACITY_BUFFERS, permissions.CAPACITY_QUOTAS):
+    for option in (rbac.CAPACITY_BUFFERS, rbac.CAPACITY_QUOTAS):
         for grant in option.grants:
-            _bind(server, "ClusterRole", option.role_name, "", spelling.spell_rules(grant.rules))
+            _bind(server, "ClusterRole", option.role_name, "", spelling.to_policy_rules(grant.rules))
 
 
 def revoke_templates(server: api.Api) -> None:

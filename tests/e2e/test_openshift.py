@@ -27,10 +27,10 @@ from tests.e2e.openshift_site import CLUSTER, DEPLOY, RELEASE
 from tests.e2e.operating import entitled, operating
 from tests.e2e.waiting import wait_for
 from tests.testbed.rights import audit
-from windlass.controllers.openshift import apis, names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync import names as sync_names
-from windlass.kube import conditions
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import model
+from windlass.kube import unstructured
 
 SIZE = {"cpu": "4", "memory": "16Gi", "pods": "110"}
 ROLES = (
@@ -178,7 +178,7 @@ def machine_api(bed: Bed, directory: Path, gated: contextlib.ExitStack) -> Itera
         yield played
 
 
-def place(which: apis.Api, name: str) -> str:
+def place(which: machine_apis.MachineApi, name: str) -> str:
     resource = which.machine_sets()
     return f"/apis/{resource.api_version}/namespaces/{which.namespace}/machinesets/{name}"
 
@@ -195,7 +195,7 @@ def add_template(bed: Bed, name: str) -> None:
 
 def add_machine_api_set(bed: Bed, name: str, wanted: str) -> None:
     add_template(bed, name)
-    labels = {sync_names.SET_LABEL: name}
+    labels = {model.SET_LABEL: name}
     value = {
         "apiVersion": objects.INFRASTRUCTURE,
         "kind": "FakeMachineTemplate",
@@ -211,7 +211,7 @@ def add_machine_api_set(bed: Bed, name: str, wanted: str) -> None:
 
 def add_cluster_api_set(bed: Bed, name: str) -> None:
     add_template(bed, name)
-    labels = {sync_names.SET_LABEL: name}
+    labels = {model.SET_LABEL: name}
     reference = {"apiGroup": objects.INFRASTRUCTURE.partition("/")[0], "kind": "FakeMachineTemplate", "name": name}
     machine = {
         "clusterName": CLUSTER,
@@ -237,7 +237,7 @@ def wait_said(bed: Bed, name: str, reason: str) -> str:
     path = f"/apis/autoscaling.openshift.io/v1beta1/namespaces/{MACHINE_API.namespace}/machineautoscalers/{name}"
 
     def look() -> Object:
-        return dict(conditions.find(bed.api.get(path).get("status", {}).get("conditions"), "Ready") or {})
+        return dict(unstructured.find_condition(bed.api.get(path).get("status", {}).get("conditions"), "Ready") or {})
 
     return str(wait_for(f"{name}: {reason}", look, lambda said: said.get("reason") == reason)["message"])
 
@@ -263,7 +263,7 @@ def wait_running(bed: Bed, name: str, count: int) -> None:
     wait_for(f"{count} pods of {name} run", look, lambda now: now == count)
 
 
-def wait_sizes(bed: Bed, name: str, size: int, *which: apis.Api) -> None:
+def wait_sizes(bed: Bed, name: str, size: int, *which: machine_apis.MachineApi) -> None:
     def look() -> list[int]:
         return [bed.api.get(place(each, name))["spec"]["replicas"] for each in which]
 
@@ -299,15 +299,17 @@ def test_a_machine_set_of_cluster_api_alone_grows(bed: Bed, crowd: MachineApi) -
 
 def test_where_machine_api_holds_it_follows_the_mirror_that_the_autoscaler_scales(bed: Bed, crowd: MachineApi) -> None:
     wait_running(bed, HELD, 3)
-    wait_sizes(bed, HELD, 3, *apis.BOTH)
-    assert names.PAUSED_ANNOTATION in bed.api.get(place(CLUSTER_API, HELD))["metadata"]["annotations"]
+    wait_sizes(bed, HELD, 3, *machine_apis.MACHINE_APIS)
+    assert machine_apis.PAUSED_ANNOTATION in bed.api.get(place(CLUSTER_API, HELD))["metadata"]["annotations"]
     wait_for("each node has its Machine", lambda: machines(bed, HELD), lambda now: len(now) == 3)
 
 
 def test_where_cluster_api_holds_machine_api_follows(bed: Bed, crowd: MachineApi) -> None:
     wait_running(bed, MIRRORED, 3)
-    wait_sizes(bed, MIRRORED, 3, *apis.BOTH)
-    assert names.PAUSED_ANNOTATION not in bed.api.get(place(CLUSTER_API, MIRRORED))["metadata"].get("annotations", {})
+    wait_sizes(bed, MIRRORED, 3, *machine_apis.MACHINE_APIS)
+    assert machine_apis.PAUSED_ANNOTATION not in bed.api.get(place(CLUSTER_API, MIRRORED))["metadata"].get(
+        "annotations", {}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -329,14 +331,14 @@ def test_a_machine_set_of_cluster_api_alone_shrinks(bed: Bed, few: MachineApi) -
 
 
 def test_where_machine_api_holds_the_marked_machines_go_and_the_busy_one_stays(bed: Bed, few: MachineApi) -> None:
-    wait_sizes(bed, HELD, 1, *apis.BOTH)
+    wait_sizes(bed, HELD, 1, *machine_apis.MACHINE_APIS)
     left = wait_for("one machine is left", lambda: machines(bed, HELD), lambda now: len(now) == 1)
     assert left == nodes_of_pods(bed, HELD), few.removed
     assert len([name for name in few.removed if name.startswith(f"{HELD}-")]) == 2
 
 
 def test_where_cluster_api_holds_both_shrink_and_the_busy_machine_stays(bed: Bed, few: MachineApi) -> None:
-    wait_sizes(bed, MIRRORED, 1, *apis.BOTH)
+    wait_sizes(bed, MIRRORED, 1, *machine_apis.MACHINE_APIS)
     pool = functools.partial(bed.api.items, "/api/v1/nodes", labelSelector=f"pool={MIRRORED}")
     (node,) = wait_for("one node is left", pool, lambda now: len(now) == 1)
     assert [node["metadata"]["name"]] == nodes_of_pods(bed, MIRRORED)
@@ -355,7 +357,7 @@ def requested(bed: Bed, machine_api: MachineApi) -> str:
     place = f"/apis/{version}/namespaces/default/provisioningrequests"
     for name in ("old", "much"):
         bed.api.add(objects.made(version, "ProvisioningRequest", name, "default", spec))
-    answer = list(conditions.put((), "Failed", True, "Long", "", 0.0))
+    answer = list(unstructured.set_condition((), "Failed", True, "Long", "", 0.0))
     bed.api.merge(f"{place}/old/status", {"status": {"conditions": answer}})
     wait_for("the old one is gone", lambda: bed.api.find(f"{place}/old") is None)
     return f"{place}/much"
@@ -363,7 +365,9 @@ def requested(bed: Bed, machine_api: MachineApi) -> str:
 
 def test_a_request_for_capacity_is_answered_with_the_rights_that_the_autoscaler_has(bed: Bed, requested: str) -> None:
     def look() -> str:
-        told = conditions.find(bed.api.get(requested).get("status", {}).get("conditions"), "Provisioned") or {}
+        told = (
+            unstructured.find_condition(bed.api.get(requested).get("status", {}).get("conditions"), "Provisioned") or {}
+        )
         return str(told.get("status", ""))
 
     wait_for("it is answered", look, lambda said: said == "False")
@@ -378,7 +382,7 @@ def downgraded(bed: Bed, few: MachineApi, operator: Gateway, gated: contextlib.E
     """The gate is off again, with MachineAutoscalers of Cluster API left behind. What the autoscaler asks for then."""
     wait_sizes(bed, ALONE, 1, CLUSTER_API)
     for name in (HELD, MIRRORED):  # nobody makes them equal from now on
-        wait_sizes(bed, name, 1, *apis.BOTH)
+        wait_sizes(bed, name, 1, *machine_apis.MACHINE_APIS)
     wait_for("one machine is left", lambda: machines(bed, HELD), lambda now: len(now) == 1)
     gated.close()
     turn(bed, on=False)
@@ -455,14 +459,14 @@ def test_with_the_gate_on_again_what_was_left_behind_goes_on(
     work_with_cluster_api(bed, directory, gated)
     for name in (ALONE, HELD, MIRRORED, PLAIN):
         wait_said(bed, name, "MachineAutoscalerReady")
-    wait_sizes(bed, HELD, 2, *apis.BOTH)
-    wait_sizes(bed, PLAIN, 1, *apis.BOTH)
+    wait_sizes(bed, HELD, 2, *machine_apis.MACHINE_APIS)
+    wait_sizes(bed, PLAIN, 1, *machine_apis.MACHINE_APIS)
     put_pods(bed, ALONE, 2)
     wait_running(bed, ALONE, 2)
 
 
 def machines(bed: Bed, name: str) -> list[str]:
-    found = bed.api.items(MachineApi.machines(), labelSelector=f"{sync_names.SET_LABEL}={name}")
+    found = bed.api.items(MachineApi.machines(), labelSelector=f"{model.SET_LABEL}={name}")
     return [each["metadata"]["name"] for each in found]
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.engine import dtypes, facts, holdings, predicates, questions
-from windlass.engine.predicates import config
-from windlass.engine.snapshot import Snapshot
+from windlass.engine.model import arrays, facts, settings
+from windlass.engine.predicates import registry
+from windlass.engine.snapshot import topology_counts, volume_usage
+from windlass.engine.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +15,9 @@ class Questions:
     """What can be asked of a snapshot because of these pods: tallies, things held, whether each of them fits."""
 
     pods: tuple[facts.Pod, ...]
-    matching: set[questions.Matching] = field(default_factory=set)
-    carried: set[questions.Carried] = field(default_factory=set)
-    things: set[holdings.Thing] = field(default_factory=set)
+    matching: set[topology_counts.Matching] = field(default_factory=set)
+    carried: set[topology_counts.Carried] = field(default_factory=set)
+    things: set[volume_usage.UsedVolume] = field(default_factory=set)
 
     @classmethod
     def about(cls, pods: Iterable[facts.Pod]) -> "Questions":
@@ -24,14 +25,14 @@ class Questions:
         for pod in found.pods:
             spec = pod.spec
             for constraint in spec.spread:
-                if tally := questions.spread_tally(pod.namespace, constraint.selector):
+                if tally := topology_counts.make_spread_count(pod.namespace, constraint.selector):
                     found.matching.add(tally)
-            found.matching.update(questions.MatchesAll((term,)) for term in spec.anti_affinity)
+            found.matching.update(topology_counts.PodsMatchingAllTerms((term,)) for term in spec.anti_affinity)
             if spec.affinity:
-                found.matching.add(questions.MatchesAll(spec.affinity))
-            found.carried.update(questions.Carries(term) for term in spec.anti_affinity)
-            found.carried.update(questions.Holds(port) for port in spec.host_ports)
-            found.things.update(holdings.of_pod(pod.namespace, spec))
+                found.matching.add(topology_counts.PodsMatchingAllTerms(spec.affinity))
+            found.carried.update(topology_counts.PodsCarryingTerm(term) for term in spec.anti_affinity)
+            found.carried.update(topology_counts.PodsHoldingPort(port) for port in spec.host_ports)
+            found.things.update(volume_usage.list_used_volumes(pod.namespace, spec))
         return found
 
 
@@ -45,7 +46,7 @@ def describe(snapshot: Snapshot, questions: Questions) -> dict[str, dict[str, An
             "allocatable": _amounts(snapshot, table.allocatable, row),
             "free": _amounts(snapshot, table.free, row),
             "pods": sorted(snapshot.pod(pod_row).key for pod_row in snapshot.pods_on(row)),
-            "holds": {thing for thing in questions.things if row in snapshot.tallies.held.rows(thing)},
+            "holds": {thing for thing in questions.things if row in snapshot.topology_counts.held.rows(thing)},
         }
         for row in range(table.count)
     ]
@@ -53,12 +54,14 @@ def describe(snapshot: Snapshot, questions: Questions) -> dict[str, dict[str, An
         for row, count in enumerate(snapshot.counts(key).tolist()):
             by_row[row][str(key)] = count
     for carried in questions.carried:
-        tally = snapshot.tallies.find(carried)
+        tally = snapshot.topology_counts.find(carried)
         for row in range(table.count):
-            by_row[row][str(carried)] = 0 if tally is None else int(snapshot.tallies.counts(tally, table.count)[row])
+            by_row[row][str(carried)] = (
+                0 if tally is None else int(snapshot.topology_counts.counts(tally, table.count)[row])
+            )
     for pod, shape in asked:
-        judgement = predicates.judge(snapshot, shape, config.DEFAULT)
-        feasible = predicates.feasible(snapshot, shape, config.DEFAULT)
+        judgement = registry.diagnose(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
+        feasible = registry.find_feasible(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
         for row in judgement.rows.tolist():
             by_row[row][pod.key] = judgement[row], bool(feasible[row])
             assert (judgement[row] is None) == feasible[row], "judge and feasible disagree"
@@ -79,11 +82,11 @@ def freeze(snapshot: Snapshot) -> dict[str, Any]:
         "pods on": [snapshot.pods_on(row) for row in range(count)],
         "homes": snapshot.pods.node_rows.tolist(),
         "shapes": snapshot.pods.shape_ids.tolist(),
-        "waiting": snapshot.waiting(),
+        "waiting": snapshot.pending(),
     }
 
 
-def _amounts(snapshot: Snapshot, columns: dtypes.Amounts, row: int) -> dict[str, int]:
+def _amounts(snapshot: Snapshot, columns: arrays.Amounts, row: int) -> dict[str, int]:
     """By resource name; what was never heard of and what there is nothing of look the same."""
     return {name: int(amount) for name, amount in zip(snapshot.nodes.resources, columns[:, row], strict=True) if amount}
 

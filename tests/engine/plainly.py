@@ -1,18 +1,18 @@
 """The plain way of placing pods: ask all filters for every pod, and take the next feasible node after the last."""
 
-from windlass.engine import dtypes, predicates, shapes
-from windlass.engine.predicates import config
-from windlass.engine.snapshot import Snapshot
+from windlass.engine.model import arrays, facts, settings
+from windlass.engine.predicates import registry
+from windlass.engine.snapshot.snapshot import Snapshot
 
 
-def find_next(snapshot: Snapshot, shape: shapes.Shape, pointer: int, usable: dtypes.Mask) -> int | None:
+def find_next(snapshot: Snapshot, shape: facts.PodShape, pointer: int, usable: arrays.Mask) -> int | None:
     """The first feasible and usable row after the pointer, going around once."""
-    mask = predicates.feasible(snapshot, shape, config.DEFAULT) & usable
+    mask = registry.find_feasible(snapshot, shape, settings.DEFAULT_FILTER_CONFIG) & usable
     order = [row % len(mask) for row in range(pointer + 1, pointer + 1 + len(mask))]
     return next((row for row in order if mask[row]), None)
 
 
-def place(snapshot: Snapshot, shape: shapes.Shape, count: int, pointer: int, usable: dtypes.Mask) -> list[int]:
+def place(snapshot: Snapshot, shape: facts.PodShape, count: int, pointer: int, usable: arrays.Mask) -> list[int]:
     """Place pods one by one until one fits nowhere; the rows that took them, in order."""
     taken: list[int] = []
     while len(taken) < count and (row := find_next(snapshot, shape, pointer, usable)) is not None:
@@ -22,7 +22,7 @@ def place(snapshot: Snapshot, shape: shapes.Shape, count: int, pointer: int, usa
     return taken
 
 
-def try_out(snapshot: Snapshot, shape: shapes.Shape, count: int, pointer: int, usable: dtypes.Mask) -> list[int]:
+def try_out(snapshot: Snapshot, shape: facts.PodShape, count: int, pointer: int, usable: arrays.Mask) -> list[int]:
     """The same, and leave no trace."""
     snapshot.fork()
     taken = place(snapshot, shape, count, pointer, usable)

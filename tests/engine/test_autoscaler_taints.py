@@ -2,15 +2,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.engine import facts, readiness, taints
-from windlass.engine.settings import Templates
+from windlass.engine import taints
+from windlass.engine.cluster_state import readiness
+from windlass.engine.model import facts
+from windlass.engine.model.settings import TemplateSettings
 
 NOW_S = 1_000_000.0
-DEFAULT = taints.read_settings(Templates())
+DEFAULT = taints.make_transient_taints(TemplateSettings())
 READY = (facts.Condition("Ready", "True", 5.0),)
 
 keys = st.sampled_from([
-    "app", "team", taints.TO_BE_DELETED, taints.DELETION_CANDIDATE, "node.kubernetes.io/not-ready",
+    "app", "team", taints.TO_BE_DELETED_KEY, taints.DELETION_CANDIDATE_KEY, "node.kubernetes.io/not-ready",
     "startup-taint.cluster-autoscaler.kubernetes.io/cni", "ignore-taint.cluster-autoscaler.kubernetes.io/cni",
     "status-taint.cluster-autoscaler.kubernetes.io/busy",
 ])  # fmt: skip
@@ -27,8 +29,8 @@ def node(*found: facts.Taint, unschedulable: bool = False) -> facts.Node:
 
 
 def test_marks_say_since_when_in_whole_seconds() -> None:
-    assert taints.to_be_deleted(12.9) == facts.Taint("ToBeDeletedByClusterAutoscaler", "12", "NoSchedule")
-    assert taints.deletion_candidate(12.9) == facts.Taint(
+    assert taints.make_to_be_deleted(12.9) == facts.Taint("ToBeDeletedByClusterAutoscaler", "12", "NoSchedule")
+    assert taints.make_deletion_candidate(12.9) == facts.Taint(
         "DeletionCandidateOfClusterAutoscaler", "12", "PreferNoSchedule"
     )
 
@@ -39,24 +41,24 @@ def test_marks_say_since_when_in_whole_seconds() -> None:
      ("9" * 30, None), ("5.0", None)],
 )  # fmt: skip
 def test_a_mark_that_is_not_a_number_of_seconds_tells_nothing(value: str, since_s: float | None) -> None:
-    assert taints.marked_at_s(node(taint(taints.TO_BE_DELETED, value)), taints.TO_BE_DELETED) == since_s
+    assert taints.marked_at_s(node(taint(taints.TO_BE_DELETED_KEY, value)), taints.TO_BE_DELETED_KEY) == since_s
 
 
 def test_a_mark_counts_whatever_its_effect() -> None:
-    marked = node(taint(taints.TO_BE_DELETED, "7", "NoExecute"))
-    assert taints.has(marked, taints.TO_BE_DELETED)
-    assert taints.marked_at_s(marked, taints.TO_BE_DELETED) == 7.0
+    marked = node(taint(taints.TO_BE_DELETED_KEY, "7", "NoExecute"))
+    assert taints.has_taint(marked, taints.TO_BE_DELETED_KEY)
+    assert taints.marked_at_s(marked, taints.TO_BE_DELETED_KEY) == 7.0
 
 
 @pytest.mark.parametrize(("age_s", "expected"), [(0, True), (299, True), (300, False), (400, False), (-60, True)])
 def test_a_node_is_being_deleted_for_five_minutes_from_its_mark(age_s: int, expected: bool) -> None:
-    marked = node(taint(taints.TO_BE_DELETED, str(int(NOW_S) - age_s)))
+    marked = node(taint(taints.TO_BE_DELETED_KEY, str(int(NOW_S) - age_s)))
     assert taints.is_being_deleted(marked, NOW_S) is expected
 
 
 def test_a_node_without_a_readable_mark_is_not_being_deleted() -> None:
     assert not taints.is_being_deleted(node(), NOW_S)
-    assert not taints.is_being_deleted(node(taint(taints.TO_BE_DELETED, "soon")), NOW_S)
+    assert not taints.is_being_deleted(node(taint(taints.TO_BE_DELETED_KEY, "soon")), NOW_S)
 
 
 @given(some_taints)
@@ -65,7 +67,7 @@ def test_templates_keep_only_lasting_taints_in_their_order(existing: tuple[facts
 
 
 def test_conditions_are_stripped_from_templates() -> None:
-    found = [taint(key) for key in (*sorted(taints.CONDITIONS), "dedicated")]
+    found = [taint(key) for key in (*sorted(taints.CONDITION_TAINTS), "dedicated")]
     assert taints.sanitize(node(*found), DEFAULT).taints == (taint("dedicated"),)
 
 
@@ -75,7 +77,7 @@ def test_what_needs_no_sanitising_stays_the_same_object() -> None:
 
 
 def test_the_user_names_startup_and_status_taints() -> None:
-    passing = taints.read_settings(Templates(("cni",), ("readiness.k8s.io/",), ("busy",)))
+    passing = taints.make_transient_taints(TemplateSettings(("cni",), ("readiness.k8s.io/",), ("busy",)))
     keys = ("cni", "readiness.k8s.io/cni", "busy", "cni-other")
     assert [passing.is_startup(key) for key in keys] == [True, True, False, False]
     assert [passing.is_status(key) for key in keys] == [False, False, True, False]
@@ -84,7 +86,7 @@ def test_the_user_names_startup_and_status_taints() -> None:
 
 def test_a_node_with_a_startup_taint_is_not_ready_since_it_was_created() -> None:
     starting = DEFAULT.judge_starting(node(taint("startup-taint.cluster-autoscaler.kubernetes.io/cni")))
-    found = readiness.judge(starting)
+    found = readiness.assess_node(starting)
     assert (found.is_ready, found.since_s, found.reason) == (False, 3.0, readiness.STARTUP_TAINT)
 
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.engine import disruption, facts
+from windlass.engine.drainability import pdb
+from windlass.engine.model import facts
 from windlass.selectors import EVERYTHING, LabelSelector, Operator, Requirement
 
 KEYS, VALUES = ["app", "tier", "zone"], ["", "a", "b"]
@@ -43,16 +44,16 @@ def covers(budget: facts.PodDisruptionBudget, pod: facts.Pod) -> bool:
     return budget.namespace == pod.namespace and budget.selector is not None and budget.selector.matches(pod.labels)
 
 
-def ask(remaining: disruption.Remaining, *pods: facts.Pod) -> disruption.Spending:
+def ask(remaining: pdb.RemainingPdbTracker, *pods: facts.Pod) -> pdb.DisruptionCheck:
     """May these pods go?"""
-    return remaining.can_spend(remaining.matching(pod.namespace, pod.labels) for pod in pods)
+    return remaining.can_disrupt(remaining.matching(pod.namespace, pod.labels) for pod in pods)
 
 
 @given(budgets, pods)
 def test_a_pod_counts_against_the_budgets_of_its_namespace_that_select_it(
     listed: list[facts.PodDisruptionBudget], listed_pods: list[facts.Pod]
 ) -> None:
-    remaining = disruption.Remaining(listed)
+    remaining = pdb.RemainingPdbTracker(listed)
     for pod in listed_pods:
         expected = tuple(i for i, budget in enumerate(listed) if covers(budget, pod))
         assert remaining.matching(pod.namespace, pod.labels) == expected
@@ -64,15 +65,15 @@ def test_a_pod_counts_against_the_budgets_of_its_namespace_that_select_it(
 def test_the_question_whether_pods_may_go_asks_each_budget_in_turn(
     listed: list[facts.PodDisruptionBudget], together: list[facts.Pod]
 ) -> None:
-    expected = disruption.AFFORDABLE
+    expected = pdb.DISRUPTIONS_ALLOWED
     for position, budget in enumerate(listed):
         covered = [number for number, pod in enumerate(together) if covers(budget, pod)]
         if covered and budget.disruptions_allowed < 1:
-            expected = disruption.Spending(can=False, parallel=False, blocking=covered[0], position=position)
+            expected = pdb.DisruptionCheck(can=False, parallel=False, blocking=covered[0], position=position)
             break
         if covered and len(covered) > budget.disruptions_allowed:
-            expected = disruption.Spending(can=True, parallel=False, blocking=covered[-1], position=position)
-    remaining = disruption.Remaining(listed)
+            expected = pdb.DisruptionCheck(can=True, parallel=False, blocking=covered[-1], position=position)
+    remaining = pdb.RemainingPdbTracker(listed)
     assert ask(remaining, *together) == expected
     assert remaining.allowed == tuple(budget.disruptions_allowed for budget in listed)
 
@@ -81,8 +82,8 @@ def test_the_question_whether_pods_may_go_asks_each_budget_in_turn(
 def test_removing_takes_one_from_every_budget_of_every_pod(
     listed: list[facts.PodDisruptionBudget], gone: list[facts.Pod]
 ) -> None:
-    remaining = disruption.Remaining(listed)
-    remaining.remove(gone)
+    remaining = pdb.RemainingPdbTracker(listed)
+    remaining.consume_for_pods(gone)
     expected = [b.disruptions_allowed - sum(covers(b, pod) for pod in gone) for b in listed]
     assert remaining.allowed == tuple(expected)
 
@@ -91,12 +92,12 @@ def test_removing_takes_one_from_every_budget_of_every_pod(
 def test_undo_gives_back_exactly_what_the_failed_attempt_took(
     listed: list[facts.PodDisruptionBudget], attempts: list[tuple[list[facts.Pod], bool]]
 ) -> None:
-    remaining, plain = disruption.Remaining(listed), disruption.Remaining(listed)
+    remaining, plain = pdb.RemainingPdbTracker(listed), pdb.RemainingPdbTracker(listed)
     for attempt, succeeds in attempts:
         mark, before = remaining.mark(), remaining.allowed
-        remaining.remove(attempt)
+        remaining.consume_for_pods(attempt)
         if succeeds:
-            plain.remove(attempt)
+            plain.consume_for_pods(attempt)
         else:
             remaining.undo(mark)
             assert remaining.allowed == before
@@ -105,11 +106,11 @@ def test_undo_gives_back_exactly_what_the_failed_attempt_took(
 
 @given(budgets, pods, pods)
 def test_marks_nest(listed: list[facts.PodDisruptionBudget], first: list[facts.Pod], second: list[facts.Pod]) -> None:
-    remaining = disruption.Remaining(listed)
+    remaining = pdb.RemainingPdbTracker(listed)
     outer, start = remaining.mark(), remaining.allowed
-    remaining.remove(first)
+    remaining.consume_for_pods(first)
     inner, middle = remaining.mark(), remaining.allowed
-    remaining.remove(second)
+    remaining.consume_for_pods(second)
     remaining.undo(inner)
     assert remaining.allowed == middle
     remaining.undo(outer)
@@ -120,18 +121,18 @@ def test_marks_nest(listed: list[facts.PodDisruptionBudget], first: list[facts.P
 def test_forks_are_spent_independently(
     listed: list[facts.PodDisruptionBudget], ours: list[facts.Pod], theirs: list[facts.Pod]
 ) -> None:
-    remaining = disruption.Remaining(listed)
-    remaining.remove(ours)
+    remaining = pdb.RemainingPdbTracker(listed)
+    remaining.consume_for_pods(ours)
     at_fork = remaining.allowed
     other = remaining.fork()
-    other.remove(theirs)
+    other.consume_for_pods(theirs)
     assert remaining.allowed == at_fork
-    other.undo(disruption.Mark(0))
+    other.undo(pdb.Mark(0))
     assert other.allowed == at_fork
 
 
 def test_no_selector_selects_nothing_and_an_empty_one_everything() -> None:
     pod = facts.Pod("x", "p")
     none, every = facts.PodDisruptionBudget("x", "none", None, 0), facts.PodDisruptionBudget("x", "all", EVERYTHING, 0)
-    assert ask(disruption.Remaining([none]), pod) == disruption.AFFORDABLE
-    assert not ask(disruption.Remaining([every]), pod).can
+    assert ask(pdb.RemainingPdbTracker([none]), pod) == pdb.DISRUPTIONS_ALLOWED
+    assert not ask(pdb.RemainingPdbTracker([every]), pod).can

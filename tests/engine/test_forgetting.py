@@ -6,8 +6,9 @@ import pytest
 
 from tests.builders import node, pod
 from tests.engine import columns
-from windlass.engine import facts, pods
-from windlass.engine import snapshot as snapshots
+from windlass.engine.model import facts
+from windlass.engine.snapshot import pod_table
+from windlass.engine.snapshot import snapshot as snapshots
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 NODES = [node(f"n{number}", cpu=64_000, zone=f"z{number % 3}") for number in range(6)]
@@ -42,13 +43,13 @@ def count(snapshot: snapshots.Snapshot) -> dict[str, int]:
     return {
         "shapes": len(snapshot.shapes),
         "profiles": len(snapshot.shapes.profiles),
-        "kinds": len(snapshot.pods.kinds),
-        "tallies": len(snapshot.tallies),
+        "kinds": len(snapshot.pods.template_keys),
+        "tallies": len(snapshot.topology_counts),
     }
 
 
 def test_a_snapshot_that_forgets_holds_no_more_than_pods_need() -> None:
-    snapshot = snapshots.build(NODES, [])
+    snapshot = snapshots.build_snapshot(NODES, [])
     most = 0
     for there in live_through(snapshot, 3_000, ALIVE):
         for key in columns.Questions.about(there[-1:]).matching:
@@ -61,7 +62,7 @@ def test_a_snapshot_that_forgets_holds_no_more_than_pods_need() -> None:
 
 
 def test_what_is_left_is_judged_as_if_nothing_had_been_forgotten() -> None:
-    forgetful, faithful = (snapshots.build(NODES, []) for _ in range(2))
+    forgetful, faithful = (snapshots.build_snapshot(NODES, []) for _ in range(2))
     for number, (there, _) in enumerate(
         zip(live_through(forgetful, 200, 20), live_through(faithful, 200, 20), strict=True)
     ):
@@ -80,21 +81,21 @@ def drained(number: int) -> facts.Node:
 
 
 def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
-    snapshot = snapshots.build(NODES, [job(1)])
+    snapshot = snapshots.build_snapshot(NODES, [job(1)])
     forgotten = 0
     for number in range(3_000):
         snapshot.add_node(drained(number))
         snapshot.add_pod(pod(f"p{number}", on=f"d{number}"))
         if number >= ALIVE:
             snapshot.remove_node(f"d{number - ALIVE}")  # first, as if its machine had failed
-            snapshot.remove_pod(pods.identity(pod(f"p{number - ALIVE}")))
+            snapshot.remove_pod(pod_table.pod_identity(pod(f"p{number - ALIVE}")))
         if snapshot.is_cluttered:
             snapshot.forget_unused()
             forgotten += 1
             # Two for each row: a row keeps what its last node had until another takes it.
             assert snapshot.nodes.interned <= 2 * (ALIVE + len(NODES) + 1) + 10
     assert forgotten > 3
-    assert not snapshot.homeless
+    assert not snapshot.orphaned
     hostnames = snapshot.nodes.label_column(facts.HOSTNAME)
     for name, row in snapshot.nodes.rows.items():
         fact = snapshot.nodes.facts[row]
@@ -103,7 +104,7 @@ def test_nodes_that_come_and_go_leave_nothing_behind() -> None:
 
 
 def test_nodes_that_are_left_are_judged_as_if_no_other_had_been_forgotten() -> None:
-    forgetful, faithful = (snapshots.build(NODES, []) for _ in range(2))
+    forgetful, faithful = (snapshots.build_snapshot(NODES, []) for _ in range(2))
     for number, (there, _) in enumerate(
         zip(live_through(forgetful, 200, 20), live_through(faithful, 200, 20), strict=True)
     ):
@@ -120,7 +121,7 @@ def test_nodes_that_are_left_are_judged_as_if_no_other_had_been_forgotten() -> N
 
 
 def test_nothing_is_forgotten_inside_a_fork() -> None:
-    snapshot = snapshots.build(NODES, [job(1)])
+    snapshot = snapshots.build_snapshot(NODES, [job(1)])
     snapshot.fork()
     with pytest.raises(RuntimeError, match="fork"):
         snapshot.forget_unused()

@@ -1,8 +1,8 @@
 """GPUs: those that show, and those that are only promised."""
 
-from windlass.engine import facts, gpus
+from windlass.engine.model import facts, well_known
 
-LABEL = gpus.CLUSTER_API_LABEL
+LABEL = well_known.CLUSTER_API_GPU_LABEL
 
 
 def node(allocatable: facts.Resources = (), capacity: facts.Resources = (), **labels: str) -> facts.Node:
@@ -11,21 +11,21 @@ def node(allocatable: facts.Resources = (), capacity: facts.Resources = (), **la
 
 
 def test_the_first_known_resource_that_is_there_counts() -> None:
-    assert gpus.count_ready(node((("amd.com/gpu", 3), ("nvidia.com/gpu", 2)))) == 2
-    assert gpus.count_ready(node((("amd.com/gpu", 3), ("nvidia.com/gpu", 0)))) == 3
-    assert gpus.count_ready(node((("example.com/gpu", 3),))) == 0
+    assert well_known.count_ready_gpus(node((("amd.com/gpu", 3), ("nvidia.com/gpu", 2)))) == 2
+    assert well_known.count_ready_gpus(node((("amd.com/gpu", 3), ("nvidia.com/gpu", 0)))) == 3
+    assert well_known.count_ready_gpus(node((("example.com/gpu", 3),))) == 0
 
 
 def test_a_label_promises_gpus_before_they_show() -> None:
-    assert gpus.has_gpu(node(gpu="tesla"), LABEL)
-    assert gpus.has_gpu(node((("nvidia.com/gpu", 1),)), LABEL)
-    assert not gpus.has_gpu(node((("nvidia.com/gpu", 0),), other="x"), LABEL)
+    assert well_known.has_gpu(node(gpu="tesla"), LABEL)
+    assert well_known.has_gpu(node((("nvidia.com/gpu", 1),)), LABEL)
+    assert not well_known.has_gpu(node((("nvidia.com/gpu", 0),), other="x"), LABEL)
 
 
 def test_how_many_are_promised_is_known_from_the_node_then_from_its_template() -> None:
     template = node(capacity=(("nvidia.com/gpu", 4),))
-    assert gpus.expect(node((("nvidia.com/gpu", 2),), gpu="tesla"), LABEL, template) == ("tesla", 2)
-    assert gpus.expect(node(gpu="tesla"), LABEL, template) == ("tesla", 4)
-    assert gpus.expect(node(gpu="tesla"), LABEL, None) is None
-    assert gpus.expect(node((("nvidia.com/gpu", 2),)), LABEL, template) is None
-    assert gpus.expect(node((("nvidia.com/gpu", 2),), gpu=""), LABEL, template) is None
+    assert well_known.find_expected_gpus(node((("nvidia.com/gpu", 2),), gpu="tesla"), LABEL, template) == ("tesla", 2)
+    assert well_known.find_expected_gpus(node(gpu="tesla"), LABEL, template) == ("tesla", 4)
+    assert well_known.find_expected_gpus(node(gpu="tesla"), LABEL, None) is None
+    assert well_known.find_expected_gpus(node((("nvidia.com/gpu", 2),)), LABEL, template) is None
+    assert well_known.find_expected_gpus(node((("nvidia.com/gpu", 2),), gpu=""), LABEL, template) is None

@@ -3,12 +3,18 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.clusters import NOW_S, PEER, PROVISION_S, STOCKOUT, WINDLASS, Cluster, failed, nodes, stuck, unready
-from windlass.engine import facts, health, requests, settings
-from windlass.engine.health import Range, Verdict, WrongSize
-from windlass.engine.readiness import Readiness
-from windlass.engine.requests import Ending, Requests
+from windlass.engine.cluster_state import health, scale_requests
+from windlass.engine.model import cluster_health, node_groups, settings
+from windlass.engine.model.cluster_health import (
+    AcceptableRange,
+    HealthVerdict,
+    IncorrectSize,
+    Readiness,
+    RequestOutcome,
+    ScaleRequests,
+)
 
-LIMITS = settings.Health()
+LIMITS = settings.HealthSettings()
 
 
 def some(count: int) -> tuple[str, ...]:
@@ -26,18 +32,18 @@ def test_the_cluster_halts_if_more_than_three_and_more_than_45_percent_are_unrea
     unready_count: int, count: int, is_healthy: bool
 ) -> None:
     total = Readiness(ready=some(count - unready_count), unready=some(unready_count))
-    assert health.judge_cluster(total, count, LIMITS) == Verdict(is_healthy, unready_count, count)
+    assert health.check_cluster(total, count, LIMITS) == HealthVerdict(is_healthy, unready_count, count)
 
 
 def test_nodes_that_have_not_started_do_not_halt_the_cluster() -> None:
     starting = [unready(f"a-{number}", NOW_S) for number in range(6)]
-    assert Cluster().has("a", starting).look()[0].verdict == Verdict(True, 0, 6)
+    assert Cluster().has("a", starting).look()[0].verdict == HealthVerdict(True, 0, 6)
 
 
 def test_nodes_without_a_group_count_for_the_cluster() -> None:
     cluster = Cluster().has("a", nodes("a", 2))
     cluster.members += [unready(f"other-{number}") for number in range(4)]
-    assert cluster.look()[0].verdict == Verdict(False, 4, 6)
+    assert cluster.look()[0].verdict == HealthVerdict(False, 4, 6)
 
 
 # ── Groups ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -49,7 +55,7 @@ def test_nodes_without_a_group_count_for_the_cluster() -> None:
 def test_a_group_with_nothing_is_healthy_if_nothing_should_be_there_yet(
     target: int, minimum: int, is_healthy: bool
 ) -> None:
-    assert health.judge_group(None, Range(minimum, target, target), LIMITS).is_healthy is is_healthy
+    assert health.check_group(None, AcceptableRange(minimum, target, target), LIMITS).is_healthy is is_healthy
 
 
 @pytest.mark.parametrize(
@@ -58,43 +64,45 @@ def test_a_group_with_nothing_is_healthy_if_nothing_should_be_there_yet(
 def test_a_group_is_unhealthy_if_too_many_of_its_nodes_lack(ready: int, unready_count: int, is_healthy: bool) -> None:
     found = Readiness(ready=some(ready), unready=some(unready_count))
     target = ready + unready_count
-    verdict = health.judge_group(found, Range(target, target, target), LIMITS)
-    assert verdict == Verdict(is_healthy, unready_count, target)
+    verdict = health.check_group(found, AcceptableRange(target, target, target), LIMITS)
+    assert verdict == HealthVerdict(is_healthy, unready_count, target)
 
 
 def test_suspended_nodes_are_not_lacking() -> None:
     found = Readiness(ready=some(1), suspended=some(9))
-    assert health.judge_group(found, Range(10, 10, 10), LIMITS) == Verdict(True, 0, 10)
+    assert health.check_group(found, AcceptableRange(10, 10, 10), LIMITS) == HealthVerdict(True, 0, 10)
 
 
 def test_nodes_that_were_asked_for_are_not_lacking_yet() -> None:
     cluster = Cluster().has("a", nodes("a", 2), target=12)
     assert not cluster.look()[0].groups["a"].verdict.is_healthy
     found, _ = cluster.asks("a", 10, NOW_S).look()
-    assert found.groups["a"].verdict == Verdict(True, 0, 2)
-    assert found.groups["a"].range == Range(2, 12, 12)
+    assert found.groups["a"].verdict == HealthVerdict(True, 0, 2)
+    assert found.groups["a"].range == AcceptableRange(2, 12, 12)
 
 
 def test_instances_that_were_given_up_widen_the_range_downwards_and_deletions_upwards() -> None:
     found = {"a": Readiness(ready=some(4), long_unregistered=some(2))}
-    under_way = requests.shrink(requests.grow(Requests(), "a", 1, 0.0, 1.0), "a", "n", 0.0)
-    assert health.find_ranges({"a": 6}, found, under_way) == {"a": Range(3, 7, 6)}
+    under_way = scale_requests.register_scale_down(
+        scale_requests.register_scale_up(ScaleRequests(), "a", 1, 0.0, 1.0), "a", "n", 0.0
+    )
+    assert health.find_ranges({"a": 6}, found, under_way) == {"a": AcceptableRange(3, 7, 6)}
 
 
 def test_a_request_of_a_group_that_is_gone_is_forgotten() -> None:
     cluster = Cluster().has("a", nodes("a", 1)).asks("gone", 3, NOW_S)
     found, _ = cluster.look()
     assert found.groups.keys() == {"a"}
-    assert found.memory.requests == Requests()
+    assert found.memory.requests == ScaleRequests()
 
 
 # ── Wrong sizes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_size_is_wrong_if_nodes_lack_for_which_there_is_no_instance() -> None:
-    assert Cluster().has("a", nodes("a", 2), target=3).look()[0].groups["a"].wrong_size == WrongSize(2, 3, NOW_S)
+    assert Cluster().has("a", nodes("a", 2), target=3).look()[0].groups["a"].wrong_size == IncorrectSize(2, 3, NOW_S)
     assert Cluster().has("a", nodes("a", 2), instances=stuck("a", 1)).look()[0].groups["a"].wrong_size is None
-    assert Cluster().has("a", nodes("a", 2), target=1).look()[0].groups["a"].wrong_size == WrongSize(2, 1, NOW_S)
+    assert Cluster().has("a", nodes("a", 2), target=1).look()[0].groups["a"].wrong_size == IncorrectSize(2, 1, NOW_S)
 
 
 def test_a_group_without_any_node_has_no_wrong_size() -> None:
@@ -104,9 +112,9 @@ def test_a_group_without_any_node_has_no_wrong_size() -> None:
 def test_a_wrong_size_is_dated_from_when_the_same_numbers_were_first_seen() -> None:
     cluster = Cluster().has("a", nodes("a", 2), target=4)
     cluster.look(NOW_S)
-    assert cluster.look(NOW_S + 10)[0].groups["a"].wrong_size == WrongSize(2, 4, NOW_S)
+    assert cluster.look(NOW_S + 10)[0].groups["a"].wrong_size == IncorrectSize(2, 4, NOW_S)
     cluster.has("a", nodes("a", 3), target=4)
-    assert cluster.look(NOW_S + 20)[0].groups["a"].wrong_size == WrongSize(3, 4, NOW_S + 20)
+    assert cluster.look(NOW_S + 20)[0].groups["a"].wrong_size == IncorrectSize(3, 4, NOW_S + 20)
 
 
 # ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -116,7 +124,7 @@ def test_a_request_is_fulfilled_when_its_nodes_are_there() -> None:
     cluster = Cluster().has("a", nodes("a", 3), target=4).asks("a", 1, NOW_S)
     assert cluster.look(NOW_S + 10)[0].groups["a"].progress.ending is None
     found, _ = cluster.has("a", nodes("a", 4)).look(NOW_S + 20)
-    assert found.groups["a"].progress.ending is Ending.FULFILLED
+    assert found.groups["a"].progress.ending is RequestOutcome.FULFILLED
     assert found.memory.requests.scale_ups == {}
     assert found.failures == ()
 
@@ -125,7 +133,7 @@ def test_a_node_that_is_starting_has_not_come_yet() -> None:
     cluster = Cluster().has("a", [*nodes("a", 1), unready("a-new", NOW_S)]).asks("a", 1, NOW_S)
     found, planned = cluster.look(NOW_S + 10)
     assert found.groups["a"].progress.ending is None
-    assert planned.upcoming["a"] == health.Upcoming(1, ("a-new",))
+    assert planned.upcoming["a"] == cluster_health.UpcomingNodes(1, ("a-new",))
 
 
 def test_a_request_that_times_out_backs_its_group_off() -> None:
@@ -134,16 +142,16 @@ def test_a_request_that_times_out_backs_its_group_off() -> None:
     found, _ = cluster.look(NOW_S + PROVISION_S + 1)
     (failure,) = found.failures
     assert (failure.group, failure.nodes, failure.error.code) == ("a", 2, "timeout")
-    assert found.groups["a"].progress.ending is Ending.TIMED_OUT
+    assert found.groups["a"].progress.ending is RequestOutcome.TIMED_OUT
     assert found.groups["a"].backoff is not None
     assert not found.groups["a"].may_grow
     assert found.memory.requests.scale_ups == {}
 
 
 def test_a_group_may_have_its_own_time() -> None:
-    cluster = Cluster().has("a", nodes("a", 1), target=2, options=facts.GroupOptions(max_node_provision_s=60.0))
-    cluster.memory = health.Memory(requests.grow(Requests(), "a", 1, NOW_S, 60.0))
-    assert cluster.look(NOW_S + 61)[0].groups["a"].progress.ending is Ending.TIMED_OUT
+    cluster = Cluster().has("a", nodes("a", 1), target=2, options=node_groups.GroupOptions(max_node_provision_s=60.0))
+    cluster.memory = cluster_health.HealthMemory(scale_requests.register_scale_up(ScaleRequests(), "a", 1, NOW_S, 60.0))
+    assert cluster.look(NOW_S + 61)[0].groups["a"].progress.ending is RequestOutcome.TIMED_OUT
 
 
 @pytest.mark.parametrize("chosen", [PEER, WINDLASS])
@@ -166,7 +174,7 @@ def test_an_instance_that_fails_while_nothing_is_asked_for_changes_nothing() -> 
 
 
 def test_causes_are_told_apart_and_end_with_the_request() -> None:
-    quota = facts.InstanceError("Other", "QUOTA", "too many")
+    quota = node_groups.InstanceError("Other", "QUOTA", "too many")
     instances = [*failed("a", 1), *failed("a", 1, quota)]
     both, _ = Cluster().has("a", instances=instances).asks("a", 2, NOW_S).look()
     assert [failure.error.code for failure in both.failures] == ["QUOTA", "STOCKOUT"]
@@ -226,7 +234,7 @@ def test_the_peer_takes_instances_that_were_given_up_for_nodes_that_came() -> No
     cluster = Cluster(PEER).has("a", nodes("a", 1), instances=stuck("a", 2)).asks("a", 2, NOW_S)
     cluster.look(NOW_S)
     found, planned = cluster.look(NOW_S + PROVISION_S + 1)
-    assert found.groups["a"].progress.ending is Ending.FULFILLED
+    assert found.groups["a"].progress.ending is RequestOutcome.FULFILLED
     assert found.groups["a"].may_grow
     assert len(planned.unregistered[0].instances) == 2
 
@@ -235,7 +243,7 @@ def test_the_peer_backs_off_if_the_request_times_out_first() -> None:
     cluster = Cluster(PEER).has("a", nodes("a", 1), instances=stuck("a", 2)).asks("a", 2, NOW_S)
     cluster.look(NOW_S + 10)
     found, planned = cluster.look(NOW_S + PROVISION_S + 5)
-    assert found.groups["a"].progress.ending is Ending.TIMED_OUT
+    assert found.groups["a"].progress.ending is RequestOutcome.TIMED_OUT
     assert planned.unregistered == ()
 
 
@@ -262,7 +270,7 @@ def test_a_scale_up_is_not_blamed_for_a_node_that_was_lost_before() -> None:
 
 
 def test_a_new_node_that_never_becomes_ready_backs_its_group_off_for_windlass_alone() -> None:
-    options = facts.GroupOptions(max_node_startup_s=60.0)
+    options = node_groups.GroupOptions(max_node_startup_s=60.0)
     for chosen, codes in ((PEER, []), (WINDLASS, ["notReady"])):
         cluster = Cluster(chosen).has("a", [*nodes("a", 1), unready("a-old")])
         cluster.look(NOW_S)

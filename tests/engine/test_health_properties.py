@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.clusters import NOW_S, PEER, WINDLASS, Cluster, condition, failed, node, stuck, unready
-from windlass.engine import backoff, facts, health_timers, readiness, settings
+from windlass.engine import next_change
+from windlass.engine.cluster_state import health
+from windlass.engine.model import cluster_health, node_groups, settings
 
-TOLERANT = settings.Health(ok_total_unready_count=1000)
+TOLERANT = settings.HealthSettings(ok_total_unready_count=1000)
 """A cluster that is never unhealthy, so that groups cannot affect each other through it."""
 
 presets = st.sampled_from([PEER, WINDLASS]).map(lambda chosen: replace(chosen, health=TOLERANT))
@@ -42,7 +44,7 @@ def change(draw: st.DrawFn, cluster: Cluster, group: str, now_s: float) -> None:
     instances = [*stuck(group, draw(few)), *failed(group, draw(st.integers(0, 1)))]
     members = [*ready, *starting, *asleep]
     target = max(len(members) + len(instances) + draw(st.integers(-1, 3)), 0)
-    options = facts.GroupOptions(
+    options = node_groups.GroupOptions(
         max_node_provision_s=draw(st.sampled_from([None, 60.0])),
         zero_or_max=draw(st.sampled_from([False, False, True])),
     )
@@ -52,8 +54,8 @@ def change(draw: st.DrawFn, cluster: Cluster, group: str, now_s: float) -> None:
         cluster.asks(group, increase, now_s)
 
 
-def sort(found: readiness.Readiness | None) -> object:
-    return found and {field: sorted(getattr(found, field)) for field in readiness.Readiness.__slots__}
+def sort(found: cluster_health.Readiness | None) -> object:
+    return found and {field: sorted(getattr(found, field)) for field in cluster_health.Readiness.__slots__}
 
 
 def only(cluster: Cluster, group: str) -> Cluster:
@@ -114,7 +116,7 @@ def test_nothing_changes_before_the_next_change(state: tuple[Cluster, float], sh
     cluster, now_s = state
     cluster.look(now_s)
     found, planned = cluster.look(now_s)
-    until_s = health_timers.find_next_change_s(
+    until_s = next_change.find_next_health_change_s(
         found, cluster.members, cluster.groups, cluster.group_of, cluster.chosen, now_s
     )
     assert until_s >= now_s
@@ -128,7 +130,7 @@ def test_after_all_changes_nothing_changes_any_more(state: tuple[Cluster, float]
     for _ in range(60):
         cluster.look(now_s)
         found, _ = cluster.look(now_s)
-        until_s = health_timers.find_next_change_s(
+        until_s = next_change.find_next_health_change_s(
             found, cluster.members, cluster.groups, cluster.group_of, cluster.chosen, now_s
         )
         if until_s == math.inf:
@@ -161,4 +163,4 @@ def test_only_groups_that_were_asked_and_do_not_back_off_have_upcoming_nodes(sta
     for group, upcoming in planned.upcoming.items():
         assert upcoming.nodes > 0
         assert group in found.memory.requests.scale_ups
-        assert backoff.find(found.memory.backoffs, group, now_s) is None
+        assert health.find_backoff(found.memory.backoffs, group, now_s) is None

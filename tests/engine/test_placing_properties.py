@@ -10,14 +10,14 @@ from tests import strategies
 from tests.conformance import objects
 from tests.engine import columns, plainly
 from tests.strategies import Objects
-from windlass.autoscaler.observe import cluster
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import dtypes, filling, gates, placing, predicates, runs, shapes
-from windlass.engine.predicates import config
-from windlass.engine.snapshot import Snapshot
+from windlass.autoscaler.readers import cluster_dump
+from windlass.engine.model import arrays, facts, settings
+from windlass.engine.placement import batch_placement, shape_placer
+from windlass.engine.predicates import registry
+from windlass.engine.snapshot.snapshot import Snapshot
 
 
-def as_counter(placed: filling.Placed) -> Counter[int]:
+def as_counter(placed: batch_placement.Placement) -> Counter[int]:
     found = Counter(dict(zip(placed.rows.tolist(), placed.counts.tolist(), strict=True)))
     assert found.total() == placed.total
     assert len(found) == len(placed.rows)
@@ -25,8 +25,8 @@ def as_counter(placed: filling.Placed) -> Counter[int]:
     return found
 
 
-def build(found: Objects) -> tuple[Snapshot, list[shapes.Shape]]:
-    snapshot = observed.build(cluster.read(found.all))
+def build(found: Objects) -> tuple[Snapshot, list[facts.PodShape]]:
+    snapshot = cluster_dump.build_snapshot(cluster_dump.read_objects(found.all))
     return snapshot, [snapshot.shape_of(objects.pod(pod)) for pod in found.pending]
 
 
@@ -36,7 +36,7 @@ def test_placing_at_once_equals_placing_one_by_one(found: Objects, data: st.Data
     snapshot, asked = build(found)
     questions = columns.Questions.about([objects.pod(pod) for pod in found.pending])
     before = columns.freeze(snapshot), columns.describe(snapshot, questions)
-    placer = placing.Placer(snapshot, config.DEFAULT)
+    placer = shape_placer.Placer(snapshot, settings.DEFAULT_FILTER_CONFIG)
     rows = snapshot.nodes.count
     usable = np.array(data.draw(st.lists(strategies.pick(True, True, True, False), min_size=rows, max_size=rows)))
     for shape in asked:
@@ -52,7 +52,7 @@ def test_placing_at_once_equals_placing_one_by_one(found: Objects, data: st.Data
 @strategies.examples(100)
 def test_placing_on_one_node_equals_placing_where_only_that_node_is_usable(found: Objects, count: int) -> None:
     snapshot, asked = build(found)
-    placer = placing.Placer(snapshot, config.DEFAULT)
+    placer = shape_placer.Placer(snapshot, settings.DEFAULT_FILTER_CONFIG)
     for shape in asked:
         for row in range(snapshot.nodes.count):
             usable = np.arange(snapshot.nodes.count) == row
@@ -63,7 +63,7 @@ def test_placing_on_one_node_equals_placing_where_only_that_node_is_usable(found
 @strategies.examples(100)
 def test_a_placer_sees_what_was_placed_since_it_last_looked(found: Objects, data: st.DataObject) -> None:
     snapshot, asked = build(found)
-    placer = placing.Placer(snapshot, config.DEFAULT)
+    placer = shape_placer.Placer(snapshot, settings.DEFAULT_FILTER_CONFIG)
     usable, pointer = snapshot.nodes.alive.copy(), -1
     for shape in data.draw(st.lists(st.sampled_from(asked), min_size=2, max_size=6)):
         count = data.draw(st.integers(1, 4))
@@ -80,26 +80,26 @@ def test_a_placer_sees_what_was_placed_since_it_last_looked(found: Objects, data
 @strategies.examples(60)
 def test_a_placer_sees_nodes_that_are_emptied_or_gone_in_thought(found: Objects, data: st.DataObject) -> None:
     snapshot, asked = build(found)
-    placer = placing.Placer(snapshot, config.DEFAULT)
+    placer = shape_placer.Placer(snapshot, settings.DEFAULT_FILTER_CONFIG)
     with snapshot.scratch():
         for row in data.draw(st.permutations(range(snapshot.nodes.count))):
             snapshot.fork()
             snapshot.clear_node(row)
-            snapshot.empty_out(row)
+            snapshot.mark_deleting(row)
             assert_rooms_are_as_filters_say(placer, asked)
             if data.draw(st.booleans()):
                 snapshot.revert()
             else:
-                snapshot.retire(row)
+                snapshot.mark_gone(row)
                 snapshot.commit()
             assert_rooms_are_as_filters_say(placer, asked)
     assert_rooms_are_as_filters_say(placer, asked)
 
 
-def assert_rooms_are_as_filters_say(placer: placing.Placer, asked: list[shapes.Shape]) -> None:
+def assert_rooms_are_as_filters_say(placer: shape_placer.Placer, asked: list[facts.PodShape]) -> None:
     nodes = placer.snapshot.nodes
     for shape in asked:
-        feasible = predicates.feasible(placer.snapshot, shape, config.DEFAULT)
+        feasible = registry.find_feasible(placer.snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
         for row in np.flatnonzero(nodes.alive & ~nodes.deleting).tolist():
             assert placer.room_on(row, shape, 1) == feasible[row]
 
@@ -109,12 +109,12 @@ def assert_rooms_are_as_filters_say(placer: placing.Placer, asked: list[shapes.S
 def test_a_run_knows_after_every_pod_what_is_feasible_for_the_next(found: Objects, data: st.DataObject) -> None:
     snapshot, asked = build(found)
     for shape in asked:
-        if gates.holds_disks(shape):
+        if batch_placement.uses_filtered_volumes(shape):
             continue
-        run = runs.Run(snapshot, shape, snapshot.nodes.alive, config.DEFAULT)
+        run = batch_placement.BatchPlacement(snapshot, shape, snapshot.nodes.alive, settings.DEFAULT_FILTER_CONFIG)
         snapshot.fork()
         for _ in range(data.draw(st.integers(1, 8))):
-            feasible = predicates.feasible(snapshot, shape, config.DEFAULT)
+            feasible = registry.find_feasible(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
             assert run.mask.tolist() == feasible.tolist()
             if not feasible.any():
                 break
@@ -128,25 +128,27 @@ def test_a_run_knows_after_every_pod_what_is_feasible_for_the_next(found: Object
 @strategies.examples(60)
 def test_scattered_pods_go_where_they_may_one_after_the_other(found: Objects, count: int, seed: int) -> None:
     snapshot, asked = build(found)
-    placer = placing.Placer(snapshot, config.DEFAULT)
+    placer = shape_placer.Placer(snapshot, settings.DEFAULT_FILTER_CONFIG)
     for shape in asked:
         placed = placer.scatter(shape, count, np.random.default_rng(seed), snapshot.nodes.alive.copy())
-        first = predicates.feasible(snapshot, shape, config.DEFAULT)
+        first = registry.find_feasible(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
         assert (placed.total > 0) == first.any()
         if (
-            not gates.holds_disks(shape)
-            and runs.Run(snapshot, shape, snapshot.nodes.alive, config.DEFAULT).is_closed_form
+            not batch_placement.uses_filtered_volumes(shape)
+            and batch_placement.BatchPlacement(
+                snapshot, shape, snapshot.nodes.alive, settings.DEFAULT_FILTER_CONFIG
+            ).is_closed_form
         ):
             assert placed.total == placer.place(shape, count, -1, snapshot.nodes.alive.copy()).total
             assert all(first[row] for row in as_counter(placed))
 
 
-ROOM = st.lists(st.integers(0, 5), max_size=8).map(lambda room: np.array(room, dtypes.RESOURCE))
+ROOM = st.lists(st.integers(0, 5), max_size=8).map(lambda room: np.array(room, arrays.RESOURCE_DTYPE))
 
 
 @given(ROOM, st.integers(0, 30))
 @strategies.examples(100)
-def test_levels_are_filled_as_a_round_robin_fills_them(room: dtypes.Amounts, count: int) -> None:
+def test_levels_are_filled_as_a_round_robin_fills_them(room: arrays.Amounts, count: int) -> None:
     rows = np.arange(len(room)) * 3
     left, taken, last = room.copy(), Counter[int](), -1
     position = 0
@@ -156,26 +158,26 @@ def test_levels_are_filled_as_a_round_robin_fills_them(room: dtypes.Amounts, cou
             last = int(rows[position % len(room)])
             taken[last] += 1
         position += 1
-    placed = filling.fill_levels(rows, room, count)
+    placed = batch_placement.fill_levels(rows, room, count)
     assert as_counter(placed) == taken
     assert placed.last == last
 
 
 @given(ROOM, st.integers(0, 30))
 @strategies.examples(100)
-def test_first_fit_fills_a_node_before_it_touches_the_next(room: dtypes.Amounts, count: int) -> None:
+def test_first_fit_fills_a_node_before_it_touches_the_next(room: arrays.Amounts, count: int) -> None:
     rows = np.arange(len(room)) * 3
     homes = [int(row) for row, space in zip(rows, room, strict=True) for _ in range(space)][:count]
-    placed = filling.fill_first(rows, room, count)
+    placed = batch_placement.fill_first(rows, room, count)
     assert placed.homes().tolist() == homes
     assert placed.last == (homes[-1] if homes else -1)
 
 
 @given(ROOM, st.integers(0, 30), st.integers(0, 5))
 @strategies.examples(100)
-def test_scattered_pods_find_all_the_room_there_is_and_no_more(room: dtypes.Amounts, count: int, seed: int) -> None:
+def test_scattered_pods_find_all_the_room_there_is_and_no_more(room: arrays.Amounts, count: int, seed: int) -> None:
     rows = np.arange(len(room)) * 3
-    placed = filling.fill_scattered(rows, room, count, np.random.default_rng(seed))
+    placed = batch_placement.fill_scattered(rows, room, count, np.random.default_rng(seed))
     assert placed.total == min(count, int(room.sum()))
     assert all(taken <= room[row // 3] for row, taken in as_counter(placed).items())
 
@@ -183,5 +185,5 @@ def test_scattered_pods_find_all_the_room_there_is_and_no_more(room: dtypes.Amou
 @given(st.lists(st.integers(0, 20), unique=True).map(sorted), st.integers(-1, 25))
 @strategies.examples(100)
 def test_rotating_puts_rows_after_the_pointer_first(rows: list[int], pointer: int) -> None:
-    rotated = filling.rotate(np.array(rows, np.intp), pointer).tolist()
+    rotated = batch_placement.rotate(np.array(rows, np.intp), pointer).tolist()
     assert rotated == [row for row in rows if row > pointer] + [row for row in rows if row <= pointer]

@@ -5,19 +5,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.clusters import LONG_AGO_S, NOW_S, WINDLASS, condition, failed, node, stuck, unready
-from windlass.engine import facts, readiness, settings
-from windlass.engine.readiness import State
+from windlass.engine.cluster_state import readiness
+from windlass.engine.cluster_state.readiness import NodeState
+from windlass.engine.model import facts, node_groups, settings
 
 STARTUP_S = 900.0
 READY = condition("Ready", "True")
 
 
-def group(ident: str, members: list[facts.Node], *more: facts.Instance, **options: float) -> facts.NodeGroup:
-    instances = (*(facts.Instance(member.provider_id) for member in members), *more)
-    return facts.NodeGroup(ident, 0, 10, 0, instances, options=facts.GroupOptions(**options))  # type: ignore[arg-type]
+def group(
+    ident: str, members: list[facts.Node], *more: node_groups.Instance, **options: float
+) -> node_groups.NodeGroup:
+    instances = (*(node_groups.Instance(member.provider_id) for member in members), *more)
+    return node_groups.NodeGroup(ident, 0, 10, 0, instances, options=node_groups.GroupOptions(**options))  # type: ignore[arg-type]
 
 
-def classify(one: facts.Node, has_instance: bool = True) -> State:
+def classify(one: facts.Node, has_instance: bool = True) -> NodeState:
     return readiness.classify(one, has_instance, STARTUP_S, NOW_S)
 
 
@@ -35,7 +38,7 @@ def classify(one: facts.Node, has_instance: bool = True) -> State:
     ],
 )
 def test_conditions_decide_whether_a_node_is_ready(conditions: list[facts.Condition], is_ready: bool) -> None:
-    assert readiness.judge(node("n", *conditions)).is_ready is is_ready
+    assert readiness.assess_node(node("n", *conditions)).is_ready is is_ready
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_conditions_decide_whether_a_node_is_ready(conditions: list[facts.Condit
 )
 def test_some_taints_make_a_node_unready(key: str, is_ready: bool) -> None:
     tainted = replace(node("n"), taints=(facts.Taint(key, "", "NoSchedule"),))
-    assert readiness.judge(tainted).is_ready is is_ready
+    assert readiness.assess_node(tainted).is_ready is is_ready
 
 
 def test_readiness_is_settled_since_the_last_condition_that_matters() -> None:
@@ -60,32 +63,32 @@ def test_readiness_is_settled_since_the_last_condition_that_matters() -> None:
         condition("DiskPressure", "False", 30.0),
         condition("Other", "True", 90.0),
     )
-    assert readiness.judge(changed).since_s == 30.0
+    assert readiness.assess_node(changed).since_s == 30.0
 
 
 def test_a_node_that_says_nothing_is_not_ready() -> None:
     silent = facts.Node("n", created_s=LONG_AGO_S)
-    assert readiness.judge(silent) == readiness.Judgement(False, 0.0, "")
-    assert classify(silent) is State.UNREADY
+    assert readiness.assess_node(silent) == readiness.NodeReadiness(False, 0.0, "")
+    assert classify(silent) is NodeState.UNREADY
 
 
 def test_a_marked_node_is_not_ready_since_it_was_created_and_keeps_its_other_conditions() -> None:
     marked = readiness.mark_unready(node("n", READY, condition("DiskPressure", "False")), readiness.STARTUP_TAINT)
-    assert readiness.judge(marked) == readiness.Judgement(False, LONG_AGO_S, readiness.STARTUP_TAINT)
+    assert readiness.assess_node(marked) == readiness.NodeReadiness(False, LONG_AGO_S, readiness.STARTUP_TAINT)
     assert [each.type for each in marked.conditions] == ["Ready", "DiskPressure"]
 
 
 def test_a_node_that_is_not_ready_has_not_started_until_its_time_is_up() -> None:
-    assert classify(unready("n", NOW_S - STARTUP_S + 0.001)) is State.NOT_STARTED
-    assert classify(unready("n", NOW_S - STARTUP_S)) is State.UNREADY
+    assert classify(unready("n", NOW_S - STARTUP_S + 0.001)) is NodeState.NOT_STARTED
+    assert classify(unready("n", NOW_S - STARTUP_S)) is NodeState.UNREADY
 
 
 def test_a_ready_node_is_ready_however_young() -> None:
-    assert classify(node("n", created_s=NOW_S)) is State.READY
+    assert classify(node("n", created_s=NOW_S)) is NodeState.READY
 
 
-@pytest.mark.parametrize(("status", "expected"), [("True", State.SUSPENDED), ("False", State.READY)])
-def test_a_suspended_node_is_neither_ready_nor_unready(status: str, expected: State) -> None:
+@pytest.mark.parametrize(("status", "expected"), [("True", NodeState.SUSPENDED), ("False", NodeState.READY)])
+def test_a_suspended_node_is_neither_ready_nor_unready(status: str, expected: NodeState) -> None:
     assert classify(node("n", READY, condition("Suspended", status))) is expected
 
 
@@ -94,9 +97,9 @@ def test_only_a_tainted_node_without_instance_is_deleted() -> None:
         node("n", READY, condition("Suspended", "True")),
         taints=(facts.Taint("ToBeDeletedByClusterAutoscaler", "1", "NoSchedule"),),
     )
-    assert classify(tainted, has_instance=False) is State.DELETED
-    assert classify(tainted, has_instance=True) is State.SUSPENDED
-    assert classify(node("n"), has_instance=False) is State.READY
+    assert classify(tainted, has_instance=False) is NodeState.DELETED
+    assert classify(tainted, has_instance=True) is NodeState.SUSPENDED
+    assert classify(node("n"), has_instance=False) is NodeState.READY
 
 
 def test_instances_are_unregistered_since_they_were_first_seen_without_a_node() -> None:
@@ -108,14 +111,16 @@ def test_instances_are_unregistered_since_they_were_first_seen_without_a_node() 
 
 
 def test_instances_that_are_deleted_or_failed_are_not_expected_to_register() -> None:
-    deleting = facts.Instance("id://gone", "Deleting")
+    deleting = node_groups.Instance("id://gone", "Deleting")
     assert readiness.track_unregistered([], [group("a", [], deleting, *failed("a", 1))], {}, 10.0) == {}
 
 
-def survey(members: list[facts.Node], groups: list[facts.NodeGroup], since: dict[str, float]) -> readiness.Survey:
+def survey(
+    members: list[facts.Node], groups: list[node_groups.NodeGroup], since: dict[str, float]
+) -> readiness.ReadinessSurvey:
     by_id = {instance.provider_id: each for each in groups for instance in each.instances}
     group_of = {member.name: by_id[member.provider_id] for member in members if member.provider_id in by_id}
-    return readiness.survey(members, groups, group_of, since, WINDLASS, NOW_S)
+    return readiness.classify_nodes(members, groups, group_of, since, WINDLASS, NOW_S)
 
 
 def test_an_instance_is_long_unregistered_once_it_took_longer_than_it_may() -> None:
@@ -177,5 +182,5 @@ def test_every_node_is_in_one_state_whatever_the_order(members: list[facts.Node]
 
 def test_the_default_startup_time_holds_for_nodes_without_a_group() -> None:
     chosen = settings.Settings(groups=settings.GroupDefaults(max_node_startup_time_s=5.0))
-    found = readiness.survey([unready("n", NOW_S - 6.0)], [], {}, {}, chosen, NOW_S)
+    found = readiness.classify_nodes([unready("n", NOW_S - 6.0)], [], {}, {}, chosen, NOW_S)
     assert found.total.unready == ("n",)

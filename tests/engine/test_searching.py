@@ -12,17 +12,18 @@ from tests.builders import node, pod
 from tests.conformance import objects
 from tests.engine import plainly
 from tests.strategies import Objects
-from windlass.autoscaler.observe import cluster
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import facts, placing, searching
-from windlass.engine import snapshot as snapshots
-from windlass.engine.predicates import config
-from windlass.engine.snapshot import Snapshot
+from windlass.autoscaler.readers import cluster_dump
+from windlass.engine.model import facts, settings
+from windlass.engine.placement import hinting, shape_placer
+from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot.snapshot import Snapshot
 
 
-def find(snapshot: Snapshot, rows: list[int], search: searching.Search | None = None, **how: Any) -> searching.Found:
-    placer = placing.Placer(snapshot, config.DEFAULT)
-    return searching.find_places(placer, rows, search or searching.Search(), snapshot.nodes.alive.copy(), **how)
+def find(
+    snapshot: Snapshot, rows: list[int], search: hinting.HintingState | None = None, **how: Any
+) -> hinting.SchedulingResult:
+    placer = shape_placer.Placer(snapshot, settings.DEFAULT_FILTER_CONFIG)
+    return hinting.try_schedule_pods(placer, rows, search or hinting.HintingState(), snapshot.nodes.alive.copy(), **how)
 
 
 def homes(snapshot: Snapshot, rows: list[int]) -> dict[str, str]:
@@ -35,50 +36,50 @@ def important(name: str, priority: int, cpu: int) -> facts.Pod:
 
 def test_pods_of_higher_priority_come_first_then_large_ones() -> None:
     waiting = [pod("small", cpu=500), pod("large", cpu=3500), important("urgent", 10, 1000), important("idle", -5, 100)]
-    snapshot = snapshots.build([node("a")], waiting)
-    found = find(snapshot, snapshot.waiting())
+    snapshot = snapshots.build_snapshot([node("a")], waiting)
+    found = find(snapshot, snapshot.pending())
     assert [snapshot.pod(row).name for row in found.placed] == ["urgent", "small", "idle"]
     assert [snapshot.pod(row).name for row in found.failed] == ["large"]
 
 
 def test_pods_go_round_robin_from_where_the_last_search_ended() -> None:
-    snapshot = snapshots.build([node(name) for name in "abc"], [pod(f"p{i}", cpu=10) for i in range(4)])
-    search = searching.Search()
-    find(snapshot, snapshot.waiting()[:2], search)
+    snapshot = snapshots.build_snapshot([node(name) for name in "abc"], [pod(f"p{i}", cpu=10) for i in range(4)])
+    search = hinting.HintingState()
+    find(snapshot, snapshot.pending()[:2], search)
     assert search.pointer == 1
-    find(snapshot, snapshot.waiting(), search)
+    find(snapshot, snapshot.pending(), search)
     assert homes(snapshot, list(range(4))) == {"p0": "a", "p1": "b", "p2": "c", "p3": "a"}
 
 
 def test_cordoned_nodes_are_never_looked_at_even_if_tolerated() -> None:
     brave = facts.PodSpec(tolerations=(facts.Toleration("", "Exists", "", ""),))
-    snapshot = snapshots.build([node("a", unschedulable=True)], [pod("p", spec=brave)])
-    assert find(snapshot, snapshot.waiting()).failed == [0]
+    snapshot = snapshots.build_snapshot([node("a", unschedulable=True)], [pod("p", spec=brave)])
+    assert find(snapshot, snapshot.pending()).failed == [0]
 
 
 def test_all_or_nothing_ends_at_the_first_pod_that_fits_nowhere() -> None:
     waiting = [pod("huge", cpu=9000), pod("small", cpu=100)]
-    snapshot = snapshots.build([node("a")], waiting)
-    found = find(snapshot, snapshot.waiting(), all_or_nothing=True)
+    snapshot = snapshots.build_snapshot([node("a")], waiting)
+    found = find(snapshot, snapshot.pending(), all_or_nothing=True)
     assert (found.placed, found.failed) == ([], [0])
 
 
 def test_pods_return_to_where_they_were_placed_the_last_time_if_they_still_fit() -> None:
     waiting = [pod(f"p{i}", cpu=2000) for i in range(3)]
-    snapshot = snapshots.build([node("a"), node("b"), node("c")], waiting)
-    search = searching.Search(hints=searching.Hints(old={pod("p1").uid: "c", pod("p0").uid: "gone"}))
+    snapshot = snapshots.build_snapshot([node("a"), node("b"), node("c")], waiting)
+    search = hinting.HintingState(hints=hinting.PlacementHints(old={pod("p1").uid: "c", pod("p0").uid: "gone"}))
     snapshot.fork()
-    find(snapshot, snapshot.waiting(), search)
+    find(snapshot, snapshot.pending(), search)
     assert homes(snapshot, [0, 1, 2]) == {"p0": "a", "p1": "c", "p2": "b"}
     snapshot.revert()
     assert search.hints.current == {f"uid-default-p{i}": name for i, name in enumerate("acb")}
     snapshot.add_pod(pod("fat", on="c", cpu=3000))
-    find(snapshot, snapshot.waiting(), search)
+    find(snapshot, snapshot.pending(), search)
     assert homes(snapshot, [0, 1, 2])["p1"] in ("a", "b")
 
 
 def test_hints_that_are_not_confirmed_are_forgotten_after_two_rounds() -> None:
-    hints = searching.Hints(current={"p": "a"})
+    hints = hinting.PlacementHints(current={"p": "a"})
     hints.drop_old()
     assert hints
     hints.drop_old()
@@ -90,13 +91,13 @@ def test_hints_that_are_not_confirmed_are_forgotten_after_two_rounds() -> None:
 )
 @strategies.examples(80)
 def test_pods_find_places_as_if_taken_one_by_one(found: Objects, replicas: list[int]) -> None:
-    snapshot = observed.build(cluster.read(found.all))
+    snapshot = cluster_dump.build_snapshot(cluster_dump.read_objects(found.all))
     for pending, count in zip(found.pending, replicas, strict=False):
         for number in range(count):
             metadata = {**pending["metadata"], "name": f"{pending['metadata']['name']}-{number}", "uid": f"u-{number}"}
             metadata["uid"] += pending["metadata"]["name"]
             snapshot.add_pod(objects.pod({**pending, "metadata": metadata}))
-    rows = snapshot.waiting()
+    rows = snapshot.pending()
     expected, most_failed = take_one_by_one(snapshot, rows)
     answer = find(snapshot, rows)
     assert sorted(answer.placed + answer.failed) == sorted(rows)
@@ -113,8 +114,8 @@ def take_one_by_one(snapshot: Snapshot, rows: list[int]) -> tuple[Counter[tuple[
     failed, pointer = 0, -1
     usable = snapshot.nodes.alive & ~snapshot.nodes.unschedulable
     snapshot.fork()
-    for groups in searching.by_priority(snapshot, rows):
-        for shape, alike in searching.by_size(snapshot, groups):
+    for groups in hinting.group_by_priority(snapshot, rows):
+        for shape, alike in hinting.sort_by_size(snapshot, groups):
             taken = plainly.place(snapshot, shape, len(alike), pointer, usable)
             placed.update((shape.id, row) for row in taken)
             failed += len(alike) - len(taken)
@@ -124,19 +125,23 @@ def take_one_by_one(snapshot: Snapshot, rows: list[int]) -> tuple[Counter[tuple[
 
 
 def test_in_turns_spreads_the_pods_of_each_shape_over_the_whole() -> None:
-    snapshot = snapshots.build([], [pod(f"p{i}", cpu=1) for i in range(8)] + [pod(f"q{i}", cpu=2) for i in range(2)])
-    (groups,) = searching.by_priority(snapshot, snapshot.waiting())
-    turns = searching.in_turns(groups)
+    snapshot = snapshots.build_snapshot(
+        [], [pod(f"p{i}", cpu=1) for i in range(8)] + [pod(f"q{i}", cpu=2) for i in range(2)]
+    )
+    (groups,) = hinting.group_by_priority(snapshot, snapshot.pending())
+    turns = hinting.interleave_shapes(groups)
     assert sorted(row for _, rows in turns for row in rows) == list(range(10))
     assert [len(rows) for _, rows in turns] == [1] * 10
     assert [shape.id for shape, _ in turns].index(groups[1][0].id) == 2
 
 
 def test_scattered_searches_place_as_many_pods_that_do_not_mind_each_other() -> None:
-    snapshot = snapshots.build([node(name, cpu=3000) for name in "abc"], [pod(f"p{i}", cpu=1000) for i in range(11)])
+    snapshot = snapshots.build_snapshot(
+        [node(name, cpu=3000) for name in "abc"], [pod(f"p{i}", cpu=1000) for i in range(11)]
+    )
     for seed in range(4):
         snapshot.fork()
-        answer = find(snapshot, snapshot.waiting(), searching.Search(scatter=np.random.default_rng(seed)))
+        answer = find(snapshot, snapshot.pending(), hinting.HintingState(scatter=np.random.default_rng(seed)))
         assert (len(answer.placed), len(answer.failed)) == (9, 2)
         snapshot.revert()
 
@@ -151,19 +156,19 @@ def test_what_is_foreseen_is_what_comes_of_trying(
     ]
     pods = [pod(f"p{i}", cpu=500, on="old") for i in range(count)]
     pointer = data.draw(st.integers(-1, len(others)))
-    foretold, tried = (snapshots.build(nodes, pods) for _ in range(2))
-    searches = [searching.Search(pointer), searching.Search(pointer)]
+    foretold, tried = (snapshots.build_snapshot(nodes, pods) for _ in range(2))
+    searches = [hinting.HintingState(pointer), hinting.HintingState(pointer)]
     usable = foretold.nodes.alive & ~foretold.nodes.unschedulable
     usable[0] = False
     rows = foretold.pods_on(0)
-    placer = placing.Placer(foretold, config.DEFAULT)
-    plain = searching.find_plain(placer, np.array(rows), searches[0])
+    placer = shape_placer.Placer(foretold, settings.DEFAULT_FILTER_CONFIG)
+    plain = hinting.find_plain_shape(placer, np.array(rows), searches[0])
     assert plain is not None
-    placed = searching.foresee(placer, plain, np.array(rows), searches[0], usable.copy())
+    placed = hinting.predict_placement(placer, plain, np.array(rows), searches[0], usable.copy())
     tried.fork()
     tried.clear_node(0)
-    placer = placing.Placer(tried, config.DEFAULT)
-    found = searching.find_places(placer, rows, searches[1], usable, all_or_nothing=True)
+    placer = shape_placer.Placer(tried, settings.DEFAULT_FILTER_CONFIG)
+    found = hinting.try_schedule_pods(placer, rows, searches[1], usable, all_or_nothing=True)
     assert (len(found.placed), found.placed) == (placed.total, rows[: placed.total])
     assert searches[0].pointer == searches[1].pointer
     assert searches[0].hints.current == searches[1].hints.current
@@ -173,9 +178,9 @@ def test_what_is_foreseen_is_what_comes_of_trying(
 
 
 def test_nothing_is_foreseen_of_pods_that_differ_or_have_hints() -> None:
-    snapshot = snapshots.build([node("a"), node("b")], [pod("p", cpu=1, on="a"), pod("q", cpu=2, on="a")])
-    placer = placing.Placer(snapshot, config.DEFAULT)
-    assert searching.find_plain(placer, np.array([0, 1]), searching.Search()) is None
-    hinted = searching.Search(hints=searching.Hints(old={snapshot.pods.uids[0]: "b"}))
-    assert searching.find_plain(placer, np.array([0]), hinted) is None
-    assert searching.find_plain(placer, np.array([1]), hinted) is not None
+    snapshot = snapshots.build_snapshot([node("a"), node("b")], [pod("p", cpu=1, on="a"), pod("q", cpu=2, on="a")])
+    placer = shape_placer.Placer(snapshot, settings.DEFAULT_FILTER_CONFIG)
+    assert hinting.find_plain_shape(placer, np.array([0, 1]), hinting.HintingState()) is None
+    hinted = hinting.HintingState(hints=hinting.PlacementHints(old={snapshot.pods.uids[0]: "b"}))
+    assert hinting.find_plain_shape(placer, np.array([0]), hinted) is None
+    assert hinting.find_plain_shape(placer, np.array([1]), hinted) is not None

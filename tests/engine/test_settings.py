@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from windlass.engine import deviations, facts, settings
+from windlass.engine.model import deviations, node_groups, settings
 
 OVERRIDES = [
     ("scale_down_utilization_threshold", "scale_down_utilization_threshold", 0.0),
@@ -19,24 +19,26 @@ OVERRIDES = [
 
 def test_a_group_without_options_follows_the_settings() -> None:
     chosen = settings.Settings(groups=settings.GroupDefaults(scale_down_unneeded_time_s=1.0))
-    assert settings.for_group(chosen, facts.GroupOptions()) == chosen.groups
+    assert settings.for_group(chosen, node_groups.GroupOptions()) == chosen.groups
 
 
 @pytest.mark.parametrize(("option", "field", "value"), OVERRIDES)
 def test_a_group_overrides_one_setting_alone(option: str, field: str, value: float) -> None:
     defaults = settings.GroupDefaults(ignore_daemonsets_utilization=True)
-    found = settings.for_group(settings.Settings(groups=defaults), facts.GroupOptions(**{option: value}))  # type: ignore[arg-type]
+    found = settings.for_group(settings.Settings(groups=defaults), node_groups.GroupOptions(**{option: value}))  # type: ignore[arg-type]
     assert found == dataclasses.replace(defaults, **{field: value})  # type: ignore[arg-type]
 
 
 def test_every_option_of_a_group_is_covered() -> None:
-    assert {option for option, _, _ in OVERRIDES} == {field.name for field in dataclasses.fields(facts.GroupOptions)}
+    assert {option for option, _, _ in OVERRIDES} == {
+        field.name for field in dataclasses.fields(node_groups.GroupOptions)
+    }
 
 
 def test_presets_differ_in_deviations_alone() -> None:
     peer = settings.Settings.cluster_autoscaler()
     assert peer != settings.Settings()
-    assert dataclasses.replace(peer, deviations=deviations.WINDLASS) == settings.Settings()
+    assert dataclasses.replace(peer, deviations=deviations.ALL_DEVIATIONS) == settings.Settings()
 
 
 def test_no_field_name_occurs_twice() -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.conformance import objects
 from tests.engine import columns
-from windlass.engine import facts
-from windlass.engine import snapshot as snapshots
+from windlass.engine.model import facts
+from windlass.engine.snapshot import snapshot
 
 NAMES = strategies.NODE_NAMES[:4]
 TEMPLATE = "template"
@@ -63,18 +63,18 @@ class World:
     imagined: list[tuple[facts.Pod, str, int]] = field(default_factory=list)
     appended: int = 0
 
-    def build(self, questions: columns.Questions) -> snapshots.Snapshot:
+    def build(self, questions: columns.Questions) -> snapshot.Snapshot:
         """Built at once. A retired node is not there at all: it must count for nothing."""
         nodes = {name: node for name, node in self.nodes.items() if name not in self.retired}
         namespaces = [facts.Namespace(name, labels) for name, labels in self.namespaces.items()]
-        found = snapshots.build(nodes.values(), self.pods.values(), namespaces)
+        found = snapshot.build_snapshot(nodes.values(), self.pods.values(), namespaces)
         for pod in questions.pods:
             found.shape_of(pod)  # what their selectors look at must be known before a pod is imagined
         for pod, name, count in self.imagined:
             if name in nodes:
                 found.place(found.shape_of(pod), found.nodes.rows[name], count)
         for name in self.deleting & nodes.keys():
-            found.empty_out(found.nodes.rows[name])
+            found.mark_deleting(found.nodes.rows[name])
         return found
 
     @property
@@ -88,7 +88,7 @@ class History:
 
     def __init__(self, pool: Pool) -> None:
         self.pool, self.questions = pool, pool.questions
-        self.snapshot, self.world = snapshots.Snapshot(), World()
+        self.snapshot, self.world = snapshot.Snapshot(), World()
         self.saved: list[tuple[World, dict[str, Any]]] = []
         self.scratches: list[tuple[int, contextlib.ExitStack]] = []
         for pod in self.questions.pods:
@@ -97,7 +97,7 @@ class History:
     def check(self) -> None:
         built = self.world.build(self.questions)
         assert columns.describe(self.snapshot, self.questions) == columns.describe(built, self.questions)
-        waiting = {self.snapshot.pod(row).key for row in self.snapshot.waiting()}
+        waiting = {self.snapshot.pod(row).key for row in self.snapshot.pending()}
         assert waiting == {pod.key for pod in self._waiting()}
 
     # Facts
@@ -164,7 +164,7 @@ class History:
     def lift(self, one: int, other: int) -> None:
         if bound := [pod for pod in self._counted() if pod.node_name in self.world.nodes]:
             pod = bound[one % len(bound)]
-            self.snapshot.lift(self._row(pod))
+            self.snapshot.unbind(self._row(pod))
             self.world.pods[pod.uid] = replace(pod, node_name="")
 
     def clear_node(self, one: int, other: int) -> None:
@@ -222,12 +222,12 @@ class History:
 
     def empty_out(self, one: int, other: int) -> None:
         if self.saved and (name := self._name(one)) and name not in self.world.deleting:
-            self.snapshot.empty_out(self.snapshot.nodes.rows[name])
+            self.snapshot.mark_deleting(self.snapshot.nodes.rows[name])
             self.world.deleting.add(name)
 
     def retire(self, one: int, other: int) -> None:
         if self.saved and (name := self._name(one)) and name not in self.world.retired:
-            self.snapshot.retire(self.snapshot.nodes.rows[name])
+            self.snapshot.mark_gone(self.snapshot.nodes.rows[name])
             self.world.retired.add(name)
 
     # Forks

@@ -9,14 +9,14 @@ from tests.engine.clusters import NOW_S, PEER, PROVISION_S, WINDLASS, Cluster, f
 from tests.engine.draining.world import Run, World
 from tests.engine.scale_down.builders import group, node
 from tests.engine.scale_up.test_templates import find
-from windlass.engine import facts, repairs, settings
+from windlass.engine.model import decision_record, facts, node_groups, settings
 from windlass.engine.scale_down import candidates
 
 LATE_S = NOW_S + PROVISION_S + 1
 PRESETS = [PEER, WINDLASS]
 
 
-def look_late(cluster: Cluster, **changes: Any) -> repairs.Repairs:
+def look_late(cluster: Cluster, **changes: Any) -> decision_record.Remediation:
     """What is repaired once a node would have had time to come, of groups that are like this."""
     cluster.groups = [replace(one, **changes) for one in cluster.groups]
     cluster.look(NOW_S)
@@ -29,7 +29,7 @@ def look_late(cluster: Cluster, **changes: Any) -> repairs.Repairs:
 @pytest.mark.parametrize("chosen", PRESETS)
 def test_no_node_of_a_group_that_is_rolled_out_is_a_candidate(chosen: settings.Settings) -> None:
     group_of = {"a": replace(group("g", 3), is_rolling_out=True), "b": group("h", 3)}
-    assert candidates.leave_out_unchosen(["a", "b"], group_of, chosen.deviations) == ["b"]
+    assert candidates.filter_choosable(["a", "b"], group_of, chosen.deviations) == ["b"]
 
 
 def test_d8_a_surge_machine_that_does_not_come_up_costs_a_rollout_no_machine() -> None:
@@ -74,7 +74,7 @@ def test_a_drain_that_a_rollout_overtakes_is_given_back() -> None:
 # ── Groups that cannot choose ────────────────────────────────────────────────────────────────────────────────────
 
 
-def blind(size: int) -> facts.NodeGroup:
+def blind(size: int) -> node_groups.NodeGroup:
     return replace(group("g", size), can_choose=False)
 
 
@@ -82,7 +82,7 @@ def blind(size: int) -> facts.NodeGroup:
 def test_d7_of_a_group_that_cannot_choose_only_the_last_node_is_a_candidate(
     chosen: settings.Settings, size: int, goes: bool
 ) -> None:
-    found = candidates.leave_out_unchosen(["a"], {"a": blind(size)}, chosen.deviations)
+    found = candidates.filter_choosable(["a"], {"a": blind(size)}, chosen.deviations)
     assert found == (["a"] if goes else [])
 
 
@@ -106,6 +106,6 @@ def test_a_last_node_that_is_not_the_last_any_more_is_given_back() -> None:
 
 def test_pods_that_the_provider_says_a_new_node_starts_with_are_counted() -> None:
     proxy = facts.Pod("kube-system", "kube-proxy", spec=facts.PodSpec(requests=((facts.CPU, 100),)))
-    told = facts.NodeGroup("g", 0, 9, 0, template=facts.Node("t"), template_pods=(proxy,))
+    told = node_groups.NodeGroup("g", 0, 9, 0, template=facts.Node("t"), template_pods=(proxy,))
     made, _ = find([told])
     assert made["g"].pods == (proxy,)

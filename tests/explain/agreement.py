@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tests.engine.decide import builders
-from windlass.engine import plan as plans
-from windlass.engine.scale_up import proposing
-from windlass.explain import cluster, look, nodes, pods
+from windlass.engine.model import plan, scale_up_status
+from windlass.engine.scale_up import options
+from windlass.explain import cluster, explain_context, nodes, pods
 from windlass.explain.nodes import NodeState
-from windlass.explain.pods import PodAccount, PodState
+from windlass.explain.pods import PodExplanation, PodState
 from windlass.explain.verdicts import GroupVerdict
 
 NOT_ASKED = (
@@ -20,26 +20,26 @@ NOT_ASKED = (
 )  # fmt: skip
 PLACED = (PodState.HAS_ROOM, PodState.UPCOMING)
 REFUSED = (PodState.NOWHERE, PodState.HELD, PodState.LATER)
-AFTERWARDS = (proposing.FILTERED_OUT, proposing.EXECUTION_FAILED, proposing.NOT_WHOLE)
+AFTERWARDS = (options.FILTERED_OUT, options.EXECUTION_FAILED, options.NOT_WHOLE)
 """What is said of groups that had accepted the pod."""
 
 
-def find_disagreements(at: look.Look, counts: Counter[str]) -> Iterator[str]:
+def find_disagreements(at: explain_context.ExplainContext, counts: Counter[str]) -> Iterator[str]:
     """Sentences; none if explain and the loop agree. `counts`: of states that were told."""
-    rows, states = at.snapshot.waiting(), dict[int, PodState]()
+    rows, states = at.snapshot.pending(), dict[int, PodState]()
     for row in rows:
-        account = pods.describe(at, row)
+        account = pods.explain_pod(at, row)
         states[row] = account.state
         counts[account.state] += 1
         for problem in _check_pod(at, row, account):
             yield f"pod {account.key} {account.state}: {problem}"
-    counted = cluster.describe(at)
+    counted = cluster.explain_cluster(at)
     told = sorted(state for one in counted.waiting for state in [one.state] * one.count)
     if told != sorted(states.values()):
         yield f"status counts {told}, explain {sorted(states.values())}"
     found = dict[str, int]()
-    for node in at.seen.nodes:
-        one = nodes.describe(at, node.name)
+    for node in at.observation.nodes:
+        one = nodes.explain_node(at, node.name)
         found[one.state] = found.get(one.state, 0) + 1
         counts[one.state] += 1
         for problem in _check_node(at, one):
@@ -51,7 +51,7 @@ def find_disagreements(at: look.Look, counts: Counter[str]) -> Iterator[str]:
 # ── Pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_pod(at: look.Look, row: int, account: PodAccount) -> Iterator[str]:
+def _check_pod(at: explain_context.ExplainContext, row: int, account: PodExplanation) -> Iterator[str]:
     story = at.decision.story
     rounds = [
         one for one in story.scale_ups if one.choice is not None or one.remaining or one.considered or one.skipped
@@ -72,7 +72,7 @@ def _check_pod(at: look.Look, row: int, account: PodAccount) -> Iterator[str]:
     if (account.state is PodState.USES_REQUEST) != (row in story.requests.ignored):
         yield f"ignored for a request: {row in story.requests.ignored}"
     results = {one.result for one in story.scale_ups}
-    limited = proposing.Result.LIMITED_BY_MAX_NODES_TOTAL in results
+    limited = scale_up_status.ScaleUpResult.LIMITED_BY_MAX_NODES_TOTAL in results
     if limited and account.state not in (PodState.MAX_NODES, *NOT_ASKED, *PLACED, PodState.USES_REQUEST):
         yield "the loop was limited by --max-nodes-total"
     if (account.state is PodState.LOOP_ENDED) and story.repairs.stop is None:
@@ -88,7 +88,9 @@ def _check_pod(at: look.Look, row: int, account: PodAccount) -> Iterator[str]:
         yield "another group could help it in a later loop"
 
 
-def _check_helped(at: look.Look, helping: proposing.Proposal, account: PodAccount) -> Iterator[str]:
+def _check_helped(
+    at: explain_context.ExplainContext, helping: scale_up_status.ScaleUpProposal, account: PodExplanation
+) -> Iterator[str]:
     ordered = builders.sizes(at.decision)
     if account.choice is None or helping.choice is None or helping.choice.winner is None:
         yield "no choice is told"
@@ -102,7 +104,9 @@ def _check_helped(at: look.Look, helping: proposing.Proposal, account: PodAccoun
         yield f"the group that grows for it is said not to help: {chosen}"
 
 
-def _check_reasons(proposal: proposing.Proposal, alike: proposing.Alike, told: Sequence[GroupVerdict]) -> Iterator[str]:
+def _check_reasons(
+    proposal: scale_up_status.ScaleUpProposal, alike: scale_up_status.PodEquivalenceGroup, told: Sequence[GroupVerdict]
+) -> Iterator[str]:
     """The same groups refuse for the same reasons."""
     by_group = {one.group: one for one in told}
     for group, said in alike.rejected.items():
@@ -118,16 +122,16 @@ def _check_reasons(proposal: proposing.Proposal, alike: proposing.Alike, told: S
     for group, reasons in proposal.skipped.items():
         holds = [one.reason for one in by_group[group].holds]
         missing = [one for one in reasons if one not in holds]
-        if missing and not (proposing.Skip.NOT_READY in reasons and by_group[group].holds):
+        if missing and not (scale_up_status.SkipReason.NOT_READY in reasons and by_group[group].holds):
             yield f"{group} was skipped: {reasons}, told is {holds}"
 
 
 # ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_node(at: look.Look, told: nodes.NodeAccount) -> Iterator[str]:
+def _check_node(at: explain_context.ExplainContext, told: nodes.NodeExplanation) -> Iterator[str]:
     story, since = at.decision.story.scale_down, at.decision.memory.durable.scale_down.since
-    going = {one.node for one in at.decision.plan if isinstance(one, plans.Drain)}
+    going = {one.node for one in at.decision.plan if isinstance(one, plan.Drain)}
     leaving = told.name in at.memory.durable.drains
     if (told.state is NodeState.LEAVING) != leaving:
         yield f"on its way out: {leaving}"

@@ -10,18 +10,18 @@ from typing import Any
 from tests.engine.decide import builders
 from tests.engine.decide.builders import LONG_AGO_S, NOW_S
 from tests.engine.drain import builders as drains
-from windlass.engine import facts, gpus, pod_traits, taints
-from windlass.engine import plan as plans
-from windlass.engine import snapshot as snapshots
-from windlass.engine.buffers.injecting import FAKE_POD, Spare
-from windlass.engine.decide import Decision
-from windlass.engine.memory import Memory
+from windlass.engine import taints
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.capacity_apis.buffer_pods import FAKE_POD_ANNOTATION
+from windlass.engine.loop import Decision
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, node_groups, plan, well_known
+from windlass.engine.model.provisioning import CONSUME_ANNOTATION, BufferPods, PodSet, ProvisioningRequest
+from windlass.engine.model.scale_up_status import Quota
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.provisioning import classes
-from windlass.engine.provisioning.request import CONSUME, PodSet, Request
-from windlass.engine.scale_up.quotas import Quota
-from windlass.engine.settings import Settings
-from windlass.explain import look
+from windlass.engine.snapshot import snapshot
+from windlass.explain import explain_context
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 ZONES = ("z0", "z1")
@@ -39,24 +39,24 @@ WAITING = facts.StorageClass("fast", DRIVER, waits_for_consumer=True)
 class Cluster:
     """What exists, and what is remembered of it."""
 
-    groups: dict[str, facts.NodeGroup]
+    groups: dict[str, node_groups.NodeGroup]
     nodes: dict[str, facts.Node]
     pods: list[facts.Pod]
     stored: list[Any]
     settings: Settings
-    requests: dict[str, Request]
-    spares: tuple[Spare, ...]
+    requests: dict[str, ProvisioningRequest]
+    spares: tuple[BufferPods, ...]
     controllers: dict[tuple[str, str, str], facts.Controller]
     quotas: tuple[Quota, ...]
     budgets: tuple[facts.PodDisruptionBudget, ...]
     refusing: frozenset[str]
-    memory: Memory
+    memory: LoopMemory
     now_s: float
-    drain_rules: tuple[facts.MachineDrainRule, ...] = ()
+    drain_rules: tuple[node_groups.MachineDrainRule, ...] = ()
 
     def observe(self) -> Observation:
         return Observation(
-            snapshots.build(self.nodes.values(), self.pods, stored=self.stored),
+            snapshot.build_snapshot(self.nodes.values(), self.pods, stored=self.stored),
             tuple(self.groups.values()),
             budgets=self.budgets,
             controllers=self.controllers,
@@ -66,35 +66,35 @@ class Cluster:
             machine_drain_rules=self.drain_rules,
         )
 
-    def look(self) -> look.Look:
+    def look(self) -> explain_context.ExplainContext:
         """What the next loop decides, refusals of the provider included."""
         seen = self.observe()
-        at = look.take(seen, self.memory, self.settings, self.now_s)
-        ordered = {one.group for one in at.decision.plan if isinstance(one, plans.Resize)}
-        refused = {group: facts.InstanceError("Other", "Refused", "no") for group in ordered & self.refusing}
+        at = explain_context.evaluate(seen, self.memory, self.settings, self.now_s)
+        ordered = {one.group for one in at.decision.plan if isinstance(one, plan.Resize)}
+        refused = {group: node_groups.InstanceError("Other", "Refused", "no") for group in ordered & self.refusing}
         if not refused:
             return at
-        return look.take(replace(seen, refused=refused), self.memory, self.settings, self.now_s)
+        return explain_context.evaluate(replace(seen, refused=refused), self.memory, self.settings, self.now_s)
 
     def carry_out(self, decision: Decision, after_s: float) -> None:
         """Do what was decided; the nodes that were asked for do not come yet."""
         for one in decision.plan:
             match one:
-                case plans.Resize():
+                case plan.Resize():
                     self.groups[one.group] = replace(self.groups[one.group], target_size=one.to_size)
-                case plans.Drain():
+                case plan.Drain():
                     node = self.nodes[one.node]
-                    marked = (*node.taints, taints.to_be_deleted(self.now_s))
+                    marked = (*node.taints, taints.make_to_be_deleted(self.now_s))
                     self.nodes[one.node] = replace(node, taints=marked)
-                case plans.SetConditions():
+                case plan.SetConditions():
                     self.requests[one.name] = replace(self.requests[one.name], conditions=one.conditions)
-                case plans.DeleteRequest():
+                case plan.DeleteRequest():
                     del self.requests[one.name]
         self.memory = decision.memory
         self.now_s += after_s
 
 
-def lives(number: int) -> Iterator[look.Look]:
+def lives(number: int) -> Iterator[explain_context.ExplainContext]:
     """The loops of one cluster, in their order."""
     draw = random.Random(number)
     cluster = make(draw)
@@ -108,7 +108,7 @@ def lives(number: int) -> Iterator[look.Look]:
 
 
 def make(draw: random.Random) -> Cluster:
-    groups: dict[str, facts.NodeGroup] = {}
+    groups: dict[str, node_groups.NodeGroup] = {}
     nodes: dict[str, facts.Node] = {}
     for index in range(draw.choice((1, 2, 2, 3))):
         group, members = _group(draw, f"g{index}")
@@ -132,7 +132,7 @@ def make(draw: random.Random) -> Cluster:
         (Quota("quota", {"cpu": draw.choice((4, 8, 12))}),) if draw.random() < 0.2 else (),
         tuple(builders.budget(draw.randint(0, 2), f"budget-{app}", app) for app in APPS if draw.random() < 0.3),
         frozenset(one for one in groups if draw.random() < 0.1),
-        Memory(),
+        LoopMemory(),
         NOW_S,
     )
     _add_unhealthy_pods(draw, cluster)
@@ -146,9 +146,11 @@ def _add_drain_rules(draw: random.Random, cluster: Cluster) -> None:
     if draw.random() < 0.7:
         return
     cluster.drain_rules = tuple(
-        facts.MachineDrainRule("capi", name, draw.choice(list(facts.DrainBehavior)), draw.randint(-1, 1), pods=pods)
+        node_groups.MachineDrainRule(
+            "capi", name, draw.choice(list(facts.DrainBehavior)), draw.randint(-1, 1), pods=pods
+        )
         for name, pods in (
-            ("a", (facts.DrainedPodSelector(drains.labelled(app=draw.choice(APPS))),)),
+            ("a", (node_groups.DrainedPodSelector(drains.labelled(app=draw.choice(APPS))),)),
             ("b", ()),
         )
         if draw.random() < 0.6
@@ -170,15 +172,15 @@ def _label_pods(draw: random.Random, cluster: Cluster) -> None:
 
 def _add_unhealthy_pods(draw: random.Random, cluster: Cluster) -> None:
     cluster.pods = [
-        replace(one, health=draw.choice(list(facts.Health))) if one.node_name and draw.random() < 0.2 else one
+        replace(one, health=draw.choice(list(facts.PodHealth))) if one.node_name and draw.random() < 0.2 else one
         for one in cluster.pods
     ]
     cluster.budgets = tuple(replace(one, allows_unhealthy=draw.random() < 0.5) for one in cluster.budgets)
 
 
-def _group(draw: random.Random, id: str) -> tuple[facts.NodeGroup, list[facts.Node]]:
+def _group(draw: random.Random, id: str) -> tuple[node_groups.NodeGroup, list[facts.Node]]:
     cpu, zone, has_gpus = draw.choice((1000, 2000, 4000)), draw.choice(ZONES), draw.random() < 0.3
-    labels = {facts.ZONE: zone} | ({gpus.CLUSTER_API_LABEL: "a100"} if has_gpus else {})
+    labels = {facts.ZONE: zone} | ({well_known.CLUSTER_API_GPU_LABEL: "a100"} if has_gpus else {})
     tainted = (TAINT,) if draw.random() < 0.2 else ()
     has = builders.resources(cpu, 1000, pods=draw.choice((3, 100)), **({GPU: 2} if has_gpus else {}))
     members = []
@@ -192,7 +194,7 @@ def _group(draw: random.Random, id: str) -> tuple[facts.NodeGroup, list[facts.No
                 taints=(*tainted, *starting), created_s=draw.choice((LONG_AGO_S, LONG_AGO_S, NOW_S - 100.0)),
             )
         )  # fmt: skip
-    stuck = [facts.Instance(f"id://{id}-stuck", "Creating")] if draw.random() < 0.15 else []
+    stuck = [node_groups.Instance(f"id://{id}-stuck", "Creating")] if draw.random() < 0.15 else []
     target = len(members) + len(stuck) + draw.choice((0, 0, 0, 1))
     template = builders.node(
         f"{id}-template", cpu, labels=labels, allocatable=has, capacity=has, provider_id="", taints=tainted
@@ -253,7 +255,7 @@ def _running(draw: random.Random, found: list[facts.Node]) -> Iterator[facts.Pod
                 case "daemon":
                     fields["owner"] = builders.AGENT
                 case "stays":
-                    fields["annotations"] = {pod_traits.SAFE_TO_EVICT: "false"}
+                    fields["annotations"] = {well_known.SAFE_TO_EVICT_ANNOTATION: "false"}
             yield _finish(builders.running(f"run-{number}", host.name, cpu, **fields), gpu_count, claims)
             number += 1
 
@@ -268,7 +270,7 @@ def _pending(draw: random.Random) -> Iterator[facts.Pod]:
             (*[""] * 12, "consumer", "consumer", "expendable", "gated", "untried", "nominated", "daemon", "slow")
         ):
             case "consumer":
-                fields["annotations"] = {CONSUME: draw.choice(("r0", "gone"))}
+                fields["annotations"] = {CONSUME_ANNOTATION: draw.choice(("r0", "gone"))}
             case "expendable":
                 fields["spec"]["priority"] = -50
             case "gated":
@@ -315,24 +317,32 @@ def _store(draw: random.Random, pods: list[facts.Pod], nodes: list[facts.Node]) 
 BOUND = "pv.kubernetes.io/bind-completed"
 
 
-def _requests(draw: random.Random) -> Iterator[Request]:
+def _requests(draw: random.Random) -> Iterator[ProvisioningRequest]:
     for index in range(draw.choice((0, 1, 1, 2))):
         name, cpu = f"r{index}", draw.choice((300, 900, 3000))
         owner = facts.Owner("autoscaling.x-k8s.io/v1", "ProvisioningRequest", name, f"uid-{name}")
         spec = facts.PodSpec(requests=builders.resources(cpu))
         pod = facts.Pod(
-            "default", name, spec=spec, owner=owner, annotations={CONSUME: name}, created_s=NOW_S - 60, digest=str(cpu)
+            "default",
+            name,
+            spec=spec,
+            owner=owner,
+            annotations={CONSUME_ANNOTATION: name},
+            created_s=NOW_S - 60,
+            digest=str(cpu),
         )
-        kind = draw.choice((classes.CHECK_CAPACITY, classes.ATOMIC))
+        kind = draw.choice(
+            (provisioning_conditions.CHECK_CAPACITY_CLASS, provisioning_conditions.ATOMIC_SCALE_UP_CLASS)
+        )
         sets = (PodSet("t", draw.randint(1, 4), pod),)
-        yield Request("default", name, f"uid-{name}", kind, sets, created_s=NOW_S - 60, generation=1)
+        yield ProvisioningRequest("default", name, f"uid-{name}", kind, sets, created_s=NOW_S - 60, generation=1)
 
 
-def _spares(draw: random.Random) -> Iterator[Spare]:
+def _spares(draw: random.Random) -> Iterator[BufferPods]:
     for index in range(draw.choice((0, 1, 1, 2))):
         cpu = draw.choice((200, 800, 1800))
-        like = builders.pending(f"buffer-{index}", cpu, annotations=dict([FAKE_POD]))
-        yield Spare(like, tuple(f"capacity-buffer-{index}-{one}" for one in range(draw.randint(1, 4))))
+        like = builders.pending(f"buffer-{index}", cpu, annotations=dict([FAKE_POD_ANNOTATION]))
+        yield BufferPods(like, tuple(f"capacity-buffer-{index}-{one}" for one in range(draw.randint(1, 4))))
 
 
 FEATURES = (

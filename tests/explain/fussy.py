@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.engine.decide import builders
 from tests.engine.decide.strategies import ZONES, World, pick, worlds
-from windlass.engine import facts
+from windlass.engine.model import facts, node_groups
 from windlass.engine.observation import Observation
 from windlass.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Operator, Requirement
 
@@ -31,7 +31,7 @@ class Fussy(World):
             tolerations=(facts.Toleration("", "Exists", "", ""),),
         )
         pod = facts.Pod("kube-system", "agent", owner=builders.AGENT, spec=spec)
-        daemon = facts.DaemonSet("kube-system", "agent", builders.AGENT.uid, pod)
+        daemon = node_groups.DaemonSet("kube-system", "agent", builders.AGENT.uid, pod)
         return builders.observe(self.groups, self.nodes, self.pods, budgets=self.budgets, daemon_sets=(daemon,))
 
 

@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.engine.decide import builders
-from windlass.engine import decide, facts, memory, pod_traits
-from windlass.engine.backoff import Backoff
-from windlass.engine.draining.progress import Evicting, Progress
-from windlass.engine.health import Memory as HealthMemory
+from windlass.engine import loop, loop_memory
+from windlass.engine.model import durable_memory, facts, node_groups, well_known
+from windlass.engine.model.cluster_health import Backoff, HealthMemory
+from windlass.engine.model.drains import DrainProgress, EvictionProgress
+from windlass.engine.model.scale_down_state import ScaleActivity
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down.cooldown import Activity
-from windlass.engine.settings import Settings
-from windlass.explain import cluster, groups, look, nodes, pods
-from windlass.explain.telling import cluster as tell_cluster
-from windlass.explain.telling import groups as tell_groups
-from windlass.explain.telling import nodes as tell_nodes
-from windlass.explain.telling import pods as tell_pods
+from windlass.explain import cluster, explain_context, groups, nodes, pods, render_cluster, render_pods
 
 PAGE = Path(__file__).parents[2] / "docs" / "explain.md"
 NOW_S = 1_793_934_600.0  # 2026-11-06T03:10:00Z
@@ -53,7 +49,7 @@ def _agent(on: str) -> facts.Pod:
     return _pod(f"agent-{on}", on, 100, 0, namespace="kube-system", owner=owner, spec=spec)
 
 
-def _group(id: str, members: list[facts.Node], most: int, template: facts.Node, **fields: Any) -> facts.NodeGroup:
+def _group(id: str, members: list[facts.Node], most: int, template: facts.Node, **fields: Any) -> node_groups.NodeGroup:
     made = builders.group(id, members, 1, most, fields.pop("target", len(members)), template)
     return replace(made, **fields)
 
@@ -69,7 +65,7 @@ def observe() -> Observation:
     pods_on += [_pod(f"shop-{number}", "zone-a-0", 1000, 3) for number in range(3)]
     pods_on += [_pod("shop-3", "zone-a-1", 500, 2), _pod("shop-4", "zone-a-2", 300, 1)]
     pods_on += [_pod("shop-7", "zone-a-3", 500, 1)]
-    pods_on += [_pod("keep-me", "zone-a-2", 200, 1, annotations={pod_traits.SAFE_TO_EVICT: "false"})]
+    pods_on += [_pod("keep-me", "zone-a-2", 200, 1, annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "false"})]
     pods_on += [_pod(f"shop-{number}", f"zone-b-{number - 5}", 3500, 12) for number in (5, 6)]
     pods_on += [_pod("postgres-0", "database-0", 6000, 40, spec={"tolerations": ANYTHING})]
     waiting = [_pod("warehouse", cpu=20_000, memory_gib=48, age_s=900.0)]
@@ -85,31 +81,31 @@ def observe() -> Observation:
         _group("database", data, 3, data[0]),
         _group("spot", [], 20, _node("spot", "a", 16000, 64, provider_id=""), min_size=0, price_per_hour=0.3),
     ]
-    daemons = (facts.DaemonSet("kube-system", "agent", "uid-agent", agent),)
+    daemons = (node_groups.DaemonSet("kube-system", "agent", "uid-agent", agent),)
     return builders.observe(found, [*a, *b, *data], [*pods_on, *waiting], daemon_sets=daemons)
 
 
-def remember() -> memory.Memory:
+def remember() -> loop_memory.LoopMemory:
     """Spot failed a while ago; nothing was added lately."""
-    error = facts.InstanceError("OutOfResources", "InsufficientInstanceCapacity", "no m7i.4xlarge left in a")
+    error = node_groups.InstanceError("OutOfResources", "InsufficientInstanceCapacity", "no m7i.4xlarge left in a")
     backoffs = {"spot": Backoff(NOW_S + 172.0, 300.0, NOW_S - 128.0, error)}
-    durable = memory.Durable(
+    durable = durable_memory.DurableMemory(
         loop=412,
         health=HealthMemory(backoffs=backoffs),
         drains={"zone-a-3": _leave()},
-        activities={"zone-a": Activity(added_s=NOW_S - 5400.0, deleted_s=NOW_S - 1800.0)},
+        activities={"zone-a": ScaleActivity(added_s=NOW_S - 5400.0, deleted_s=NOW_S - 1800.0)},
     )
-    return memory.Memory(durable)
+    return loop_memory.LoopMemory(durable)
 
 
-def _leave() -> memory.DrainBegun:
+def _leave() -> durable_memory.StartedDrain:
     said = "Cannot evict pod as it would violate the pod's disruption budget: shop needs 7 healthy pods and has 7"
     refused = {"uid-shop-7": said}
-    evicting = Evicting(NOW_S - 35.0, frozenset({"uid-shop-7"}), since_s=NOW_S - 35.0, refused=refused,
+    evicting = EvictionProgress(NOW_S - 35.0, frozenset({"uid-shop-7"}), since_s=NOW_S - 35.0, refused=refused,
                         tried={"uid-shop-7": NOW_S - 5.0})  # fmt: skip
-    progress = Progress(NOW_S - 40.0, NOW_S - 40.0, evicting)
+    progress = DrainProgress(NOW_S - 40.0, NOW_S - 40.0, evicting)
     places = {"uid-shop-7": "zone-a-2"}
-    return memory.DrainBegun("zone-a", NOW_S - 40.0, False, places, "uid-zone-a-3", progress=progress)
+    return durable_memory.StartedDrain("zone-a", NOW_S - 40.0, False, places, "uid-zone-a-3", progress=progress)
 
 
 def settings() -> Settings:
@@ -117,13 +113,13 @@ def settings() -> Settings:
     return builders.choose(chosen, "groups", scale_down_utilization_threshold=0.5)
 
 
-def take(later_s: float = 240.0) -> look.Look:
+def take(later_s: float = 240.0) -> explain_context.ExplainContext:
     """The loop some minutes after nodes were first found unneeded."""
     seen, chosen = observe(), settings()
     quiet = replace(seen)
-    first = decide.decide(quiet, remember(), chosen, NOW_S - later_s)
+    first = loop.decide(quiet, remember(), chosen, NOW_S - later_s)
     durable = replace(remember().durable, scale_down=first.memory.durable.scale_down)
-    return look.take(seen, memory.Memory(durable, first.memory.volatile), chosen, NOW_S)
+    return explain_context.evaluate(seen, loop_memory.LoopMemory(durable, first.memory.volatile), chosen, NOW_S)
 
 
 def samples() -> Iterator[tuple[str, list[str]]]:
@@ -133,17 +129,17 @@ def samples() -> Iterator[tuple[str, list[str]]]:
     def pod(name: str) -> list[str]:
         row = at.find_pod("shop", name)
         assert row is not None
-        return list(tell_pods.tell(pods.describe(at, row)))
+        return list(render_pods.render_pod(pods.explain_pod(at, row)))
 
     yield "windlass explain pod warehouse -n shop", pod("warehouse")
     yield "windlass explain pod report -n shop", pod("report")
     yield "windlass explain pod train-0 -n shop", pod("train-0")
     yield "windlass explain pod in-zone-b -n shop", pod("in-zone-b")
     for name in ("zone-a-1", "zone-a-2", "zone-a-3", "zone-b-0"):
-        yield f"windlass explain node {name}", list(tell_nodes.tell(nodes.describe(at, name)))
+        yield f"windlass explain node {name}", list(render_cluster.render_node(nodes.explain_node(at, name)))
     for group in ("spot", "zone-c"):
-        yield f"windlass explain group {group}", list(tell_groups.tell(groups.describe(at, group)))
-    yield "windlass status", list(tell_cluster.tell(cluster.describe(at)))
+        yield f"windlass explain group {group}", list(render_cluster.render_group(groups.explain_group(at, group)))
+    yield "windlass status", list(render_cluster.render_cluster_explanation(cluster.explain_cluster(at)))
 
 
 def block(command: str, lines: list[str]) -> str:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.explain import agreement, clusters
-from windlass.engine.decide import ScaleUpContext, scale_up_context
-from windlass.explain import look
+from windlass.engine.loop import scale_up_context
+from windlass.engine.scale_up.orchestrator import ScaleUpContext
+from windlass.explain import explain_context
 
 EXAMPLES = 24
 FOUND = (101001249, 102000987, 301001685, 303001542, 501002686)
@@ -30,11 +31,11 @@ def test_explain_says_of_every_pending_pod_and_every_node_what_the_loop_decided(
 def test_a_context_without_buffers_requests_and_proactive_pods_would_be_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def set_up_otherwise(at: look.Look) -> AbstractContextManager[ScaleUpContext]:
+    def set_up_otherwise(at: explain_context.ExplainContext) -> AbstractContextManager[ScaleUpContext]:
         plain = replace(at.settings.injection, capacity_buffer_pod_injection_enabled=False)
         asked = replace(at.settings.provisioning_requests, enable_provisioning_requests=False)
         settings = replace(at.settings, injection=plain, provisioning_requests=asked)
-        return scale_up_context(at.seen, at.memory, settings, at.now_s)
+        return scale_up_context(at.observation, at.memory, settings, at.now_s)
 
-    monkeypatch.setattr(look.Look, "scale_up", set_up_otherwise)
+    monkeypatch.setattr(explain_context.ExplainContext, "scale_up", set_up_otherwise)
     assert any(find(number) for number in NOTICED)

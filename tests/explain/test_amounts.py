@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.explain import amounts
-from windlass.kube import quantity
+from windlass import quantity
+from windlass.explain import formatting
 
 
 @pytest.mark.parametrize(
@@ -22,24 +22,24 @@ from windlass.kube import quantity
     ],
 )
 def test_amounts_are_spelt_exactly_and_shortly(resource: str, amount: int, exact: str, short: str) -> None:
-    assert amounts.spell(resource, amount) == exact
-    assert amounts.shorten(resource, amount) == short
+    assert formatting.format_quantity(resource, amount) == exact
+    assert formatting.format_short_quantity(resource, amount) == short
 
 
 @given(st.integers(0, 2**55))
 def test_short_amounts_never_overstate_what_is_free_nor_understate_what_is_needed(amount: int) -> None:
-    low = quantity.parse(amounts.shorten("memory", amount)).value()
-    high = quantity.parse(amounts.shorten("memory", amount, up=True)).value()
+    low = quantity.parse_quantity(formatting.format_short_quantity("memory", amount)).value()
+    high = quantity.parse_quantity(formatting.format_short_quantity("memory", amount, up=True)).value()
 
     assert low <= amount <= high
     assert (high - low) * 64 <= amount
-    assert len(amounts.shorten("memory", amount)) <= 7
+    assert len(formatting.format_short_quantity("memory", amount)) <= 7
 
 
 @given(
     st.integers(-(2**55), 2**55), st.sampled_from(["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "a.com/b"])
 )
 def test_an_exact_amount_is_read_back_as_it_was(amount: int, resource: str) -> None:
-    read = quantity.parse(amounts.spell(resource, amount))
+    read = quantity.parse_quantity(formatting.format_quantity(resource, amount))
 
     assert (read.milli_value() if resource == "cpu" else read.value()) == amount

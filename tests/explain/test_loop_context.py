@@ -8,37 +8,36 @@ import pytest
 from tests.engine.decide import builders
 from tests.engine.decide.builders import NOW_S
 from tests.engine.provisioning import worlds
-from windlass.engine import facts, memory, time_limits
-from windlass.engine.buffers.injecting import Spare
-from windlass.engine.left_out import LeftOut, Part
-from windlass.engine.observation import Observation
-from windlass.engine.provisioning.request import CONSUME
-from windlass.engine.scale_up.quotas import Quota
-from windlass.engine.settings import Settings
-from windlass.explain import cluster, look, pods, questions
-from windlass.explain.pods import PodAccount, PodState
+from windlass.engine import loop_memory, time_limits
+from windlass.engine.model import facts
+from windlass.engine.model.provisioning import CONSUME_ANNOTATION, BufferPods
+from windlass.engine.model.scale_up_status import Quota
+from windlass.engine.model.settings import Settings
+from windlass.engine.observation import DecisionPart, Exclusions, Observation
+from windlass.explain import cluster, explain_context, pods, queries
+from windlass.explain.pods import PodExplanation, PodState
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 INJECTING = builders.choose(Settings(), "injection", capacity_buffer_pod_injection_enabled=True)
 PROACTIVE = builders.choose(Settings(), "injection", enable_proactive_scaleup=True)
 
 
-def take(seen: Observation, settings: Settings) -> look.Look:
-    return look.take(seen, memory.Memory(), settings, NOW_S)
+def take(seen: Observation, settings: Settings) -> explain_context.ExplainContext:
+    return explain_context.evaluate(seen, loop_memory.LoopMemory(), settings, NOW_S)
 
 
-def describe(at: look.Look, uid: str) -> PodAccount:
-    return pods.describe(at, at.snapshot.pods.rows[uid])
+def describe(at: explain_context.ExplainContext, uid: str) -> PodExplanation:
+    return pods.explain_pod(at, at.snapshot.pods.rows[uid])
 
 
 def test_a_pod_whose_room_a_buffer_keeps_is_told_of_the_node_that_is_added_for_it() -> None:
     there = builders.nodes("g", 1, cpu=1000)
-    spare = Spare(builders.pending("buffer", cpu=800), ("capacity-buffer-x-1",))
+    spare = BufferPods(builders.pending("buffer", cpu=800), ("capacity-buffer-x-1",))
     seen = builders.observe([builders.group("g", there)], there, [builders.pending("web", cpu=600)], spares=(spare,))
     at = take(seen, INJECTING)
     assert builders.sizes(at.decision) == {"g": 2}
     assert (describe(at, "uid-web").state, describe(at, "uid-web").group) == (PodState.HELPED, "g")
-    assert [one.state for one in cluster.describe(at).waiting] == [PodState.HELPED]
+    assert [one.state for one in cluster.explain_cluster(at).waiting] == [PodState.HELPED]
 
 
 def test_a_pod_beside_those_that_its_controller_will_create_is_told_where_the_loop_puts_it() -> None:
@@ -77,13 +76,13 @@ def test_a_pod_that_a_later_round_helps_is_told_what_groups_say_in_that_round() 
 
 def test_a_pod_that_uses_what_a_request_asked_for_is_told_that_no_node_is_added_for_it() -> None:
     there = builders.nodes("g", 1, cpu=1000)
-    using = builders.pending("using", cpu=1000, annotations={CONSUME: "room"})
+    using = builders.pending("using", cpu=1000, annotations={CONSUME_ANNOTATION: "room"})
     seen = builders.observe([builders.group("g", there)], there, [using, builders.running("full", "g-0", cpu=900)])
     at = take(seen, worlds.SERVED)
     assert at.decision.story.requests.ignored == (at.snapshot.pods.rows["uid-using"],)
     account = describe(at, "uid-using")
     assert (account.state, account.why) == (PodState.USES_REQUEST, "default/room")
-    told = "\n".join(questions.tell(account))
+    told = "\n".join(queries.render_explanation(account))
     assert "ProvisioningRequest default/room" in told
 
 
@@ -95,17 +94,17 @@ def test_a_pod_that_waits_while_a_request_is_served_is_told_so() -> None:
     ]
     durable = world.memory.durable
     served = replace(world.memory, durable=replace(durable, requests=replace(durable.requests, is_next=True)))
-    at = look.take(world.observe(), served, worlds.SERVED, NOW_S)
+    at = explain_context.evaluate(world.observe(), served, worlds.SERVED, NOW_S)
     assert not builders.sizes(at.decision)
     account = describe(at, "uid-web")
     assert (account.state, account.why) == (PodState.LATER, "ProvisioningRequest ns/batch is served in this loop")
-    assert "ns/batch" in "\n".join(questions.tell(account))
+    assert "ns/batch" in "\n".join(queries.render_explanation(account))
 
 
 def test_pods_are_told_that_nothing_is_scaled_up_where_scale_up_could_not_be_evaluated() -> None:
     there = builders.nodes("g", 1, cpu=1000)
     seen = builders.observe([builders.group("g", there)], there, [builders.pending("web", cpu=1000)])
-    seen = replace(seen, left_out=LeftOut(parts=frozenset({Part.SCALE_UP, Part.SCALE_DOWN})))
+    seen = replace(seen, left_out=Exclusions(parts=frozenset({DecisionPart.SCALE_UP, DecisionPart.SCALE_DOWN})))
     at = take(seen, Settings())
     account = describe(at, "uid-web")
     assert account.state is PodState.LOOP_ENDED
@@ -122,7 +121,7 @@ def test_a_full_cluster_is_told_where_minimum_sizes_are_enforced_as_well() -> No
     assert (account.state, account.limit) == (PodState.MAX_NODES, 1)
 
 
-def fill(group_max: int, count: int, settings: Settings, **more: Any) -> look.Look:
+def fill(group_max: int, count: int, settings: Settings, **more: Any) -> explain_context.ExplainContext:
     """So many pods that need a node each, beside a node that is full."""
     there = builders.nodes("g", 1, cpu=1000)
     template = builders.node("t", 1000, provider_id="")
@@ -141,10 +140,10 @@ def test_a_pod_for_which_the_group_has_no_node_left_is_told_that_it_is_full_afte
     told = [describe(at, f"uid-web-{number}") for number in range(4)]
     assert [one.state for one in told] == [PodState.HELPED, PodState.HELPED, PodState.HELD, PodState.HELD]
     assert "max node group size reached: 3 of at most 3 nodes, 1 before the next loop" in "\n".join(
-        questions.tell(told[-1])
+        queries.render_explanation(told[-1])
     )
-    assert "let the group have 4 nodes" in "\n".join(questions.tell(told[-1]))
-    assert sum(one.count for one in cluster.describe(at).waiting if one.state is PodState.HELD) == 2
+    assert "let the group have 4 nodes" in "\n".join(queries.render_explanation(told[-1]))
+    assert sum(one.count for one in cluster.explain_cluster(at).waiting if one.state is PodState.HELD) == 2
 
 
 @pytest.mark.parametrize("settings", builders.BOTH)
@@ -159,7 +158,7 @@ def test_pods_beyond_the_nodes_of_one_scale_up_are_told_that_they_come_later(set
 def test_pods_whose_nodes_a_quota_cuts_are_told_that_some_of_them_wait(settings: Settings) -> None:
     at = fill(10, 4, settings, quotas=(Quota("cores", {"cpu": 3}),))
     assert builders.sizes(at.decision) == {"g": 3}
-    told = "\n".join(questions.tell(describe(at, "uid-web-0")))
+    told = "\n".join(queries.render_explanation(describe(at, "uid-web-0")))
     assert "4 pods would need 4 nodes, and limits allow 2: some wait." in told
 
 
@@ -172,8 +171,8 @@ def test_what_a_recorded_loop_had_no_time_for_is_not_explained_as_done() -> None
     wanting = [builders.pending(name, cpu=900, spec={"node_selector": (("kind", name),)}) for name in ("a", "b")]
     full = [builders.running(f"full-{one.name}", one.name, cpu=1000) for one in there]
     seen = builders.observe([builders.group("a", there[:1]), builders.group("b", there[1:])], there, [*full, *wanting])
-    late = time_limits.Replayed({"rounds": 1})
-    at = look.take(seen, memory.Memory(), Settings(), NOW_S, late)
+    late = time_limits.ReplayedTimer({"rounds": 1})
+    at = explain_context.evaluate(seen, loop_memory.LoopMemory(), Settings(), NOW_S, late)
     (grown,) = builders.sizes(at.decision)
     told = {name: describe(at, f"uid-{name}").state for name in ("a", "b")}
     assert told == {grown: PodState.HELPED, "b" if grown == "a" else "a": PodState.LATER}
@@ -184,4 +183,4 @@ def test_a_loop_that_ended_early_found_no_room_for_any_pod() -> None:
     at = take(builders.observe([builders.group("g", there)], there, [builders.pending("web")]), Settings())
     assert at.decision.story.repairs.stop is not None
     assert describe(at, "uid-web").state is PodState.LOOP_ENDED
-    assert sum(cluster.describe(at).node_states.values()) == len(there)
+    assert sum(cluster.explain_cluster(at).node_states.values()) == len(there)

@@ -9,17 +9,15 @@ import pytest
 from tests.engine.decide import builders
 from tests.engine.decide.builders import NOW_S
 from tests.explain import samples
-from windlass.engine import facts, memory
-from windlass.engine.health import Memory as HealthMemory
-from windlass.engine.requests import Requests, ScaleUp
-from windlass.engine.settings import Settings
-from windlass.explain import groups, look, nodes, pods, questions
-from windlass.explain.groups import Source
+from windlass.engine import loop_memory
+from windlass.engine.model import durable_memory, facts, node_groups
+from windlass.engine.model.cluster_health import HealthMemory, ScaleRequests, ScaleUpRequest
+from windlass.engine.model.settings import Settings
+from windlass.explain import explain_context, groups, nodes, pods, queries, render_cluster, render_pods
+from windlass.explain.groups import TemplateSource
 from windlass.explain.nodes import NodeState
 from windlass.explain.pods import PodState
-from windlass.explain.questions import About, Question
-from windlass.explain.telling import nodes as tell_nodes
-from windlass.explain.telling import pods as tell_pods
+from windlass.explain.queries import ExplainQuery, SubjectKind
 
 SMALL = builders.nodes("a", 1, cpu=1000)
 FULL = builders.running("full", "a-0", 1000)
@@ -28,21 +26,21 @@ FULL = builders.running("full", "a-0", 1000)
 def take(
     found: Sequence[facts.Pod],
     settings: Settings | None = None,
-    remembered: memory.Memory | None = None,
-    group: facts.NodeGroup | None = None,
-) -> look.Look:
+    remembered: loop_memory.LoopMemory | None = None,
+    group: node_groups.NodeGroup | None = None,
+) -> explain_context.ExplainContext:
     made = group or builders.group("a", SMALL, template=builders.node("t", 1000, provider_id=""))
     seen = builders.observe([made], SMALL, found)
-    return look.take(seen, remembered or memory.Memory(), settings or Settings(), NOW_S)
+    return explain_context.evaluate(seen, remembered or loop_memory.LoopMemory(), settings or Settings(), NOW_S)
 
 
-def describe(pod: facts.Pod, *others: facts.Pod, **more: Any) -> pods.PodAccount:
+def describe(pod: facts.Pod, *others: facts.Pod, **more: Any) -> pods.PodExplanation:
     at = take([*others, pod], **more)
-    return pods.describe(at, at.snapshot.pods.rows[pod.uid])
+    return pods.explain_pod(at, at.snapshot.pods.rows[pod.uid])
 
 
-def text(account: pods.PodAccount) -> str:
-    return "\n".join(tell_pods.tell(account))
+def text(account: pods.PodExplanation) -> str:
+    return "\n".join(render_pods.render_pod(account))
 
 
 @pytest.mark.parametrize(
@@ -92,10 +90,10 @@ def test_a_pod_that_no_node_has_room_for_is_told_what_is_done(
 
 
 def test_a_pod_waits_for_a_node_that_is_on_its_way() -> None:
-    under_way = Requests({"a": ScaleUp(1, NOW_S - 60, NOW_S - 60, NOW_S + 840)})
-    durable = memory.Durable(loop=1, health=HealthMemory(under_way))
+    under_way = ScaleRequests({"a": ScaleUpRequest(1, NOW_S - 60, NOW_S - 60, NOW_S + 840)})
+    durable = durable_memory.DurableMemory(loop=1, health=HealthMemory(under_way))
     group = builders.group("a", SMALL, target=2, template=builders.node("t", 1000, provider_id=""))
-    account = describe(builders.pending("p", 900), FULL, remembered=memory.Memory(durable), group=group)
+    account = describe(builders.pending("p", 900), FULL, remembered=loop_memory.LoopMemory(durable), group=group)
     assert (account.state, account.group, account.until_s) == (PodState.UPCOMING, "a", NOW_S + 840)
     assert "A node of a that is on its way has room for it" in text(account)
 
@@ -111,11 +109,11 @@ def test_waiting_for_a_backoff_to_end_is_enough() -> None:
     at = samples.take()
     row = at.find_pod("shop", "report")
     assert row is not None
-    spot = next(one for one in pods.describe(at, row).groups if one.group == "spot")
+    spot = next(one for one in pods.explain_pod(at, row).groups if one.group == "spot")
     (wait,) = spot.remedies
     for now_s, helps in ((wait.at_s, False), (wait.at_s + 0.001, True)):
-        later = look.take(at.seen, at.memory, at.settings, now_s)
-        assert next(one for one in pods.describe(later, row).groups if one.group == "spot").helps is helps
+        later = explain_context.evaluate(at.observation, at.memory, at.settings, now_s)
+        assert next(one for one in pods.explain_pod(later, row).groups if one.group == "spot").helps is helps
 
 
 # ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,21 +122,23 @@ def test_waiting_for_a_backoff_to_end_is_enough() -> None:
 def test_a_node_whose_pod_finds_no_place_names_the_pod_and_why() -> None:
     members = builders.nodes("a", 2, cpu=1000)
     on = [builders.running("p", "a-0", 400), builders.running("q", "a-1", 900)]
-    at = look.take(builders.observe([builders.group("a", members)], members, on), memory.Memory(), Settings(), NOW_S)
-    account = nodes.describe(at, "a-0")
+    at = explain_context.evaluate(
+        builders.observe([builders.group("a", members)], members, on), loop_memory.LoopMemory(), Settings(), NOW_S
+    )
+    account = nodes.explain_node(at, "a-0")
     assert (account.state, account.reason) == (NodeState.NEEDED, "NoPlaceToMovePods")
     assert account.homeless is not None
     assert account.homeless.reasons == (("Insufficient cpu", 1),)
-    assert "default/p finds no place on the 1 other node:" in list(tell_nodes.tell(account))
+    assert "default/p finds no place on the 1 other node:" in list(render_cluster.render_node(account))
 
 
 def test_a_node_of_no_group_and_a_node_of_a_group_at_its_minimum_are_told_so() -> None:
     members = builders.nodes("a", 1)
     alone = builders.node("alone")
     found = builders.observe([builders.group("a", members, min_size=1)], [*members, alone])
-    at = look.take(found, memory.Memory(), Settings(), NOW_S)
-    assert nodes.describe(at, "alone").state is NodeState.NOT_AUTOSCALED
-    kept = nodes.describe(at, "a-0")
+    at = explain_context.evaluate(found, loop_memory.LoopMemory(), Settings(), NOW_S)
+    assert nodes.explain_node(at, "alone").state is NodeState.NOT_AUTOSCALED
+    kept = nodes.explain_node(at, "a-0")
     assert kept.state is NodeState.NO_CANDIDATE
     assert "belongs to a group of 1, which keeps at least 1" in kept.why
 
@@ -146,9 +146,9 @@ def test_a_node_of_no_group_and_a_node_of_a_group_at_its_minimum_are_told_so() -
 def test_an_unneeded_node_tells_since_when_and_until_when() -> None:
     members = builders.nodes("a", 3)
     seen = builders.observe([builders.group("a", members)], members)
-    first = look.take(seen, memory.Memory(), Settings(), NOW_S)
-    at = look.take(seen, first.decision.memory, Settings(), NOW_S + 60)
-    account = nodes.describe(at, "a-1")
+    first = explain_context.evaluate(seen, loop_memory.LoopMemory(), Settings(), NOW_S)
+    at = explain_context.evaluate(seen, first.decision.memory, Settings(), NOW_S + 60)
+    account = nodes.explain_node(at, "a-1")
     assert (account.state, account.since_s, account.until_s) == (NodeState.UNNEEDED, NOW_S, NOW_S + 600)
     assert account.reason == "NotUnneededLongEnough"
 
@@ -158,21 +158,26 @@ def test_an_unneeded_node_tells_since_when_and_until_when() -> None:
 
 def test_a_group_tells_where_its_template_is_from() -> None:
     at = samples.take()
-    assert groups.describe(at, "zone-b").template.source is Source.NODE
-    assert groups.describe(at, "zone-b").template.example == "zone-b-0"
-    assert groups.describe(at, "spot").template.source is Source.PROVIDER
+    assert groups.explain_group(at, "zone-b").template.source is TemplateSource.NODE
+    assert groups.explain_group(at, "zone-b").template.example == "zone-b-0"
+    assert groups.explain_group(at, "spot").template.source is TemplateSource.PROVIDER
     nothing = replace(builders.group("a"), template=None)
-    empty = look.take(builders.observe([nothing]), memory.Memory(), Settings(), NOW_S)
-    assert groups.describe(empty, "a").template.source is Source.NOWHERE
+    empty = explain_context.evaluate(builders.observe([nothing]), loop_memory.LoopMemory(), Settings(), NOW_S)
+    assert groups.explain_group(empty, "a").template.source is TemplateSource.NOWHERE
 
 
 def test_what_does_not_exist_is_answered_with_names_like_it() -> None:
     at = samples.take()
-    assert str(questions.answer(Question(About.POD, "report", "default"), at)) == (
+    assert str(queries.answer_query(ExplainQuery(SubjectKind.POD, "report", "default"), at)) == (
         "there is no pod default/report; there is shop/report"
     )
-    assert str(questions.answer(Question(About.NODE, "zone-a-9"), at)).startswith("there is no node zone-a-9; there is")
-    assert str(questions.answer(Question(About.GROUP, "spott"), at)) == "there is no group spott; there is spot"
-    assert str(questions.answer(Question(About.POD, "train", "shop"), at)) == (
+    assert str(queries.answer_query(ExplainQuery(SubjectKind.NODE, "zone-a-9"), at)).startswith(
+        "there is no node zone-a-9; there is"
+    )
+    assert (
+        str(queries.answer_query(ExplainQuery(SubjectKind.GROUP, "spott"), at))
+        == "there is no group spott; there is spot"
+    )
+    assert str(queries.answer_query(ExplainQuery(SubjectKind.POD, "train", "shop"), at)) == (
         "there is no pod shop/train; there is shop/train-0, shop/train-1, shop/train-2"
     )

@@ -12,31 +12,41 @@ from tests.engine.decide.builders import NOW_S
 from tests.engine.decide.strategies import World, idle_worlds, some_settings, worlds
 from tests.engine.scale_down import plain_utilization
 from tests.explain.fussy import APP, fussy_worlds
-from windlass.engine import decide, facts, memory, plan, predicates
-from windlass.engine.decide import ScaleUpContext
-from windlass.engine.scale_down import utilization
-from windlass.engine.scale_up import proposing
-from windlass.engine.settings import Settings
-from windlass.explain import amounts, cluster, document, expected, groups, look, nodes, pods, remedies
-from windlass.explain.fates import Fate
-from windlass.explain.nodes import NodeAccount, NodeState
-from windlass.explain.pods import PodAccount, PodState
-from windlass.explain.remedies import Change
-from windlass.explain.telling import pods as tell_pods
+from windlass.engine import loop, loop_memory
+from windlass.engine.model import facts, node_groups, plan, scale_down_state
+from windlass.engine.model.settings import Settings
+from windlass.engine.predicates import registry
+from windlass.engine.scale_up import options
+from windlass.engine.scale_up.orchestrator import ScaleUpContext
+from windlass.explain import (
+    cluster,
+    explain_context,
+    formatting,
+    groups,
+    nodes,
+    pods,
+    queries,
+    remedies,
+    render_pods,
+    verdicts,
+)
+from windlass.explain.nodes import NodeExplanation, NodeState, PodDisposition
+from windlass.explain.pods import PodExplanation, PodState
+from windlass.explain.remedies import RemedyKind
 from windlass.explain.verdicts import GroupVerdict
 
 
-def take(world: World, chosen: Settings) -> look.Look:
-    return look.take(world.observe(), memory.Memory(), chosen, NOW_S)
+def take(world: World, chosen: Settings) -> explain_context.ExplainContext:
+    return explain_context.evaluate(world.observe(), loop_memory.LoopMemory(), chosen, NOW_S)
 
 
-def accounts(at: look.Look) -> Iterator[PodAccount]:
-    yield from (pods.describe(at, row) for row in sorted(at.snapshot.pods.rows.values()))
+def accounts(at: explain_context.ExplainContext) -> Iterator[PodExplanation]:
+    yield from (pods.explain_pod(at, row) for row in sorted(at.snapshot.pods.rows.values()))
 
 
 # ── As the engine says ───────────────────────────────────────────────────────────────────────────────────────────
 
-AFTERWARDS = (proposing.FILTERED_OUT, proposing.EXECUTION_FAILED)
+AFTERWARDS = (options.FILTERED_OUT, options.EXECUTION_FAILED)
 """What is said of groups that had accepted the pod."""
 
 
@@ -46,7 +56,7 @@ def test_groups_say_what_they_said_to_the_loop(world: World, chosen: Settings) -
     at = take(world, chosen)
     first = at.decision.story.scale_ups[0]
     for alike in (*first.considered, *first.remaining):
-        told = {one.group: one for one in pods.describe(at, alike.rows[0]).groups}
+        told = {one.group: one for one in pods.explain_pod(at, alike.rows[0]).groups}
         for group, said in alike.rejected.items():
             if said[0] in AFTERWARDS:
                 assert told[group].fits
@@ -65,7 +75,7 @@ def test_a_pod_is_helped_if_and_only_if_the_plan_grows_a_group_for_it(world: Wor
     at = take(world, chosen)
     helped = {row for proposal in at.decision.story.scale_ups if proposal.increases for row in proposal.helped}
     for row in at.snapshot.pods.rows.values():
-        account = pods.describe(at, row)
+        account = pods.explain_pod(at, row)
         assert (account.state is PodState.HELPED) == (row in helped)
         if account.choice is not None and account.choice.sizes:
             ordered = {one.group: one.to_size for one in at.decision.plan if isinstance(one, plan.Resize)}
@@ -97,13 +107,13 @@ def empty(world: World, key: str) -> World:
     return replace(world, pods=tuple(pod for pod in world.pods if pod.key == key or pod.node_name))
 
 
-def settle(world: World, at: look.Look, key: str) -> World:
+def settle(world: World, at: explain_context.ExplainContext, key: str) -> World:
     """All others that wait and are expected somewhere have come there; the rest would only be in the way."""
     homes: dict[str, facts.Node] = {}
     groups: dict[str, str] = {}
     with at.scale_up() as context:
         table = context.snapshot.pods
-        for row in expected.find(context):
+        for row in verdicts.find_expected_pods(context):
             homes[table.key(row)] = find_node(context, int(table.node_rows[row]))
         groups |= {f"here-{name}": group for name, group in context.groups.upcoming.items()}
     homes.pop(key, None)
@@ -133,32 +143,32 @@ def arrive(world: World, node: facts.Node, group_id: str) -> World:
     taken = {one.provider_id for one in world.nodes}
     group = next(one for one in world.groups if one.id == group_id)
     started = [one for one in group.instances if one.provider_id not in taken]
-    instance = started[0] if started else facts.Instance(f"id://{node.name}")
+    instance = started[0] if started else node_groups.Instance(f"id://{node.name}")
     there = replace(node, provider_id=instance.provider_id, conditions=builders.READY, created_s=builders.LONG_AGO_S)
-    instances = (*(one for one in group.instances if one is not instance), facts.Instance(instance.provider_id))
+    instances = (*(one for one in group.instances if one is not instance), node_groups.Instance(instance.provider_id))
     groups = tuple(replace(one, instances=instances) if one is group else one for one in world.groups)
     return replace(world, groups=groups, nodes=(*world.nodes, there))
 
 
-def check_cure(world: World, chosen: Settings, account: PodAccount, verdict: GroupVerdict) -> None:
+def check_cure(world: World, chosen: Settings, account: PodExplanation, verdict: GroupVerdict) -> None:
     """Everything else as it is, but that no other pod waits and no other group grows: the group is raised for it."""
     pod = next(one for one in world.pods if one.key == account.key)
     longer = NOW_S - 100.0
-    cured = replace(remedies.apply(pod, verdict.remedies), created_s=longer, unschedulable_since_s=longer)
-    sizes = {one.key: one.amount for one in verdict.remedies if one.change is Change.MAX_SIZE}
+    cured = replace(remedies.apply_remedies(pod, verdict.remedies), created_s=longer, unschedulable_since_s=longer)
+    sizes = {one.key: one.amount for one in verdict.remedies if one.change is RemedyKind.MAX_SIZE}
     found = tuple(
         replace(one, max_size=sizes.get(one.id, one.max_size) if one.id == verdict.group else one.target_size)
         for one in world.groups
     )
     for one in verdict.remedies:
-        if one.change is Change.MAX_NODES_TOTAL:
+        if one.change is RemedyKind.MAX_NODES_TOTAL:
             chosen = builders.choose(chosen, "limits", max_nodes_total=one.amount)
     others = tuple(one for one in world.pods if one is not pod)
     seen = replace(world, groups=found, pods=(*others, cured)).observe()
-    after = look.take(seen, memory.Memory(), chosen, NOW_S)
+    after = explain_context.evaluate(seen, loop_memory.LoopMemory(), chosen, NOW_S)
     row = after.find_pod(pod.namespace, pod.name)
     assert row is not None
-    told = pods.describe(after, row)
+    told = pods.explain_pod(after, row)
     assert next(one for one in told.groups if one.group == verdict.group).fits
     has_place = told.state in (PodState.HAS_ROOM, PodState.UPCOMING)
     assert has_place or verdict.group in builders.sizes(after.decision)
@@ -178,27 +188,30 @@ def test_what_hangs_on_where_another_pod_comes_to_says_so() -> None:
         there,
         [builders.running("mate", "b-0", 300, **mates), waiting, sociable],
     )
-    at = look.take(seen, memory.Memory(), Settings(), NOW_S)
-    account = pods.describe(at, at.snapshot.pods.rows["uid-sociable"])
+    at = explain_context.evaluate(seen, loop_memory.LoopMemory(), Settings(), NOW_S)
+    account = pods.explain_pod(at, at.snapshot.pods.rows["uid-sociable"])
     assert [(one.group, one.fits, one.counts_on) for one in account.groups] == [
         ("a", True, ("default/anywhere",)),
         ("b", True, ("default/anywhere",)),
     ]
-    told = "\n".join(tell_pods.tell(account))
+    told = "\n".join(render_pods.render_pod(account))
     assert "let the group have 2 nodes, provided that default/anywhere gets the place expected for it" in told
 
 
 def test_a_pod_that_nothing_is_known_to_help_is_told_no_remedy() -> None:
     members = builders.nodes("a", 1, cpu=1000)
     pending = builders.pending("p", 100, spec={"volumes": (facts.Volume("v", "persistentVolumeClaim", "missing"),)})
-    at = look.take(
-        builders.observe([builders.group("a", members)], members, [pending]), memory.Memory(), Settings(), NOW_S
+    at = explain_context.evaluate(
+        builders.observe([builders.group("a", members)], members, [pending]),
+        loop_memory.LoopMemory(),
+        Settings(),
+        NOW_S,
     )
-    account = pods.describe(at, at.snapshot.pods.rows["uid-p"])
+    account = pods.explain_pod(at, at.snapshot.pods.rows["uid-p"])
     assert account.state is PodState.NOWHERE
     assert not account.groups[0].is_curable
     assert not account.groups[0].remedies
-    assert "no" in " ".join(tell_pods.tell(account)).lower()
+    assert "no" in " ".join(render_pods.render_pod(account)).lower()
 
 
 # ── Numbers ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -210,7 +223,7 @@ def test_each_number_of_a_shortage_is_the_engines_and_stands_in_the_text(world: 
     at = take(world, chosen)
     made = at.decision.story.templates
     for account in accounts(at):
-        text = "\n".join(tell_pods.tell(account))
+        text = "\n".join(render_pods.render_pod(account))
         pod = next(one for one in world.pods if one.key == account.key)
         for verdict in account.groups:
             for short in (short for obstacle in verdict.obstacles for short in obstacle.shortages):
@@ -220,8 +233,8 @@ def test_each_number_of_a_shortage_is_the_engines_and_stands_in_the_text(world: 
                 assert short.allocatable == dict(template.node.allocatable).get(short.resource, 0)
                 assert short.free == short.allocatable - taken == verdict.free[short.resource]
                 assert short.taken == taken
-                assert f"{amounts.shorten(short.resource, short.requested, up=True)} asked" in text
-                free = f"{amounts.shorten(short.resource, short.free)} free on an empty node"
+                assert f"{formatting.format_short_quantity(short.resource, short.requested, up=True)} asked" in text
+                free = f"{formatting.format_short_quantity(short.resource, short.free)} free on an empty node"
                 assert (free if short.allocatable else "its nodes have none") in text
                 event("a shortage")
 
@@ -239,7 +252,7 @@ def test_the_usage_of_a_node_is_that_of_its_pods_and_of_those_that_it_has_room_f
         counted = [one for one in world.pods if one.node_name == account.name or one.key in account.awaited]
         node = next(one for one in world.nodes if one.name == account.name)
         found = plain_utilization.calculate(node, counted, options, None, NOW_S)
-        assert isinstance(found, utilization.Utilization)
+        assert isinstance(found, scale_down_state.NodeUtilization)
         assert (account.usage.cpu, account.usage.memory, account.usage.share) == (
             found.cpu,
             found.memory,
@@ -250,8 +263,8 @@ def test_the_usage_of_a_node_is_that_of_its_pods_and_of_those_that_it_has_room_f
 # ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def node_accounts(at: look.Look) -> Iterator[NodeAccount]:
-    yield from (nodes.describe(at, node.name) for node in at.seen.nodes)
+def node_accounts(at: explain_context.ExplainContext) -> Iterator[NodeExplanation]:
+    yield from (nodes.explain_node(at, node.name) for node in at.observation.nodes)
 
 
 @given(idle_worlds() | worlds(), some_settings())
@@ -280,11 +293,11 @@ def test_each_pod_of_a_node_that_can_go_has_a_destination_that_takes_it(world: W
         if account.state not in (NodeState.UNNEEDED, NodeState.GOING):
             continue
         for one in account.pods:
-            if one.fate is Fate.MOVES:
+            if one.fate is PodDisposition.MOVES:
                 row = next(row for row in at.snapshot.pods.rows.values() if at.snapshot.pods.key(row) == one.pod)
                 there = at.snapshot.nodes.rows[one.destination]
                 assert one.destination != account.name
-                assert predicates.static_mask(at.snapshot, at.snapshot.shape_of_row(row), chosen.filters)[there]
+                assert registry.static_mask(at.snapshot, at.snapshot.shape_of_row(row), chosen.filters)[there]
                 event("a destination")
 
 
@@ -296,14 +309,14 @@ def test_each_pod_of_a_node_that_can_go_has_a_destination_that_takes_it(world: W
 def test_asking_changes_nothing(world: World, chosen: Settings) -> None:
     seen = world.observe()
     frozen = columns.freeze(seen.snapshot)
-    at = look.take(seen, memory.Memory(), chosen, NOW_S)
-    told = cluster.describe(at)
+    at = explain_context.evaluate(seen, loop_memory.LoopMemory(), chosen, NOW_S)
+    told = cluster.explain_cluster(at)
     list(accounts(at))
     list(node_accounts(at))
     assert seen.snapshot.forks == 0
     assert columns.freeze(seen.snapshot) == frozen
-    assert decide.decide(seen, memory.Memory(), chosen, NOW_S).plan == at.decision.plan
-    assert cluster.describe(look.take(seen, memory.Memory(), chosen, NOW_S)) == told
+    assert loop.decide(seen, loop_memory.LoopMemory(), chosen, NOW_S).plan == at.decision.plan
+    assert cluster.explain_cluster(explain_context.evaluate(seen, loop_memory.LoopMemory(), chosen, NOW_S)) == told
 
 
 @given(worlds(), some_settings())
@@ -311,25 +324,25 @@ def test_asking_changes_nothing(world: World, chosen: Settings) -> None:
 def test_an_account_written_as_json_reads_back_as_it_was(world: World, chosen: Settings) -> None:
     at = take(world, chosen)
     for pod in accounts(at):
-        assert document.read(PodAccount, document.write(pod)) == pod
+        assert queries.decode_explanation(PodExplanation, queries.encode_explanation(pod)) == pod
     for node in node_accounts(at):
-        assert document.read(NodeAccount, document.write(node)) == node
-    for group in at.seen.groups:
-        told = groups.describe(at, group.id)
-        assert document.read(groups.GroupAccount, document.write(told)) == told
-    whole = cluster.describe(at)
-    assert document.read(cluster.ClusterAccount, document.write(whole)) == whole
+        assert queries.decode_explanation(NodeExplanation, queries.encode_explanation(node)) == node
+    for group in at.observation.groups:
+        told = groups.explain_group(at, group.id)
+        assert queries.decode_explanation(groups.GroupExplanation, queries.encode_explanation(told)) == told
+    whole = cluster.explain_cluster(at)
+    assert queries.decode_explanation(cluster.ClusterExplanation, queries.encode_explanation(whole)) == whole
 
 
 @given(worlds(), some_settings())
 @settings(max_examples=40, deadline=None)
 def test_the_cluster_counts_every_node_and_every_pod_once(world: World, chosen: Settings) -> None:
     at = take(world, chosen)
-    told = cluster.describe(at)
+    told = cluster.explain_cluster(at)
     assert sum(told.node_states.values()) == told.nodes == len(world.nodes)
     assert sum(one.count for one in told.waiting) == told.pending
     assert told.running + told.pending == len(world.pods)
-    states = [nodes.describe(at, node.name).state for node in world.nodes]
+    states = [nodes.explain_node(at, node.name).state for node in world.nodes]
     for state in (NodeState.UNNEEDED, NodeState.GOING, NodeState.NEEDED, NodeState.NOT_AUTOSCALED):
         assert told.node_states.get(state, 0) == states.count(state)
     assert len(told.steps) == len(at.decision.plan)

@@ -23,7 +23,7 @@ from tests.conformance.__main__ import FILTER_TOPICS
 from tests.conformance.scheduler import compare
 from tests.fuzz import devices, oracle, shrinking, unparsable
 from tests.fuzz.oracle import Json
-from windlass import releases
+from windlass import scheduler_releases
 
 _WIDE = 2
 """Cases of the topic `wide` for each seed: one has as many pairs as hundreds of others."""
@@ -74,7 +74,7 @@ def _compare(binary: Path, release: str, topic: str, seeds: Iterable[int], cases
     pairs = 0
     for seed in seeds:
         for case in _judge(binary, topic, seed, cases, release):
-            if shrinking.signs(case, releases.KNOWN[release]):
+            if shrinking.signs(case, scheduler_releases.KNOWN_RELEASES[release]):
                 _report(binary, release, topic, case)
                 raise _Disagreed
             pairs += sum(len(nodes) for nodes in case["verdicts"].values())
@@ -105,7 +105,7 @@ def _read_arguments() -> argparse.Namespace:
 
 def _report(binary: Path, release: str, topic: str, case: Json) -> None:
     print(f"DISAGREEMENT in {case['name']}; making it small ...", flush=True)
-    known = releases.KNOWN[release]
+    known = scheduler_releases.KNOWN_RELEASES[release]
     small = shrinking.shrink(case, functools.partial(oracle.judge, binary, stored=True), known)
     print(yaml.safe_dump(_without_defaults({key: small[key] for key in ("objects", "pending")}), sort_keys=False))
     for line in _describe(small, known):
@@ -121,7 +121,7 @@ def _without_defaults(value: Any) -> Any:
     return [_without_defaults(child) for child in value] if isinstance(value, list) else value
 
 
-def _describe(case: Json, release: releases.Release) -> list[str]:
+def _describe(case: Json, release: scheduler_releases.SchedulerRelease) -> list[str]:
     try:
         set_aside, pairs = compare(case, release)
     except Exception as error:

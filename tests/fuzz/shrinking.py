@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from tests.conformance import scheduler
 from tests.fuzz import oracle
 from tests.fuzz.oracle import Json
-from windlass import errors, releases
+from windlass import errors, scheduler_releases
 
 Sign: TypeAlias = tuple[str, ...]
 """What kind of disagreement it is."""
@@ -27,7 +27,7 @@ _KEPT = {"apiVersion", "kind", "metadata", "name", "namespace", "uid", "spec", "
 """Fields without which an object is not one: not tried."""
 
 
-def signs(case: Json, release: releases.Release = releases.DEFAULT) -> set[Sign]:
+def signs(case: Json, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE) -> set[Sign]:
     """Every kind of disagreement that a judged case shows; empty where engine and oracle agree."""
     try:
         set_aside, pairs = scheduler.compare(case, release)
@@ -43,7 +43,9 @@ def _sign(expected: Json | None, found: Json | None) -> Sign:
     return str(expected and expected["plugin"]), str(found and found.get("plugin"))
 
 
-def shrink(case: Json, judge: Judge, release: releases.Release = releases.DEFAULT) -> Json:
+def shrink(
+    case: Json, judge: Judge, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+) -> Json:
     """The smallest case found that shows one of the disagreements of this one."""
     sign = min(signs(case, release))
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from tests.conformance import second_opinion
 from tests.fuzz import oracle, shrinking
 from tests.simulator import builders
-from windlass.simulator.scheduler import filtering
-from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.simulator.reference_scheduler import filters
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 LIE: oracle.Json = {"plugin": "Lie", "code": "Unschedulable", "reasons": ["a lie"]}
 
@@ -19,7 +19,7 @@ def judge(cases: Sequence[oracle.Json]) -> list[oracle.Json]:
 
 def _verdicts(case: oracle.Json, pod: oracle.Json) -> oracle.Json:
     view = ClusterView.of(case["objects"])
-    found = {name: second_opinion.spell(refusal) for name, refusal in filtering.judge(view, pod).items()}
+    found = {name: second_opinion.spell(refusal) for name, refusal in filters.run_filters(view, pod).items()}
     if "witch" in pod["metadata"].get("labels", {}):
         found |= {name: LIE for name, node in view.nodes.items() if "cursed" in node.labels}
     return found

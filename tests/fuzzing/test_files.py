@@ -21,15 +21,15 @@ from tests.autoscaler.recording import recorded
 from tests.engine.decide import builders
 from tests.fuzzing import bending
 from windlass import errors
-from windlass.autoscaler import memory_text, priorities, scheduler_config
-from windlass.autoscaler.recording import files
-from windlass.autoscaler.recording.reading import Recording
-from windlass.engine import memory_codec
-from windlass.engine.decide import decide
-from windlass.engine.memory import Memory
-from windlass.engine.settings import Settings
-from windlass.kube import kubeconfig, manifests
-from windlass.simulator.scenario import reading
+from windlass.autoscaler import memory_encoding, priority_config, scheduler_config
+from windlass.autoscaler.recording import recording_file
+from windlass.autoscaler.recording.replay import Recording
+from windlass.engine.loop import decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import durable_memory
+from windlass.engine.model.settings import Settings
+from windlass.kube import kubeconfig, yaml_documents
+from windlass.simulator.scenario import loader
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = [path.read_text() for path in sorted((ROOT / "scenarios").glob("*.yaml"))]
@@ -89,7 +89,7 @@ def test_a_bent_scenario_is_refused_or_read(chance: random.Random) -> None:
         text = yaml.safe_dump(bending.bend(yaml.safe_load(text), chance, 2), allow_unicode=True)
     else:
         text = bending.bend_bytes(text.encode(), chance).decode(errors="replace")
-    refuse_or_read(lambda: reading.read(text, "bent.yaml"))
+    refuse_or_read(lambda: loader.parse_scenario(text, "bent.yaml"))
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
@@ -97,11 +97,11 @@ def test_a_bent_scenario_is_refused_or_read(chance: random.Random) -> None:
     "read",
     [
         lambda text: kubeconfig.parse(text.encode(), "secret"),
-        lambda text: reading.read(text, "bent.yaml"),
-        lambda text: list(manifests.read(text, "bent.yaml")),
-        lambda text: list(manifests.read(text.encode(), "bent.yaml", strict=True)),
-        lambda text: priorities.read(text),
-        lambda text: scheduler_config.read(text, "bent.yaml"),
+        lambda text: loader.parse_scenario(text, "bent.yaml"),
+        lambda text: list(yaml_documents.read_documents(text, "bent.yaml")),
+        lambda text: list(yaml_documents.read_documents(text.encode(), "bent.yaml", strict=True)),
+        lambda text: priority_config.parse_priorities(text),
+        lambda text: scheduler_config.parse_profile(text, "bent.yaml"),
     ],
     ids=["kubeconfig", "scenario", "manifest", "strict manifest", "priorities", "scheduler configuration"],
 )
@@ -113,7 +113,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "scenario.yaml"
     path.write_bytes(b"name: \xff\xfe")
     with pytest.raises(errors.InvalidInput, match=r"scenario\.yaml"):
-        reading.load(path)
+        loader.load_scenario(path)
     with pytest.raises(errors.InvalidInput, match=r"scenario\.yaml"):
         kubeconfig.load([path])
 
@@ -154,9 +154,9 @@ def test_a_recording_whose_frames_are_bent_is_refused_or_read(
     """Whole by its checksums, and yet not what was written."""
     path = tmp_path_factory.getbasetemp() / "bent.rec"
     path.write_bytes(recording)
-    frames = list(files.read(path))
+    frames = list(recording_file.read_frames(path))
     place = chance.randrange(len(frames))
-    writer = files.Writer(path, 2**30)
+    writer = recording_file.RecordingWriter(path, 2**30)
     writer.begin(_storable(bending.bend(frames[0], chance, 1)) if place == 0 else frames[0])
     for number, frame in enumerate(frames[1:], 1):
         writer.append(_storable(bending.bend(frame, chance, 2)) if number == place else frame)
@@ -198,7 +198,7 @@ def memory() -> object:
             for number in range(6):
                 cluster.add_pod(f"p{number}", "2")
             await cluster.until(lambda: bool(running.memory.durable.requests))
-            found.append(memory_codec.to_plain(running.memory.durable))
+            found.append(durable_memory.to_plain(running.memory.durable))
 
     play(scenario, recorded.quick())
     return found[0]
@@ -212,16 +212,16 @@ def test_a_memory_that_somebody_edited_is_refused_or_decided_with(memory: object
     if chance.random() < 0.2:
         packed = bending.bend_bytes(packed, chance)
     try:
-        durable = memory_text.read(packed.decode(errors="replace"))
+        durable = memory_encoding.decode_memory(packed.decode(errors="replace"))
     except errors.InvalidInput:
         return
     nodes = builders.nodes("a", 3)
     seen = builders.observe([builders.group("a", nodes)], nodes, [builders.pending("large", 9000)])
-    decided = decide(seen, Memory(durable), Settings(), builders.NOW_S)
-    memory_text.read(memory_text.write(decided.memory.durable))
+    decided = decide(seen, LoopMemory(durable), Settings(), builders.NOW_S)
+    memory_encoding.decode_memory(memory_encoding.encode_memory(decided.memory.durable))
 
 
 @given(bending.seeds)
 @strategies.examples(50)
 def test_bytes_that_are_no_yaml_are_refused_or_read(chance: random.Random) -> None:
-    refuse_or_read(lambda: list(manifests.read(chance.randbytes(chance.randrange(200)), "bent.yaml")))
+    refuse_or_read(lambda: list(yaml_documents.read_documents(chance.randbytes(chance.randrange(200)), "bent.yaml")))

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from tests import strategies
 from tests.fuzzing import bending
-from windlass.autoscaler import command_line, flags
+from windlass.autoscaler.options import command_line, flags
 from windlass.errors import InvalidInput
 
 NAMES = sorted(flags.READERS)
@@ -33,7 +33,7 @@ def test_whatever_the_words_are_flags_are_read_or_refused(chance: random.Random)
         name, value = chance.choice(NAMES), chance.choice(VALUES)
         words += chance.choice(([f"--{name}={value}"], [f"--{name}", value], [f"-{name}={value}"], [value]))
     try:
-        command_line.read(command_line.split(words))
+        command_line.parse_command_line(command_line.split_arguments(words))
     except InvalidInput as error:
         assert str(error) != ""  # noqa: PT017
 
@@ -42,6 +42,6 @@ def test_whatever_the_words_are_flags_are_read_or_refused(chance: random.Random)
 def test_an_error_names_the_flag(name: str) -> None:
     for value in VALUES:
         try:
-            command_line.read(command_line.split([f"--{name}={value}"]))
+            command_line.parse_command_line(command_line.split_arguments([f"--{name}={value}"]))
         except InvalidInput as error:
             assert name.split("-")[0] in str(error)  # noqa: PT017

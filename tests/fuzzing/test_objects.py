@@ -16,13 +16,14 @@ from hypothesis import given
 from tests import strategies
 from tests.fuzzing import bending
 from tests.unforeseen import Unforeseen
-from windlass.autoscaler.observe import gate, sinks
-from windlass.autoscaler.process import Process
-from windlass.autoscaler.published.publisher import Publisher
-from windlass.engine import facts, snapshot
-from windlass.engine.decide import Decision
+from windlass.autoscaler import informer_sinks
+from windlass.autoscaler.app import AutoscalerProcess
+from windlass.engine.loop import Decision
+from windlass.engine.model import facts
+from windlass.engine.snapshot import snapshot
 from windlass.kube import reflector, resources, transport
-from windlass.simulator import autoscaling
+from windlass.observability.status_publisher import StatusPublisher
+from windlass.simulator import autoscaler_run
 from windlass.simulator.scenario import model
 from windlass.simulator.simulation import Simulation
 
@@ -93,11 +94,11 @@ class Hearing:
     """Who plays, and what it decided."""
 
     def __init__(self, simulation: Simulation) -> None:
-        self.published = Publisher(simulation.clock.now_s)
+        self.published = StatusPublisher(simulation.clock.now_s)
         self.decisions = 0
-        self.process: Process | None = None
+        self.process: AutoscalerProcess | None = None
 
-    def meet(self, process: Process) -> None:
+    def attach(self, process: AutoscalerProcess) -> None:
         self.process = process
 
     def hear(self, decision: Decision) -> None:
@@ -160,10 +161,12 @@ def test_whatever_objects_look_like_the_others_are_decided_on(chance: random.Ran
     hearing = Hearing(simulation)
 
     async def play(simulation: Simulation) -> None:
-        await autoscaling.live(simulation.scenario, carrier, simulation.clock, random.Random(1), hearing.hear, hearing)
+        await autoscaler_run.run_process(
+            simulation.scenario, carrier, simulation.clock, random.Random(1), hearing.hear, hearing
+        )
 
     with forget_what_is_said(), Unforeseen() as unforeseen:
-        simulation.play(play)
+        simulation.run(play)
     assert not unforeseen.found
     assert carrier.bent
     assert hearing.decisions
@@ -204,7 +207,9 @@ def test_whatever_a_running_pod_looks_like_it_stays_on_its_node(chance: random.R
     found["status"]["conditions"] = bending.bend(found["status"]["conditions"], chance)
     kept = snapshot.Snapshot()
     kept.add_node(facts.Node("n"))
-    reflected = reflector.Reflector(resources.PODS, sinks.pod_sink(kept, gate.Gate()), random.Random(1))
+    reflected = reflector.Reflector(
+        resources.PODS, informer_sinks.pod_sink(kept, informer_sinks.ChangeBuffer()), random.Random(1)
+    )
     reflected.next_step()
     with forget_what_is_said():
         reflected.receive(msgspec.json.encode({"type": "ADDED", "object": found}) + b"\n")

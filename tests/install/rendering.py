@@ -13,7 +13,7 @@ import yaml
 from testbed import cache, components
 from tests.install.containerfile import ROOT
 from windlass import cli
-from windlass.autoscaler import command_line
+from windlass.autoscaler.options import command_line
 
 Object = dict[str, Any]
 
@@ -113,7 +113,7 @@ def accept(container: Object) -> None:
     program, command = container["command"]
     assert program == "windlass"
     if command == "autoscaler":
-        read_words = command_line.read(command_line.split(container["args"]))
+        read_words = command_line.parse_command_line(command_line.split_arguments(container["args"]))
         assert read_words.warnings == ()
     else:
         cli.app.parse_args([command, *container["args"]], exit_on_error=False, print_error=False)

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.install.rendering import CHART, VALUES, chart, of_kind
-from windlass import cel
+from windlass.cel import compiler
 
 POLICY, BINDING = yaml.safe_load_all((CHART.parents[1] / "admission" / "node-group-annotations.yaml").read_text())
 GROUP, CAPACITY = "cluster.x-k8s.io", "capacity.cluster-autoscaler.kubernetes.io"
@@ -23,11 +23,11 @@ def refusals(annotations: dict[str, str], before: dict[str, str] | None = None) 
     """The messages of the validations that fail."""
     known: dict[str, Any] = {"object": _wrap(annotations), "oldObject": _wrap(before), "variables": {}}
     for variable in POLICY["spec"]["variables"]:
-        known["variables"][variable["name"]] = cel.compile(variable["expression"], NAMES).evaluate(known)
+        known["variables"][variable["name"]] = compiler.compile(variable["expression"], NAMES).evaluate(known)
     return [
         one["message"]
         for one in POLICY["spec"]["validations"]
-        if cel.compile(one["expression"], NAMES).evaluate(known) is not True
+        if compiler.compile(one["expression"], NAMES).evaluate(known) is not True
     ]
 
 

@@ -29,11 +29,11 @@ class Server:
 def test_a_token_that_is_refused_is_read_again_and_the_request_sent_again(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("old\n")
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def main() -> None:
         server = Server("old")
-        signed = auth.Authenticated(server, auth.Files(virtual, token=file))
+        signed = auth.AuthenticatedTransport(server, auth.FileCredentials(virtual, token=file))
         assert (await signed.send(GET)).status == 200
         file.write_text("new\n")
         server.token = "new"
@@ -53,21 +53,23 @@ def test_a_token_that_is_refused_is_read_again_and_the_request_sent_again(tmp_pa
 def test_without_better_credentials_the_refusal_is_the_answer(tmp_path: Path) -> None:
     async def main() -> None:
         server = Server("other")
-        response = await auth.Authenticated(server, auth.Fixed(auth.bearer("mine"))).send(GET)
+        response = await auth.AuthenticatedTransport(
+            server, auth.StaticCredentials(auth.bearer_credential("mine"))
+        ).send(GET)
         assert response.status == 401
         assert len(server.seen) == 1
         assert server.seen[0].headers["accept"] == "x"
 
-    clock.Virtual().run(main())
+    clock.VirtualClock().run(main())
 
 
 def test_a_token_is_read_again_every_minute_and_kept_while_the_file_is_away(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one")
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def main() -> list[str]:
-        files = auth.Files(virtual, token=file)
+        files = auth.FileCredentials(virtual, token=file)
         seen = []
         for token in (None, "two", "two", None, ""):
             if token is not None:
@@ -88,18 +90,18 @@ def test_a_token_that_is_not_there_is_said_so(tmp_path: Path, content: str | Non
         file.write_text(content)
 
     with pytest.raises(errors.CredentialsFailed, match="token"):
-        clock.Virtual().run(auth.Files(clock.Virtual(), token=file).current())
+        clock.VirtualClock().run(auth.FileCredentials(clock.VirtualClock(), token=file).current())
 
 
 def test_certificate_files_are_read_and_sent_along(tmp_path: Path) -> None:
     (tmp_path / "crt").write_text("CERT")
     (tmp_path / "key").write_text("KEY")
-    files = auth.Files(clock.Virtual(), certificate=(tmp_path / "crt", tmp_path / "key"))
+    files = auth.FileCredentials(clock.VirtualClock(), certificate=(tmp_path / "crt", tmp_path / "key"))
 
-    credential = clock.Virtual().run(files.current())
+    credential = clock.VirtualClock().run(files.current())
     assert credential == auth.Credential({}, Certificate(b"CERT", b"KEY"))
 
 
 def test_secrets_are_not_printed() -> None:
-    assert "s3cret" not in repr(auth.bearer("s3cret", Certificate(b"c", b"s3cret")))
-    assert auth.basic("me", "pw").headers == {"authorization": "Basic bWU6cHc="}
+    assert "s3cret" not in repr(auth.bearer_credential("s3cret", Certificate(b"c", b"s3cret")))
+    assert auth.basic_credential("me", "pw").headers == {"authorization": "Basic bWU6cHc="}

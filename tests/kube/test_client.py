@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from tests.kube.little_server import Bytes, Server, answer, refusal
-from windlass import clock, verbosity
-from windlass.kube import client, errors, prepare, resources, retry, transport
-from windlass.kube.prepare import Selection
+from windlass import clock, klog
+from windlass.kube import client, errors, flow_control, request_builders, resources, transport
+from windlass.kube.request_builders import ListOptions
 
 NODE = {
     "apiVersion": "v1",
@@ -44,8 +44,8 @@ class Script:
 
 def run(server: transport.Transport, act: Callable[[client.Client], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
     """What the call gives, and the virtual time it took."""
-    virtual = clock.Virtual()
-    api = client.Client(server, virtual, client.Settings(**settings), random.Random(1))
+    virtual = clock.VirtualClock()
+    api = client.Client(server, virtual, client.ClientSettings(**settings), random.Random(1))
     result = virtual.run(act(api))
     return result, virtual.monotonic_s()
 
@@ -84,7 +84,7 @@ def test_requests_say_who_sends_them() -> None:
     run(server, get_node, user_agent="me/1.0")
 
     assert server.requests[0].headers == {"user-agent": "me/1.0", "accept": "application/json"}
-    assert client.Settings().user_agent.startswith("windlass/")
+    assert client.ClientSettings().user_agent.startswith("windlass/")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_requests_say_who_sends_them() -> None:
 )
 def test_every_refusal_has_its_type_and_carries_the_status(code: int, reason: str, kind: type[errors.ApiError]) -> None:
     with pytest.raises(errors.ApiError) as caught:
-        run(Script(refusal(code, reason, "because")), get_node, patience=retry.Policy(tries=1))
+        run(Script(refusal(code, reason, "because")), get_node, patience=flow_control.RetryPolicy(tries=1))
 
     assert type(caught.value) is kind
     assert caught.value.status.reason == reason
@@ -137,7 +137,7 @@ def test_a_refusal_that_is_no_status_is_quoted() -> None:
     ],
 )
 def test_the_text_of_an_error_leaves_out_what_changes_in_a_server_s_message(said: str, text: str) -> None:
-    refused = errors.from_answer("GET /x", 410, {}, msgspec.json.encode({"message": said, "reason": "Expired"}))
+    refused = errors.from_response("GET /x", 410, {}, msgspec.json.encode({"message": said, "reason": "Expired"}))
     assert str(refused) == f"GET /x: 410 Expired: {text}"
     assert refused.message == said
 
@@ -146,7 +146,7 @@ def test_two_refusals_of_a_watch_have_the_same_text() -> None:
     """Each asks for another time and another resourceVersion."""
 
     async def act(api: client.Client) -> set[str]:
-        texts, workers = set(), Selection(labels="role=worker")
+        texts, workers = set(), ListOptions(labels="role=worker")
         for version, timeout_s in (("5", 300), ("6", 301)):
             with pytest.raises(errors.Forbidden) as caught:
                 async for _ in api.watch(resources.NODES, workers, resource_version=version, timeout_s=timeout_s):
@@ -266,9 +266,11 @@ class Slow:
 
 @pytest.mark.parametrize(("head_s", "byte_s"), [(40.0, 0.0), (10.0, 5.0)])
 def test_a_call_ends_in_time_wherever_the_server_is_slow(head_s: float, byte_s: float) -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
     api = client.Client(
-        Slow(virtual, head_s, byte_s), virtual, client.Settings(timeout_s=30.0, patience=retry.Policy(tries=1))
+        Slow(virtual, head_s, byte_s),
+        virtual,
+        client.ClientSettings(timeout_s=30.0, patience=flow_control.RetryPolicy(tries=1)),
     )
 
     with pytest.raises(errors.CallTimedOut):
@@ -277,17 +279,17 @@ def test_a_call_ends_in_time_wherever_the_server_is_slow(head_s: float, byte_s: 
 
 
 def test_a_list_is_the_sum_of_its_pages() -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def main() -> None:
         server = Server()
         for i in range(7):
             await server.put(f"n{i}")
-        api = client.Client(server, virtual, client.Settings(page_size=3))
+        api = client.Client(server, virtual, client.ClientSettings(page_size=3))
         found = await api.list(resources.CONFIG_MAPS)
         assert [each.meta.name for each in found.items] == [f"n{i}" for i in range(7)]
         assert found.resource_version == "17"
-        raw = await api.list(resources.CONFIG_MAPS.untyped(), Selection())
+        raw = await api.list(resources.CONFIG_MAPS.untyped(), ListOptions())
         assert raw.items[0]["kind"] == "ConfigMap"
         assert len(server.requests) == 6
 
@@ -295,14 +297,14 @@ def test_a_list_is_the_sum_of_its_pages() -> None:
 
 
 def test_a_list_whose_pages_expire_is_read_in_one_piece() -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def main() -> None:
         server = Server()
         for i in range(7):
             await server.put(f"n{i}")
         server.faults.extend([lambda request: None, lambda request: server.forget()])
-        api = client.Client(server, virtual, client.Settings(page_size=3))
+        api = client.Client(server, virtual, client.ClientSettings(page_size=3))
         assert len((await api.list(resources.CONFIG_MAPS)).items) == 7
         assert "limit" not in dict(server.requests[-1].query)
 
@@ -325,7 +327,7 @@ def test_a_malformed_object_in_a_list_is_named_and_the_rest_is_kept() -> None:
     "body", [b"<html>", b"[]", b"{}", b'{"status": "ok"}', b'{"metadata": {"resourceVersion": "9"}}']
 )
 def test_what_is_no_list_is_an_unusable_answer(body: bytes) -> None:
-    with pytest.raises(errors.InvalidAnswer):
+    with pytest.raises(errors.InvalidResponse):
         run(Script(transport.Response(200, {}, Bytes(body))), lambda api: api.list(resources.NODES))
 
 
@@ -344,7 +346,7 @@ def test_a_dry_client_changes_nothing_anywhere() -> None:
         await api.delete(resources.NODES, "n")
         await api.evict("p", "ns")
 
-    run(server, act, writer=prepare.Writer("me", dry_run=True))
+    run(server, act, writer=request_builders.WriteOptions("me", dry_run=True))
     assert [dict(request.query).get("dryRun") for request in server.requests[:2]] == ["All", "All"]
     assert all(b'"dryRun":["All"]' in request.body for request in server.requests[2:])
 
@@ -361,10 +363,10 @@ def test_the_scale_of_an_object_at_zero_says_nothing() -> None:
 
 
 def test_every_call_is_logged_at_verbosity_nine_and_not_before(caplog: pytest.LogCaptureFixture) -> None:
-    for level, lines in ((verbosity.level(8), 0), (verbosity.level(9), 2)):
+    for level, lines in ((klog.verbosity_level(8), 0), (klog.verbosity_level(9), 2)):
         caplog.clear()
         with caplog.at_level(level, "windlass.kube.client"):
             run(Script(errors.ConnectionLost("GET", "reset"), answer(200, NODE)), get_node)
         assert len(caplog.records) == lines
     assert caplog.messages == ["GET /api/v1/nodes/n: GET: reset, 0 ms", "GET /api/v1/nodes/n: 200, 0 ms"]
-    assert logging.DEBUG < verbosity.level(9) < logging.INFO == verbosity.level(0)
+    assert logging.DEBUG < klog.verbosity_level(9) < logging.INFO == klog.verbosity_level(0)

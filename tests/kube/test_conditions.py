@@ -1,4 +1,4 @@
-from windlass.kube import conditions
+from windlass.kube import unstructured
 
 READY = {"type": "Ready", "status": "True", "reason": "Up", "message": "", "lastTransitionTime": "2020-01-01T00:00:00Z"}
 OTHER = {"type": "Other", "status": "False"}
@@ -6,7 +6,7 @@ NOW_S = 1_794_733_665.0
 
 
 def test_a_new_condition_goes_behind_the_others() -> None:
-    (_, new) = conditions.put([OTHER], "Ready", False, "Down", "no power", NOW_S, observed_generation=3)
+    (_, new) = unstructured.set_condition([OTHER], "Ready", False, "Down", "no power", NOW_S, observed_generation=3)
 
     assert new == {
         "type": "Ready",
@@ -19,25 +19,25 @@ def test_a_new_condition_goes_behind_the_others() -> None:
 
 
 def test_the_transition_time_moves_with_the_status_only() -> None:
-    same = conditions.put([READY, OTHER], "Ready", True, "StillUp", "words", NOW_S)
+    same = unstructured.set_condition([READY, OTHER], "Ready", True, "StillUp", "words", NOW_S)
     assert same[0]["lastTransitionTime"] == "2020-01-01T00:00:00Z"
     assert same[0]["reason"] == "StillUp"
     assert same[1] is OTHER
 
     for status, spelled in ((False, "False"), (None, "Unknown")):
-        (changed, _) = conditions.put([READY, OTHER], "Ready", status, "R", "", NOW_S)
+        (changed, _) = unstructured.set_condition([READY, OTHER], "Ready", status, "R", "", NOW_S)
         assert (changed["status"], changed["lastTransitionTime"]) == (spelled, "2026-11-15T09:07:45Z")
 
 
 def test_a_condition_without_a_time_gets_one() -> None:
-    (found,) = conditions.put([OTHER], "Other", False, "R", "", NOW_S)
+    (found,) = unstructured.set_condition([OTHER], "Other", False, "R", "", NOW_S)
 
     assert found["lastTransitionTime"] == "2026-11-15T09:07:45Z"
 
 
 def test_conditions_are_found_and_dropped_by_type() -> None:
-    assert conditions.find([READY, OTHER], "Other") is OTHER
-    assert conditions.find(None, "Other") is None
-    assert conditions.is_true([READY, OTHER], "Ready")
-    assert not conditions.is_true([READY, OTHER], "Other")
-    assert conditions.drop([READY, OTHER], "Ready") == [OTHER]
+    assert unstructured.find_condition([READY, OTHER], "Other") is OTHER
+    assert unstructured.find_condition(None, "Other") is None
+    assert unstructured.is_condition_true([READY, OTHER], "Ready")
+    assert not unstructured.is_condition_true([READY, OTHER], "Other")
+    assert unstructured.remove_condition([READY, OTHER], "Ready") == [OTHER]

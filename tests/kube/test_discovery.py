@@ -38,28 +38,28 @@ class Server:
 
 
 def run(act: Coroutine[Any, Any, Any]) -> Any:
-    return clock.Virtual().run(act)
+    return clock.VirtualClock().run(act)
 
 
-API = client.Client(Server(), clock.Virtual(), client.Settings(qps=0))
+API = client.Client(Server(), clock.VirtualClock(), client.ClientSettings(qps=0))
 
 
 def test_a_kind_is_found_with_its_plural_and_scope() -> None:
-    machines = run(discovery.find(API, "cluster.x-k8s.io/v1beta2", "Machine"))
+    machines = run(discovery.find_resource(API, "cluster.x-k8s.io/v1beta2", "Machine"))
     assert machines == resources.MACHINES.untyped()
-    assert run(discovery.find(API, "v1", "Node")) == resources.NODES.untyped()
+    assert run(discovery.find_resource(API, "v1", "Node")) == resources.NODES.untyped()
 
 
 def test_what_the_server_does_not_have_is_not_found() -> None:
-    assert run(discovery.find(API, "v1", "Machine")) is None
-    assert run(discovery.find(API, "absent.io/v1", "Thing")) is None
+    assert run(discovery.find_resource(API, "v1", "Machine")) is None
+    assert run(discovery.find_resource(API, "absent.io/v1", "Thing")) is None
     assert run(discovery.list_versions(API, "absent.io")) == []
 
 
 def test_subresources_can_be_asked_for() -> None:
-    assert run(discovery.has(API, resources.MACHINES))
-    assert run(discovery.has(API, resources.MACHINES, "status"))
-    assert not run(discovery.has(API, resources.MACHINES, "scale"))
+    assert run(discovery.has_resource(API, resources.MACHINES))
+    assert run(discovery.has_resource(API, resources.MACHINES, "status"))
+    assert not run(discovery.has_resource(API, resources.MACHINES, "scale"))
 
 
 def test_versions_come_with_the_preferred_one_first() -> None:
@@ -69,5 +69,5 @@ def test_versions_come_with_the_preferred_one_first() -> None:
 
 
 def test_an_answer_that_makes_no_sense_is_said_so() -> None:
-    with pytest.raises(errors.InvalidAnswer, match="/api/v2"):
-        run(discovery.find(API, "v2", "Node"))
+    with pytest.raises(errors.InvalidResponse, match="/api/v2"):
+        run(discovery.find_resource(API, "v2", "Node"))

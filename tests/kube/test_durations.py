@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.kube import durations
+from windlass.kube import time_formats
 
 
 @pytest.mark.parametrize(
@@ -14,13 +14,13 @@ from windlass.kube import durations
     ],
 )  # fmt: skip
 def test_reads_what_go_reads(text: str, seconds: float) -> None:
-    assert durations.parse(text) == seconds
+    assert time_formats.parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "1", "1d", "1h 2m", "h", "-", "1.2.3s", " 1s", "1s ", "１s", "3000000h"])
 def test_refuses_what_go_refuses(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
-        durations.parse(text)
+        time_formats.parse_duration(text)
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_refuses_what_go_refuses(text: str) -> None:
     ],
 )
 def test_prints_as_go_prints(seconds: float, text: str) -> None:
-    assert durations.spell(seconds) == text
+    assert time_formats.format_duration(seconds) == text
 
 
 @given(st.integers(-(10**9), 10**9))
 def test_what_is_printed_is_read_back(milliseconds: int) -> None:
     seconds = milliseconds / 1000
-    assert durations.parse(durations.spell(seconds)) == seconds
+    assert time_formats.parse_duration(time_formats.format_duration(seconds)) == seconds

@@ -7,10 +7,10 @@ import msgspec
 from tests.kube.little_server import answer, refusal
 from windlass import clock
 from windlass.kube import client, events, transport
-from windlass.kube.events import NORMAL, WARNING, About
+from windlass.kube.events import NORMAL, WARNING, InvolvedObject
 
-POD = About("v1", "Pod", "p", "ns", "uid-1")
-NODE = About("v1", "Node", "n")
+POD = InvolvedObject("v1", "Pod", "p", "ns", "uid-1")
+NODE = InvolvedObject("v1", "Node", "n")
 START_S = 1_794_733_665.0
 
 
@@ -39,12 +39,16 @@ class Server:
         return answer(200, self.events[name])
 
 
-def play(scenario: Callable[[events.Recorder, Server, clock.Virtual], Awaitable[None]], **options: Any) -> Server:
-    virtual = clock.Virtual(now_s=START_S)
+def play(
+    scenario: Callable[[events.EventRecorder, Server, clock.VirtualClock], Awaitable[None]], **options: Any
+) -> Server:
+    virtual = clock.VirtualClock(now_s=START_S)
     server = Server()
 
     async def main() -> None:
-        recorder = events.Recorder(client.Client(server, virtual, client.Settings(qps=0)), "windlass", **options)
+        recorder = events.EventRecorder(
+            client.Client(server, virtual, client.ClientSettings(qps=0)), "windlass", **options
+        )
         running = asyncio.create_task(recorder.run())
         await scenario(recorder, server, virtual)
         await recorder.wait_written()
@@ -55,7 +59,7 @@ def play(scenario: Callable[[events.Recorder, Server, clock.Virtual], Awaitable[
 
 
 def test_an_event_says_what_happened_to_whom_and_when() -> None:
-    async def scenario(recorder: events.Recorder, server: Server, virtual: clock.Virtual) -> None:
+    async def scenario(recorder: events.EventRecorder, server: Server, virtual: clock.VirtualClock) -> None:
         recorder.record(POD, NORMAL, "TriggeredScaleUp", "one more node")
         recorder.record(NODE, WARNING, "ScaleDownFailed", "no")
 
@@ -77,7 +81,7 @@ def test_an_event_says_what_happened_to_whom_and_when() -> None:
 
 
 def test_the_same_again_within_five_minutes_is_counted_and_told_with_the_next() -> None:
-    async def scenario(recorder: events.Recorder, server: Server, virtual: clock.Virtual) -> None:
+    async def scenario(recorder: events.EventRecorder, server: Server, virtual: clock.VirtualClock) -> None:
         for _ in range(31):
             recorder.record(POD, NORMAL, "NotTriggerScaleUp", "no group fits")
             await virtual.sleep(10)
@@ -91,7 +95,7 @@ def test_the_same_again_within_five_minutes_is_counted_and_told_with_the_next() 
 
 
 def test_another_message_for_the_same_reason_waits_its_turn_and_is_an_event_of_its_own() -> None:
-    async def scenario(recorder: events.Recorder, server: Server, virtual: clock.Virtual) -> None:
+    async def scenario(recorder: events.EventRecorder, server: Server, virtual: clock.VirtualClock) -> None:
         recorder.record(POD, NORMAL, "NotTriggerScaleUp", "1 in backoff")
         await virtual.sleep(10)
         recorder.record(POD, NORMAL, "NotTriggerScaleUp", "2 in backoff")
@@ -108,7 +112,7 @@ def test_another_message_for_the_same_reason_waits_its_turn_and_is_an_event_of_i
 
 
 def test_without_a_window_every_occurrence_is_written() -> None:
-    async def scenario(recorder: events.Recorder, server: Server, virtual: clock.Virtual) -> None:
+    async def scenario(recorder: events.EventRecorder, server: Server, virtual: clock.VirtualClock) -> None:
         for _ in range(3):
             recorder.record(POD, NORMAL, "NotTriggerScaleUp", "no group fits")
 
@@ -118,7 +122,7 @@ def test_without_a_window_every_occurrence_is_written() -> None:
 
 
 def test_an_event_that_the_server_let_go_of_is_written_anew() -> None:
-    async def scenario(recorder: events.Recorder, server: Server, virtual: clock.Virtual) -> None:
+    async def scenario(recorder: events.EventRecorder, server: Server, virtual: clock.VirtualClock) -> None:
         recorder.record(POD, NORMAL, "NotTriggerScaleUp", "no group fits")
         await virtual.sleep(1000)
         server.events.clear()
@@ -130,7 +134,7 @@ def test_an_event_that_the_server_let_go_of_is_written_anew() -> None:
 
 
 def test_a_jump_of_the_wall_clock_opens_no_window() -> None:
-    async def scenario(recorder: events.Recorder, server: Server, virtual: clock.Virtual) -> None:
+    async def scenario(recorder: events.EventRecorder, server: Server, virtual: clock.VirtualClock) -> None:
         recorder.record(POD, NORMAL, "NotTriggerScaleUp", "no group fits")
         virtual.set_wall(START_S + 1e6)
         recorder.record(POD, NORMAL, "NotTriggerScaleUp", "no group fits")
@@ -141,13 +145,13 @@ def test_a_jump_of_the_wall_clock_opens_no_window() -> None:
 def test_what_cannot_be_written_is_let_go() -> None:
     dropped = []
 
-    async def scenario(recorder: events.Recorder, server: Server, virtual: clock.Virtual) -> None:
+    async def scenario(recorder: events.EventRecorder, server: Server, virtual: clock.VirtualClock) -> None:
         server.refusing = True
         recorder.record(POD, NORMAL, "A", "refused")
         await recorder.wait_written()
         server.refusing = False
         for i in range(1200):
-            recorder.record(About("v1", "Pod", f"p{i}"), NORMAL, "A", "too many at once")
+            recorder.record(InvolvedObject("v1", "Pod", f"p{i}"), NORMAL, "A", "too many at once")
         await recorder.wait_written()
         dropped.append(recorder.dropped)
 
@@ -157,29 +161,29 @@ def test_what_cannot_be_written_is_let_go() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    correlator = events.Correlator()
+    correlator = events.EventCorrelator()
     for i in range(20_000):
-        correlator.note(events.Occurrence(About("v1", "Pod", str(i)), NORMAL, "A", "m"), 0.0, 0.0)
+        correlator.correlate(events.EventOccurrence(InvolvedObject("v1", "Pod", str(i)), NORMAL, "A", "m"), 0.0, 0.0)
 
     assert len(correlator._records) == len(correlator._quiet_until_s) == 8192
 
 
 def test_what_servers_have_let_go_of_is_forgotten() -> None:
     """Nodes come and go, and each has events of its own: a process that lives for weeks keeps none of them."""
-    correlator = events.Correlator()
+    correlator = events.EventCorrelator()
     for hour in range(100):
         for minute in range(60):
-            about = About("v1", "Node", f"{hour}-{minute}")
-            correlator.note(events.Occurrence(about, NORMAL, "A", "m"), 0.0, 3600.0 * hour + 60.0 * minute)
+            about = InvolvedObject("v1", "Node", f"{hour}-{minute}")
+            correlator.correlate(events.EventOccurrence(about, NORMAL, "A", "m"), 0.0, 3600.0 * hour + 60.0 * minute)
 
     assert len(correlator._records) <= 61
     assert len(correlator._quiet_until_s) <= 66
 
 
 def test_an_event_that_happens_again_after_hours_is_a_new_one() -> None:
-    correlator = events.Correlator()
-    one = events.Occurrence(POD, NORMAL, "A", "m")
-    first, later = correlator.note(one, 0.0, 0.0), correlator.note(one, 7200.0, 7200.0)
+    correlator = events.EventCorrelator()
+    one = events.EventOccurrence(POD, NORMAL, "A", "m")
+    first, later = correlator.correlate(one, 0.0, 0.0), correlator.correlate(one, 7200.0, 7200.0)
     assert first is not None
     assert later is not None
     assert not later.exists

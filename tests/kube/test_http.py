@@ -13,7 +13,7 @@ import trustme
 from aiohttp import web
 
 from tests import read_only
-from windlass.kube import client_certificates, errors, http
+from windlass.kube import errors, http_transport
 from windlass.kube.transport import Certificate, Request
 
 
@@ -63,7 +63,7 @@ async def serve(context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
         await runner.cleanup()
 
 
-async def exchange(transport: http.Http, request: Request) -> tuple[int, dict[str, str], bytes]:
+async def exchange(transport: http_transport.HttpTransport, request: Request) -> tuple[int, dict[str, str], bytes]:
     try:
         response = await transport.send(request)
         async with contextlib.aclosing(response.stream) as chunks:
@@ -96,7 +96,9 @@ async def test_a_request_arrives_as_it_was_written() -> None:
         b'{"a":1}',
     )
     async with serve() as port:
-        status, headers, body = await exchange(http.Http(f"http://127.0.0.1:{port}/prefix/"), request)
+        status, headers, body = await exchange(
+            http_transport.HttpTransport(f"http://127.0.0.1:{port}/prefix/"), request
+        )
 
     assert status == 201
     assert headers["retry-after"] == "5"
@@ -110,28 +112,37 @@ async def test_a_request_arrives_as_it_was_written() -> None:
 
 async def test_the_server_is_verified_by_the_ca_that_is_given(ca: trustme.CA) -> None:
     async with serve(server_context(ca)) as port:
-        transport = http.Http(f"https://127.0.0.1:{port}", http.Tls(ca.cert_pem.bytes()))
+        transport = http_transport.HttpTransport(
+            f"https://127.0.0.1:{port}", http_transport.TlsConfig(ca.cert_pem.bytes())
+        )
         assert (await exchange(transport, Request("GET", "/")))[0] == 201
 
 
-@pytest.mark.parametrize("tls", [http.Tls(), http.Tls(trustme.CA().cert_pem.bytes())])
-async def test_a_server_that_nobody_vouches_for_is_not_talked_to(ca: trustme.CA, tls: http.Tls) -> None:
+@pytest.mark.parametrize("tls", [http_transport.TlsConfig(), http_transport.TlsConfig(trustme.CA().cert_pem.bytes())])
+async def test_a_server_that_nobody_vouches_for_is_not_talked_to(ca: trustme.CA, tls: http_transport.TlsConfig) -> None:
     async with serve(server_context(ca)) as port:
         with pytest.raises(errors.ConnectFailed, match="certificate verify failed"):
-            await exchange(http.Http(f"https://127.0.0.1:{port}", tls), Request("GET", "/"))
+            await exchange(http_transport.HttpTransport(f"https://127.0.0.1:{port}", tls), Request("GET", "/"))
 
 
 async def test_a_certificate_for_another_name_is_taken_only_under_that_name(ca: trustme.CA) -> None:
     async with serve(server_context(ca, "kubernetes.default")) as port:
         with pytest.raises(errors.ConnectFailed):
-            await exchange(http.Http(f"https://127.0.0.1:{port}", http.Tls(ca.cert_pem.bytes())), Request("GET", "/"))
-        tls = http.Tls(ca.cert_pem.bytes(), server_name="kubernetes.default")
-        assert (await exchange(http.Http(f"https://127.0.0.1:{port}", tls), Request("GET", "/")))[0] == 201
+            await exchange(
+                http_transport.HttpTransport(
+                    f"https://127.0.0.1:{port}", http_transport.TlsConfig(ca.cert_pem.bytes())
+                ),
+                Request("GET", "/"),
+            )
+        tls = http_transport.TlsConfig(ca.cert_pem.bytes(), server_name="kubernetes.default")
+        assert (await exchange(http_transport.HttpTransport(f"https://127.0.0.1:{port}", tls), Request("GET", "/")))[
+            0
+        ] == 201
 
 
 async def test_verification_can_be_left_out_on_purpose(ca: trustme.CA) -> None:
     async with serve(server_context(ca, "somewhere.else")) as port:
-        transport = http.Http(f"https://127.0.0.1:{port}", http.Tls(verify=False))
+        transport = http_transport.HttpTransport(f"https://127.0.0.1:{port}", http_transport.TlsConfig(verify=False))
         assert (await exchange(transport, Request("GET", "/")))[0] == 201
 
 
@@ -139,7 +150,9 @@ async def test_a_client_certificate_says_who_we_are(ca: trustme.CA) -> None:
     mine = ca.issue_cert("me@windlass")
     certificate = Certificate(b"".join(pem.bytes() for pem in mine.cert_chain_pems), mine.private_key_pem.bytes())
     async with serve(server_context(ca, wants_clients=True)) as port:
-        transport = http.Http(f"https://127.0.0.1:{port}", http.Tls(ca.cert_pem.bytes()))
+        transport = http_transport.HttpTransport(
+            f"https://127.0.0.1:{port}", http_transport.TlsConfig(ca.cert_pem.bytes())
+        )
         _, _, body = await exchange(transport, Request("GET", "/", certificate=certificate))
     assert b"me@windlass" in body
     assert "PRIVATE" not in repr(certificate)
@@ -147,25 +160,30 @@ async def test_a_client_certificate_says_who_we_are(ca: trustme.CA) -> None:
 
 async def test_no_connection_means_that_nothing_can_have_happened() -> None:
     with pytest.raises(errors.ConnectFailed, match="GET /x"):
-        await exchange(http.Http("http://127.0.0.1:1"), Request("GET", "/x"))
+        await exchange(http_transport.HttpTransport("http://127.0.0.1:1"), Request("GET", "/x"))
 
 
 async def test_a_stream_that_ends_is_whole() -> None:
     async with serve() as port:
-        answer = await exchange(http.Http(f"http://127.0.0.1:{port}"), Request("GET", "/stream", (("then", "end"),)))
+        answer = await exchange(
+            http_transport.HttpTransport(f"http://127.0.0.1:{port}"), Request("GET", "/stream", (("then", "end"),))
+        )
     assert answer[2] == b"one\ntwo\n"
 
 
 async def test_a_stream_that_breaks_is_a_lost_connection() -> None:
     async with serve() as port:
         with pytest.raises(errors.ConnectionLost) as caught:
-            await exchange(http.Http(f"http://127.0.0.1:{port}"), Request("GET", "/stream", (("then", "reset"),)))
+            await exchange(
+                http_transport.HttpTransport(f"http://127.0.0.1:{port}"),
+                Request("GET", "/stream", (("then", "reset"),)),
+            )
     assert not isinstance(caught.value, errors.ConnectFailed)
 
 
 async def test_a_stream_can_be_left_at_any_time() -> None:
     async with serve() as port:
-        transport = http.Http(f"http://127.0.0.1:{port}")
+        transport = http_transport.HttpTransport(f"http://127.0.0.1:{port}")
         response = await transport.send(Request("GET", "/stream", (("then", "hang"),)))
         async for chunk in response.stream:
             assert chunk.startswith(b"one")
@@ -181,7 +199,7 @@ async def test_the_same_fault_is_told_in_the_same_words(scheme: str) -> None:
     told = set()
     for _ in range(2):
         with pytest.raises(errors.ConnectFailed) as failed:
-            await exchange(http.Http(f"{scheme}://127.0.0.1:1"), Request("GET", "/x"))
+            await exchange(http_transport.HttpTransport(f"{scheme}://127.0.0.1:1"), Request("GET", "/x"))
         told.add(str(failed.value))
     assert told == {"GET /x: cannot connect to 127.0.0.1:1: Connection refused"}
 
@@ -189,14 +207,14 @@ async def test_the_same_fault_is_told_in_the_same_words(scheme: str) -> None:
 async def test_a_certificate_that_is_not_trusted_is_told_without_addresses_in_memory(ca: trustme.CA) -> None:
     async with serve(server_context(ca)) as port:
         with pytest.raises(errors.ConnectFailed) as failed:
-            await exchange(http.Http(f"https://127.0.0.1:{port}"), Request("GET", "/x"))
+            await exchange(http_transport.HttpTransport(f"https://127.0.0.1:{port}"), Request("GET", "/x"))
     assert str(failed.value).startswith(f"GET /x: cannot connect to 127.0.0.1:{port}: ")
     assert " object at 0x" not in str(failed.value)
 
 
 async def test_a_process_without_file_descriptors_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async with serve() as port:
-        transport = http.Http(f"http://127.0.0.1:{port}")
+        transport = http_transport.HttpTransport(f"http://127.0.0.1:{port}")
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         opened: list[int] = []
         resource.setrlimit(resource.RLIMIT_NOFILE, (os.dup(0) + 8, limits[1]))
@@ -220,7 +238,7 @@ async def test_a_process_without_file_descriptors_says_so(caplog: pytest.LogCapt
 
 async def test_the_last_file_descriptors_are_left_for_health() -> None:
     async with serve() as port:
-        transport = http.Http(f"http://127.0.0.1:{port}")
+        transport = http_transport.HttpTransport(f"http://127.0.0.1:{port}")
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         highest = os.dup(0)
         os.close(highest)
@@ -238,16 +256,18 @@ async def test_where_there_is_no_limit_none_counts(monkeypatch: pytest.MonkeyPat
     unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     monkeypatch.setattr(resource, "getrlimit", lambda _: unlimited)
     async with serve() as port:
-        assert (await exchange(http.Http(f"http://127.0.0.1:{port}"), Request("GET", "/")))[0] == 201
+        assert (await exchange(http_transport.HttpTransport(f"http://127.0.0.1:{port}"), Request("GET", "/")))[0] == 201
 
 
 async def test_a_certificate_is_loaded_where_there_are_no_anonymous_files(ca: trustme.CA) -> None:
     mine = ca.issue_cert("me@windlass")
     chain = b"".join(pem.bytes() for pem in mine.cert_chain_pems)
-    context = http.make_context(http.Tls(ca.cert_pem.bytes()))
-    client_certificates.load_by_pipes(context, Certificate(chain + b"#" * 200_000, mine.private_key_pem.bytes()))
+    context = http_transport.make_ssl_context(http_transport.TlsConfig(ca.cert_pem.bytes()))
+    http_transport.load_client_certificate_by_pipes(
+        context, Certificate(chain + b"#" * 200_000, mine.private_key_pem.bytes())
+    )
     with pytest.raises(ssl.SSLError):
-        client_certificates.load_by_pipes(context, Certificate(b"x" * 200_000, b"none"))
+        http_transport.load_client_certificate_by_pipes(context, Certificate(b"x" * 200_000, b"none"))
 
 
 def test_client_certificates_work_where_no_path_can_be_written(ca: trustme.CA, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from tests.kube.little_server import Server, answer, refusal
 from windlass import clock, errors
 from windlass.kube import auth, client, informers, reflector, resources, store, transport
 from windlass.kube import errors as kube_errors
-from windlass.kube.models import configuration, meta
+from windlass.kube.models import core, meta
 
-ConfigMap = configuration.ConfigMap
+ConfigMap = core.ConfigMap
 
 
 class Log:
@@ -49,7 +49,7 @@ class Log:
 class Scene:
     """A server, an informer that follows it, and what the informer's store and handler hold."""
 
-    clock: clock.Virtual
+    clock: clock.VirtualClock
     server: Server
     store: store.Store[ConfigMap]
     log: Log
@@ -70,13 +70,13 @@ def play(
     scenario: Callable[[Scene], Awaitable[None]],
     *,
     streaming: bool = True,
-    settings: reflector.Settings | None = None,
+    settings: reflector.ReflectorSettings | None = None,
     chunk_bytes: int = 1 << 20,
     wrap: Callable[[Server], transport.Transport] = lambda server: server,
     names: tuple[str, ...] = ("a", "b", "c"),
 ) -> Scene:
     """Run a scenario on a server that holds some objects, with an informer beside it."""
-    virtual = clock.Virtual(now_s=1_700_000_000.0)
+    virtual = clock.VirtualClock(now_s=1_700_000_000.0)
 
     async def main() -> Scene:
         server = Server(streaming=streaming, chunk_bytes=chunk_bytes)
@@ -128,7 +128,7 @@ def test_a_long_list_is_read_in_pages_of_one_version() -> None:
         await scene.clock.sleep(1)
 
     names = tuple(f"n{i:02}" for i in range(25))
-    scene = play(scenario, settings=reflector.Settings(streaming=False, page_size=10), names=names)
+    scene = play(scenario, settings=reflector.ReflectorSettings(streaming=False, page_size=10), names=names)
     scene.check()
     queries = [dict(request.query) for request in scene.server.requests]
     assert [query.get("limit") for query in queries] == ["10", "10", "10", None]
@@ -189,14 +189,14 @@ def test_a_watch_that_ends_at_once_again_and_again_is_trouble_until_it_brings_so
         troubles = []
         while len(scene.server.faults) > 0:
             await scene.clock.sleep(0.01)
-            troubles.append(scene.informer.trouble)
+            troubles.append(scene.informer.last_error)
         assert troubles[0] is None
         assert len({str(trouble) for trouble in troubles if trouble is not None}) == 1
         assert "the server keeps ending the stream within 10 s" in str(troubles[-1])
         await scene.clock.sleep(60)
         await scene.server.put("d")
         await scene.clock.sleep(1)
-        assert scene.informer.trouble is None
+        assert scene.informer.last_error is None
 
     play(scenario).check()
 
@@ -316,7 +316,7 @@ def test_pages_that_expire_under_way_begin_anew() -> None:
         await scene.informer.wait_synced()
 
     names = tuple(f"n{i:02}" for i in range(25))
-    scene = play(scenario, settings=reflector.Settings(streaming=False, page_size=5), names=names)
+    scene = play(scenario, settings=reflector.ReflectorSettings(streaming=False, page_size=5), names=names)
     scene.check()
     assert scene.informer.counts.relists == 1
     asked = [dict(request.query) for request in scene.server.requests if "watch" not in dict(request.query)]
@@ -333,7 +333,7 @@ def test_an_answer_that_is_no_list_empties_no_sink() -> None:
         scene.server.faults.append(lambda request: answer(200, {"status": "ok"}))
         await scene.clock.sleep(60.0)
 
-    scene = play(scenario, settings=reflector.Settings(streaming=False))
+    scene = play(scenario, settings=reflector.ReflectorSettings(streaming=False))
     scene.check()
     assert scene.informer.counts.failures == 2
     assert not any(what == "deleted" for what, _, _ in scene.log.lines)
@@ -345,7 +345,7 @@ def test_a_page_that_fails_is_asked_for_again_without_those_before_it() -> None:
         await scene.informer.wait_synced()
 
     names = tuple(f"n{i:02}" for i in range(25))
-    scene = play(scenario, settings=reflector.Settings(streaming=False, page_size=5), names=names)
+    scene = play(scenario, settings=reflector.ReflectorSettings(streaming=False, page_size=5), names=names)
     scene.check()
     assert [dict(request.query).get("limit") for request in scene.server.requests].count("5") == 6
 
@@ -375,12 +375,12 @@ def test_failures_in_a_row_are_waited_out_longer_and_longer() -> None:
 
 def test_what_keeps_an_informer_from_being_current_can_be_asked_for() -> None:
     async def scenario(scene: Scene) -> None:
-        assert scene.informer.trouble is None
+        assert scene.informer.last_error is None
         scene.server.faults.append(lambda request: refusal(403, "Forbidden", "may not list"))
         await scene.clock.sleep(0.1)
-        assert "may not list" in str(scene.informer.trouble)
+        assert "may not list" in str(scene.informer.last_error)
         await scene.informer.wait_synced()
-        assert scene.informer.trouble is None
+        assert scene.informer.last_error is None
 
     play(scenario)
 
@@ -449,7 +449,7 @@ class Rotating:
         self.rejected = 0
 
     async def current(self) -> auth.Credential:
-        return auth.bearer(f"t{self.version}")
+        return auth.bearer_credential(f"t{self.version}")
 
     def reject(self, credential: auth.Credential) -> None:
         self.rejected += 1
@@ -461,7 +461,7 @@ def test_an_expired_token_is_replaced_without_a_word() -> None:
 
     def wrap(server: Server) -> transport.Transport:
         server.token = "t1"
-        return auth.Authenticated(server, credentials)
+        return auth.AuthenticatedTransport(server, credentials)
 
     async def scenario(scene: Scene) -> None:
         await scene.informer.wait_synced()
@@ -518,7 +518,7 @@ def test_a_malformed_object_is_reported_by_name_and_the_rest_is_kept(streaming: 
 
 @both_lists
 def test_an_object_that_is_followed_as_json_and_has_no_usable_metadata_is_set_aside(streaming: bool) -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def main() -> None:
         server = Server(streaming=streaming)
@@ -546,7 +546,7 @@ def test_an_object_that_the_sink_refuses_is_set_aside_like_a_malformed_one() -> 
                 raise errors.InvalidObject("ConfigMap", metadata.key, "data[v]", "ugly", "something nice")
             super().put(metadata, found)
 
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def main() -> None:
         server = Server()
@@ -642,7 +642,7 @@ def test_whatever_a_sink_raises_costs_one_change(
             if here == where:
                 raise kind("nobody foresaw this")
 
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def main() -> None:
         server = Server()
@@ -736,7 +736,7 @@ def test_whatever_happens_in_the_end_the_store_is_as_the_server(
             del scene.server.objects[name]
         scene.check(besides=bad)
 
-    settings = reflector.Settings(page_size=2)
+    settings = reflector.ReflectorSettings(page_size=2)
     play(scenario, streaming=streaming, chunk_bytes=chunk_bytes, settings=settings)
 
 
@@ -747,9 +747,9 @@ def test_a_watch_that_was_taken_up_again_is_current_though_nothing_happens() -> 
         scene.server.faults.append(lambda request: refusal(500, "InternalError"))
         await scene.server.cut_watches()
         await scene.clock.sleep(0.6)
-        assert scene.informer.trouble is not None
+        assert scene.informer.last_error is not None
         await scene.clock.sleep(5.0)
-        assert scene.informer.trouble is None
+        assert scene.informer.last_error is None
 
     play(scenario)
 
@@ -762,7 +762,7 @@ def test_a_watch_that_breaks_and_is_taken_up_again_leaves_the_store_current() ->
             await disturb()
             for _ in range(100):
                 await scene.clock.sleep(0.05)
-                assert scene.informer.trouble is None
+                assert scene.informer.last_error is None
 
     scene = play(scenario)
     scene.check()
@@ -791,7 +791,7 @@ def test_lines_that_are_no_json_again_and_again_are_asked_about_no_faster_than_a
         await scene.clock.sleep(20.0)
         await scene.server.say_nonsense()
         await scene.clock.sleep(60.0)
-        assert "unusable answer" in str(scene.informer.trouble)
+        assert "unusable answer" in str(scene.informer.last_error)
         assert 1000 - len(scene.server.faults) < 10
 
     play(scenario)
@@ -805,7 +805,7 @@ def test_a_line_that_is_no_json_whenever_the_watch_is_taken_up_leads_to_a_list()
         await scene.server.say_nonsense()
         await scene.server.put("d", data={"v": "1"})
         await scene.clock.sleep(5.0)
-        assert scene.informer.trouble is None
+        assert scene.informer.last_error is None
 
     scene = play(scenario)
     scene.check()
@@ -819,9 +819,9 @@ def test_a_watch_that_is_not_taken_up_again_in_time_is_trouble() -> None:
         scene.server.hangs = True
         await scene.server.cut_watches()
         await scene.clock.sleep(informers.RECONNECT_S - 1.0)
-        assert scene.informer.trouble is None
+        assert scene.informer.last_error is None
         await scene.clock.sleep(1.0)
-        assert "connection reset" in str(scene.informer.trouble)
+        assert "connection reset" in str(scene.informer.last_error)
 
     play(scenario)
 
@@ -838,7 +838,7 @@ class _Slow(store.Store[ConfigMap]):
         super().put(metadata, found)
 
 
-class _Ticking(clock.Virtual):
+class _Ticking(clock.VirtualClock):
     worked_s = 0.0
 
     def monotonic_s(self) -> float:
@@ -854,7 +854,7 @@ def test_others_run_while_a_thousand_objects_come_that_take_long(streaming: bool
         for number in range(1000):
             await server.put(f"a{number}", data={"v": "0"})
         api = client.Client(server, time, rng=random.Random(0))
-        settings = reflector.Settings(page_size=25)
+        settings = reflector.ReflectorSettings(page_size=25)
         informed = [informers.Informer(api, resources.CONFIG_MAPS, _Slow(time), settings=settings) for _ in range(3)]
         tasks = [asyncio.create_task(one.run()) for one in informed]
         longest_s, before_s = 0.0, time.worked_s

@@ -1,6 +1,6 @@
 import pytest
 
-from windlass.kube import intree
+from windlass.kube import csi_migration
 
 ZONE = "topology.kubernetes.io/zone"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -33,4 +33,4 @@ BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 def test_handles_by_which_csi_drivers_know_in_tree_disks(
     source: str, disk: str, labels: dict[str, str], handle: str
 ) -> None:
-    assert intree.handle(source, disk, labels) == handle
+    assert csi_migration.find_volume_handle(source, disk, labels) == handle

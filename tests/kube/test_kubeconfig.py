@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from windlass import clock, errors
-from windlass.kube import access, auth, exec_credentials, http, kubeconfig
+from windlass.kube import auth, http_transport, kubeconfig, rest_config
 from windlass.kube import errors as kube_errors
 from windlass.kube.transport import Certificate
 
@@ -37,12 +37,12 @@ def config(
     }
 
 
-def read(path: Path, context: str = "", **options: Any) -> access.Access:
-    return access.find(clock.Virtual(), str(path), context, environment={}, **options)
+def read(path: Path, context: str = "", **options: Any) -> rest_config.RestConfig:
+    return rest_config.load_rest_config(clock.VirtualClock(), str(path), context, environment={}, **options)
 
 
-def credential(found: access.Access) -> auth.Credential:
-    return clock.Virtual().run(found.credentials.current())
+def credential(found: rest_config.RestConfig) -> auth.Credential:
+    return clock.VirtualClock().run(found.credentials.current())
 
 
 # Files
@@ -63,7 +63,7 @@ def test_the_first_file_that_has_a_name_has_it_whole(tmp_path: Path) -> None:
     three = write(tmp_path / "three", {"current-context": "third"})
 
     merged = kubeconfig.load([one, two, three])
-    assert merged.clusters["red"].found == kubeconfig.Cluster(server="https://one")
+    assert merged.clusters["red"].entry == kubeconfig.Cluster(server="https://one")
     assert merged.clusters["blue"].file == two
     assert merged.current_context == "second"
 
@@ -149,7 +149,7 @@ def test_the_ca_is_in_the_file_or_beside_it(tmp_path: Path) -> None:
     by_data = config(cluster={"certificate-authority-data": base64.b64encode(CA_PEM).decode()})
 
     for whole in (by_path, by_data):
-        assert read(write(tmp_path / "config", whole)).tls == http.Tls(CA_PEM)
+        assert read(write(tmp_path / "config", whole)).tls == http_transport.TlsConfig(CA_PEM)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_an_unverified_server_is_refused_unless_asked_for(tmp_path: Path) -> Non
 
     with pytest.raises(errors.InvalidInput, match="insecure-skip-tls-verify"):
         read(file)
-    assert read(file, allow_insecure=True).tls == http.Tls(None, "name", verify=False)
+    assert read(file, allow_insecure=True).tls == http_transport.TlsConfig(None, "name", verify=False)
 
 
 def test_a_proxy_is_used_where_one_is_named(tmp_path: Path) -> None:
@@ -179,7 +179,10 @@ def test_the_proxy_of_a_kubeconfig_counts_before_that_of_the_environment(tmp_pat
     named = write(tmp_path / "named", config(cluster={"proxy-url": "http://proxy:3128"}))
     plain = write(tmp_path / "plain", config())
     inner = write(tmp_path / "inner", config(cluster={"server": "https://10.1.2.3:6443"}))
-    found = [access.find(clock.Virtual(), str(file), environment=environment).proxy for file in (named, plain, inner)]
+    found = [
+        rest_config.load_rest_config(clock.VirtualClock(), str(file), environment=environment).proxy
+        for file in (named, plain, inner)
+    ]
     assert found == ["http://proxy:3128", "http://other:3128", None]
 
 
@@ -198,10 +201,10 @@ def test_tokens_passwords_and_certificates_are_taken_as_they_are(tmp_path: Path)
         "client-key-data": base64.b64encode(b"KEY").decode(),
     }
     cases: list[tuple[dict[str, Any], auth.Credential]] = [
-        ({"token": "t"}, auth.bearer("t")),
-        ({"username": "u", "password": "p"}, auth.basic("u", "p")),
+        ({"token": "t"}, auth.bearer_credential("t")),
+        ({"username": "u", "password": "p"}, auth.basic_credential("u", "p")),
         (data, auth.Credential(certificate=Certificate(b"CERT", b"KEY"))),
-        ({"token": "t", **data}, auth.bearer("t", Certificate(b"CERT", b"KEY"))),
+        ({"token": "t", **data}, auth.bearer_credential("t", Certificate(b"CERT", b"KEY"))),
     ]
     for user, expected in cases:
         assert credential(read(write(tmp_path / "config", config(user=user)))) == expected
@@ -215,7 +218,7 @@ def test_files_of_a_user_are_relative_to_the_config(tmp_path: Path) -> None:
     pair = Certificate(b"CERT", b"KEY")
     assert credential(read(write(tmp_path / "config", config(user=files)))).certificate == pair
     both = config(user={**files, "tokenFile": "pki/t", "token": "older"})
-    assert credential(read(write(tmp_path / "config", both))) == auth.bearer("tok", pair)
+    assert credential(read(write(tmp_path / "config", both))) == auth.bearer_credential("tok", pair)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +230,7 @@ def test_files_of_a_user_are_relative_to_the_config(tmp_path: Path) -> None:
         ({"exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1alpha1"}}, "apiVersion"),
         ({"exec": {"apiVersion": "client.authentication.k8s.io/v1"}}, "no command"),
         (
-            {"exec": {"command": "x", "apiVersion": exec_credentials.API_VERSIONS[0], "interactiveMode": "Always"}},
+            {"exec": {"command": "x", "apiVersion": auth.API_VERSIONS[0], "interactiveMode": "Always"}},
             "interactiveMode",
         ),
     ],
@@ -245,11 +248,11 @@ def test_in_a_cluster_the_service_account_is_used_and_its_token_read_again(tmp_p
     write(tmp_path / "ca.crt", CA_PEM)
     write(tmp_path / "namespace", b"kube-system")
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
-    found = access.find(virtual, environment=environment, home=tmp_path, service_account=tmp_path)
+    found = rest_config.load_rest_config(virtual, environment=environment, home=tmp_path, service_account=tmp_path)
     assert (found.server, found.namespace) == ("https://[fd00::1]:443", "kube-system")
-    assert found.tls == http.Tls(CA_PEM)
+    assert found.tls == http_transport.TlsConfig(CA_PEM)
 
     async def rotate() -> list[str]:
         seen = []
@@ -268,13 +271,13 @@ def test_a_kubeconfig_that_is_named_comes_before_the_cluster_we_run_in(tmp_path:
     inside = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 
     for options in ({"path": str(file), "environment": inside}, {"environment": {**inside, "KUBECONFIG": str(file)}}):
-        found = access.find(clock.Virtual(), home=tmp_path, service_account=tmp_path, **options)
+        found = rest_config.load_rest_config(clock.VirtualClock(), home=tmp_path, service_account=tmp_path, **options)
         assert found.server == "https://host:6443"
 
 
 def test_no_cluster_at_all_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInput, match="no cluster"):
-        access.find(clock.Virtual(), environment={}, home=tmp_path, service_account=tmp_path)
+        rest_config.load_rest_config(clock.VirtualClock(), environment={}, home=tmp_path, service_account=tmp_path)
 
 
 # Plugins
@@ -293,7 +296,7 @@ print(json.dumps({"apiVersion": info["apiVersion"], "kind": "ExecCredential", "s
 EXPIRES_S = 1893456000.0
 
 
-def plugin(tmp_path: Path, script: str = PLUGIN, **more: Any) -> tuple[access.Access, clock.Virtual]:
+def plugin(tmp_path: Path, script: str = PLUGIN, **more: Any) -> tuple[rest_config.RestConfig, clock.VirtualClock]:
     write(tmp_path / "plugin.py", script.encode())
     spec = {
         "apiVersion": "client.authentication.k8s.io/v1",
@@ -304,11 +307,11 @@ def plugin(tmp_path: Path, script: str = PLUGIN, **more: Any) -> tuple[access.Ac
         **more,
     }
     file = write(tmp_path / "config", config(user={"exec": spec}))
-    virtual = clock.Virtual(now_s=EXPIRES_S - 3600)
-    return access.find(virtual, str(file), environment=dict(os.environ)), virtual
+    virtual = clock.VirtualClock(now_s=EXPIRES_S - 3600)
+    return rest_config.load_rest_config(virtual, str(file), environment=dict(os.environ)), virtual
 
 
-async def token(found: access.Access) -> str:
+async def token(found: rest_config.RestConfig) -> str:
     return (await found.credentials.current()).headers["authorization"].removeprefix("Bearer ")
 
 
@@ -325,7 +328,7 @@ async def test_a_plugin_is_run_again_when_the_server_refuses_what_it_printed(tmp
 
     first = await found.credentials.current()
     found.credentials.reject(first)
-    found.credentials.reject(auth.bearer("of someone else"))
+    found.credentials.reject(auth.bearer_credential("of someone else"))
     assert await token(found) == "t2-hi"
     assert await token(found) == "t2-hi"
 
@@ -391,7 +394,7 @@ async def test_a_plugin_that_is_not_installed_is_told_how_to_get(tmp_path: Path)
 
 
 async def test_a_plugin_that_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exec_credentials, "_TIME_S", 0.05)
+    monkeypatch.setattr(auth, "_TIME_S", 0.05)
     found, _ = plugin(tmp_path, "import time; time.sleep(600)")
 
     with pytest.raises(kube_errors.CredentialsFailed, match="not done within"):

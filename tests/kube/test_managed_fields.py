@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from windlass.kube import errors, managed_fields
-from windlass.kube.managed_fields import Owner, Path
-from windlass.kube.models import status
+from windlass.kube import errors, unstructured
+from windlass.kube.models import meta
+from windlass.kube.unstructured import FieldOwner, FieldPath
 
 
 def entry(manager: str, fields: dict[str, Any], **more: str) -> dict[str, Any]:
@@ -58,20 +58,22 @@ POD = {
         (("status", "phase"), []),
     ],
 )
-def test_who_owns_this_path(path: Path, managers: list[str]) -> None:
-    assert [owner.manager for owner in managed_fields.owners(POD, path)] == managers
+def test_who_owns_this_path(path: FieldPath, managers: list[str]) -> None:
+    assert [owner.manager for owner in unstructured.find_field_owners(POD, path)] == managers
 
 
 def test_an_owner_is_told_with_how_it_came_to_own() -> None:
-    assert managed_fields.owners(POD, ("spec", "replicas")) == [Owner("autoscaler", "Update", "scale", "v1")]
+    assert unstructured.find_field_owners(POD, ("spec", "replicas")) == [
+        FieldOwner("autoscaler", "Update", "scale", "v1")
+    ]
 
 
 def test_an_object_without_managed_fields_has_no_owners() -> None:
-    assert managed_fields.owners({"metadata": {}}, ("spec",)) == []
+    assert unstructured.find_field_owners({"metadata": {}}, ("spec",)) == []
 
 
 def test_everything_that_someone_owns_can_be_listed() -> None:
-    owned = list(managed_fields.owned(POD, Owner("kubectl", "Apply", "", "v1")))
+    owned = list(unstructured.owned_paths(POD, FieldOwner("kubectl", "Apply", "", "v1")))
 
     assert ("metadata", "annotations", "example.com/a") in owned
     assert ("metadata", "finalizers", "x.io/f") in owned
@@ -82,25 +84,25 @@ def test_everything_that_someone_owns_can_be_listed() -> None:
 
 def test_a_refused_apply_says_whose_fields_they_are() -> None:
     causes = [
-        status.Cause(
+        meta.StatusCause(
             reason="FieldManagerConflict",
             message='conflict with "cluster-autoscaler" with subresource "scale" using cluster.x-k8s.io/v1beta2',
             field=".spec.replicas",
         ),
-        status.Cause(
+        meta.StatusCause(
             reason="FieldManagerConflict",
             message='conflict with "kubectl" using v1 at 2026-01-01T00:00:00Z',
             field=".x",
         ),
-        status.Cause(reason="FieldManagerConflict", message='conflict with "argo"', field=".y"),
-        status.Cause(reason="Other", message="something else"),
+        meta.StatusCause(reason="FieldManagerConflict", message='conflict with "argo"', field=".y"),
+        meta.StatusCause(reason="Other", message="something else"),
     ]
-    refused = errors.Conflict("PATCH /", 409, status.Status(details=status.Details(causes=causes)))
+    refused = errors.Conflict("PATCH /", 409, meta.Status(details=meta.StatusDetails(causes=causes)))
 
-    found = managed_fields.conflicts(refused)
+    found = unstructured.parse_apply_conflicts(refused)
     assert [conflict.field for conflict in found] == [".spec.replicas", ".x", ".y"]
     assert [conflict.owner for conflict in found] == [
-        Owner("cluster-autoscaler", "Update", "scale", "cluster.x-k8s.io/v1beta2"),
-        Owner("kubectl", "Update", "", "v1"),
-        Owner("argo", "Apply"),
+        FieldOwner("cluster-autoscaler", "Update", "scale", "cluster.x-k8s.io/v1beta2"),
+        FieldOwner("kubectl", "Update", "", "v1"),
+        FieldOwner("argo", "Apply"),
     ]

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from windlass.errors import InvalidInput
-from windlass.kube import fields, manifests
+from windlass.kube import fields, yaml_documents
 
 
 def read(text: str) -> Any:
-    (document,) = manifests.read(text, "file.yaml")
+    (document,) = yaml_documents.read_documents(text, "file.yaml")
     return document
 
 
@@ -33,7 +33,10 @@ def test_unquoted_text_stands_for_what_kubernetes_takes_it_for(spelt: str, meant
 
 
 def test_documents_come_in_order_and_empty_ones_do_not_count() -> None:
-    assert list(manifests.read("---\na: 1\n---\n---\n# nothing\n---\nb: 2\n...\n", "f")) == [{"a": 1}, {"b": 2}]
+    assert list(yaml_documents.read_documents("---\na: 1\n---\n---\n# nothing\n---\nb: 2\n...\n", "f")) == [
+        {"a": 1},
+        {"b": 2},
+    ]
 
 
 def test_anchors_and_merges_are_followed() -> None:
@@ -41,7 +44,7 @@ def test_anchors_and_merges_are_followed() -> None:
 
 
 def test_documents_before_a_mistake_are_read() -> None:
-    documents = manifests.read("a: 1\n---\nb: [\n", "file.yaml")
+    documents = yaml_documents.read_documents("a: 1\n---\nb: [\n", "file.yaml")
 
     assert next(documents) == {"a": 1}
     with pytest.raises(InvalidInput, match=r"file\.yaml: line 4, column 1: not YAML: "):
@@ -53,8 +56,8 @@ def test_a_key_may_be_there_twice_unless_reading_is_strict() -> None:
 
     assert read(text) == {"a": {"b": 3, "c": 2}}
     with pytest.raises(InvalidInput, match=r"line 1, column 17: key 'b' is there twice"):
-        list(manifests.read(text, "file.yaml", strict=True))
-    (merged,) = manifests.read("a: &x {b: 1}\nc: {<<: *x, b: 2}\n", "f", strict=True)
+        list(yaml_documents.read_documents(text, "file.yaml", strict=True))
+    (merged,) = yaml_documents.read_documents("a: &x {b: 1}\nc: {<<: *x, b: 2}\n", "f", strict=True)
     assert merged["c"] == {"b": 2}
 
 
@@ -78,21 +81,21 @@ class Outer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 )
 def test_an_unknown_field_is_named_with_those_that_are_known(text: bytes, complaint: str) -> None:
     with pytest.raises(fields.InvalidField, match=complaint):
-        manifests.decode(text, Outer)
+        yaml_documents.decode_strict(text, Outer)
 
 
 def test_the_path_begins_where_the_part_is() -> None:
     with pytest.raises(fields.InvalidField, match=r"profiles\[0\]\.args\.one: found 'skew'"):
-        manifests.decode(b'{"one": {"skew": 1}}', Outer, "profiles[0].args")
+        yaml_documents.decode_strict(b'{"one": {"skew": 1}}', Outer, "profiles[0].args")
 
 
 def test_depth_is_refused_at_its_place_before_anything_is_composed() -> None:
     with pytest.raises(InvalidInput, match=r"^deep\.yaml: line 2, column 203: it is nested more than 200 deep$"):
-        list(manifests.read("a: 1\nb: " + "[" * 100_000, "deep.yaml"))
+        list(yaml_documents.read_documents("a: 1\nb: " + "[" * 100_000, "deep.yaml"))
 
 
 def test_two_hundred_levels_are_read() -> None:
-    (document,) = manifests.read("[" * 200 + "]" * 200, "deep.yaml")
+    (document,) = yaml_documents.read_documents("[" * 200 + "]" * 200, "deep.yaml")
     levels = 0
     while document:
         (document,) = document
@@ -102,4 +105,4 @@ def test_two_hundred_levels_are_read() -> None:
 
 def test_each_document_has_its_own_levels() -> None:
     text = "---\n".join(["[" * 150 + "]" * 150 + "\n"] * 3)
-    assert len(list(manifests.read(text, "deep.yaml"))) == 3
+    assert len(list(yaml_documents.read_documents(text, "deep.yaml"))) == 3

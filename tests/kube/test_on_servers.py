@@ -16,49 +16,49 @@ from testbed import bed, fixtures, sharing
 from tests.kube.faulty import Faulty
 from tests.kube.test_informers import Log
 from windlass import clock
-from windlass.apiserver import inprocess, server
+from windlass.apiserver import embedded_server, server
 from windlass.kube import (
-    access,
     auth,
     client,
     discovery,
     errors,
     events,
+    flow_control,
     informers,
-    managed_fields,
+    list_watch,
     reflector,
     resources,
-    retry,
+    rest_config,
     store,
     transport,
-    watch,
+    unstructured,
 )
-from windlass.kube.models import configuration
-from windlass.kube.prepare import Deletion, Selection, Writer
-from windlass.runtime.leader_election import Election
-from windlass.runtime.leader_election import Settings as ElectionSettings
+from windlass.kube.models import core
+from windlass.kube.request_builders import DeleteOptions, ListOptions, WriteOptions
+from windlass.runtime.leader_election import LeaderElectionSettings as ElectionSettings
+from windlass.runtime.leader_election import LeaderElector
 
 # Connections are cut on purpose here; on a busy machine the loop may be closed before a socket is told of it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 CONFIG_MAPS = resources.CONFIG_MAPS
 PATIENCE_S = 180.0
-HASTY = retry.Backoff(0.02, 0.2)
+HASTY = flow_control.Backoff(0.02, 0.2)
 ENOUGH_HARM, ENOUGH_CUTS = 6, 6
 
 
 @contextlib.asynccontextmanager
 async def connect(kubeconfig: Path | None) -> AsyncIterator[transport.Transport]:
     if kubeconfig is None:
-        real = clock.Real()
-        yield inprocess.InProcess(server.Server(real), real)
+        real = clock.RealClock()
+        yield embedded_server.InProcessTransport(server.Server(real), real)
         return
-    async with access.find(clock.Real(), str(kubeconfig)).connect() as carrier:
+    async with rest_config.load_rest_config(clock.RealClock(), str(kubeconfig)).connect() as carrier:
         yield carrier
 
 
 def client_of(carrier: transport.Transport, **settings: object) -> client.Client:
-    return client.Client(carrier, clock.Real(), client.Settings(qps=0, **settings), random.Random(7))  # type: ignore[arg-type]
+    return client.Client(carrier, clock.RealClock(), client.ClientSettings(qps=0, **settings), random.Random(7))  # type: ignore[arg-type]
 
 
 @pytest_asyncio.fixture(params=["embedded", "real"])
@@ -108,14 +108,14 @@ async def test_an_object_is_created_read_changed_and_deleted(carrier: transport.
     with pytest.raises(errors.Invalid):
         await api.json_patch(CONFIG_MAPS, "a", [{"op": "test", "path": "/data/w", "value": "9"}], namespace)
     with pytest.raises(errors.Conflict):
-        await api.delete(CONFIG_MAPS, "a", namespace, Deletion(uid="another"))
-    await api.delete(CONFIG_MAPS, "a", namespace, Deletion(uid=made.meta.uid or ""))
+        await api.delete(CONFIG_MAPS, "a", namespace, DeleteOptions(uid="another"))
+    await api.delete(CONFIG_MAPS, "a", namespace, DeleteOptions(uid=made.meta.uid or ""))
     with pytest.raises(errors.NotFound):
         await api.get(CONFIG_MAPS, "a", namespace)
 
 
 async def test_a_dry_client_leaves_no_trace(carrier: transport.Transport, namespace: str) -> None:
-    dry = client_of(carrier, writer=Writer("me", dry_run=True))
+    dry = client_of(carrier, writer=WriteOptions("me", dry_run=True))
     await dry.create(CONFIG_MAPS, config_map("a", namespace))
 
     with pytest.raises(errors.NotFound):
@@ -123,17 +123,17 @@ async def test_a_dry_client_leaves_no_trace(carrier: transport.Transport, namesp
 
 
 async def test_apply_owns_what_it_says_and_conflicts_are_told(carrier: transport.Transport, namespace: str) -> None:
-    one = client_of(carrier, writer=Writer("one"))
-    two = client_of(carrier, writer=Writer("two"))
+    one = client_of(carrier, writer=WriteOptions("one"))
+    two = client_of(carrier, writer=WriteOptions("two"))
     await one.apply(CONFIG_MAPS, config_map("a", namespace, "1"))
     with pytest.raises(errors.Conflict) as caught:
         await two.apply(CONFIG_MAPS, config_map("a", namespace, "2"))
-    assert managed_fields.conflicts(caught.value) == [
-        managed_fields.Conflict(".data.v", managed_fields.Owner("one", "Apply"))
+    assert unstructured.parse_apply_conflicts(caught.value) == [
+        unstructured.ApplyConflict(".data.v", unstructured.FieldOwner("one", "Apply"))
     ]
     await two.apply(CONFIG_MAPS, config_map("a", namespace, "2"), force=True)
     raw = await one.get(CONFIG_MAPS.untyped(), "a", namespace)
-    assert [owner.manager for owner in managed_fields.owners(raw, ("data", "v"))] == ["two"]
+    assert [owner.manager for owner in unstructured.find_field_owners(raw, ("data", "v"))] == ["two"]
 
 
 async def test_a_list_is_selected_and_read_in_pages(carrier: transport.Transport, namespace: str) -> None:
@@ -143,46 +143,48 @@ async def test_a_list_is_selected_and_read_in_pages(carrier: transport.Transport
         labelled["metadata"] = {"name": f"n{i}", "namespace": namespace, "labels": {"odd": str(i % 2)}}
         await api.create(CONFIG_MAPS, labelled)
 
-    found = await api.list(CONFIG_MAPS, Selection(namespace, "odd"))
+    found = await api.list(CONFIG_MAPS, ListOptions(namespace, "odd"))
     assert [each.meta.name for each in found.items] == ["n0", "n1", "n2", "n3", "n4"]
-    assert len((await api.list(CONFIG_MAPS.untyped(), Selection(namespace, "odd=1"))).items) == 2
-    one = await api.list(CONFIG_MAPS, Selection(namespace, fields="metadata.name=n3"))
+    assert len((await api.list(CONFIG_MAPS.untyped(), ListOptions(namespace, "odd=1"))).items) == 2
+    one = await api.list(CONFIG_MAPS, ListOptions(namespace, fields="metadata.name=n3"))
     assert [each.meta.name for each in one.items] == ["n3"]
 
 
 async def test_a_watch_goes_on_from_a_list(carrier: transport.Transport, namespace: str) -> None:
     api = client_of(carrier)
-    version = (await api.list(CONFIG_MAPS, Selection(namespace))).resource_version
+    version = (await api.list(CONFIG_MAPS, ListOptions(namespace))).resource_version
     await api.create(CONFIG_MAPS, config_map("a", namespace))
     await api.delete(CONFIG_MAPS, "a", namespace)
 
-    changes = api.watch(CONFIG_MAPS, Selection(namespace, fields="metadata.name=a"), resource_version=version)
+    changes = api.watch(CONFIG_MAPS, ListOptions(namespace, fields="metadata.name=a"), resource_version=version)
     async with contextlib.aclosing(changes), asyncio.timeout(PATIENCE_S):
         seen = [(await anext(changes)).type for _ in range(2)]
-    assert seen == [watch.ADDED, watch.DELETED]
+    assert seen == [list_watch.ADDED, list_watch.DELETED]
 
 
 async def test_kinds_and_versions_are_discovered(carrier: transport.Transport) -> None:
     api = client_of(carrier)
 
-    assert await discovery.find(api, "v1", "ConfigMap") == CONFIG_MAPS.untyped()
-    assert await discovery.find(api, "apps/v1", "Deployment") == resources.DEPLOYMENTS.untyped()
-    assert await discovery.find(api, "v1", "Nonsense") is None
-    assert await discovery.find(api, "nowhere.io/v1", "Nonsense") is None
-    assert await discovery.has(api, resources.DEPLOYMENTS, "scale")
+    assert await discovery.find_resource(api, "v1", "ConfigMap") == CONFIG_MAPS.untyped()
+    assert await discovery.find_resource(api, "apps/v1", "Deployment") == resources.DEPLOYMENTS.untyped()
+    assert await discovery.find_resource(api, "v1", "Nonsense") is None
+    assert await discovery.find_resource(api, "nowhere.io/v1", "Nonsense") is None
+    assert await discovery.has_resource(api, resources.DEPLOYMENTS, "scale")
     assert (await discovery.list_versions(api, "apps"))[0] == "apps/v1"
 
 
 async def test_events_are_taken_as_they_are_written(carrier: transport.Transport, namespace: str) -> None:
     api = client_of(carrier)
-    recorder = events.Recorder(api, "windlass", window_s=0.0)
+    recorder = events.EventRecorder(api, "windlass", window_s=0.0)
     writing = asyncio.create_task(recorder.run())
     for _ in range(3):
-        recorder.record(events.About("v1", "ConfigMap", "a", namespace), events.WARNING, "Odd", "something is odd")
+        recorder.record(
+            events.InvolvedObject("v1", "ConfigMap", "a", namespace), events.WARNING, "Odd", "something is odd"
+        )
     await recorder.wait_written()
     writing.cancel()
 
-    (found,) = (await api.list(resources.EVENTS, Selection(namespace, fields="reason=Odd"))).items
+    (found,) = (await api.list(resources.EVENTS, ListOptions(namespace, fields="reason=Odd"))).items
     assert (found.count, found.message, found.type) == (3, "something is odd", "Warning")
     assert recorder.dropped == 0
 
@@ -195,13 +197,13 @@ class Followed:
 
     def __init__(self, carrier: transport.Transport, namespace: str, **settings: object) -> None:
         self.way = Faulty(carrier, random.Random(11))
-        self.store: store.Store[configuration.ConfigMap] = store.Store(handlers=[Log()])
+        self.store: store.Store[core.ConfigMap] = store.Store(handlers=[Log()])
         self.informer = informers.Informer(
             client_of(self.way),
             CONFIG_MAPS,
             self.store,
-            Selection(namespace),
-            reflector.Settings(backoff=HASTY, page_size=10, **settings),  # type: ignore[arg-type]
+            ListOptions(namespace),
+            reflector.ReflectorSettings(backoff=HASTY, page_size=10, **settings),  # type: ignore[arg-type]
         )
         self.api = client_of(carrier)
         self._namespace = namespace
@@ -220,7 +222,7 @@ class Followed:
 
     async def is_current(self) -> bool:
         """The store holds what the server holds."""
-        listed = await self.api.list(CONFIG_MAPS, Selection(self._namespace))
+        listed = await self.api.list(CONFIG_MAPS, ListOptions(self._namespace))
         return {each.meta.key: each for each in listed.items} == {each.meta.key: each for each in self.store}
 
 
@@ -294,7 +296,7 @@ async def test_an_informer_survives_the_server_being_killed_and_its_history_forg
             await eventually(followed.is_current)
 
 
-class Counting(auth.Files):
+class Counting(auth.FileCredentials):
     """Counts how often the server refused."""
 
     rejected = 0
@@ -306,10 +308,10 @@ class Counting(auth.Files):
 
 async def test_an_informer_survives_its_token_being_replaced(own_bed: bed.Bed, tmp_path: Path) -> None:
     """The token of a service account that is deleted and made anew is no longer good."""
-    found = access.find(clock.Real(), str(own_bed.kubeconfig))
+    found = rest_config.load_rest_config(clock.RealClock(), str(own_bed.kubeconfig))
     file = tmp_path / "token"
-    credentials = Counting(clock.Real(), token=file)
-    limited = access.Access(found.server, found.tls, credentials)
+    credentials = Counting(clock.RealClock(), token=file)
+    limited = rest_config.RestConfig(found.server, found.tls, credentials)
     async with found.connect() as carrier, limited.connect() as signed:
         api = client_of(carrier)
         namespace = await make_namespace(api)
@@ -327,14 +329,14 @@ async def test_an_informer_survives_its_token_being_replaced(own_bed: bed.Bed, t
     assert credentials.rejected == 1
 
 
-async def wait_until_refused(found: access.Access, token: str, namespace: str) -> None:
+async def wait_until_refused(found: rest_config.RestConfig, token: str, namespace: str) -> None:
     """For some seconds the server remembers that a token was good."""
-    stale = access.Access(found.server, found.tls, auth.Fixed(auth.bearer(token)))
+    stale = rest_config.RestConfig(found.server, found.tls, auth.StaticCredentials(auth.bearer_credential(token)))
     async with stale.connect() as signed:
 
         async def is_refused() -> bool:
             try:
-                await client_of(signed).list(CONFIG_MAPS, Selection(namespace))
+                await client_of(signed).list(CONFIG_MAPS, ListOptions(namespace))
             except errors.Unauthorized:
                 return True
             return False
@@ -374,10 +376,10 @@ async def issue_token(api: client.Client, namespace: str) -> str:
 
 async def test_one_leads_at_a_time(carrier: transport.Transport, namespace: str) -> None:
     limits = ElectionSettings(retry_s=0.1)  # long enough for a busy machine: who has led releases the lease at once
-    elections = [Election(client_of(carrier), namespace, "lease", f"c{i}", limits) for i in range(3)]
+    elections = [LeaderElector(client_of(carrier), namespace, "lease", f"c{i}", limits) for i in range(3)]
     led: list[str] = []
 
-    async def stand(election: Election) -> None:
+    async def stand(election: LeaderElector) -> None:
         async def lead() -> None:
             assert [each.is_leader for each in elections].count(True) == 1
             led.append(election.holder)

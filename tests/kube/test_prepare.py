@@ -3,11 +3,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass.kube import prepare, resources
-from windlass.kube.prepare import Deletion, Selection, Writer
+from windlass.kube import request_builders, resources
+from windlass.kube.request_builders import DeleteOptions, ListOptions, WriteOptions
 from windlass.kube.transport import Request
 
-ME = Writer("me")
+ME = WriteOptions("me")
 
 
 def body(request: Request) -> Any:
@@ -33,19 +33,19 @@ def test_paths(resource: resources.Resource[Any], where: tuple[str, ...], path: 
 
 
 def test_a_list_is_selected_and_paged() -> None:
-    request = prepare.list_page(resources.PODS, Selection("ns", "a=b", "spec.nodeName=n"), limit=7)
+    request = request_builders.build_list(resources.PODS, ListOptions("ns", "a=b", "spec.nodeName=n"), limit=7)
 
     assert request.line == "GET /api/v1/namespaces/ns/pods?labelSelector=a=b&fieldSelector=spec.nodeName=n&limit=7"
 
 
 def test_the_pages_after_the_first_say_nothing_of_versions() -> None:
-    request = prepare.list_page(resources.PODS, continue_token="t", resource_version="5", match="Exact")
+    request = request_builders.build_list(resources.PODS, continue_token="t", resource_version="5", match="Exact")
 
     assert dict(request.query) == {"continue": "t"}
 
 
 def test_a_watch_asks_for_bookmarks_and_has_an_end() -> None:
-    request = prepare.watch(resources.PODS, resource_version="5", timeout_s=300, silence_s=60.0)
+    request = request_builders.build_watch(resources.PODS, resource_version="5", timeout_s=300, silence_s=60.0)
 
     assert dict(request.query) == {
         "watch": "true",
@@ -57,7 +57,7 @@ def test_a_watch_asks_for_bookmarks_and_has_an_end() -> None:
 
 
 def test_a_streaming_list_asks_for_the_newest_state() -> None:
-    query = dict(prepare.watch(resources.PODS, timeout_s=300, silence_s=60.0, initial_events=True).query)
+    query = dict(request_builders.build_watch(resources.PODS, timeout_s=300, silence_s=60.0, initial_events=True).query)
 
     assert query["sendInitialEvents"] == "true"
     assert query["resourceVersionMatch"] == "NotOlderThan"
@@ -67,17 +67,19 @@ def test_a_streaming_list_asks_for_the_newest_state() -> None:
 def test_what_is_created_or_replaced_is_sent_whole() -> None:
     pod = {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"unknownToUs": [1, None]}}
 
-    created = prepare.create(resources.PODS, pod, writer=ME)
+    created = request_builders.build_create(resources.PODS, pod, writer=ME)
     assert created.line == "POST /api/v1/namespaces/ns/pods?fieldManager=me"
     assert body(created) == pod
-    replaced = prepare.update(resources.PODS, pod, subresource="status", writer=Writer("me", dry_run=True))
+    replaced = request_builders.build_update(
+        resources.PODS, pod, subresource="status", writer=WriteOptions("me", dry_run=True)
+    )
     assert replaced.line == "PUT /api/v1/namespaces/ns/pods/p/status?fieldManager=me&dryRun=All"
     assert body(replaced) == pod
 
 
 def test_patches_say_which_kind_they_are() -> None:
-    merge = prepare.merge_patch(resources.NODES, "n", {"spec": {"taints": None}}, writer=ME)
-    steps = prepare.json_patch(resources.NODES, "n", [{"op": "remove", "path": "/spec/taints/0"}])
+    merge = request_builders.build_merge_patch(resources.NODES, "n", {"spec": {"taints": None}}, writer=ME)
+    steps = request_builders.build_json_patch(resources.NODES, "n", [{"op": "remove", "path": "/spec/taints/0"}])
 
     assert merge.headers["content-type"] == "application/merge-patch+json"
     assert body(merge) == {"spec": {"taints": None}}
@@ -88,24 +90,24 @@ def test_patches_say_which_kind_they_are() -> None:
 def test_apply_says_what_it_is_and_forces_only_when_told() -> None:
     deployment = {"metadata": {"name": "d", "namespace": "ns"}, "spec": {"replicas": 1}}
 
-    request = prepare.apply(resources.MACHINE_DEPLOYMENTS, deployment, writer=ME)
+    request = request_builders.build_apply(resources.MACHINE_DEPLOYMENTS, deployment, writer=ME)
     assert request.headers["content-type"] == "application/apply-patch+yaml"
     assert body(request) == {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDeployment", **deployment}
     assert dict(request.query) == {"fieldManager": "me"}
-    forced = prepare.apply(resources.MACHINE_DEPLOYMENTS, deployment, writer=ME, force=True)
+    forced = request_builders.build_apply(resources.MACHINE_DEPLOYMENTS, deployment, writer=ME, force=True)
     assert dict(forced.query) == {"fieldManager": "me", "force": "true"}
 
 
 def test_scale_patches_the_subresource_and_can_insist_on_a_version() -> None:
-    request = prepare.scale(resources.MACHINE_DEPLOYMENTS, "d", 0, "ns", resource_version="7", writer=ME)
+    request = request_builders.build_scale(resources.MACHINE_DEPLOYMENTS, "d", 0, "ns", resource_version="7", writer=ME)
 
     assert request.path.endswith("/namespaces/ns/machinedeployments/d/scale")
     assert body(request) == {"spec": {"replicas": 0}, "metadata": {"resourceVersion": "7"}}
 
 
 def test_deletion_carries_its_conditions() -> None:
-    how = Deletion(uid="u", resource_version="7", grace_s=0, propagation="Foreground")
-    request = prepare.delete(resources.PODS, "p", "ns", how, writer=Writer(dry_run=True))
+    how = DeleteOptions(uid="u", resource_version="7", grace_s=0, propagation="Foreground")
+    request = request_builders.build_delete(resources.PODS, "p", "ns", how, writer=WriteOptions(dry_run=True))
 
     assert body(request) == {
         "apiVersion": "v1",
@@ -118,7 +120,7 @@ def test_deletion_carries_its_conditions() -> None:
 
 
 def test_an_eviction_is_posted_to_the_pod() -> None:
-    request = prepare.evict(resources.PODS, "p", "ns", Deletion(uid="u", grace_s=30))
+    request = request_builders.build_evict(resources.PODS, "p", "ns", DeleteOptions(uid="u", grace_s=30))
 
     assert request.call == "POST /api/v1/namespaces/ns/pods/p/eviction"
     assert body(request) == {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.kube import proxies
+from windlass.kube import http_proxy
 
 PROXY = "http://proxy:3128"
 DIRECT = {
@@ -66,17 +66,17 @@ def pairs(table: dict[str, tuple[str, ...]]) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("name", ["NO_PROXY", "no_proxy"])
 @pytest.mark.parametrize(("exceptions", "url"), pairs(DIRECT))
 def test_exceptions_are_reached_directly(name: str, exceptions: str, url: str) -> None:
-    assert proxies.find(url, {"HTTPS_PROXY": PROXY, name: exceptions}) is None
+    assert http_proxy.find_proxy(url, {"HTTPS_PROXY": PROXY, name: exceptions}) is None
 
 
 @pytest.mark.parametrize(("exceptions", "url"), pairs(PROXIED))
 def test_all_else_goes_by_way_of_the_proxy(exceptions: str, url: str) -> None:
-    assert proxies.find(url, {"HTTPS_PROXY": PROXY, "NO_PROXY": exceptions}) == PROXY
+    assert http_proxy.find_proxy(url, {"HTTPS_PROXY": PROXY, "NO_PROXY": exceptions}) == PROXY
 
 
 @pytest.mark.parametrize("url", LOOPBACK)
 def test_loopback_never_has_a_proxy(url: str) -> None:
-    assert proxies.find(url, {"HTTPS_PROXY": PROXY}) is None
+    assert http_proxy.find_proxy(url, {"HTTPS_PROXY": PROXY}) is None
 
 
 @pytest.mark.parametrize(
@@ -103,4 +103,4 @@ def test_loopback_never_has_a_proxy(url: str) -> None:
     ],
 )
 def test_the_scheme_chooses_the_variable(url: str, environment: dict[str, str], proxy: str | None) -> None:
-    assert proxies.find(url, environment) == proxy
+    assert http_proxy.find_proxy(url, environment) == proxy

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.kube import fields, quantity
+from windlass import quantity
+from windlass.kube import fields
 
 INT64_MAX = 2**63 - 1
 
@@ -62,7 +63,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("text", "milli", "whole", "canonical"), ACCEPTED)
 def test_accepted_spellings(text: str, milli: int, whole: int, canonical: str) -> None:
-    amount = quantity.parse(text)
+    amount = quantity.parse_quantity(text)
 
     assert (amount.milli_value(), amount.value(), str(amount)) == (milli, whole, canonical)
 
@@ -70,23 +71,23 @@ def test_accepted_spellings(text: str, milli: int, whole: int, canonical: str) -
 @pytest.mark.parametrize("text", REFUSED)
 def test_refused_spellings(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
-        quantity.parse(text)
+        quantity.parse_quantity(text)
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, 0), (2, 2), (0.5, 1), ("3", 3), (" 3 ", 3), (1e21, INT64_MAX)])
 def test_json_values_that_stand_for_a_quantity(value: object, expected: int) -> None:
-    assert quantity.read(value).value() == expected
+    assert quantity.read_quantity(value).value() == expected
 
 
 @pytest.mark.parametrize("value", [True, [], {}, float("inf"), "1.5.3"])
 def test_json_values_that_stand_for_none(value: object) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
-        quantity.read(value)
+        quantity.read_quantity(value)
 
 
 def test_a_huge_exponent_is_read_in_no_time_and_stays_huge() -> None:
-    assert quantity.parse("1e999999999999").value() == INT64_MAX
-    assert quantity.parse("1e-999999999999") == quantity.parse("1n")
+    assert quantity.parse_quantity("1e999999999999").value() == INT64_MAX
+    assert quantity.parse_quantity("1e-999999999999") == quantity.parse_quantity("1n")
 
 
 SCALES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -112,7 +113,7 @@ def exact(number: str, suffix: str) -> Fraction:
 @given(numbers, suffixes)
 def test_amounts_are_exact_down_to_nano_units_and_rounded_away_from_zero_below(number: str, suffix: str) -> None:
     wanted = exact(number, suffix)
-    read = Fraction(quantity.parse(number + suffix).nano, 10**9)
+    read = Fraction(quantity.parse_quantity(number + suffix).nano, 10**9)
 
     if suffix in BINARY and abs(wanted) > INT64_MAX:
         assert abs(read) == INT64_MAX
@@ -123,15 +124,15 @@ def test_amounts_are_exact_down_to_nano_units_and_rounded_away_from_zero_below(n
 
 @given(spellings)
 def test_printed_and_parsed_again_it_is_the_same(text: str) -> None:
-    amount = quantity.parse(text)
+    amount = quantity.parse_quantity(text)
 
-    assert quantity.parse(str(amount)) == amount
-    assert str(quantity.parse(str(amount))) == str(amount)
+    assert quantity.parse_quantity(str(amount)) == amount
+    assert str(quantity.parse_quantity(str(amount))) == str(amount)
 
 
 @given(spellings, spellings)
 def test_order_is_that_of_the_amounts(left: str, right: str) -> None:
-    a, b = quantity.parse(left), quantity.parse(right)
+    a, b = quantity.parse_quantity(left), quantity.parse_quantity(right)
 
     assert (a < b, a == b, a > b) == (a.nano < b.nano, a.nano == b.nano, a.nano > b.nano)
     if a == b:
@@ -142,14 +143,14 @@ def test_order_is_that_of_the_amounts(left: str, right: str) -> None:
 def test_equal_amounts_are_equal_however_they_are_spelled(number: int) -> None:
     spelled = [f"{number}", f"{number}000m", f"{number}e0", f"{number}.0", f"{number * 1000}e-3"]
 
-    amounts = [quantity.parse(text) for text in spelled]
+    amounts = [quantity.parse_quantity(text) for text in spelled]
     assert len(set(amounts)) == 1
     assert not any(a < b for a in amounts for b in amounts)
 
 
 @given(spellings)
 def test_whole_units_and_thousandths_round_away_from_zero(text: str) -> None:
-    amount = quantity.parse(text)
+    amount = quantity.parse_quantity(text)
 
     for rounded, unit in ((amount.value(), 10**9), (amount.milli_value(), 10**6)):
         if abs(rounded) < INT64_MAX:
@@ -158,7 +159,7 @@ def test_whole_units_and_thousandths_round_away_from_zero(text: str) -> None:
 
 @given(spellings, spellings)
 def test_sums_lose_nothing(left: str, right: str) -> None:
-    a, b = quantity.parse(left), quantity.parse(right)
+    a, b = quantity.parse_quantity(left), quantity.parse_quantity(right)
 
     assert (a + b).nano == a.nano + b.nano
 
@@ -178,12 +179,12 @@ def test_digits_that_say_nothing_are_read_however_many_they_are(text: str, milli
 
 @pytest.mark.parametrize("text", ["1e5000", "-1e5000", "9" * 6000, "1" + "0" * 4999 + "1", "9" * 5000 + "Ki"])
 def test_every_quantity_can_be_printed(text: str) -> None:
-    parsed = quantity.parse(text)
-    assert quantity.parse(str(parsed)) == parsed
+    parsed = quantity.parse_quantity(text)
+    assert quantity.parse_quantity(str(parsed)) == parsed
     assert str(parsed) in repr(parsed)
 
 
 def test_a_sum_of_very_different_amounts_is_printed_in_full() -> None:
-    total = quantity.parse("1e5000") + quantity.parse("1")
+    total = quantity.parse_quantity("1e5000") + quantity.parse_quantity("1")
     assert str(total) == "1" + "0" * 4999 + "1"
     assert repr(total) == f"Quantity('{total}')"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass import releases
-from windlass.kube import fields, requests
+from windlass import scheduler_releases
+from windlass.kube import fields, resource_requests
 from windlass.kube.models import pods
 
 Json = dict[str, Any]
@@ -94,7 +94,7 @@ WAITING: dict[str, tuple[Json, dict[str, float]]] = {
 def test_what_a_waiting_pod_asks_for(case: str) -> None:
     json, expected = WAITING[case]
 
-    assert units(requests.of_waiting(spec(json))) == expected
+    assert units(resource_requests.pending_requests(spec(json))) == expected
 
 
 CONTAINER = {"containers": [asking(cpu=2)]}
@@ -155,21 +155,23 @@ BOUND: dict[str, tuple[Json, Json, dict[str, float]]] = {
 def test_what_a_pod_on_a_node_is_counted_with(case: str) -> None:
     json, reports, expected = BOUND[case]
 
-    assert units(requests.of_bound(spec(json), status(reports))) == expected
+    assert units(resource_requests.bound_requests(spec(json), status(reports))) == expected
 
 
 @pytest.mark.parametrize("case", BOUND)
 def test_a_pod_that_is_not_resizing_is_counted_with_its_spec(case: str) -> None:
     json, reports, _ = BOUND[case]
 
-    if not requests.is_resizing(requests.spell(spec(json)), status(reports)):
-        assert requests.of_bound(spec(json), status(reports)) == requests.of_waiting(spec(json))
+    if not resource_requests.is_resizing(resource_requests.spec_requests(spec(json)), status(reports)):
+        assert resource_requests.bound_requests(spec(json), status(reports)) == resource_requests.pending_requests(
+            spec(json)
+        )
 
 
 def test_a_status_that_repeats_the_spec_is_no_resize() -> None:
     reports = {"containerStatuses": [reported(cpu=2, allocated={"cpu": 2})], "resources": {"requests": {"cpu": 1}}}
 
-    assert not requests.is_resizing(requests.spell(spec(CONTAINER)), status(reports))
+    assert not resource_requests.is_resizing(resource_requests.spec_requests(spec(CONTAINER)), status(reports))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_a_status_that_repeats_the_spec_is_no_resize() -> None:
 )
 def test_an_amount_that_cannot_be_counted_is_named(json: Json, field: str, found: object) -> None:
     with pytest.raises(fields.InvalidField) as caught:
-        requests.of_waiting(spec(json))
+        resource_requests.pending_requests(spec(json))
 
     assert (caught.value.field, caught.value.found) == (field, found)
 
@@ -206,7 +208,7 @@ init_containers = st.lists(
 
 @given(containers, init_containers)
 def test_at_every_moment_the_containers_that_run_fit_into_the_total(main: list[Json], init: list[Json]) -> None:
-    total = units(requests.of_waiting(spec({"containers": main, "initContainers": init})))
+    total = units(resource_requests.pending_requests(spec({"containers": main, "initContainers": init})))
     sidecars: list[Json] = []
     moments: list[list[Json]] = []
     for container in init:
@@ -220,11 +222,11 @@ def test_at_every_moment_the_containers_that_run_fit_into_the_total(main: list[J
         assert total.get(name, 0) == max(peaks)
 
 
-def bound(json: Json, status: Json, release: releases.Release) -> dict[str, int]:
+def bound(json: Json, status: Json, release: scheduler_releases.SchedulerRelease) -> dict[str, int]:
     found, state = spec(json), msgspec.convert(status, pods.PodStatus)
-    if not requests.is_resizing(requests.spell(found), state, release):
-        assert requests.of_bound(found, state, release) == requests.of_waiting(found)
-    return {name: nano // NANO for name, nano in requests.of_bound(found, state, release).items()}
+    if not resource_requests.is_resizing(resource_requests.spec_requests(found), state, release):
+        assert resource_requests.bound_requests(found, state, release) == resource_requests.pending_requests(found)
+    return {name: nano // NANO for name, nano in resource_requests.bound_requests(found, state, release).items()}
 
 
 TRADE = {"containers": [{"name": "a", "resources": {"requests": {"cpu": "3"}}},
@@ -240,25 +242,25 @@ def traded(**first: Any) -> Json:
 
 
 def test_containers_that_trade_cpu_count_once_since_1_37() -> None:
-    assert bound(TRADE, traded(), releases.OLDEST) == {"cpu": 6}
-    assert bound(TRADE, traded(), releases.NEWEST) == {"cpu": 4}
+    assert bound(TRADE, traded(), scheduler_releases.OLDEST_RELEASE) == {"cpu": 6}
+    assert bound(TRADE, traded(), scheduler_releases.NEWEST_RELEASE) == {"cpu": 4}
 
 
 def test_since_1_37_statuses_of_the_pod_stand_for_those_of_its_containers() -> None:
     whole = {"allocatedResources": {"cpu": "7"}, "resources": {"requests": {"cpu": "5"}}}
-    assert bound(TRADE, traded(**whole), releases.NEWEST) == {"cpu": 7}
+    assert bound(TRADE, traded(**whole), scheduler_releases.NEWEST_RELEASE) == {"cpu": 7}
     less = {"allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "2"}}}
-    assert bound(TRADE, less, releases.NEWEST) == {"cpu": 4}
+    assert bound(TRADE, less, scheduler_releases.NEWEST_RELEASE) == {"cpu": 4}
 
 
 def test_since_1_37_a_resize_that_is_infeasible_leaves_what_the_node_has() -> None:
     refused = {"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}
-    assert bound(TRADE, {**traded(), **refused}, releases.NEWEST) == {"cpu": 4}
-    assert bound(TRADE, refused, releases.NEWEST) == {}
+    assert bound(TRADE, {**traded(), **refused}, scheduler_releases.NEWEST_RELEASE) == {"cpu": 4}
+    assert bound(TRADE, refused, scheduler_releases.NEWEST_RELEASE) == {}
 
 
 def test_since_1_37_a_plain_init_container_counts_with_its_status() -> None:
     init = {"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "1"}}}], **TRADE}
     status = {"initContainerStatuses": [{"name": "i", "resources": {"requests": {"cpu": "9"}}}]}
-    assert bound(init, status, releases.OLDEST) == {"cpu": 4}
-    assert bound(init, status, releases.NEWEST) == {"cpu": 9}
+    assert bound(init, status, scheduler_releases.OLDEST_RELEASE) == {"cpu": 4}
+    assert bound(init, status, scheduler_releases.NEWEST_RELEASE) == {"cpu": 9}

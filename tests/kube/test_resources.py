@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from windlass import errors
-from windlass.kube import models, resources
+from windlass.kube import resources, scheme
 from windlass.kube.models import pods
 from windlass.kube.resources import Resource
 
@@ -13,7 +13,7 @@ EVERY: list[Resource[Any]] = [found for found in vars(resources).values() if isi
 
 @pytest.mark.parametrize("resource", EVERY, ids=lambda resource: resource.plural)
 def test_every_resource_is_read_as_the_model_of_its_kind(resource: Resource[Any]) -> None:
-    expected = models.KINDS[resource.api_version, resource.kind]
+    expected = scheme.KINDS[resource.api_version, resource.kind]
 
     assert resource.model is (pods.DecodedPod if resource is resources.DECODED_PODS else expected)
     assert resource.plural == resource.plural.lower()
@@ -22,7 +22,7 @@ def test_every_resource_is_read_as_the_model_of_its_kind(resource: Resource[Any]
 def test_every_kind_that_can_be_read_is_a_resource() -> None:
     known = {(resource.api_version, resource.kind) for resource in EVERY}
 
-    missing = {kind for kind in models.KINDS if not kind[0].endswith("/v1beta1")} - known
+    missing = {kind for kind in scheme.KINDS if not kind[0].endswith("/v1beta1")} - known
     assert not missing
     assert resources.MACHINES.at("cluster.x-k8s.io/v1beta1").model is resources.MACHINES.model
 
@@ -57,6 +57,6 @@ def test_metadata_that_cannot_be_read_is_named() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"5", b"[]", b'{"metadata":5}', b'{"metadata":{"name":5}}'])
 def test_who_cannot_be_made_out_has_no_name(raw: bytes) -> None:
-    assert resources.NODES.identify(raw).key == ""
+    assert resources.NODES.read_identity(raw).key == ""
     with pytest.raises(errors.InvalidObject, match="without a name"):
         resources.NODES.decode(raw)

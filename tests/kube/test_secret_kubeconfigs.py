@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from windlass import clock, errors
-from windlass.kube import access, addresses, http, secret_kubeconfigs
 from windlass.kube import errors as kube_errors
+from windlass.kube import http_transport, rest_config
 from windlass.kube.transport import Request
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -34,14 +34,16 @@ INSECURE: dict[str, dict[str, Any]] = {
 """Unless they are allowed."""
 
 
-def read(cluster: dict[str, Any], **options: bool) -> access.Access:
+def read(cluster: dict[str, Any], **options: bool) -> rest_config.RestConfig:
     config = {
         "current-context": "c",
         "clusters": [{"name": "c", "cluster": {"server": "https://host:6443", **cluster}}],
         "users": [{"name": "c", "user": {"token": "t"}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
     }
-    return secret_kubeconfigs.read(clock.Virtual(), msgspec.json.encode(config), "of Cluster a/b", **options)
+    return rest_config.read_secret_kubeconfig(
+        clock.VirtualClock(), msgspec.json.encode(config), "of Cluster a/b", **options
+    )
 
 
 @pytest.mark.parametrize("allow_insecure", [False, True])
@@ -55,13 +57,13 @@ def test_a_server_whose_path_we_would_not_choose_is_refused(name: str, allow_ins
 def test_what_is_insecure_is_refused_unless_it_is_allowed(name: str) -> None:
     with pytest.raises(errors.InvalidInput, match=r"\(--machine-pool-allow-insecure-kubeconfigs allows it\)$"):
         read(INSECURE[name])
-    assert not read(INSECURE[name], allow_insecure=True).is_guarded
+    assert not read(INSECURE[name], allow_insecure=True).blocks_internal_addresses
 
 
 @pytest.mark.parametrize("server", ["https://host:6443", "https://10.0.0.1:6443/prefix", "https://[2001:db8::1]"])
 def test_servers_elsewhere_are_connected_to_with_care(server: str) -> None:
     found = read({"server": server})
-    assert (found.server, found.is_guarded, found.tls.verify) == (server, True, True)
+    assert (found.server, found.blocks_internal_addresses, found.tls.verify) == (server, True, True)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +76,14 @@ def test_servers_elsewhere_are_connected_to_with_care(server: str) -> None:
     ],
 )  # fmt: skip
 def test_addresses_that_only_we_can_reach_are_told(address: str) -> None:
-    assert addresses.explain_refusal(address).startswith(f"{address} is a")
+    assert http_transport.explain_blocked_address(address).startswith(f"{address} is a")
 
 
 @pytest.mark.parametrize(
     "address", ["10.0.0.1", "192.168.1.1", "172.16.0.1", "8.8.8.8", "fd00::1", "2001:db8::1", "host"]
 )
 def test_other_addresses_are_not(address: str) -> None:
-    assert addresses.explain_refusal(address) == ""
+    assert http_transport.explain_blocked_address(address) == ""
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_what_is_no_address_is_refused(server: str) -> None:
 
 async def test_what_cannot_be_sent_is_an_error_of_ours() -> None:
     async with metadata() as (port, asked):
-        carrier = http.Http(f"http://127.0.0.1:{port}")
+        carrier = http_transport.HttpTransport(f"http://127.0.0.1:{port}")
         with pytest.raises(kube_errors.ConnectFailed, match="the request cannot be sent"):
             await carrier.send(Request("GET", "/latest", headers={"authorization": "Bearer a\r\nb"}))
         await carrier.aclose()
@@ -128,7 +130,7 @@ async def metadata() -> AsyncIterator[tuple[int, list[str]]]:
 
 async def test_a_name_that_leads_to_a_loopback_address_is_not_connected_to() -> None:
     async with metadata() as (port, asked):
-        carrier = http.Http(f"http://localhost:{port}", is_guarded=True)
+        carrier = http_transport.HttpTransport(f"http://localhost:{port}", is_guarded=True)
         with pytest.raises(kube_errors.ConnectFailed, match="is a loopback address"):
             await carrier.send(Request("GET", "/latest"))
         await carrier.aclose()
@@ -137,7 +139,7 @@ async def test_a_name_that_leads_to_a_loopback_address_is_not_connected_to() -> 
 
 async def test_redirects_are_not_followed() -> None:
     async with metadata() as (port, asked):
-        carrier = http.Http(f"http://localhost:{port}")
+        carrier = http_transport.HttpTransport(f"http://localhost:{port}")
         assert (await carrier.send(Request("GET", "/latest"))).status == 302
         await carrier.aclose()
     assert asked == ["/latest"]

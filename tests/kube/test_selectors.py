@@ -1,8 +1,9 @@
 import msgspec
 import pytest
 
-from windlass import selectors as values
-from windlass.kube import fields, selectors
+from windlass import selectors
+from windlass.kube import fields
+from windlass.kube import selectors as kube_selectors
 from windlass.kube.models import core, meta
 from windlass.selectors import Operator, Requirement
 
@@ -16,15 +17,18 @@ def terms(*json: object) -> core.NodeSelector:
 
 
 def test_absent_stays_absent_and_empty_selects_everything() -> None:
-    assert selectors.read_labels(None, "spec.selector") is None
-    assert selectors.read_labels(labels({}), "spec.selector") == values.EVERYTHING
-    assert selectors.read_labels(labels({"matchLabels": None, "matchExpressions": []}), "") == values.EVERYTHING
-    assert selectors.read_nodes(None, "") is None
+    assert kube_selectors.parse_label_selector(None, "spec.selector") is None
+    assert kube_selectors.parse_label_selector(labels({}), "spec.selector") == selectors.EVERYTHING
+    assert (
+        kube_selectors.parse_label_selector(labels({"matchLabels": None, "matchExpressions": []}), "")
+        == selectors.EVERYTHING
+    )
+    assert kube_selectors.parse_node_selector(None, "") is None
 
 
 def test_labels_and_expressions_say_the_same_thing() -> None:
-    by_label = selectors.read_labels(labels({"matchLabels": {"b": "y", "a": "x"}}), "")
-    by_expression = selectors.read_labels(
+    by_label = kube_selectors.parse_label_selector(labels({"matchLabels": {"b": "y", "a": "x"}}), "")
+    by_expression = kube_selectors.parse_label_selector(
         labels(
             {
                 "matchExpressions": [
@@ -40,7 +44,7 @@ def test_labels_and_expressions_say_the_same_thing() -> None:
 
 
 def test_a_term_keeps_labels_and_fields_apart() -> None:
-    read = selectors.read_nodes(
+    read = kube_selectors.parse_node_selector(
         terms(
             {
                 "matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["4"]}],
@@ -51,13 +55,13 @@ def test_a_term_keeps_labels_and_fields_apart() -> None:
         "",
     )
 
-    assert read == values.NodeSelector(
+    assert read == selectors.NodeSelector(
         (
-            values.NodeSelectorTerm(
+            selectors.NodeSelectorTerm(
                 (Requirement("cores", Operator.GT, ("4",)),),
                 (Requirement("metadata.name", Operator.NOT_IN, ("n1",)),),
             ),
-            values.NodeSelectorTerm(),
+            selectors.NodeSelectorTerm(),
         )
     )
 
@@ -76,7 +80,7 @@ def test_a_term_keeps_labels_and_fields_apart() -> None:
 )
 def test_a_label_selector_that_the_api_refuses(expression: dict[str, object], field: str, accepted: str) -> None:
     with pytest.raises(fields.InvalidField) as caught:
-        selectors.read_labels(labels({"matchExpressions": [expression]}), "spec.selector")
+        kube_selectors.parse_label_selector(labels({"matchExpressions": [expression]}), "spec.selector")
 
     assert caught.value.field == f"spec.selector.matchExpressions[0].{field}"
     assert caught.value.found == expression.get(field)
@@ -97,6 +101,6 @@ def test_a_label_selector_that_the_api_refuses(expression: dict[str, object], fi
 )
 def test_a_node_selector_that_cannot_be_judged(term: dict[str, object], field: str) -> None:
     with pytest.raises(fields.InvalidField) as caught:
-        selectors.read_nodes(terms({}, term), "spec.x")
+        kube_selectors.parse_node_selector(terms({}, term), "spec.x")
 
     assert caught.value.field == f"spec.x.nodeSelectorTerms[1].{field}"

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.kube import store
-from windlass.kube.models import configuration, meta
+from windlass.kube.models import core, meta
 
-ConfigMap = configuration.ConfigMap
+ConfigMap = core.ConfigMap
 
 
 def config_map(name: str, version: int, *, uid: str = "u", app: str = "") -> ConfigMap:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.kube import times
+from windlass.kube import time_formats
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from windlass.kube import times
     ],
 )
 def test_reads_times(text: str, seconds: float) -> None:
-    assert times.parse(text) == seconds
+    assert time_formats.parse_time(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -31,23 +31,25 @@ def test_reads_times(text: str, seconds: float) -> None:
 )  # fmt: skip
 def test_refuses_what_is_no_time(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time"):
-        times.parse(text)
+        time_formats.parse_time(text)
 
 
 def test_prints_whole_seconds_and_microseconds() -> None:
-    assert times.spell(1794733665.999) == "2026-11-15T09:07:45Z"
-    assert times.spell_micro(1794733665.25) == "2026-11-15T09:07:45.250000Z"
-    assert times.spell(-0.5) == "1969-12-31T23:59:59Z"
+    assert time_formats.format_time(1794733665.999) == "2026-11-15T09:07:45Z"
+    assert time_formats.format_micro_time(1794733665.25) == "2026-11-15T09:07:45.250000Z"
+    assert time_formats.format_time(-0.5) == "1969-12-31T23:59:59Z"
 
 
 @given(st.integers(-(2**35), 2**37))
 def test_what_is_printed_is_read_again(seconds: int) -> None:
-    assert times.parse(times.spell(seconds)) == seconds
-    assert times.parse(times.spell_micro(seconds + 0.25)) == seconds + 0.25
+    assert time_formats.parse_time(time_formats.format_time(seconds)) == seconds
+    assert time_formats.parse_time(time_formats.format_micro_time(seconds + 0.25)) == seconds + 0.25
 
 
 @given(st.datetimes(datetime.datetime(1971, 1, 1), datetime.datetime(2200, 1, 1)))
 def test_agrees_with_the_calendar(moment: datetime.datetime) -> None:
     aware = moment.replace(tzinfo=datetime.UTC)
 
-    assert times.parse(aware.isoformat().replace("+00:00", "Z")) == pytest.approx(aware.timestamp(), abs=1e-6)
+    assert time_formats.parse_time(aware.isoformat().replace("+00:00", "Z")) == pytest.approx(
+        aware.timestamp(), abs=1e-6
+    )

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.mutation import account, living, operators, places, rooms
-from windlass.engine import facts
-from windlass.engine.drain import replica_count
+from windlass.engine.drainability import replicated
+from windlass.engine.model import facts
 
 
 def spell(code: str) -> list[str]:
@@ -39,7 +39,7 @@ def test_an_expression_is_changed_into_what_might_have_been_meant(code: str, cha
     assert spell(code) == changed
 
 
-BUDGET = places.ROOT / "src/windlass/engine/drain/budget.py"
+BUDGET = places.ROOT / "src/windlass/engine/drainability/pdb_rules.py"
 
 
 def test_a_module_is_changed_in_one_place_at_a_time_and_is_itself_again_behind_it() -> None:
@@ -59,13 +59,13 @@ def test_docstrings_decorators_and_annotations_are_left_alone() -> None:
 
 
 def test_whoever_holds_a_function_runs_the_change_that_was_put_in() -> None:
-    changes = places.changes(Path(replica_count.__file__))
+    changes = places.changes(Path(replicated.__file__))
     (change,) = [
         each
         for each in changes
         if each.name == "drain.replica_count._group: return group if slash else '' → return None"
     ]
-    held, code = replica_count._group, replica_count._group.__code__
+    held, code = replicated._group, replicated._group.__code__
     owner = facts.Owner("apps/v1", "ReplicaSet", "web", "")
     try:
         living.put_in(change)

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from windlass import clock
-from windlass.engine import facts, plan
+from windlass.engine.model import facts, node_groups, plan
 from windlass.providers import base
-from windlass.providers.simulated import STOCKOUT, Fate, Group, Provider
+from windlass.providers.fake_provider import STOCKOUT, Fate, Group, Provider
 
 TEMPLATE = facts.Node("template", labels={"a": "b"}, allocatable=(("cpu", 4000),))
 
 
-def play(scenario: Callable[[Provider, clock.Virtual], Awaitable[None]], **group: Any) -> None:
+def play(scenario: Callable[[Provider, clock.VirtualClock], Awaitable[None]], **group: Any) -> None:
     """A group of two nodes, of one to five, whose machines boot within a minute."""
-    virtual = clock.Virtual(1_000.0)
+    virtual = clock.VirtualClock(1_000.0)
     provider: base.Provider = (made := Provider(virtual))
     made.add(Group("g", 1, 5, TEMPLATE, 2, **group))
     assert provider is made
@@ -30,13 +30,13 @@ def grow(to_size: int) -> plan.Resize:
     return plan.Resize("g", 0, to_size, 5)
 
 
-def see(provider: Provider) -> facts.NodeGroup:
+def see(provider: Provider) -> node_groups.NodeGroup:
     (group,) = provider.observe(provider.nodes).groups
     return group
 
 
 def test_an_instance_becomes_a_node_when_its_time_has_come() -> None:
-    async def scenario(provider: Provider, time: clock.Virtual) -> None:
+    async def scenario(provider: Provider, time: clock.VirtualClock) -> None:
         await provider.resize(grow(3))
         assert [one.state for one in see(provider).instances] == ["Running", "Running", "Creating"]
         await time.sleep(59.0)
@@ -53,13 +53,13 @@ def test_an_instance_becomes_a_node_when_its_time_has_come() -> None:
 @pytest.mark.parametrize(
     ("fate", "instances"),
     [
-        (Fate.STUCK, [facts.Instance("simulated:///g-3", "Creating")]),
-        (Fate.FAILS, [facts.Instance("simulated:///g-3", "Creating", STOCKOUT)]),
+        (Fate.STUCK, [node_groups.Instance("simulated:///g-3", "Creating")]),
+        (Fate.FAILS, [node_groups.Instance("simulated:///g-3", "Creating", STOCKOUT)]),
         (Fate.ABSENT, []),
     ],
 )
-def test_what_is_told_not_to_come_never_does(fate: Fate, instances: list[facts.Instance]) -> None:
-    async def scenario(provider: Provider, time: clock.Virtual) -> None:
+def test_what_is_told_not_to_come_never_does(fate: Fate, instances: list[node_groups.Instance]) -> None:
+    async def scenario(provider: Provider, time: clock.VirtualClock) -> None:
         provider.groups["g"].fate = fate
         await provider.resize(grow(3))
         await time.sleep(1e6)
@@ -71,7 +71,7 @@ def test_what_is_told_not_to_come_never_does(fate: Fate, instances: list[facts.I
 
 
 def test_a_machine_that_is_deleted_leaves_when_its_time_has_come_and_is_deleted_once() -> None:
-    async def scenario(provider: Provider, time: clock.Virtual) -> None:
+    async def scenario(provider: Provider, time: clock.VirtualClock) -> None:
         doomed = provider.nodes[0]
         await provider.delete_nodes("g", [doomed])
         assert (see(provider).target_size, see(provider).instances[0].state) == (1, "Deleting")
@@ -86,12 +86,12 @@ def test_a_machine_that_is_deleted_leaves_when_its_time_has_come_and_is_deleted_
 
 
 def test_bounds_hold_unless_it_is_forced() -> None:
-    async def scenario(provider: Provider, time: clock.Virtual) -> None:
-        with pytest.raises(base.Refused, match="at most 5"):
+    async def scenario(provider: Provider, time: clock.VirtualClock) -> None:
+        with pytest.raises(base.ProviderError, match="at most 5"):
             await provider.resize(grow(6))
-        with pytest.raises(base.Refused, match="must keep 1 of 2"):
+        with pytest.raises(base.ProviderError, match="must keep 1 of 2"):
             await provider.delete_nodes("g", provider.nodes)
-        with pytest.raises(base.Refused, match="2 instances exist"):
+        with pytest.raises(base.ProviderError, match="2 instances exist"):
             await provider.reduce_target(plan.ReduceTarget("g", 1, "", 2))
         ids = tuple(node.provider_id for node in provider.nodes)
         await provider.delete_instances(plan.DeleteInstances("g", ids, "", force=True))
@@ -101,7 +101,7 @@ def test_bounds_hold_unless_it_is_forced() -> None:
 
 
 def test_a_target_that_nothing_came_up_to_is_lowered() -> None:
-    async def scenario(provider: Provider, time: clock.Virtual) -> None:
+    async def scenario(provider: Provider, time: clock.VirtualClock) -> None:
         provider.groups["g"].fate = Fate.ABSENT
         await provider.resize(grow(4))
         lower = plan.ReduceTarget("g", 2, "", 4)
@@ -109,20 +109,20 @@ def test_a_target_that_nothing_came_up_to_is_lowered() -> None:
             await provider.reduce_target(lower)
             assert see(provider).target_size == 2
         await provider.resize(grow(5))
-        with pytest.raises(base.Refused, match="was raised from 4 to 5 meanwhile"):
+        with pytest.raises(base.ProviderError, match="was raised from 4 to 5 meanwhile"):
             await provider.reduce_target(lower)
 
     play(scenario)
 
 
 def test_a_group_that_refuses_says_why_and_changes_nothing() -> None:
-    async def scenario(provider: Provider, time: clock.Virtual) -> None:
+    async def scenario(provider: Provider, time: clock.VirtualClock) -> None:
         provider.groups["g"].refuses = STOCKOUT
-        with pytest.raises(base.Refused) as caught:
+        with pytest.raises(base.ProviderError) as caught:
             await provider.resize(grow(3))
         assert caught.value.error == STOCKOUT
         assert see(provider).target_size == 2
-        with pytest.raises(base.Refused, match="no such node group"):
+        with pytest.raises(base.ProviderError, match="no such node group"):
             await provider.resize(plan.Resize("other", 0, 1, 1))
 
     play(scenario)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass import regexp
+from windlass.regexp import matcher, syntax
 
 
 def finds(expression: str, text: str) -> bool:
-    return regexp.compile(expression).matches(text)
+    return matcher.compile(expression).matches(text)
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_an_expression_means_what_it_means_in_go(expression: str, found: str, no
     ],
 )  # fmt: skip
 def test_what_go_refuses_is_refused(expression: str) -> None:
-    with pytest.raises(regexp.InvalidExpression):
-        regexp.compile(expression)
+    with pytest.raises(syntax.InvalidExpression):
+        matcher.compile(expression)
 
 
 def test_an_empty_string_has_no_word_boundary() -> None:
@@ -79,8 +79,8 @@ def test_an_empty_string_has_no_word_boundary() -> None:
 
 
 def test_depth_without_end_is_refused_not_crashed() -> None:
-    with pytest.raises(regexp.InvalidExpression):
-        regexp.compile("(" * 20000 + ")" * 20000)
+    with pytest.raises(syntax.InvalidExpression):
+        matcher.compile("(" * 20000 + ")" * 20000)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_depth_without_end_is_refused_not_crashed() -> None:
     ],
 )
 def test_what_is_refused_is_refused_in_the_words_of_go(expression: str, complaint: str) -> None:
-    with pytest.raises(regexp.InvalidExpression) as refused:
-        regexp.compile(expression)
+    with pytest.raises(syntax.InvalidExpression) as refused:
+        matcher.compile(expression)
     assert str(refused.value) == f"error parsing regexp: {complaint}"
 
 
@@ -123,7 +123,7 @@ def test_what_is_refused_is_refused_in_the_words_of_go(expression: str, complain
     ],
 )
 def test_matches_are_found_as_go_finds_them(expression: str, text: str, found: list[str]) -> None:
-    compiled = regexp.compile(expression)
+    compiled = matcher.compile(expression)
     assert compiled.find_all(text) == found
     assert compiled.find_all(text, 1) == found[:1]
     assert compiled.find(text) == (found or [""])[0]
@@ -133,21 +133,21 @@ def test_matches_are_found_as_go_finds_them(expression: str, text: str, found: l
 def test_expressions_that_make_others_backtrack_are_matched_in_few_steps(expression: str) -> None:
     """Python's `re` needs 2^n steps for some of these."""
     text = "ax" * 5_000 + "a" * 10_000
-    assert not regexp.compile(expression).matches(text, limit=20_000)
+    assert not matcher.compile(expression).matches(text, limit=20_000)
 
 
 def test_a_match_stops_at_its_limit_of_steps() -> None:
-    expression = regexp.compile("(a?b?c?d?){250}z")
-    with pytest.raises(regexp.StepLimitExceeded):
+    expression = matcher.compile("(a?b?c?d?){250}z")
+    with pytest.raises(matcher.StepLimitExceeded):
         expression.matches("abcd" * 100, limit=1_000)
-    with pytest.raises(regexp.StepLimitExceeded):
+    with pytest.raises(matcher.StepLimitExceeded):
         expression.find_all("abcd" * 100, limit=1_000)
     assert expression.matches("abcd" * 100 + "z")
 
 
 def test_memory_of_an_automaton_is_bounded() -> None:
     """The state tells which of the last 14 letters were an `a`, so random text demands ever new states."""
-    expression = regexp.compile("a[ab]{14}c")
+    expression = matcher.compile("a[ab]{14}c")
     text = "".join("ab"[int(bit)] for bit in f"{3**9000:b}")
     assert not expression.matches(text)
     assert expression.matches(text + "a" * 15 + "c")
@@ -155,8 +155,8 @@ def test_memory_of_an_automaton_is_bounded() -> None:
 
 
 def test_what_is_too_large_is_refused() -> None:
-    with pytest.raises(regexp.InvalidExpression, match="expression too large"):
-        regexp.compile("(abcdefghij){1000}" * 3)
+    with pytest.raises(syntax.InvalidExpression, match="expression too large"):
+        matcher.compile("(abcdefghij){1000}" * 3)
 
 
 LITERALS = st.sampled_from([*string.ascii_lowercase[:3], "[ab]", "[^b]", ".", "1", r"\d", r"\w", "^", "(?:$)"])
@@ -175,13 +175,13 @@ EXPRESSIONS = st.recursive(
 @given(EXPRESSIONS, st.text(alphabet="abc1 ", max_size=8))
 def test_where_go_and_python_agree_in_syntax_they_agree_in_matches(expression: str, text: str) -> None:
     python = re.search(expression.replace("$", r"\Z"), text, re.ASCII)
-    assert regexp.compile(expression).matches(text) is (python is not None)
+    assert matcher.compile(expression).matches(text) is (python is not None)
 
 
 @given(st.text(alphabet=r"ab(?:i)[]{}^$*+|\dpLQE-,01<>P", max_size=30), st.text(alphabet="ab1\n", max_size=5))
 def test_any_text_is_an_expression_or_refused(expression: str, text: str) -> None:
     try:
-        compiled = regexp.compile(expression)
-    except regexp.InvalidExpression:
+        compiled = matcher.compile(expression)
+    except syntax.InvalidExpression:
         return
     assert compiled.matches(text) or compiled.find_all(text) == []

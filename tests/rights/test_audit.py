@@ -4,17 +4,20 @@ import json
 from pathlib import Path
 
 from tests.testbed.rights import audit
-from windlass.kube.rights import Account, Grant, Rights, Rule
+from windlass.kube.rbac import PolicyRule, RbacProfile, RoleGrant, ServiceAccount
 
-USER = Account("someone", "here")
-LIST = Rights(
+USER = ServiceAccount("someone", "here")
+LIST = RbacProfile(
     "some",
     "",
     USER,
     (
-        Grant((Rule("apps", ("deployments", "deployments/scale"), ("get", "list"), "why"),)),
-        Grant(
-            (Rule("", ("configmaps",), ("create",), "why"), Rule("", ("configmaps",), ("get",), "why", ("own",))),
+        RoleGrant((PolicyRule("apps", ("deployments", "deployments/scale"), ("get", "list"), "why"),)),
+        RoleGrant(
+            (
+                PolicyRule("", ("configmaps",), ("create",), "why"),
+                PolicyRule("", ("configmaps",), ("get",), "why", ("own",)),
+            ),
             "here",
         ),
     ),
@@ -85,8 +88,8 @@ def test_reading_everywhere_is_too_wide_for_who_reads_one_namespace(tmp_path: Pa
 
 
 def test_writing_everywhere_is_too_wide_for_who_writes_where_they_have_a_role(tmp_path: Path) -> None:
-    scaling = Rule("apps", ("deployments/scale",), ("patch",), "why")
-    wide = Rights("wide", "", USER, (Grant((scaling,)), *LIST.grants))
+    scaling = PolicyRule("apps", ("deployments/scale",), ("patch",), "why")
+    wide = RbacProfile("wide", "", USER, (RoleGrant((scaling,)), *LIST.grants))
     here, there = (line("patch", "deployments/scale", "a", where, group="apps") for where in ("here", "there"))
     assert audit.find_too_wide(read(tmp_path, here), [wide]) == ["patch deployments/scale.apps in the whole cluster"]
     assert audit.find_too_wide(read(tmp_path, here, there), [wide]) == []

@@ -7,9 +7,9 @@ import yaml
 
 from handbook import rights as shipped
 from handbook import source
-from windlass.controllers import registry
-from windlass.kube import rights
-from windlass.kube.rights import Rights
+from windlass.controllers import operator_process
+from windlass.kube import rbac
+from windlass.kube.rbac import RbacProfile
 
 EVERY = {one.name: one for one in shipped.EVERY}
 AUTOSCALERS = [
@@ -25,7 +25,7 @@ def test_the_files_are_those_that_the_lists_make() -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_a_file_holds_the_objects_of_its_list(name: str) -> None:
     text = (shipped.FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
-    assert list(yaml.safe_load_all(text)) == rights.spell(EVERY[name])
+    assert list(yaml.safe_load_all(text)) == rbac.to_manifests(EVERY[name])
     for grant in EVERY[name].grants:
         assert all(f"# {rule.why.split(' ')[0]}" in text for rule in grant.rules), "each rule says what it is for"
 
@@ -34,7 +34,7 @@ def test_no_two_lists_make_the_same_object() -> None:
     made = [
         (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"])
         for one in EVERY.values()
-        for body in rights.spell(one)
+        for body in rbac.to_manifests(one)
     ]
     assert len(made) == len(set(made)), sorted(key for key in set(made) if made.count(key) > 1)
 
@@ -45,13 +45,13 @@ def test_an_option_binds_an_account_that_another_list_makes() -> None:
 
 
 def test_every_controller_has_a_list() -> None:
-    told = " ".join(one.told for one in EVERY.values())
-    assert [name for name, _ in registry.EVERY if f"--controllers={name}" not in told] == []
+    told = " ".join(one.description for one in EVERY.values())
+    assert [name for name, _ in operator_process.CONTROLLERS if f"--controllers={name}" not in told] == []
 
 
 @pytest.mark.parametrize("one", AUTOSCALERS, ids=lambda one: one.name)
-def test_no_autoscaler_may_read_a_secret_or_delete_a_machine_a_node_or_a_pod(one: Rights) -> None:
-    for each in rights.permissions(one):
+def test_no_autoscaler_may_read_a_secret_or_delete_a_machine_a_node_or_a_pod(one: RbacProfile) -> None:
+    for each in rbac.list_permissions(one):
         assert not each.resource.startswith("secrets")
         assert not (each.group == "" and each.resource == "*")
         assert each.verb not in ("delete", "deletecollection", "impersonate", "escalate", "bind") or each.resource in (
@@ -62,12 +62,12 @@ def test_no_autoscaler_may_read_a_secret_or_delete_a_machine_a_node_or_a_pod(one
 
 @pytest.mark.parametrize("name", ["shadow", "viewer"])
 def test_who_only_watches_may_write_nothing(name: str) -> None:
-    assert {each.verb for each in rights.permissions(EVERY[name])} <= {"get", "list", "watch"}
+    assert {each.verb for each in rbac.list_permissions(EVERY[name])} <= {"get", "list", "watch"}
 
 
 @pytest.mark.parametrize("one", EVERY.values(), ids=lambda one: one.name)
-def test_nobody_asks_for_every_verb_or_group_or_for_more_rights_than_they_have(one: Rights) -> None:
-    for each in rights.permissions(one):
+def test_nobody_asks_for_every_verb_or_group_or_for_more_rights_than_they_have(one: RbacProfile) -> None:
+    for each in rbac.list_permissions(one):
         assert "*" not in (each.verb, each.group)
         assert each.resource != "*" or each.group.endswith(".cluster.x-k8s.io"), "kinds of infrastructure are not known"
         assert each.verb not in ("escalate", "bind", "impersonate")

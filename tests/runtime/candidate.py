@@ -9,10 +9,10 @@ import sys
 import time
 
 from windlass import clock
-from windlass.kube import client, http
-from windlass.runtime.leader_election import Election, LeadershipLost, Settings
+from windlass.kube import client, http_transport
+from windlass.runtime.leader_election import LeaderElectionSettings, LeaderElector, LeadershipLost
 
-LIMITS = Settings(lease_s=2, renew_deadline_s=1.2, retry_s=0.1)
+LIMITS = LeaderElectionSettings(lease_s=2, renew_deadline_s=1.2, retry_s=0.1)
 
 
 async def _lead() -> None:
@@ -20,8 +20,8 @@ async def _lead() -> None:
 
 
 async def main(server: str, identity: str, path: str) -> None:
-    api = client.Client(http.Http(server), clock.Real(), client.Settings(qps=0))
-    election = Election(api, "default", "lease", identity, LIMITS)
+    api = client.Client(http_transport.HttpTransport(server), clock.RealClock(), client.ClientSettings(qps=0))
+    election = LeaderElector(api, "default", "lease", identity, LIMITS)
 
     async def note() -> None:
         with open(path, "a", buffering=1) as file:

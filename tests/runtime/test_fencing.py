@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from windlass.kube import auth, http, prepare, retry, transport
+from windlass.kube import auth, errors, flow_control, http_transport, request_builders, transport
 from windlass.kube.resources import NODES
-from windlass.runtime import fencing
+from windlass.runtime import leader_election
 
 
 class Noting:
@@ -29,18 +29,20 @@ class Noting:
 async def test_writes_of_a_process_that_stood_still_past_its_lease_are_not_sent() -> None:
     leads = [True, True, False]
     server = Noting()
-    fenced = fencing.Fenced(server, lambda: leads.pop(0))
-    write, read = prepare.delete(NODES, "worker-1"), prepare.get(NODES, "worker-1")
+    fenced = leader_election.FencedTransport(server, lambda: leads.pop(0))
+    write, read = request_builders.build_delete(NODES, "worker-1"), request_builders.build_get(NODES, "worker-1")
     await fenced.send(write)
     await fenced.send(write)
-    with pytest.raises(fencing.Withheld, match=r"DELETE /api/v1/nodes/worker-1.*does not lead"):
+    with pytest.raises(errors.WriteFenced, match=r"DELETE /api/v1/nodes/worker-1.*does not lead"):
         await fenced.send(write)
     await fenced.send(read)  # nobody asks who leads
     assert server.methods == ["DELETE", "DELETE", "GET"]
 
 
 def test_what_was_withheld_is_not_tried_again() -> None:
-    assert not retry.is_worth_retrying(prepare.delete(NODES, "worker-1"), fencing.Withheld("DELETE"))
+    assert not flow_control.is_worth_retrying(
+        request_builders.build_delete(NODES, "worker-1"), errors.WriteFenced("DELETE")
+    )
 
 
 class Slow:
@@ -53,7 +55,7 @@ class Slow:
         self.asked.set()
         await self.let_go.wait()
         self.given += 1
-        return auth.bearer(str(self.given))
+        return auth.bearer_credential(str(self.given))
 
     def reject(self, credential: auth.Credential) -> None:
         self.let_go.clear()
@@ -62,15 +64,15 @@ class Slow:
 
 async def test_a_write_whose_credentials_came_after_the_lease_was_lost_is_not_sent() -> None:
     leads, server, plugin = [True], Noting(), Slow()
-    fenced = fencing.Fenced(auth.Authenticated(server, plugin), lambda: leads[0])
-    sending = asyncio.create_task(fenced.send(prepare.delete(NODES, "worker-1")))
+    fenced = leader_election.FencedTransport(auth.AuthenticatedTransport(server, plugin), lambda: leads[0])
+    sending = asyncio.create_task(fenced.send(request_builders.build_delete(NODES, "worker-1")))
     await plugin.asked.wait()
     leads[0] = False
     plugin.let_go.set()
-    with pytest.raises(fencing.Withheld):
+    with pytest.raises(errors.WriteFenced):
         await sending
     assert server.methods == []
-    await fenced.send(prepare.get(NODES, "worker-1"))
+    await fenced.send(request_builders.build_get(NODES, "worker-1"))
 
 
 async def test_a_write_that_is_signed_again_after_the_lease_was_lost_is_not_sent_again() -> None:
@@ -81,13 +83,13 @@ async def test_a_write_that_is_signed_again_after_the_lease_was_lost_is_not_sent
 
     leads, server, plugin = [True], Refusing(), Slow()
     plugin.let_go.set()
-    fenced = fencing.Fenced(auth.Authenticated(server, plugin), lambda: leads[0])
-    sending = asyncio.create_task(fenced.send(prepare.delete(NODES, "worker-1")))
+    fenced = leader_election.FencedTransport(auth.AuthenticatedTransport(server, plugin), lambda: leads[0])
+    sending = asyncio.create_task(fenced.send(request_builders.build_delete(NODES, "worker-1")))
     while server.methods != ["DELETE"] or plugin.let_go.is_set():
         await asyncio.sleep(0)
     leads[0] = False
     plugin.let_go.set()
-    with pytest.raises(fencing.Withheld):
+    with pytest.raises(errors.WriteFenced):
         await sending
     assert server.methods == ["DELETE"]
 
@@ -106,12 +108,12 @@ async def test_a_write_whose_connection_was_made_after_the_lease_was_lost_is_not
     leads = [True, False]  # when it is handed over, and when the connection is there
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
-        connections = http.Http(f"http://127.0.0.1:{port}")
+        connections = http_transport.HttpTransport(f"http://127.0.0.1:{port}")
         try:
-            fenced = fencing.Fenced(connections, lambda: leads.pop(0))
-            with pytest.raises(fencing.Withheld):
-                await fenced.send(prepare.delete(NODES, "worker-1"))
-            response = await fenced.send(prepare.get(NODES, "worker-1"))
+            fenced = leader_election.FencedTransport(connections, lambda: leads.pop(0))
+            with pytest.raises(errors.WriteFenced):
+                await fenced.send(request_builders.build_delete(NODES, "worker-1"))
+            response = await fenced.send(request_builders.build_get(NODES, "worker-1"))
             assert response.status == 200
             await response.stream.aclose()
         finally:

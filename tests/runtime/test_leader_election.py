@@ -15,7 +15,7 @@ from windlass import clock, errors
 from windlass.kube import client, transport
 from windlass.kube import errors as kube_errors
 from windlass.runtime import leader_election
-from windlass.runtime.leader_election import Election, LeadershipLost, Settings
+from windlass.runtime.leader_election import LeaderElectionSettings, LeaderElector, LeadershipLost
 
 
 class LeaseServer:
@@ -53,7 +53,7 @@ class LeaseServer:
 class Process:
     """A process of its own: its clock runs at its own speed, it can be paused, and its network can be slow or cut."""
 
-    base: clock.Virtual
+    base: clock.VirtualClock
     server: LeaseServer
     rate: float = 1.0
     wall_offset_s: float = 0.0
@@ -96,12 +96,12 @@ class Process:
             raise kube_errors.ConnectionLost(request.call, "cut")
         return response
 
-    def election(self, identity: str, limits: Settings | None = None, seed: int = 0) -> Election:
-        api = client.Client(self, self, client.Settings(qps=0), random.Random(seed))
-        return Election(api, "kube-system", "windlass", identity, limits, random.Random(seed))
+    def election(self, identity: str, limits: LeaderElectionSettings | None = None, seed: int = 0) -> LeaderElector:
+        api = client.Client(self, self, client.ClientSettings(qps=0), random.Random(seed))
+        return LeaderElector(api, "kube-system", "windlass", identity, limits, random.Random(seed))
 
 
-def leads(election: Election) -> bool:
+def leads(election: LeaderElector) -> bool:
     return election.is_leader
 
 
@@ -109,8 +109,8 @@ async def forever() -> None:
     await asyncio.Event().wait()
 
 
-def play(scenario: Callable[[clock.Virtual, LeaseServer], Awaitable[None]]) -> LeaseServer:
-    virtual = clock.Virtual(now_s=1_794_733_665.0)
+def play(scenario: Callable[[clock.VirtualClock, LeaseServer], Awaitable[None]]) -> LeaseServer:
+    virtual = clock.VirtualClock(now_s=1_794_733_665.0)
     server = LeaseServer()
 
     async def main() -> None:
@@ -132,7 +132,7 @@ async def running(*acts: Awaitable[Any]) -> Any:
 
 
 def test_the_first_candidate_leads_at_once_and_renews() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         process = Process(base, server)
         election = process.election("a")
         async with running(election.run(forever)):
@@ -152,7 +152,7 @@ def test_the_first_candidate_leads_at_once_and_renews() -> None:
 
 
 def test_a_lease_that_is_released_is_taken_without_waiting_for_its_end() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         first, second = Process(base, server).election("a"), Process(base, server).election("b", seed=1)
 
         async def lead_for_a_while() -> None:
@@ -172,7 +172,7 @@ def test_a_lease_that_is_released_is_taken_without_waiting_for_its_end() -> None
 
 
 def test_on_cancellation_the_lease_is_released() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         election = Process(base, server).election("a")
         async with running(election.run(forever)):
             await base.sleep(5)
@@ -184,7 +184,7 @@ def test_on_cancellation_the_lease_is_released() -> None:
 
 
 def test_who_gives_the_lease_up_does_not_lead_while_that_is_under_way() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         process = Process(base, server, latency=lambda: 0.5)
         election = process.election("a")
         running = asyncio.create_task(election.run(forever))
@@ -202,7 +202,7 @@ def test_who_gives_the_lease_up_does_not_lead_while_that_is_under_way() -> None:
 
 
 def test_a_leader_that_is_cut_off_stops_before_anyone_else_begins() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         cut = Process(base, server)
         first, second = cut.election("a"), Process(base, server).election("b", seed=1)
         stopped: list[float] = []
@@ -233,7 +233,7 @@ def test_a_leader_that_is_cut_off_stops_before_anyone_else_begins() -> None:
 
 
 def test_a_leader_that_was_paused_finds_out_when_it_wakes_and_does_not_take_part_again() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         sleeper = Process(base, server)
         first, second = sleeper.election("a"), Process(base, server).election("b", seed=1)
         async with running(first.run(forever)) as (leading,):
@@ -252,7 +252,7 @@ def test_a_leader_that_was_paused_finds_out_when_it_wakes_and_does_not_take_part
 
 
 def test_a_wall_clock_that_is_wrong_by_years_makes_no_difference() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         first = Process(base, server, wall_offset_s=-1e8).election("a")
         second = Process(base, server, wall_offset_s=1e8).election("b", seed=1)
         async with running(first.run(forever), second.run(forever)):
@@ -264,7 +264,7 @@ def test_a_wall_clock_that_is_wrong_by_years_makes_no_difference() -> None:
 
 
 def test_a_renewal_whose_answer_was_lost_is_recognised_as_our_own() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         process = Process(base, server)
         election = process.election("a")
         async with running(election.run(forever)):
@@ -279,7 +279,7 @@ def test_a_renewal_whose_answer_was_lost_is_recognised_as_our_own() -> None:
 
 
 def test_a_lease_that_someone_deleted_is_made_anew() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         election = Process(base, server).election("a")
         async with running(election.run(forever)) as (leading,):
             await base.sleep(1)
@@ -293,7 +293,7 @@ def test_a_lease_that_someone_deleted_is_made_anew() -> None:
 
 
 def test_nobody_takes_a_lease_that_was_deleted_before_its_holder_can_know() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         cut = Process(base, server)
         first, second = cut.election("a"), Process(base, server).election("b", seed=1)
         async with running(first.run(forever)):
@@ -317,7 +317,7 @@ async def _hang(_: transport.Request) -> transport.Response:
 
 @pytest.mark.parametrize("after_s", [0.5, 3.0, 12.3, 13.9])
 def test_a_call_that_hangs_costs_one_attempt_and_not_the_lease(after_s: float) -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         process = Process(base, server)
         election = process.election("a")
         async with running(election.run(forever)) as (leading,):
@@ -352,7 +352,7 @@ def test_a_senseless_answer_is_a_failed_attempt(body: bytes, caplog: pytest.LogC
     async def answer_oddly(_: transport.Request) -> transport.Response:
         return transport.Response(200, {}, chunks())
 
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         process = Process(base, server)
         process.odd = answer_oddly  # to the first look
         election = process.election("a")
@@ -384,7 +384,7 @@ EDITS: list[Any] = [
 
 @pytest.mark.parametrize("spec", EDITS, ids=range(len(EDITS)))
 def test_a_leader_writes_a_lease_anew_that_someone_edited_into_nonsense(spec: Any) -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         election = Process(base, server).election("a")
         async with running(election.run(forever)):
             await base.sleep(1)
@@ -401,7 +401,7 @@ def test_a_leader_writes_a_lease_anew_that_someone_edited_into_nonsense(spec: An
 
 @pytest.mark.parametrize("spec", EDITS, ids=range(len(EDITS)))
 def test_a_lease_of_nonsense_is_taken_in_the_end_and_not_while_its_holder_may_lead(spec: Any) -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         cut = Process(base, server)
         first, second = cut.election("a"), Process(base, server).election("b", seed=1)
         async with running(first.run(forever)):
@@ -419,7 +419,7 @@ def test_a_lease_of_nonsense_is_taken_in_the_end_and_not_while_its_holder_may_le
 
 
 def test_a_renewal_that_arrives_long_after_it_was_given_up_changes_nothing() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         process = Process(base, server)
         election = process.election("a")
         late: list[transport.Response] = []
@@ -446,7 +446,7 @@ def test_a_renewal_that_arrives_long_after_it_was_given_up_changes_nothing() -> 
 
 @pytest.mark.parametrize("after_s", [0.1, 0.3, 0.5, 0.7, 0.9, 1.1])
 def test_a_candidate_that_ends_while_it_takes_the_lease_does_not_keep_it(after_s: float) -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         election = Process(base, server, latency=lambda: 0.2).election("a")
         standing = asyncio.create_task(election.run(forever))
         await base.sleep(after_s)
@@ -460,7 +460,7 @@ def test_a_candidate_that_ends_while_it_takes_the_lease_does_not_keep_it(after_s
 
 
 def test_a_candidate_that_hangs_while_it_takes_the_lease_ends_soon() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         process = Process(base, server)
         process.odd = _hang
         standing = asyncio.create_task(process.election("a").run(forever))
@@ -474,7 +474,7 @@ def test_a_candidate_that_hangs_while_it_takes_the_lease_ends_soon() -> None:
 
 
 def test_what_ended_leadership_is_told() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         process = Process(base, server)
         async with running(process.election("a").run(forever)) as (leading,):
             await base.sleep(1)
@@ -494,7 +494,7 @@ def test_what_ended_leadership_is_told() -> None:
 
 @pytest.mark.parametrize("how", ["cancelled", "lease lost"])
 def test_a_leader_that_does_not_end_is_left_behind(how: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         process = Process(base, server)
         election = process.election("a")
         let_go = asyncio.Event()
@@ -524,7 +524,7 @@ def test_a_leader_that_does_not_end_is_left_behind(how: str, caplog: pytest.LogC
 
 
 def test_fields_of_the_lease_that_nobody_here_knows_are_kept() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         metadata = {"name": "windlass", "namespace": "kube-system", "resourceVersion": "0", "labels": {"team": "x"}}
         server.lease = {"metadata": metadata, "spec": {"strategy": "OldestEmulationVersion", "leaseTransitions": 4}}
         async with running(Process(base, server).election("a").run(forever)):
@@ -537,7 +537,7 @@ def test_fields_of_the_lease_that_nobody_here_knows_are_kept() -> None:
 
 
 def test_a_long_decision_does_not_keep_the_lease_from_being_renewed() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         election = Process(base, server).election("a")
 
         async def decide() -> None:
@@ -550,8 +550,8 @@ def test_a_long_decision_does_not_keep_the_lease_from_being_renewed() -> None:
 
 
 def test_the_lease_is_renewed_while_a_leader_puts_things_in_order() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
-        election = Process(base, server).election("a", Settings(end_s=60.0))
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
+        election = Process(base, server).election("a", LeaderElectionSettings(end_s=60.0))
 
         async def lead() -> None:
             try:
@@ -572,7 +572,7 @@ def test_the_lease_is_renewed_while_a_leader_puts_things_in_order() -> None:
 
 
 def test_what_leading_raises_comes_out_and_the_lease_is_released() -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         async def fail() -> None:
             raise ZeroDivisionError
 
@@ -585,7 +585,7 @@ def test_what_leading_raises_comes_out_and_the_lease_is_released() -> None:
 @pytest.mark.parametrize("limits", [(15, 15.0, 2.0), (15, 10.0, 9.0), (15, 10.0, 0.0)])
 def test_durations_that_cannot_work_are_refused(limits: tuple[int, float, float]) -> None:
     with pytest.raises(errors.InvalidInput, match="leader election"):
-        Settings(*limits)
+        LeaderElectionSettings(*limits)
 
 
 def test_identities_are_never_the_same() -> None:
@@ -613,7 +613,7 @@ mishaps = st.lists(
 def test_there_are_never_two_leaders(
     mishaps: list[tuple[float, int, str, float]], rates: tuple[float, ...], seed: int, slow_s: float
 ) -> None:
-    async def scenario(base: clock.Virtual, server: LeaseServer) -> None:
+    async def scenario(base: clock.VirtualClock, server: LeaseServer) -> None:
         rng = random.Random(seed)
         processes = [
             Process(base, server, rate, rng.uniform(-1e6, 1e6), lambda: slow_s * rng.random()) for rate in rates
@@ -625,7 +625,7 @@ def test_there_are_never_two_leaders(
         def check() -> None:
             assert sum(election.is_leader for election in elections) <= 1, [e.is_leader for e in elections]
 
-        async def stand(election: Election) -> None:
+        async def stand(election: LeaderElector) -> None:
             async def lead() -> None:
                 check()
                 led_at_s.append(base.monotonic_s())

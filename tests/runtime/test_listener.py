@@ -14,8 +14,8 @@ import pytest
 import trustme
 from aiohttp import web
 
-from windlass.runtime import listener, serving
-from windlass.runtime.listener import Limits
+from windlass.runtime import http_listener, http_server
+from windlass.runtime.http_listener import ConnectionLimits
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 WHOLE = HALF + b"\r\n"
@@ -49,7 +49,9 @@ class Slow:
 
 
 @contextlib.asynccontextmanager
-async def served(limits: Limits, tls: ssl.SSLContext | None = None, slow: Slow | None = None) -> AsyncIterator[int]:
+async def served(
+    limits: ConnectionLimits, tls: ssl.SSLContext | None = None, slow: Slow | None = None
+) -> AsyncIterator[int]:
     app = web.Application()
 
     async def answer(request: web.Request) -> web.Response:
@@ -59,7 +61,7 @@ async def served(limits: Limits, tls: ssl.SSLContext | None = None, slow: Slow |
     if slow is not None:
         app.router.add_get("/slow", slow.answer)
         app.router.add_get("/flood", slow.flood)
-    async with serving.serve("127.0.0.1:0", app, tls, limits) as port:
+    async with http_server.serve("127.0.0.1:0", app, tls, limits) as port:
         yield port
 
 
@@ -90,7 +92,7 @@ async def ask(port: int, path: str = "/healthz") -> tuple[int, str]:
 
 
 async def test_probes_are_answered_while_hundreds_of_half_sent_requests_hang() -> None:
-    async with served(Limits(50, NEVER_S, NEVER_S, NEVER_S)) as port:
+    async with served(ConnectionLimits(50, NEVER_S, NEVER_S, NEVER_S)) as port:
         hanging = [await send(port, HALF) for _ in range(200)]
         hanging += await asyncio.gather(*(send(port, HALF) for _ in range(200)))  # many at once as well
         for _ in range(5):
@@ -103,7 +105,7 @@ async def test_probes_are_answered_while_hundreds_of_half_sent_requests_hang() -
 
 async def test_of_many_connections_one_that_is_being_answered_is_closed_last() -> None:
     slow = Slow()
-    async with served(Limits(3, NEVER_S, NEVER_S, NEVER_S), slow=slow) as port:
+    async with served(ConnectionLimits(3, NEVER_S, NEVER_S, NEVER_S), slow=slow) as port:
         answered = asyncio.create_task(ask(port, "/slow"))
         await slow.begun.wait()
         hanging = [await send(port, HALF) for _ in range(8)]
@@ -115,7 +117,7 @@ async def test_of_many_connections_one_that_is_being_answered_is_closed_last() -
 
 
 async def test_a_request_that_is_not_sent_in_time_is_given_up_even_if_it_comes_byte_by_byte() -> None:
-    async with served(Limits(0, QUICK_S, NEVER_S, NEVER_S)) as port:
+    async with served(ConnectionLimits(0, QUICK_S, NEVER_S, NEVER_S)) as port:
         silent, trickling = await send(port, b""), await send(port, HALF)
         assert await wait_closed(silent) == b""
 
@@ -132,7 +134,7 @@ async def test_a_request_that_is_not_sent_in_time_is_given_up_even_if_it_comes_b
 
 
 async def test_a_connection_that_is_idle_is_closed_and_a_second_request_has_its_own_time() -> None:
-    async with served(Limits(0, FAIR_S, NEVER_S, NEVER_S)) as port:
+    async with served(ConnectionLimits(0, FAIR_S, NEVER_S, NEVER_S)) as port:
         reader, writer = await send(port, WHOLE)
         assert b"200" in await reader.readline()
         await asyncio.sleep(FAIR_S)  # longer than a first request may take
@@ -140,12 +142,12 @@ async def test_a_connection_that_is_idle_is_closed_and_a_second_request_has_its_
         await reader.readuntil(b"200 OK")
         writer.write(HALF)
         assert (await wait_closed((reader, writer))).endswith(b"0 bytes")
-    async with served(Limits(0, NEVER_S, QUICK_S, NEVER_S)) as port:
+    async with served(ConnectionLimits(0, NEVER_S, QUICK_S, NEVER_S)) as port:
         assert b"0 bytes" in await wait_closed(await send(port, WHOLE))
 
 
 async def test_a_body_that_does_not_come_in_time_is_a_timeout() -> None:
-    async with served(Limits(0, FAIR_S, QUICK_S, NEVER_S)) as port:
+    async with served(ConnectionLimits(0, FAIR_S, QUICK_S, NEVER_S)) as port:
         stream = await send(port, b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf")
         assert b"408 Request Timeout" in await wait_closed(stream)
         stream = await send(port, b"POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nhalf")
@@ -154,7 +156,7 @@ async def test_a_body_that_does_not_come_in_time_is_a_timeout() -> None:
 
 async def test_a_client_that_reads_nothing_is_closed() -> None:
     slow = Slow()
-    async with served(Limits(0, NEVER_S, NEVER_S, QUICK_S), slow=slow) as port:
+    async with served(ConnectionLimits(0, NEVER_S, NEVER_S, QUICK_S), slow=slow) as port:
         reader, writer = await send(port, b"GET /flood HTTP/1.1\r\nHost: localhost\r\n\r\n")
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         async with asyncio.timeout(PATIENCE_S):
@@ -164,7 +166,7 @@ async def test_a_client_that_reads_nothing_is_closed() -> None:
 
 async def test_a_client_that_waits_for_its_answer_is_not_closed() -> None:
     slow = Slow()
-    async with served(Limits(0, FAIR_S, QUICK_S, QUICK_S), slow=slow) as port:
+    async with served(ConnectionLimits(0, FAIR_S, QUICK_S, QUICK_S), slow=slow) as port:
         answered = asyncio.create_task(ask(port, "/slow"))
         await slow.begun.wait()
         await asyncio.sleep(1.5 * FAIR_S)  # longer than any deadline
@@ -176,7 +178,7 @@ async def test_a_tls_handshake_that_is_not_made_in_time_is_given_up() -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority = trustme.CA()
     authority.issue_cert("localhost").configure_cert(context)
-    async with served(Limits(2, FAIR_S, NEVER_S, NEVER_S), context) as port:
+    async with served(ConnectionLimits(2, FAIR_S, NEVER_S, NEVER_S), context) as port:
         hanging = [await send(port, b"") for _ in range(4)]
         assert await asyncio.gather(*(wait_closed(each) for each in hanging)) == [b""] * 4
         trusting = ssl.create_default_context()
@@ -192,7 +194,7 @@ async def test_nothing_is_left_at_the_end_of_handshakes_and_requests_that_hang()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trustme.CA().issue_cert("localhost").configure_cert(context)
     for tls in (None, context):
-        async with served(Limits(0, NEVER_S, NEVER_S, NEVER_S), tls) as port:
+        async with served(ConnectionLimits(0, NEVER_S, NEVER_S, NEVER_S), tls) as port:
             hanging = [await send(port, HALF if tls is None else b"") for _ in range(3)]
             await asyncio.sleep(0.1)
         for each in hanging:
@@ -211,10 +213,10 @@ async def test_too_few_file_descriptors_are_logged_once_and_do_not_end_it(
             raise OSError(errno.EMFILE, "Too many open files")
         return await accept(sock)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(listener, "_ACCEPT_AGAIN_S", 0.001)
+    monkeypatch.setattr(http_listener, "_ACCEPT_AGAIN_S", 0.001)
     monkeypatch.setattr(loop, "sock_accept", fail_first)
     with caplog.at_level(logging.WARNING):
-        async with served(Limits()) as port:
+        async with served(ConnectionLimits()) as port:
             assert (await ask(port))[0] == 200
     assert [record.getMessage() for record in caplog.records] == [
         "cannot accept a connection: error='Too many open files' open=0"
@@ -226,7 +228,7 @@ def test_most_file_descriptors_are_left_for_others(
     descriptors: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
-    assert Limits().count_connections() == most
+    assert ConnectionLimits().count_connections() == most
 
 
 async def test_connections_that_come_all_at_once_take_no_more_file_descriptors_than_are_allowed(
@@ -242,7 +244,7 @@ async def test_connections_that_come_all_at_once_take_no_more_file_descriptors_t
         return found, address
 
     monkeypatch.setattr(loop, "sock_accept", note)
-    async with served(Limits(5, NEVER_S, NEVER_S, NEVER_S)) as port:
+    async with served(ConnectionLimits(5, NEVER_S, NEVER_S, NEVER_S)) as port:
         clients = [socket.socket() for _ in range(100)]
         for client in clients:  # without a pause, so that all of them wait to be accepted
             client.setblocking(False)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.runtime.candidate import LIMITS
 from windlass import clock
-from windlass.apiserver import http, server
+from windlass.apiserver import embedded_server, server
 
 PATIENCE_S = 60.0
 
@@ -54,8 +54,8 @@ class Candidates:
 
 async def test_a_process_that_was_stopped_never_leads_beside_its_successor(tmp_path: Path) -> None:
     """On a busy machine more of them may come to lead than are stopped here: two at once never do."""
-    real = clock.Real()
-    async with http.HttpServer(server.Server(real), real) as served:
+    real = clock.RealClock()
+    async with embedded_server.HttpServer(server.Server(real), real) as served:
         candidates = Candidates(served.url, tmp_path / "led")
         try:
             for identity in ("a", "b", "c"):

@@ -114,7 +114,7 @@ def test_a_process_ends_though_a_thread_of_it_does_not(how: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", STUCK_THREAD.format(how=how)], timeout=60, capture_output=True, text=True, check=False
     )
-    assert ended.returncode == shutdown.STUCK, ended.stderr
+    assert ended.returncode == shutdown.EXIT_STUCK, ended.stderr
     assert "did not end within 0.8 s" in ended.stderr
 
 

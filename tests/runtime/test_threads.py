@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from windlass.runtime import threads
+from windlass.runtime import loop
 
 
 async def test_what_the_work_gives_or_raises_comes_back() -> None:
-    assert await threads.run_to_end(lambda: 7) == 7
+    assert await loop.run_in_thread(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
-        await threads.run_to_end(lambda: 1 // 0)
+        await loop.run_in_thread(lambda: 1 // 0)
 
 
 @pytest.mark.parametrize("cancellations", [1, 3])
@@ -24,7 +24,7 @@ async def test_a_cancellation_waits_for_the_thread(cancellations: int) -> None:
         ended.set()
         raise ZeroDivisionError  # nobody wants to know any more
 
-    running = asyncio.create_task(threads.run_to_end(work))
+    running = asyncio.create_task(loop.run_in_thread(work))
     await asyncio.to_thread(begun.wait, 30)
     for _ in range(cancellations):
         running.cancel()

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from windlass import clock
 from windlass.runtime import workqueue
-from windlass.runtime.workqueue import Settings, WorkQueue
+from windlass.runtime.workqueue import WorkQueue, WorkQueueSettings
 
-Scenario = Callable[[clock.Virtual], Awaitable[None]]
+Scenario = Callable[[clock.VirtualClock], Awaitable[None]]
 
 
 def play(scenario: Scenario) -> None:
-    virtual = clock.Virtual()
+    virtual = clock.VirtualClock()
 
     async def main() -> None:
         await scenario(virtual)
@@ -31,7 +31,7 @@ async def drain(queue: WorkQueue[str]) -> list[str]:
 
 
 def test_keys_come_in_order_and_once_however_often_they_were_added() -> None:
-    async def scenario(time: clock.Virtual) -> None:
+    async def scenario(time: clock.VirtualClock) -> None:
         queue: WorkQueue[str] = WorkQueue(time)
         for key in "abacab":
             queue.add(key)
@@ -41,7 +41,7 @@ def test_keys_come_in_order_and_once_however_often_they_were_added() -> None:
 
 
 def test_a_key_that_is_added_while_it_is_handled_comes_again_afterwards() -> None:
-    async def scenario(time: clock.Virtual) -> None:
+    async def scenario(time: clock.VirtualClock) -> None:
         queue: WorkQueue[str] = WorkQueue(time)
         queue.add("a")
         assert await queue.get() == "a"
@@ -56,7 +56,7 @@ def test_a_key_that_is_added_while_it_is_handled_comes_again_afterwards() -> Non
 
 
 def test_whoever_waits_gets_the_next_key() -> None:
-    async def scenario(time: clock.Virtual) -> None:
+    async def scenario(time: clock.VirtualClock) -> None:
         queue: WorkQueue[str] = WorkQueue(time)
         waiting = [asyncio.create_task(queue.get()) for _ in range(2)]
         await time.sleep(1)
@@ -68,7 +68,7 @@ def test_whoever_waits_gets_the_next_key() -> None:
 
 
 def test_a_key_for_later_comes_at_the_earliest_time_named_and_once() -> None:
-    async def scenario(time: clock.Virtual) -> None:
+    async def scenario(time: clock.VirtualClock) -> None:
         queue: WorkQueue[str] = WorkQueue(time)
         queue.add_after("a", 10.0)
         queue.add_after("a", 4.0)
@@ -86,7 +86,7 @@ def test_a_key_for_later_comes_at_the_earliest_time_named_and_once() -> None:
 
 
 def test_who_waits_for_a_later_key_gets_an_earlier_one_first() -> None:
-    async def scenario(time: clock.Virtual) -> None:
+    async def scenario(time: clock.VirtualClock) -> None:
         queue: WorkQueue[str] = WorkQueue(time)
         queue.add_after("late", 100.0)
         waiting = asyncio.create_task(queue.get())
@@ -99,8 +99,8 @@ def test_who_waits_for_a_later_key_gets_an_earlier_one_first() -> None:
 
 
 def test_failures_come_back_later_and_later_until_forgotten() -> None:
-    async def scenario(time: clock.Virtual) -> None:
-        queue: WorkQueue[str] = WorkQueue(time, Settings(first_s=1.0, limit_s=10.0))
+    async def scenario(time: clock.VirtualClock) -> None:
+        queue: WorkQueue[str] = WorkQueue(time, WorkQueueSettings(first_s=1.0, limit_s=10.0))
         waits = []
         for _ in range(6):
             waits.append(queue.retry("a"))
@@ -116,8 +116,8 @@ def test_failures_come_back_later_and_later_until_forgotten() -> None:
 
 
 def test_failures_of_all_keys_together_keep_to_a_rate() -> None:
-    async def scenario(time: clock.Virtual) -> None:
-        queue: WorkQueue[int] = WorkQueue(time, Settings(first_s=0.001, qps=10.0, burst=2))
+    async def scenario(time: clock.VirtualClock) -> None:
+        queue: WorkQueue[int] = WorkQueue(time, WorkQueueSettings(first_s=0.001, qps=10.0, burst=2))
         waits = [queue.retry(key) for key in range(4)]
         assert waits == [0.001, 0.001, 0.1, 0.2]
 
@@ -125,8 +125,8 @@ def test_failures_of_all_keys_together_keep_to_a_rate() -> None:
 
 
 def test_workers_handle_keys_and_survive_what_fails(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(time: clock.Virtual) -> None:
-        queue: WorkQueue[str] = WorkQueue(time, Settings(first_s=1.0))
+    async def scenario(time: clock.VirtualClock) -> None:
+        queue: WorkQueue[str] = WorkQueue(time, WorkQueueSettings(first_s=1.0))
         seen: list[tuple[str, float]] = []
 
         async def handle(key: str) -> float | None:
@@ -137,7 +137,7 @@ def test_workers_handle_keys_and_survive_what_fails(caplog: pytest.LogCaptureFix
 
         for key in ("good", "bad", "again"):
             queue.add(key)
-        working = asyncio.create_task(workqueue.work(queue, handle, workers=2))
+        working = asyncio.create_task(workqueue.run_workers(queue, handle, workers=2))
         await time.sleep(100)
         working.cancel()
         assert seen == [("good", 0.0), ("bad", 0.0), ("again", 0.0), ("bad", 1.0), ("again", 60.0)]
@@ -161,7 +161,7 @@ steps = st.lists(
 def test_no_key_is_handled_twice_at_once_and_none_is_lost(
     added: list[tuple[str, str]], workers: int, lasts_s: float
 ) -> None:
-    async def scenario(time: clock.Virtual) -> None:
+    async def scenario(time: clock.VirtualClock) -> None:
         queue: WorkQueue[str] = WorkQueue(time)
         under_way: set[str] = set()
         last_added: dict[str, float] = {}
@@ -175,7 +175,7 @@ def test_no_key_is_handled_twice_at_once_and_none_is_lost(
             under_way.discard(key)
             return None
 
-        working = asyncio.create_task(workqueue.work(queue, handle, workers))
+        working = asyncio.create_task(workqueue.run_workers(queue, handle, workers))
         for what, key in added:
             if what == "sleep":
                 await time.sleep(0.7)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.sigterm import cluster
 from windlass import clock
-from windlass.apiserver import http
+from windlass.apiserver import embedded_server
 
 END_S = 5.0
 HEARD = "SIGTERM: ending"
@@ -73,7 +73,7 @@ async def run(
     `expected` exit codes: a process that has not begun to listen is ended by the signal itself. `after`: not before
     this stands in its log.
     """
-    async with http.HttpServer(noted, clock.Real()) as serving:  # type: ignore[arg-type]
+    async with embedded_server.HttpServer(noted, clock.RealClock()) as serving:  # type: ignore[arg-type]
         config = log.with_suffix(".kubeconfig")
         config.write_text(_KUBECONFIG.format(url=serving.url))
         first, environment = len(noted.writes), {**os.environ, "PYTHONUNBUFFERED": "1"}

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from windlass import clock
-from windlass.apiserver import core, restoring, server
-from windlass.apiserver.call import Answer
+from windlass.apiserver import embedded_server, registry, server
+from windlass.apiserver.api_call import ApiResponse
 from windlass.kube import transport
-from windlass.providers.clusterapi import keys
-from windlass.simulator.world import definitions
+from windlass.providers.clusterapi import group_annotations
+from windlass.simulator.cluster import api_resources
 
 Json = dict[str, Any]
 GROUP, VERSION = "cluster.x-k8s.io", "v1beta2"
@@ -47,17 +47,17 @@ class Noted:
     """A server, and who wrote what to it."""
 
     def __init__(self, nodes: int, waiting: int) -> None:
-        settings = core.Settings(disabled_admission=frozenset({"TaintNodesByCondition"}))
-        self.served = server.Server(clock.Real(), settings)
+        settings = registry.ServerSettings(disabled_admission=frozenset({"TaintNodesByCondition"}))
+        self.served = server.Server(clock.RealClock(), settings)
         self.writes: list[Write] = []
         self.requests = 0
-        restoring.restore(self.served, definitions.every())
-        restoring.restore(self.served, _objects(nodes, waiting))
+        embedded_server.restore_objects(self.served, api_resources.list_crds())
+        embedded_server.restore_objects(self.served, _objects(nodes, waiting))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.served, name)
 
-    def handle(self, request: transport.Request) -> Answer:
+    def handle(self, request: transport.Request) -> ApiResponse:
         self.requests += 1
         answer = self.served.handle(request)
         if request.method != "GET":
@@ -92,8 +92,8 @@ def _group(name: str, replicas: int) -> Iterator[Json]:
     annotations = {
         f"{GROUP}/cluster-api-autoscaler-node-group-min-size": "0",
         f"{GROUP}/cluster-api-autoscaler-node-group-max-size": str(replicas + 1000),
-        keys.CPU: "8",
-        keys.MEMORY: "16Gi",
+        group_annotations.CPU: "8",
+        group_annotations.MEMORY: "16Gi",
     }
     spec = {"clusterName": "work", "replicas": replicas, "template": {"spec": {"clusterName": "work"}}}
     yield _custom("MachineDeployment", name, spec, annotations=annotations)

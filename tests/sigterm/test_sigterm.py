@@ -45,7 +45,7 @@ async def test_a_process_that_is_asked_to_end_releases_the_lease_and_writes_noth
 
 async def test_a_process_whose_decision_does_not_end_releases_the_lease_and_ends(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    program, expected = ("-c", STUCK), (shutdown.STUCK,)
+    program, expected = ("-c", STUCK), (shutdown.EXIT_STUCK,)
     trial = await sigterm.run(
         cluster.Noted(6, 4), AtOnce(), is_large=False, log=log, program=program, expected=expected, after=DECIDES
     )

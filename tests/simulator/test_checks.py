@@ -4,38 +4,38 @@ from typing import Any
 
 from tests.simulator import worlds
 from windlass import clock
-from windlass.simulator.checks.checker import Checker
-from windlass.simulator.world import edit, kinds
-from windlass.simulator.world.machine_sets import DELETE_MARK
-from windlass.simulator.world.world import World
+from windlass.simulator.cluster import api_objects, api_resources
+from windlass.simulator.cluster.machine_sets import DELETE_MACHINE_ANNOTATION
+from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
+from windlass.simulator.invariants import InvariantChecker
 
 Json = dict[str, Any]
 
 
-def _watched(world: World) -> Checker:
-    checker = Checker(world.pulse, set())
-    world.pulse.join((checker,))
+def _watched(world: SimulatedCluster) -> InvariantChecker:
+    checker = InvariantChecker(world.event_loop, set())
+    world.event_loop.add_components((checker,))
     return checker
 
 
-def _make(replicas: int = 4) -> tuple[World, Checker]:
-    world = World(clock.Virtual(worlds.NOON_S), (worlds.group(),), 1)
+def _make(replicas: int = 4) -> tuple[SimulatedCluster, InvariantChecker]:
+    world = SimulatedCluster(clock.VirtualClock(worlds.NOON_S), (worlds.group(),), 1)
     checker = _watched(world)
-    world.found()
-    world.begin()
+    world.create()
+    world.start()
     worlds.budget(world, "web", minAvailable=3)
     worlds.deploy(world, "web", replicas)
     worlds.pass_time(world, 10)
     return world, checker
 
 
-def _rules(checker: Checker) -> list[str]:
+def _rules(checker: InvariantChecker) -> list[str]:
     return [violation.rule for violation in checker.violations]
 
 
 def test_a_world_that_behaves_breaks_no_rule() -> None:
     world, checker = _make()
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 1)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 1)
     worlds.pass_time(world, 100)
     assert len(worlds.nodes(world)) == 1
     assert checker.violations == []
@@ -45,17 +45,18 @@ def test_a_world_that_behaves_breaks_no_rule() -> None:
 def test_a_pod_that_changes_its_node_is_seen() -> None:
     world, checker = _make()
     pod = worlds.pods(world)[0]
-    other = next(name for name in worlds.nodes(world) if name != edit.node_of(pod))
-    world.api.update(kinds.PODS, edit.with_part(pod, "spec", nodeName=other))
+    other = next(name for name in worlds.nodes(world) if name != api_objects.node_of(pod))
+    world.api.update(api_resources.PODS, api_objects.with_part(pod, "spec", nodeName=other))
     worlds.pass_time(world, 11)
     assert _rules(checker) == ["no pod on two nodes"]
 
 
 def test_a_node_with_more_than_it_has_is_seen() -> None:
     world, checker = _make()
-    node = world.api.all(kinds.NODES)[worlds.nodes(world)[0]]
+    node = world.api.list_objects(api_resources.NODES)[worlds.nodes(world)[0]]
     world.api.update(
-        kinds.NODES, edit.with_part(node, "status", allocatable={"cpu": "1", "memory": "1Gi", "pods": "9"})
+        api_resources.NODES,
+        api_objects.with_part(node, "status", allocatable={"cpu": "1", "memory": "1Gi", "pods": "9"}),
     )
     worlds.pass_time(world, 11)
     assert set(_rules(checker)) == {"no node over capacity"}
@@ -64,9 +65,9 @@ def test_a_node_with_more_than_it_has_is_seen() -> None:
 
 def test_a_group_beyond_its_bounds_is_seen_and_one_on_its_way_back_is_not() -> None:
     world, checker = _make()
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 25)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 25)
     worlds.pass_time(world, 11)
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 22)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 22)
     worlds.pass_time(world, 12)
     assert _rules(checker) == ["no group outside its bounds"]
     assert checker.violations[0].said == "set from 2 to 25, bounds are 0 to 20"
@@ -74,9 +75,9 @@ def test_a_group_beyond_its_bounds_is_seen_and_one_on_its_way_back_is_not() -> N
 
 def test_a_size_that_the_story_sets_is_excused() -> None:
     world = worlds.make()
-    checker = Checker(world.pulse, {("default/general", 25)})
-    world.pulse.join((checker,))
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 25)
+    checker = InvariantChecker(world.event_loop, {("default/general", 25)})
+    world.event_loop.add_components((checker,))
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 25)
     worlds.pass_time(world, 5)
     assert checker.violations == []
 
@@ -85,8 +86,8 @@ def test_an_eviction_that_leaves_too_few_is_seen() -> None:
     world, checker = _make()
     evicted = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     for pod in worlds.pods(world)[:2]:
-        conditions = edit.with_conditions(pod, [evicted], world.api.now())
-        world.api.delete_pod(edit.with_part(pod, "status", conditions=conditions))
+        conditions = api_objects.with_conditions(pod, [evicted], world.api.now())
+        world.api.delete_pod(api_objects.with_part(pod, "status", conditions=conditions))
     worlds.pass_time(world, 10.1)
     assert _rules(checker) == ["no eviction against a budget"]
     assert checker.violations[0].said == "evicted, budget default/web wants 3 healthy pods, 2 are left"
@@ -95,13 +96,13 @@ def test_an_eviction_that_leaves_too_few_is_seen() -> None:
 def test_a_machine_that_goes_before_its_pods_is_seen() -> None:
     world, checker = _make()
     machine = next(iter(worlds.machines(world).values()))
-    world.api.update(kinds.MACHINES, edit.with_annotation(machine, DELETE_MARK, "now"))
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 1)
-    world.cloud.terminate(edit.key_of(machine))
-    world.api.request("DELETE", world.api.path_of(kinds.BUDGETS, "default") + "/web")
-    pods = [pod for pod in worlds.pods(world) if edit.node_of(pod) == machine["metadata"]["name"]]
-    stuck = [edit.with_annotation(pod, "simulator.windlass.dev/stop", "100 0 0") for pod in pods]
+    world.api.update(api_resources.MACHINES, api_objects.with_annotation(machine, DELETE_MACHINE_ANNOTATION, "now"))
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 1)
+    world.cloud.terminate(api_objects.key_of(machine))
+    world.api.request("DELETE", world.api.path_of(api_resources.BUDGETS, "default") + "/web")
+    pods = [pod for pod in worlds.pods(world) if api_objects.node_of(pod) == machine["metadata"]["name"]]
+    stuck = [api_objects.with_annotation(pod, "simulator.windlass.dev/stop", "100 0 0") for pod in pods]
     for pod in stuck:
-        world.api.update(kinds.PODS, pod)
+        world.api.update(api_resources.PODS, pod)
     worlds.pass_time(world, 60)
     assert _rules(checker) == ["no running pod lost by a scale-down"] * len(pods)

@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from tests.simulator import builders
 from windlass import errors
-from windlass.simulator.scheduler import cycle, filtering
-from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.simulator.reference_scheduler import filters, scheduling_cycle
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 
 def test_an_object_that_cannot_be_read_is_set_aside_and_named() -> None:
@@ -17,20 +17,20 @@ def test_an_object_that_cannot_be_read_is_set_aside_and_named() -> None:
         "Node b: status.allocatable[memory]: found 'lots', expected a quantity such as 500m, 2, 1.5Gi or 1e3",
     ]
     assert list(cluster.nodes) == ["a"]
-    assert isinstance(cycle.schedule(cluster, builders.pod("new")), cycle.Placement)
+    assert isinstance(scheduling_cycle.schedule(cluster, builders.pod("new")), scheduling_cycle.Placement)
 
 
 def test_a_replacement_that_cannot_be_read_leaves_the_earlier_version() -> None:
     cluster = ClusterView.of([builders.node("a", cpu="1"), builders.pod("old", on="a")])
     with pytest.raises(errors.InvalidObject):
         cluster.put(builders.pod("old", on="a", cpu="?"))
-    assert isinstance(cycle.schedule(cluster, builders.pod("new")), cycle.Failure)
+    assert isinstance(scheduling_cycle.schedule(cluster, builders.pod("new")), scheduling_cycle.SchedulingFailure)
 
 
 def test_pods_may_come_before_their_node() -> None:
     cluster = ClusterView.of([builders.pod("early", on="a")])
     cluster.put(builders.node("a", cpu="1"))
-    assert filtering.judge(cluster, builders.pod("new"))["a"] is not None
+    assert filters.run_filters(cluster, builders.pod("new"))["a"] is not None
 
 
 def test_pods_of_a_node_that_went_away_count_for_nothing_until_it_returns() -> None:
@@ -39,11 +39,11 @@ def test_pods_of_a_node_that_went_away_count_for_nothing_until_it_returns() -> N
     node = builders.node("a", labels={host: "a"})
     cluster = ClusterView.of([node, builders.node("b", labels={host: "a"}), rival])
     new = builders.pod("new", labels={"app": "db"})
-    assert filtering.judge(cluster, new)["b"] is not None
+    assert filters.run_filters(cluster, new)["b"] is not None
     cluster.remove(node)
-    assert filtering.judge(cluster, new) == {"b": None}
+    assert filters.run_filters(cluster, new) == {"b": None}
     cluster.put(node)
-    assert filtering.judge(cluster, new)["b"] is not None
+    assert filters.run_filters(cluster, new)["b"] is not None
 
 
 names = st.sampled_from(["p1", "p2", "p3"])

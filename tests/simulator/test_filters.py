@@ -6,9 +6,9 @@ import pytest
 
 from tests.simulator import builders
 from tests.simulator.builders import node, pod
-from windlass.simulator.scheduler import cycle, filtering
-from windlass.simulator.scheduler.check import Code
-from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.simulator.reference_scheduler import filters, scheduling_cycle
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
+from windlass.simulator.reference_scheduler.framework import StatusCode
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -43,11 +43,11 @@ def test_filters_are_asked_in_the_order_of_the_scheduler() -> None:
         ),
     ]
     for plugin, remedy in remedies:
-        refusal = filtering.judge(ClusterView.of([refused, rival]), new)["a"]
+        refusal = filters.run_filters(ClusterView.of([refused, rival]), new)["a"]
         assert refusal is not None
         assert refusal.plugin == plugin
         remedy()
-    assert filtering.judge(ClusterView.of([refused, rival]), new) == {"a": None}
+    assert filters.run_filters(ClusterView.of([refused, rival]), new) == {"a": None}
 
 
 def test_a_port_that_two_pods_hold_is_free_only_when_both_have_gone() -> None:
@@ -55,8 +55,8 @@ def test_a_port_that_two_pods_hold_is_free_only_when_both_have_gone() -> None:
     high["spec"]["priority"] = 9
     new = port("new")
     new["spec"]["priority"] = 5
-    failure = cycle.schedule(ClusterView.of([node("a"), low, high]), new)
-    assert isinstance(failure, cycle.Failure)
+    failure = scheduling_cycle.schedule(ClusterView.of([node("a"), low, high]), new)
+    assert isinstance(failure, scheduling_cycle.SchedulingFailure)
     assert failure.victims == ()
 
 
@@ -73,20 +73,20 @@ def test_a_port_that_two_pods_hold_is_free_only_when_both_have_gone() -> None:
 def test_a_requirement_that_the_scheduler_cannot_read_matches_no_node(expression: builders.Json) -> None:
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     new = pod("new", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}})
-    refusal = filtering.judge(ClusterView.of([node("a", labels={"cores": "8"})]), new)["a"]
+    refusal = filters.run_filters(ClusterView.of([node("a", labels={"cores": "8"})]), new)["a"]
     assert refusal is not None
-    assert refusal.code is Code.UNRESOLVABLE
+    assert refusal.code is StatusCode.UNRESOLVABLE
 
 
 def test_half_millicores_are_added_up_before_they_are_rounded() -> None:
     new = pod("new", cpu="0.5m")
     new["spec"]["containers"].append({"name": "second", "resources": {"requests": {"cpu": "0.5m"}}})
-    assert filtering.judge(ClusterView.of([node("a", cpu="1m")]), new) == {"a": None}
+    assert filters.run_filters(ClusterView.of([node("a", cpu="1m")]), new) == {"a": None}
 
 
 def test_what_is_taken_is_rounded_pod_by_pod() -> None:
     running = [pod(f"p{i}", on="a", cpu="0.5m") for i in range(2)]
-    verdict = filtering.judge(ClusterView.of([node("a", cpu="2m"), *running]), pod("new", cpu="0.5m"))["a"]
+    verdict = filters.run_filters(ClusterView.of([node("a", cpu="2m"), *running]), pod("new", cpu="0.5m"))["a"]
     assert verdict is not None
     assert verdict.reasons == ("Insufficient cpu",)
 
@@ -104,6 +104,6 @@ def test_a_terminating_victim_is_subtracted_from_a_spread_that_never_counted_it(
     keeps = pod("keeps", on="a", labels=app, priority=9)
     leaving = builders.terminating(pod("leaving", on="a", labels=app))
     new = pod("new", labels=app, priority=5, topologySpreadConstraints=[spread])
-    failure = cycle.schedule(ClusterView.of([*nodes, keeps, leaving]), new)
-    assert isinstance(failure, cycle.Failure)
+    failure = scheduling_cycle.schedule(ClusterView.of([*nodes, keeps, leaving]), new)
+    assert isinstance(failure, scheduling_cycle.SchedulingFailure)
     assert failure.nominated_node == "a"

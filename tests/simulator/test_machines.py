@@ -3,12 +3,12 @@
 import pytest
 
 from tests.simulator import worlds
-from windlass.simulator.world import edit, groups, kinds
-from windlass.simulator.world.machine_sets import DELETE_MARK
-from windlass.simulator.world.world import World
+from windlass.simulator.cluster import api_objects, api_resources, node_groups
+from windlass.simulator.cluster.machine_sets import DELETE_MACHINE_ANNOTATION
+from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
 
 
-def _phases(world: World) -> list[str]:
+def _phases(world: SimulatedCluster) -> list[str]:
     return [machine["status"]["phase"] for machine in worlds.machines(world).values()]
 
 
@@ -16,7 +16,7 @@ def test_a_new_machine_becomes_a_node_and_then_a_ready_one() -> None:
     world = worlds.make()
     assert len(worlds.nodes(world)) == 2
     assert _phases(world) == ["Running", "Running"]
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 3)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 3)
     worlds.pass_time(world, 1)
     assert _phases(world) == ["Running", "Running", "Provisioning"]
     worlds.pass_time(world, 59.9)
@@ -24,29 +24,29 @@ def test_a_new_machine_becomes_a_node_and_then_a_ready_one() -> None:
     assert len(worlds.nodes(world, only_ready=False)) == 2
     worlds.pass_time(world, 60)
     assert _phases(world)[2] == "Running"
-    newest = world.api.all(kinds.NODES)[worlds.nodes(world, only_ready=False)[2]]
+    newest = world.api.list_objects(api_resources.NODES)[worlds.nodes(world, only_ready=False)[2]]
     machine = list(worlds.machines(world).values())[2]
     assert machine["spec"]["providerID"] == newest["spec"]["providerID"]
     assert machine["status"]["nodeRef"]["name"] == newest["metadata"]["name"]
     assert {taint["key"] for taint in newest["spec"]["taints"]} == {"node.kubernetes.io/not-ready"}
     worlds.pass_time(world, 65)
-    ready = world.api.all(kinds.NODES)[newest["metadata"]["name"]]
-    assert edit.is_ready(ready)
+    ready = world.api.list_objects(api_resources.NODES)[newest["metadata"]["name"]]
+    assert api_objects.is_ready(ready)
     assert not ready["spec"].get("taints")
-    assert ready["metadata"]["labels"][groups.ZONE] == "a"
+    assert ready["metadata"]["labels"][node_groups.ZONE] == "a"
 
 
 def test_a_waiting_pod_gets_its_place_once_the_new_node_is_ready() -> None:
     world = worlds.make()
     worlds.deploy(world, "web", 10)
     worlds.pass_time(world, 5)
-    waiting = [pod for pod in worlds.pods(world) if not edit.node_of(pod)]
+    waiting = [pod for pod in worlds.pods(world) if not api_objects.node_of(pod)]
     assert len(waiting) == 2
-    condition = edit.condition_of(waiting[0], "PodScheduled")
+    condition = api_objects.condition_of(waiting[0], "PodScheduled")
     assert condition is not None
     assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
     assert condition["message"] == "0/2 nodes are available: 2 Insufficient cpu."
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 3)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 3)
     worlds.pass_time(world, 72)
     assert len(worlds.running(world)) == 10
 
@@ -56,11 +56,11 @@ def test_the_marked_machine_goes_and_its_pods_leave_first() -> None:
     worlds.deploy(world, "web", 6)
     worlds.pass_time(world, 5)
     key, machine = list(worlds.machines(world).items())[1]
-    world.api.update(kinds.MACHINES, edit.with_annotation(machine, DELETE_MARK, "now"))
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 2)
+    world.api.update(api_resources.MACHINES, api_objects.with_annotation(machine, DELETE_MACHINE_ANNOTATION, "now"))
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 2)
     worlds.pass_time(world, 5.5)
     assert worlds.machines(world)[key]["status"]["phase"] == "Deleting"
-    node = world.api.all(kinds.NODES)[machine["metadata"]["name"]]
+    node = world.api.list_objects(api_resources.NODES)[machine["metadata"]["name"]]
     assert node["spec"]["unschedulable"]
     worlds.pass_time(world, 30)
     assert key not in worlds.machines(world)
@@ -71,11 +71,11 @@ def test_the_marked_machine_goes_and_its_pods_leave_first() -> None:
 
 def test_without_a_mark_a_machine_that_never_came_up_goes_first() -> None:
     world = worlds.make()
-    world.cloud.sell_out("general")
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 3)
+    world.cloud.exhaust_capacity("general")
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 3)
     worlds.pass_time(world, 100)
     before = worlds.nodes(world)
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 2)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 2)
     worlds.pass_time(world, 200)
     assert worlds.nodes(world) == before
     assert len(worlds.machines(world)) == 2
@@ -86,11 +86,11 @@ def test_a_drain_waits_for_the_budget() -> None:
     worlds.budget(world, "web", minAvailable=4)
     worlds.deploy(world, "web", 4)
     worlds.pass_time(world, 5)
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 1)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 1)
     worlds.pass_time(world, 300)
     assert len(worlds.running(world)) == 4
     assert len(worlds.nodes(world)) == 2
-    worlds.scale(world, kinds.DEPLOYMENTS, "web", 5)
+    worlds.scale(world, api_resources.DEPLOYMENTS, "web", 5)
     worlds.pass_time(world, 1000)
     assert len(worlds.nodes(world)) == 1
     assert len(worlds.running(world)) == 4
@@ -98,7 +98,7 @@ def test_a_drain_waits_for_the_budget() -> None:
 
 def test_machines_that_fail_never_have_a_node() -> None:
     world = worlds.make(worlds.group(failure_rate=1.0))
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 4)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 4)
     worlds.pass_time(world, 3600)
     assert len(worlds.nodes(world, only_ready=False)) == 2
     assert _phases(world) == ["Running", "Running", "Provisioned", "Provisioned"]
@@ -106,7 +106,7 @@ def test_machines_that_fail_never_have_a_node() -> None:
 
 def test_nodes_that_never_settle_are_there_and_not_ready() -> None:
     world = worlds.make(worlds.group(unready_rate=1.0, initial=0))
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 1)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 1)
     worlds.pass_time(world, 3600)
     assert len(worlds.nodes(world, only_ready=False)) == 1
     assert worlds.nodes(world) == []
@@ -116,7 +116,7 @@ def test_a_zone_that_goes_down_loses_its_pods_after_their_patience_and_comes_bac
     world = worlds.make(worlds.group("a", "a", initial=1), worlds.group("b", "b", initial=1))
     worlds.deploy(world, "web", 2)
     worlds.pass_time(world, 10)
-    world.cloud.darken("a")
+    world.cloud.fail_zone("a")
     worlds.pass_time(world, 59.9)
     assert len(worlds.nodes(world)) == 2
     worlds.pass_time(world, 60.1)
@@ -127,7 +127,7 @@ def test_a_zone_that_goes_down_loses_its_pods_after_their_patience_and_comes_bac
     worlds.pass_time(world, 363)
     assert len(worlds.running(world)) == 2
     assert len(worlds.pods(world)) == 3, "the pod on the silent node is still there, on its way out"
-    world.cloud.lighten("a")
+    world.cloud.recover_zone("a")
     worlds.pass_time(world, 364)
     assert len(worlds.nodes(world)) == 2
     assert len(worlds.pods(world)) == 2
@@ -135,11 +135,11 @@ def test_a_zone_that_goes_down_loses_its_pods_after_their_patience_and_comes_bac
 
 def test_nothing_boots_in_a_zone_that_is_down() -> None:
     world = worlds.make()
-    world.cloud.darken("a")
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 3)
+    world.cloud.fail_zone("a")
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 3)
     worlds.pass_time(world, 1000)
     assert len(worlds.nodes(world, only_ready=False)) == 2
-    world.cloud.lighten("a")
+    world.cloud.recover_zone("a")
     worlds.pass_time(world, 1065.1)
     assert len(worlds.nodes(world)) == 3
 
@@ -155,7 +155,7 @@ def test_a_machine_that_vanishes_takes_its_node_and_pods_with_it() -> None:
     worlds.pass_time(world, 75)
     assert len(worlds.running(world)) == 4
     assert len(worlds.machines(world)) == 2, "nobody has told Cluster API"
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 1)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 1)
     worlds.pass_time(world, 100)
     assert len(worlds.machines(world)) == 1
 
@@ -171,21 +171,23 @@ def test_a_health_check_replaces_what_stays_silent() -> None:
 
 def test_a_health_check_replaces_what_never_becomes_a_node() -> None:
     world = worlds.make(worlds.group(remediate_after_s=400.0, failure_rate=1.0))
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 3)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 3)
     worlds.pass_time(world, 300)
-    (silent,) = (one for one in world.api.all(kinds.MACHINES).values() if not one["status"].get("nodeRef"))
+    (silent,) = (
+        one for one in world.api.list_objects(api_resources.MACHINES).values() if not one["status"].get("nodeRef")
+    )
     worlds.pass_time(world, 600)
-    assert f"default/{silent['metadata']['name']}" not in world.api.all(kinds.MACHINES)
-    assert len(world.api.all(kinds.MACHINES)) == 3
+    assert f"default/{silent['metadata']['name']}" not in world.api.list_objects(api_resources.MACHINES)
+    assert len(world.api.list_objects(api_resources.MACHINES)) == 3
 
 
 def test_stock_comes_back() -> None:
     world = worlds.make()
-    world.cloud.sell_out("general")
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 4)
+    world.cloud.exhaust_capacity("general")
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 4)
     worlds.pass_time(world, 500)
     assert len(worlds.nodes(world)) == 2
-    world.cloud.restock("general")
+    world.cloud.restore_capacity("general")
     worlds.pass_time(world, 566)
     assert len(worlds.nodes(world)) == 4
 
@@ -193,12 +195,12 @@ def test_stock_comes_back() -> None:
 def test_an_upgrade_replaces_every_machine_and_never_has_too_few() -> None:
     world = worlds.make(worlds.group(initial=3))
     before = set(worlds.nodes(world))
-    found = world.api.all(kinds.MACHINE_DEPLOYMENTS)["default/general"]
+    found = world.api.list_objects(api_resources.MACHINE_DEPLOYMENTS)["default/general"]
     template = found["spec"]["template"]
     least = [3]
-    world.pulse.after_each_step(lambda: least.append(len(worlds.nodes(world))))
+    world.event_loop.after_each_step(lambda: least.append(len(worlds.nodes(world))))
     changed = {**template, "spec": {**template["spec"], "version": "v1.37.0"}}
-    world.api.respec(kinds.MACHINE_DEPLOYMENTS, found, template=changed)
+    world.api.update_spec(api_resources.MACHINE_DEPLOYMENTS, found, template=changed)
     worlds.pass_time(world, 1000)
     after = set(worlds.nodes(world))
     assert not before & after
@@ -210,7 +212,7 @@ def test_an_upgrade_replaces_every_machine_and_never_has_too_few() -> None:
 def test_chance_follows_the_seed(seed: int) -> None:
     def live() -> list[str]:
         world = worlds.make(worlds.group(failure_rate=0.5), seed=seed)
-        worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 20)
+        worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 20)
         worlds.pass_time(world, 500)
         return sorted(worlds.nodes(world))
 

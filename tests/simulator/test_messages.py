@@ -1,15 +1,15 @@
 """What a user reads in `kubectl describe pod`."""
 
 from tests.simulator import builders
-from windlass.simulator.scheduler import cycle
-from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.simulator.reference_scheduler import scheduling_cycle
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 SPOT = [{"key": "spot", "effect": "NoSchedule"}]
 
 
-def fail(objects: list[builders.Json], pod: builders.Json) -> cycle.Failure:
-    failure = cycle.schedule(ClusterView.of(objects), pod)
-    assert isinstance(failure, cycle.Failure)
+def fail(objects: list[builders.Json], pod: builders.Json) -> scheduling_cycle.SchedulingFailure:
+    failure = scheduling_cycle.schedule(ClusterView.of(objects), pod)
+    assert isinstance(failure, scheduling_cycle.SchedulingFailure)
     return failure
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.conformance.outcome import Json, read_lines
 from tests.simulator import builders, worlds
-from windlass.simulator.scheduler import cycle, filtering, node_scores, scoring
-from windlass.simulator.scheduler.cluster import ClusterView
-from windlass.simulator.world import edit, kinds
-from windlass.simulator.world.scheduling import node_tree
-from windlass.simulator.world.world import World
+from windlass.simulator.cluster import api_objects, api_resources
+from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
+from windlass.simulator.fast_scheduler import node_table
+from windlass.simulator.reference_scheduler import filters, node_scores, scheduling_cycle, scoring
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 RECORDED = Path(__file__).parent / "data" / "scores.jsonl.gz"
 SOFT = {"key": "DeletionCandidateOfClusterAutoscaler", "value": "1", "effect": "PreferNoSchedule"}
@@ -24,10 +24,10 @@ def test_every_node_has_the_scores_that_kube_scheduler_gave_it(case: Json) -> No
     assert cluster.rejected == []
     for pod in case["pending"]:
         recorded = case["scores"][pod["metadata"]["name"]]
-        verdicts = filtering.judge(cluster, pod)
+        verdicts = filters.run_filters(cluster, pod)
         passed = [node for name, node in cluster.nodes.items() if verdicts[name] is None]
         assert {node.name for node in passed} == set(recorded)
-        found = node_scores.score(cluster, pod, passed)
+        found = node_scores.score_nodes(cluster, pod, passed)
         without_nothing = {
             name: {plugin: score for plugin, score in plugins.items() if score} for name, plugins in found.items()
         }
@@ -46,8 +46,8 @@ def test_recorded_scores_know_every_plugin() -> None:
 
 
 def place(cluster: ClusterView, pod: Json) -> str:
-    placement = cycle.schedule(cluster, pod)
-    assert isinstance(placement, cycle.Placement)
+    placement = scheduling_cycle.schedule(cluster, pod)
+    assert isinstance(placement, scheduling_cycle.Placement)
     return placement.node_name
 
 
@@ -73,13 +73,15 @@ def test_pods_of_one_service_are_spread_even_where_another_node_is_emptier() -> 
 # ── The world ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def taint(world: World, name: str) -> None:
-    node = world.api.all(kinds.NODES)[name]
-    world.api.update(kinds.NODES, edit.with_part(node, "spec", taints=[*(node["spec"].get("taints") or ()), SOFT]))
+def taint(world: SimulatedCluster, name: str) -> None:
+    node = world.api.list_objects(api_resources.NODES)[name]
+    world.api.update(
+        api_resources.NODES, api_objects.with_part(node, "spec", taints=[*(node["spec"].get("taints") or ()), SOFT])
+    )
 
 
-def where(world: World, app: str) -> list[str]:
-    return sorted(edit.node_of(pod) for pod in worlds.running(world, app))
+def where(world: SimulatedCluster, app: str) -> list[str]:
+    return sorted(api_objects.node_of(pod) for pod in worlds.running(world, app))
 
 
 def test_pods_keep_off_a_node_with_a_soft_taint_until_there_is_no_other() -> None:
@@ -89,7 +91,7 @@ def test_pods_keep_off_a_node_with_a_soft_taint_until_there_is_no_other() -> Non
     worlds.deploy(world, "web", 3)
     worlds.pass_time(world, 10)
     assert where(world, "web") == [other] * 3
-    worlds.scale(world, kinds.DEPLOYMENTS, "web", 6)
+    worlds.scale(world, api_resources.DEPLOYMENTS, "web", 6)
     worlds.pass_time(world, 20)
     assert where(world, "web") == sorted([other] * 4 + [spare] * 2)
 
@@ -107,7 +109,7 @@ def choices(seed: int) -> list[str]:
     for number in range(8):
         worlds.deploy(world, f"app-{number}", 1, "10m")
     worlds.pass_time(world, 10)
-    return [numbers[edit.node_of(pod)] for pod in worlds.pods(world)]
+    return [numbers[api_objects.node_of(pod)] for pod in worlds.pods(world)]
 
 
 def test_equal_nodes_are_taken_by_chance_and_the_same_seed_has_the_same_chance() -> None:
@@ -122,29 +124,29 @@ def test_equal_nodes_are_taken_by_chance_and_the_same_seed_has_the_same_chance()
     ("nodes", "enough"), [(1, 1), (99, 99), (100, 100), (150, 100), (300, 144), (1000, 420), (5000, 500), (15000, 750)]
 )
 def test_a_search_ends_after_as_many_feasible_nodes_as_kube_schedulers(nodes: int, enough: int) -> None:
-    assert node_tree.feasible_nodes_to_find(nodes) == enough
+    assert node_table.feasible_nodes_to_find(nodes) == enough
 
 
 def test_the_next_search_goes_on_where_the_last_one_ended_and_takes_the_zones_in_turn() -> None:
-    tree = node_tree.NodeTree()
+    tree = node_table.NodeTree()
     for slot in range(240):
-        tree.put(slot, {ZONE: "a" if slot < 160 else "b"})
+        tree.add(slot, {ZONE: "a" if slot < 160 else "b"})
     fits = np.ones(256, bool)
     first, second, third = (tree.search(fits).tolist() for _ in range(3))
     assert first[:4] == [0, 160, 1, 161]
     assert len(first) == len(second) == 117
     assert len(set(first) | set(second) | set(third)) == 240
     assert not set(first) & set(second)
-    tree.drop(0)
+    tree.remove(0)
     fits[0] = False
     assert 0 not in [slot for _ in range(3) for slot in tree.search(fits).tolist()]
 
 
 def test_a_node_that_moves_to_another_zone_is_searched_there() -> None:
-    tree = node_tree.NodeTree()
+    tree = node_table.NodeTree()
     for slot in range(200):
-        tree.put(slot, {ZONE: "a"})
-    tree.put(5, {ZONE: "b"})
+        tree.add(slot, {ZONE: "a"})
+    tree.add(5, {ZONE: "b"})
     found = tree.search(np.ones(200, bool)).tolist()
     assert found[:3] == [0, 5, 1]
     assert found.count(5) == 1

@@ -2,13 +2,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.simulator import builders
-from windlass.simulator.scheduler import binding, cycle
-from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.simulator.reference_scheduler import scheduling_cycle, volume_binding
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 
-def place(cluster: ClusterView, pod: builders.Json) -> cycle.Placement:
-    placement = cycle.schedule(cluster, pod)
-    assert isinstance(placement, cycle.Placement)
+def place(cluster: ClusterView, pod: builders.Json) -> scheduling_cycle.Placement:
+    placement = scheduling_cycle.schedule(cluster, pod)
+    assert isinstance(placement, scheduling_cycle.Placement)
     return placement
 
 
@@ -27,9 +27,9 @@ def test_bound_pods_take_their_share() -> None:
     cluster = ClusterView.of([builders.node("a", cpu="2")])
     for name in ("one", "two"):
         cluster.put(builders.pod(name))
-        cycle.bind(cluster, place(cluster, cluster.waiting[f"default/{name}"]))
+        scheduling_cycle.bind(cluster, place(cluster, cluster.waiting[f"default/{name}"]))
     assert cluster.waiting == {}
-    assert isinstance(cycle.schedule(cluster, builders.pod("three")), cycle.Failure)
+    assert isinstance(scheduling_cycle.schedule(cluster, builders.pod("three")), scheduling_cycle.SchedulingFailure)
 
 
 def test_scheduling_changes_nothing_until_it_is_bound() -> None:
@@ -55,7 +55,7 @@ def test_a_finished_pod_leaves_its_node() -> None:
     cluster = ClusterView.of([builders.node("a", cpu="1")])
     running = builders.pod("old", on="a")
     cluster.put(running)
-    assert isinstance(cycle.schedule(cluster, builders.pod("new")), cycle.Failure)
+    assert isinstance(scheduling_cycle.schedule(cluster, builders.pod("new")), scheduling_cycle.SchedulingFailure)
     cluster.put({**running, "status": {"phase": "Succeeded"}})
     assert place(cluster, builders.pod("new")).node_name == "a"
 
@@ -106,25 +106,25 @@ def test_binding_a_pod_gives_its_claim_the_smallest_volume_and_the_next_pod_anot
     taken = []
     for name in ("one", "two"):
         placement = place(cluster, builders.pod(name, volumes=uses(name)))
-        cycle.bind(cluster, placement)
+        scheduling_cycle.bind(cluster, placement)
         taken += [found["metadata"]["name"] for _, found in placement.volumes.bindings]
     assert taken == ["small", "large"]
     bound = cluster.all_of("PersistentVolumeClaim")["default/one"]
     assert bound["spec"]["volumeName"] == "small"
-    assert binding.BIND_COMPLETED in bound["metadata"]["annotations"]
-    failure = cycle.schedule(cluster, builders.pod("three", volumes=uses("three")))
-    assert isinstance(failure, cycle.Failure)
-    assert failure.message.startswith(f"0/1 nodes are available: 1 {binding.NOTHING_TO_BIND}.")
+    assert volume_binding.BIND_COMPLETED in bound["metadata"]["annotations"]
+    failure = scheduling_cycle.schedule(cluster, builders.pod("three", volumes=uses("three")))
+    assert isinstance(failure, scheduling_cycle.SchedulingFailure)
+    assert failure.message.startswith(f"0/1 nodes are available: 1 {volume_binding.NOTHING_TO_BIND}.")
 
 
 def test_a_claim_that_needs_a_new_volume_is_marked_with_the_node_and_stays_there() -> None:
     nodes = [builders.node("a"), builders.node("b")]
     cluster = ClusterView.of([*nodes, storage_class("fast", "csi.example.com"), claim("data", "1Gi", "fast")])
     placement = place(cluster, builders.pod("first", volumes=uses("data")))
-    cycle.bind(cluster, placement)
+    scheduling_cycle.bind(cluster, placement)
     assert [one["metadata"]["name"] for one in placement.volumes.provisions] == ["data"]
     marked = cluster.all_of("PersistentVolumeClaim")["default/data"]
-    assert marked["metadata"]["annotations"] == {binding.SELECTED_NODE: "a"}
+    assert marked["metadata"]["annotations"] == {volume_binding.SELECTED_NODE: "a"}
     # Node b is emptier now, but the volume is being made for a.
     assert place(cluster, builders.pod("second", volumes=uses("data"))).node_name == "a"
 
@@ -133,9 +133,9 @@ def test_a_claim_that_needs_a_new_volume_is_marked_with_the_node_and_stays_there
 def test_no_node_is_ever_filled_beyond_what_it_has(sizes_millicpu: list[int], node_count: int) -> None:
     cluster = ClusterView.of([builders.node(f"n{i}") for i in range(node_count)])
     for index, size_millicpu in enumerate(sizes_millicpu):
-        outcome = cycle.schedule(cluster, builders.pod(f"p{index}", cpu=f"{size_millicpu}m"))
-        if isinstance(outcome, cycle.Placement):
-            cycle.bind(cluster, outcome)
+        outcome = scheduling_cycle.schedule(cluster, builders.pod(f"p{index}", cpu=f"{size_millicpu}m"))
+        if isinstance(outcome, scheduling_cycle.Placement):
+            scheduling_cycle.bind(cluster, outcome)
         else:
             free = [4000 - sum(one.requests["cpu"] for one in node.pods.values()) for node in cluster.nodes.values()]
             assert max(free) < size_millicpu

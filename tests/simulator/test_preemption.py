@@ -3,15 +3,15 @@ from hypothesis import strategies as st
 
 from tests.simulator import builders
 from tests.simulator.builders import budget, node, pod
-from windlass.simulator.scheduler import cycle
-from windlass.simulator.scheduler.cluster import ClusterView, priority_of
+from windlass.simulator.reference_scheduler import scheduling_cycle
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView, priority_of
 
 NOON, ONE, TWO = (f"2026-01-01T{hour}:00:00Z" for hour in (12, 13, 14))
 
 
-def fail(objects: list[builders.Json], new: builders.Json) -> cycle.Failure:
-    failure = cycle.schedule(ClusterView.of([*objects, new]), new)
-    assert isinstance(failure, cycle.Failure)
+def fail(objects: list[builders.Json], new: builders.Json) -> scheduling_cycle.SchedulingFailure:
+    failure = scheduling_cycle.schedule(ClusterView.of([*objects, new]), new)
+    assert isinstance(failure, scheduling_cycle.SchedulingFailure)
     return failure
 
 
@@ -165,11 +165,11 @@ class TestPromisedPlaces:
     def test_a_less_important_pod_has_no_claim(self) -> None:
         promised = pod("promised", cpu="4", priority=0, nominated="a")
         cluster = ClusterView.of([node("a"), promised])
-        assert isinstance(cycle.schedule(cluster, pod("new", priority=1)), cycle.Placement)
+        assert isinstance(scheduling_cycle.schedule(cluster, pod("new", priority=1)), scheduling_cycle.Placement)
 
     def test_a_pod_is_not_in_its_own_way(self) -> None:
         new = pod("new", cpu="4", nominated="a")
-        assert isinstance(cycle.schedule(ClusterView.of([node("a"), new]), new), cycle.Placement)
+        assert isinstance(scheduling_cycle.schedule(ClusterView.of([node("a"), new]), new), scheduling_cycle.Placement)
 
     def test_the_pod_must_also_fit_without_the_promised_one(self) -> None:
         """Affinity to a pod that is only promised to the node: it may yet end up elsewhere."""
@@ -190,7 +190,7 @@ class TestPromisedPlaces:
         gated = pod("gated", cpu="4", nominated="a", schedulingGates=[{"name": "wait"}])
         foreign = pod("foreign", cpu="4", nominated="a", schedulerName="other")
         cluster = ClusterView.of([node("a"), gated, foreign])
-        assert isinstance(cycle.schedule(cluster, pod("new")), cycle.Placement)
+        assert isinstance(scheduling_cycle.schedule(cluster, pod("new")), scheduling_cycle.Placement)
 
 
 running_pods = st.lists(
@@ -207,16 +207,16 @@ def test_once_the_victims_are_gone_the_pod_fits_and_with_any_of_them_it_would_no
         objects.append(pod(f"p{index}", on=f"n{where}", cpu=f"{size * 500}m", priority=rank))
     cluster = ClusterView.of(objects)
     new = pod("new", cpu=f"{halves * 500}m", priority=priority)
-    outcome = cycle.schedule(cluster, new)
-    if isinstance(outcome, cycle.Placement) or not outcome.victims:
+    outcome = scheduling_cycle.schedule(cluster, new)
+    if isinstance(outcome, scheduling_cycle.Placement) or not outcome.victims:
         return
     assert all(priority_of(victim) < priority for victim in outcome.victims)
     for victim in outcome.victims:
         cluster.remove(victim)
-    placement = cycle.schedule(cluster, new)
-    assert isinstance(placement, cycle.Placement)
+    placement = scheduling_cycle.schedule(cluster, new)
+    assert isinstance(placement, scheduling_cycle.Placement)
     assert placement.node_name == outcome.nominated_node
     for victim in outcome.victims:
         cluster.put(victim)
-        assert isinstance(cycle.schedule(cluster, new), cycle.Failure)
+        assert isinstance(scheduling_cycle.schedule(cluster, new), scheduling_cycle.SchedulingFailure)
         cluster.remove(victim)

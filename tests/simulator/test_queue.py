@@ -1,6 +1,6 @@
 from tests.simulator import builders
-from windlass.simulator.scheduler import queue
-from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.simulator.reference_scheduler import cluster_view
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 
 def created(pod: builders.Json, moment: str) -> builders.Json:
@@ -14,7 +14,7 @@ def test_the_most_important_pod_comes_first_then_the_oldest_then_by_name() -> No
         created(builders.pod("twin-a"), "2026-01-01T00:00:01Z"),
         created(builders.pod("important", priority=1), "2026-01-01T00:00:03Z"),
     ]
-    order = queue.next_pods(ClusterView.of(pods))
+    order = cluster_view.list_queued(ClusterView.of(pods))
     assert builders.named(tuple(order)) == ["important", "twin-a", "twin-b", "young"]
 
 
@@ -26,4 +26,4 @@ def test_pods_that_are_not_to_be_placed_now_are_passed_over() -> None:
         builders.pod("seated", on="a"),
         builders.pod("ours", schedulerName="default-scheduler"),
     ]
-    assert builders.named(tuple(queue.next_pods(ClusterView.of(pods)))) == ["ours"]
+    assert builders.named(tuple(cluster_view.list_queued(ClusterView.of(pods)))) == ["ours"]

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulator import worlds
-from windlass.simulator.scheduler import cycle, filtering, node_scores, scoring, spread
-from windlass.simulator.scheduler.cluster import ClusterView
-from windlass.simulator.world import edit, kinds
-from windlass.simulator.world.scheduling import node_scores as quick_scores
-from windlass.simulator.world.scheduling import placing, seats, shapes, tallies, verdicts
-from windlass.simulator.world.scheduling.placing import NOWHERE
+from windlass.simulator.cluster import api_objects, api_resources
+from windlass.simulator.fast_scheduler import node_plugins, node_table, placement, pod_shapes, topology_counts
+from windlass.simulator.fast_scheduler.placement import NO_SLOT
+from windlass.simulator.reference_scheduler import filters, node_scores, pod_topology_spread, scheduling_cycle, scoring
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
@@ -24,9 +23,9 @@ SOFT_TAINTS = [{"key": key, "effect": "PreferNoSchedule"} for key in ("special",
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def make_placing(table: seats.Seats, counted: tallies.Tallies) -> placing.Placing:
-    scores = quick_scores.NodeScores(table, counted)
-    return placing.Placing(table, verdicts.Verdicts(table), counted, scores, random.Random(1))
+def make_placing(table: node_table.NodeTable, counted: topology_counts.TopologyCounts) -> placement.Placer:
+    scores = node_plugins.NodeScores(table, counted)
+    return placement.Placer(table, node_plugins.StaticFilters(table), counted, scores, random.Random(1))
 
 
 @st.composite
@@ -101,7 +100,7 @@ OWNERS = {(app, namespace): replica_set(app, namespace) for app in APPS for name
 def find_selector(pod: Json) -> Json | None:
     owners = pod["metadata"].get("ownerReferences")
     owner = OWNERS[owners[0]["name"], pod["metadata"]["namespace"]] if owners else None
-    return spread.default_selector(pod, owner, ())
+    return pod_topology_spread.default_selector(pod, owner, ())
 
 
 @st.composite
@@ -115,77 +114,79 @@ def test_both_schedulers_agree_pod_by_pod_while_pods_come_and_go(
     cluster: tuple[list[Json], list[Json]], chance: Any
 ) -> None:
     view = ClusterView.of([*cluster[0], *OWNERS.values()])
-    table, seen = seats.Seats(), shapes.Shapes(find_selector)
-    counted = tallies.Tallies(table)
+    table, seen = node_table.NodeTable(), pod_shapes.PodShapes(find_selector)
+    counted = topology_counts.TopologyCounts(table)
     quick = make_placing(table, counted)
     for node in cluster[0]:
         table.put_node(node)
     for pod in cluster[1]:
-        shape = seen.see(pod).shape
-        slot = quick.find(pod, shape)
-        outcome = cycle.schedule(view, pod)
-        if not isinstance(outcome, cycle.Placement):
-            assert slot == NOWHERE, f"the plain one says {outcome.message}"
+        shape = seen.shape_pod(pod).shape
+        slot = quick.find_node(pod, shape)
+        outcome = scheduling_cycle.schedule(view, pod)
+        if not isinstance(outcome, scheduling_cycle.Placement):
+            assert slot == NO_SLOT, f"the plain one says {outcome.message}"
             continue
-        assert slot != NOWHERE, f"the plain one says {outcome.node_name}"
-        passed = [view.nodes[name] for name, refusal in filtering.judge(view, pod).items() if refusal is None]
-        assert table.names[slot] in {node.name for node in node_scores.best(view, pod, passed)}
+        assert slot != NO_SLOT, f"the plain one says {outcome.node_name}"
+        passed = [view.nodes[name] for name, refusal in filters.run_filters(view, pod).items() if refusal is None]
+        assert table.names[slot] in {node.name for node in node_scores.best_nodes(view, pod, passed)}
         found = quick.scores.score(pod, shape, np.array([table.slots[node.name] for node in passed]))
-        theirs = node_scores.score(view, pod, passed)
+        theirs = node_scores.score_nodes(view, pod, passed)
         for plugin in scoring.WEIGHTS:
             ours = found[plugin].tolist() if plugin in found else [0] * len(passed)
             assert ours == [theirs[node.name].get(plugin, 0) for node in passed], plugin
-        bound = cycle.bind(view, outcome)
-        seat = table.seat(edit.key_of(pod), pod, shape, outcome.node_name)
+        bound = scheduling_cycle.bind(view, outcome)
+        seat = table.place(api_objects.key_of(pod), pod, shape, outcome.node_name)
         assert seat is not None
-        counted.come(seat)
+        counted.add_pod(seat)
         if chance.random() < 0.2:
             view.remove(bound)
-            left = table.unseat(edit.key_of(pod))
+            left = table.remove_pod(api_objects.key_of(pod))
             assert left is not None
-            counted.go(left)
+            counted.remove_pod(left)
 
 
 def test_what_is_known_of_nodes_that_were_is_forgotten_and_the_rest_is_judged_as_before() -> None:
-    table, seen = seats.Seats(), shapes.Shapes()
-    counted = tallies.Tallies(table)
+    table, seen = node_table.NodeTable(), pod_shapes.PodShapes()
+    counted = topology_counts.TopologyCounts(table)
     quick = make_placing(table, counted)
     metadata = {"name": "p", "namespace": "x"}
-    shape = seen.see({"kind": "Pod", "metadata": metadata, "spec": {"containers": []}, "status": {}}).shape
+    shape = seen.shape_pod({"kind": "Pod", "metadata": metadata, "spec": {"containers": []}, "status": {}}).shape
     for number in range(4000):
         name = f"n{number % 5}"
         spec: Json = {"taints": [{**TAINT, "value": f"since {number}"}]} if number % 2 else {}
         table.put_node({"kind": "Node", "metadata": {"name": name, "labels": {HOST: name}}, "spec": spec, "status": {}})
         if number % 7 == 0:
             free = {f"n{one % 5}" for one in range(max(number - 4, 0), number + 1) if not one % 2}
-            assert {table.names[slot] for slot in np.flatnonzero(quick.verdicts.allows(shape))} == free
+            assert {table.names[slot] for slot in np.flatnonzero(quick.static_filters.allows(shape))} == free
             domains = counted.domains(HOST)[0]
-            assert len(set(domains[table.here].tolist())) == len(table.slots)
+            assert len(set(domains[table.is_present].tolist())) == len(table.slots)
     assert table.era > 2
-    assert len(table.examples) < 1500
+    assert len(table.class_examples) < 1500
 
 
 def test_a_more_important_pod_takes_the_place_of_a_less_important_one() -> None:
     world = worlds.make()
     for name, value in (("high", 1000), ("low", -10)):
-        world.api.post(kinds.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+        world.api.post(api_resources.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
     worlds.deploy(world, "pause", 4, "2", priorityClassName="low", terminationGracePeriodSeconds=5)
     worlds.pass_time(world, 10)
     assert len(worlds.running(world, "pause")) == 4
     worlds.deploy(world, "web", 2, "2", priorityClassName="high")
     worlds.pass_time(world, 10.5)
-    waiting = [pod for pod in worlds.pods(world, "web") if not edit.node_of(pod)]
+    waiting = [pod for pod in worlds.pods(world, "web") if not api_objects.node_of(pod)]
     assert len(waiting) == 2
     assert all(pod["status"]["nominatedNodeName"] for pod in waiting)
     worlds.pass_time(world, 20)
     assert len(worlds.running(world, "web")) == 2
     assert len(worlds.running(world, "pause")) == 2
-    assert len([pod for pod in worlds.pods(world, "pause") if not edit.node_of(pod)]) == 2
+    assert len([pod for pod in worlds.pods(world, "pause") if not api_objects.node_of(pod)]) == 2
 
 
 def test_a_pod_that_never_preempts_waits() -> None:
     world = worlds.make()
-    world.api.post(kinds.PRIORITY_CLASSES, {"metadata": {"name": "meek"}, "value": 10, "preemptionPolicy": "Never"})
+    world.api.post(
+        api_resources.PRIORITY_CLASSES, {"metadata": {"name": "meek"}, "value": 10, "preemptionPolicy": "Never"}
+    )
     worlds.deploy(world, "web", 8)
     worlds.pass_time(world, 10)
     worlds.deploy(world, "meek", 1, priorityClassName="meek")
@@ -200,7 +201,7 @@ def test_pods_of_one_line_are_placed_in_the_order_of_their_coming() -> None:
     worlds.pass_time(world, 5)
     worlds.deploy(world, "second", 10)
     worlds.pass_time(world, 10)
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 3)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 3)
     worlds.pass_time(world, 100)
     assert len(worlds.running(world, "first")) == 10
     assert len(worlds.running(world, "second")) == 2

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.outcome import Json, read_lines
-from windlass.simulator.scheduler import cycle, filtering
-from windlass.simulator.scheduler.cluster import ClusterView, key_of
+from windlass.simulator.reference_scheduler import filters, scheduling_cycle
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView, key_of
 
 CASES = list(read_lines(Path(__file__).parent / "data" / "cycles.jsonl.gz"))
 
@@ -19,8 +19,8 @@ def view(case: Json) -> ClusterView:
 
 @pytest.mark.parametrize("case", [one for one in CASES if "node" not in one["outcome"]], ids=lambda case: case["name"])
 def test_a_failed_cycle_ends_as_it_did_in_kube_scheduler(case: Json) -> None:
-    failure = cycle.schedule(view(case), case["pod"])
-    assert isinstance(failure, cycle.Failure)
+    failure = scheduling_cycle.schedule(view(case), case["pod"])
+    assert isinstance(failure, scheduling_cycle.SchedulingFailure)
     recorded = case["outcome"]
     assert failure.message == recorded["message"]
     assert failure.reason == recorded["reason"]
@@ -32,8 +32,8 @@ def test_a_failed_cycle_ends_as_it_did_in_kube_scheduler(case: Json) -> None:
 @pytest.mark.parametrize("case", [one for one in CASES if "node" in one["outcome"]], ids=lambda case: case["name"])
 def test_a_pod_that_kube_scheduler_placed_is_placed(case: Json) -> None:
     cluster = view(case)
-    placement = cycle.schedule(cluster, case["pod"])
-    assert isinstance(placement, cycle.Placement)
-    assert filtering.judge(cluster, case["pod"])[case["outcome"]["node"]] is None
+    placement = scheduling_cycle.schedule(cluster, case["pod"])
+    assert isinstance(placement, scheduling_cycle.Placement)
+    assert filters.run_filters(cluster, case["pod"])[case["outcome"]["node"]] is None
     if case["pod"]["status"].get("nominatedNodeName") == case["outcome"]["node"]:
         assert placement.node_name == case["outcome"]["node"]

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from windlass.simulator.scenario import machinery, model, reading
+from windlass.simulator.scenario import loader, manifests, model
 
 SHIPPED = sorted((pathlib.Path(__file__).parents[2] / "scenarios").glob("*.yaml"))
 
@@ -33,7 +33,7 @@ expect:
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_a_shipped_story_can_be_read_and_says_what_to_expect(path: pathlib.Path) -> None:
-    scenario = reading.load(path)
+    scenario = loader.load_scenario(path)
     assert scenario.name == path.stem
     assert scenario.story
     measures = [one.measure for one in scenario.expect]
@@ -46,8 +46,8 @@ def test_at_least_eight_stories_ship() -> None:
 
 
 def test_a_file_becomes_groups_per_zone_with_what_is_left_for_pods() -> None:
-    scenario = reading.read(GOOD, "good.yaml")
-    found = machinery.make_groups(scenario)
+    scenario = loader.parse_scenario(GOOD, "good.yaml")
+    found = manifests.make_node_groups(scenario)
     assert [group.name for group in found] == ["general-a", "general-b"]
     assert found[0].allocatable == {"cpu": "3900m", "memory": str(15 * 2**30), "pods": "110"}
     assert found[0].boot.median_s == 90.0
@@ -92,8 +92,8 @@ BAD = [
 @pytest.mark.parametrize(("before", "after", "line", "said"), BAD, ids=[one[1].strip() or one[0] for one in BAD])
 def test_a_bad_file_is_refused_with_file_line_and_field(before: str, after: str, line: int, said: str) -> None:
     assert before in GOOD
-    with pytest.raises(reading.BadScenario) as refused:
-        reading.read(GOOD.replace(before, after, 1), "bad.yaml")
+    with pytest.raises(loader.InvalidScenario) as refused:
+        loader.parse_scenario(GOOD.replace(before, after, 1), "bad.yaml")
     first = str(refused.value).splitlines()[0]
     assert first.startswith(f"bad.yaml:{line}: ")
     assert said in first
@@ -103,18 +103,18 @@ def test_a_group_that_nothing_has_is_refused() -> None:
     step = "do: vanish, count: 1, group: gone}"
     text = GOOD.replace("do: outage, zone: a, for: 10m}", step)
     with pytest.raises(
-        reading.BadScenario, match=r"bad.yaml:17: timeline\[1\].group: found 'gone', accepted is one of"
+        loader.InvalidScenario, match=r"bad.yaml:17: timeline\[1\].group: found 'gone', accepted is one of"
     ):
-        reading.read(text, "bad.yaml")
+        loader.parse_scenario(text, "bad.yaml")
 
 
 def test_all_mistakes_are_told_at_once() -> None:
     text = GOOD.replace("max: 5", "max: 0").replace("replicas: 3", "replicas: -3")
-    with pytest.raises(reading.BadScenario) as refused:
-        reading.read(text, "bad.yaml")
+    with pytest.raises(loader.InvalidScenario) as refused:
+        loader.parse_scenario(text, "bad.yaml")
     assert [line.split(":")[1] for line in str(refused.value).splitlines()] == ["6", "12"]
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(reading.BadScenario, match=r"none\.yaml: No such file"):
-        reading.load(tmp_path / "none.yaml")
+    with pytest.raises(loader.InvalidScenario, match=r"none\.yaml: No such file"):
+        loader.load_scenario(tmp_path / "none.yaml")

@@ -7,15 +7,13 @@ import pytest
 
 from tests.simulator import worlds
 from windlass import clock
-from windlass.apiserver import inprocess, server
+from windlass.apiserver import embedded_server, server
 from windlass.kube import errors, transport
-from windlass.simulator import autoscaling, simulation
-from windlass.simulator.scenario import reading
-from windlass.simulator.scenario.trouble import Troubled
-from windlass.simulator.trace import playing
-from windlass.simulator.trace import reading as traces
-from windlass.simulator.world import edit, kinds
-from windlass.simulator.world.chance import Dice
+from windlass.simulator import autoscaler_run, simulation, workload_trace
+from windlass.simulator.cluster import api_objects, api_resources
+from windlass.simulator.cluster.node_groups import RandomStreams
+from windlass.simulator.scenario import loader
+from windlass.simulator.scenario.driver import FaultInjector
 
 SCENARIOS = pathlib.Path(__file__).parents[2] / "scenarios"
 TRACE = pathlib.Path(__file__).parents[3] / "shared" / "traces" / "openb-2023"
@@ -55,22 +53,22 @@ timeline:
 
 async def _grow_while_anyone_waits(story: simulation.Simulation) -> None:
     """A stand-in for an autoscaler: one machine more for each group, every minute, while pods wait."""
-    api = story.world.api
+    api = story.cluster.api
     while True:
         await story.clock.sleep(60)
-        waiting = any(not edit.node_of(pod) for pod in api.all(kinds.PODS).values())
-        for found in list(api.all(kinds.MACHINE_DEPLOYMENTS).values()):
+        waiting = any(not api_objects.node_of(pod) for pod in api.list_objects(api_resources.PODS).values())
+        for found in list(api.list_objects(api_resources.MACHINE_DEPLOYMENTS).values()):
             if waiting and found["spec"]["replicas"] < 9:
                 name = found["metadata"]["name"]
-                worlds.scale(story.world, kinds.MACHINE_DEPLOYMENTS, name, found["spec"]["replicas"] + 1)
+                worlds.scale(story.cluster, api_resources.MACHINE_DEPLOYMENTS, name, found["spec"]["replicas"] + 1)
 
 
 def _play(seed: int) -> bytes:
-    story = simulation.Simulation(reading.read(EVENTFUL.format(seed=seed), "eventful"))
-    result = story.play(_grow_while_anyone_waits)
+    story = simulation.Simulation(loader.parse_scenario(EVENTFUL.format(seed=seed), "eventful"))
+    result = story.run(_grow_while_anyone_waits)
     assert result.violations == ()
     assert story.checker.steps > 100
-    return msgspec.json.encode((result.totals, result.series, story.world.server.version))
+    return msgspec.json.encode((result.totals, result.series, story.cluster.server.version))
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others() -> None:
@@ -84,15 +82,17 @@ def test_whoever_plays_and_fails_ends_the_story() -> None:
         await story.clock.sleep(100)
         raise ValueError("no idea")
 
-    story = simulation.Simulation(reading.read(EVENTFUL.format(seed=1), "eventful"))
+    story = simulation.Simulation(loader.parse_scenario(EVENTFUL.format(seed=1), "eventful"))
     with pytest.raises(ValueError, match="no idea"):
-        story.play(fail)
+        story.run(fail)
     assert story.clock.monotonic_s() == 100
 
 
 def test_trouble_fails_its_share_of_requests_and_keeps_the_rest_waiting() -> None:
-    time = clock.Virtual()
-    troubled = Troubled(inprocess.InProcess(server.Server(time), time), time, Dice(1).for_part("trouble"))
+    time = clock.VirtualClock()
+    troubled = FaultInjector(
+        embedded_server.InProcessTransport(server.Server(time), time), time, RandomStreams(1).for_component("trouble")
+    )
     request = transport.Request("GET", "/api/v1/nodes")
 
     async def ask() -> int:
@@ -127,8 +127,8 @@ def _write(where: pathlib.Path, pods: str = PODS, nodes: str = NODES) -> tuple[p
 
 
 def test_a_trace_is_read_with_arrivals_divided_and_lifetimes_kept(tmp_path: pathlib.Path) -> None:
-    trace = traces.load(*_write(tmp_path), compress=10)
-    assert [(pod.name, pod.comes_s, pod.lasts_s) for pod in trace.pods] == [("early", 0, 500), ("late", 100, 500)]
+    trace = workload_trace.load_trace(*_write(tmp_path), compress=10)
+    assert [(pod.name, pod.created_s, pod.lasts_s) for pod in trace.pods] == [("early", 0, 500), ("late", 100, 500)]
     assert trace.pods[0].gpu_models == ("T4", "P100")
     assert [(type_.name, count) for type_, count in trace.machines] == [("m4-8", 1), ("m8-16-2xt4", 2)]
     assert trace.machine_count == 3
@@ -143,35 +143,35 @@ def test_a_trace_is_read_with_arrivals_divided_and_lifetimes_kept(tmp_path: path
     ],
 )
 def test_a_bad_trace_is_refused_with_file_line_and_column(tmp_path: pathlib.Path, pods: str, said: str) -> None:
-    with pytest.raises(traces.BadTrace) as refused:
-        traces.load(*_write(tmp_path, pods))
+    with pytest.raises(workload_trace.InvalidTrace) as refused:
+        workload_trace.load_trace(*_write(tmp_path, pods))
     assert said in str(refused.value)
 
 
 def test_pods_of_a_trace_run_as_long_as_they_did_on_machines_that_they_accept(tmp_path: pathlib.Path) -> None:
-    trace = traces.load(*_write(tmp_path))
-    story = simulation.Simulation(playing.make_scenario(trace, "trace"), trace)
+    trace = workload_trace.load_trace(*_write(tmp_path))
+    story = simulation.Simulation(workload_trace.make_scenario(trace, "trace"), trace)
 
     async def watch(story: simulation.Simulation) -> None:
         for name in ("m8-16-2xt4", "m4-8"):
-            worlds.scale(story.world, kinds.MACHINE_DEPLOYMENTS, name, 1)
+            worlds.scale(story.cluster, api_resources.MACHINE_DEPLOYMENTS, name, 1)
         await story.clock.sleep(300)
-        (pod,) = worlds.running(story.world)
+        (pod,) = worlds.running(story.cluster)
         assert pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "early"
-        assert edit.node_of(pod).startswith("m8-16-2xt4")
+        assert api_objects.node_of(pod).startswith("m8-16-2xt4")
         await story.clock.sleep(900)
-        (pod,) = worlds.running(story.world)
+        (pod,) = worlds.running(story.cluster)
         assert pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "late"
         await story.clock.sleep(1e9)
 
-    result = story.play(watch)
+    result = story.run(watch)
     assert result.totals["pods"] == 2
-    assert not worlds.pods(story.world)
+    assert not worlds.pods(story.cluster)
 
 
 @pytest.mark.skipif(not TRACE.exists(), reason="the recorded trace is not beside the project")
 def test_the_recorded_trace_can_be_read() -> None:
-    trace = traces.load(TRACE / "pods.csv.gz", TRACE / "nodes.csv.gz", compress=100)
+    trace = workload_trace.load_trace(TRACE / "pods.csv.gz", TRACE / "nodes.csv.gz", compress=100)
     assert (len(trace.pods), trace.machine_count, len(trace.machines)) == (8152, 1523, 27)
     assert 1.4 < trace.lasts_s / 86400 < 1.6
 
@@ -181,7 +181,7 @@ def test_the_recorded_trace_can_be_read() -> None:
 
 @pytest.mark.parametrize("name", ["overprovisioning", "rollout", "api-trouble", "gang"])
 def test_the_autoscaler_plays_a_story_to_its_expected_end(name: str) -> None:
-    result = simulation.Simulation(reading.load(SCENARIOS / f"{name}.yaml")).play(autoscaling.play)
+    result = simulation.Simulation(loader.load_scenario(SCENARIOS / f"{name}.yaml")).run(autoscaler_run.run_autoscaler)
     assert result.violations == ()
     assert [str(outcome) for outcome in result.outcomes if not outcome.is_met] == []
 
@@ -198,5 +198,5 @@ def test_the_autoscaler_knows_what_machines_of_a_story_cost() -> None:
     workloads:
       - {name: web, replicas: 9, requests: {cpu: 1, memory: 1Gi}}
     """
-    nodes = simulation.Simulation(reading.read(story, "story")).play(autoscaling.play).series.nodes
+    nodes = simulation.Simulation(loader.parse_scenario(story, "story")).run(autoscaler_run.run_autoscaler).series.nodes
     assert (nodes["cheap"][-1], max(nodes["dear"])) == (2, 0)

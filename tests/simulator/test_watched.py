@@ -9,15 +9,15 @@ import pytest
 
 from tests.cli.test_simulate import STORY
 from windlass import errors
-from windlass.autoscaler.published import recorded
-from windlass.autoscaler.published.model import Status
-from windlass.simulator import autoscaling, simulation
-from windlass.simulator.scenario import model, reading
-from windlass.simulator.watched import Watched
+from windlass.autoscaler.recording import replay
+from windlass.observability.status_model import PublishedStatus
+from windlass.simulator import autoscaler_run, simulation
+from windlass.simulator.observed_simulation import ObservedSimulation
+from windlass.simulator.scenario import loader, model
 
 
 def read_story(**flags: str) -> model.Scenario:
-    story = reading.read(STORY, "small")
+    story = loader.parse_scenario(STORY, "small")
     return msgspec.structs.replace(story, flags={**story.flags, **flags})
 
 
@@ -25,30 +25,30 @@ def ignore(_: object) -> None: ...
 
 
 def test_a_story_is_the_same_whoever_watches() -> None:
-    alone = simulation.Simulation(read_story()).play(autoscaling.play)
-    watched = Watched("small", float(read_story().duration))
-    seen = simulation.Simulation(read_story()).play(lambda story: watched.play(story, ignore))
+    alone = simulation.Simulation(read_story()).run(autoscaler_run.run_autoscaler)
+    watched = ObservedSimulation("small", float(read_story().duration))
+    seen = simulation.Simulation(read_story()).run(lambda story: watched.run(story, ignore))
     assert (seen.totals, seen.series) == (alone.totals, alone.series)
 
 
 def test_a_story_can_be_watched_and_asked_from_another_thread(tmp_path: Path) -> None:
     file = tmp_path / "small.rec"
     story = read_story(record=str(file))
-    watched = Watched("small", float(story.duration), speed=600.0)
-    playing = threading.Thread(target=simulation.Simulation(story).play, args=(lambda one: watched.play(one, ignore),))
+    watched = ObservedSimulation("small", float(story.duration), speed=600.0)
+    playing = threading.Thread(target=simulation.Simulation(story).run, args=(lambda one: watched.run(one, ignore),))
 
-    async def watch() -> tuple[list[str], Status]:
+    async def watch() -> tuple[list[str], PublishedStatus]:
         events: list[str] = []
         with watched.published.watch() as watcher:
             playing.start()
             while watched.published.status is None or not watched.published.status.cluster.is_over:
                 await watcher.wait()
-                events += [message.event for message in watched.published.take(watcher)]
+                events += [message.event for message in watched.published.take_messages(watcher)]
                 if watched.published.status is not None and "asked" not in events:
-                    now_s = await watched.ask(lambda seen, memory, settings, now_s: now_s)
+                    now_s = await watched.query(lambda seen, memory, settings, now_s: now_s)
                     assert now_s > 0.0
                     events.append("asked")
-        groups = await watched.ask(lambda seen, memory, settings, now_s: len(seen.groups))
+        groups = await watched.query(lambda seen, memory, settings, now_s: len(seen.groups))
         assert groups == len(watched.published.status.groups), "the story is over, and can still be asked"
         return events, watched.published.status
 
@@ -60,16 +60,16 @@ def test_a_story_can_be_watched_and_asked_from_another_thread(tmp_path: Path) ->
     assert (status.cluster.name, status.cluster.mode) == ("small", "simulated")
     assert {one.kind for one in status.decisions} >= {"up", "down"}
 
-    replayed = recorded.read(file)
+    replayed = replay.read_published_status(file)
     assert replayed.cluster.mode == "recorded"
     assert [(one.kind, one.said) for one in replayed.decisions] == [(one.kind, one.said) for one in status.decisions]
-    early = recorded.read(file, status.decisions[0].at_s)
+    early = replay.read_published_status(file, status.decisions[0].at_s)
     assert len(early.decisions) == 1
 
 
 def test_a_story_that_has_not_begun_says_so() -> None:
     async def ask() -> None:
-        await Watched("small", 60.0).ask(lambda *moment: None)
+        await ObservedSimulation("small", 60.0).query(lambda *moment: None)
 
     with pytest.raises(errors.WindlassError, match="has not begun"):
         asyncio.run(ask())

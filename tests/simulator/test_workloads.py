@@ -1,7 +1,7 @@
 """Workload controllers of the world: pods come, change and go as their owners want."""
 
 from tests.simulator import worlds
-from windlass.simulator.world import edit, kinds
+from windlass.simulator.cluster import api_objects, api_resources
 
 
 def test_a_deployments_pods_run_two_seconds_after_they_are_made() -> None:
@@ -12,8 +12,8 @@ def test_a_deployments_pods_run_two_seconds_after_they_are_made() -> None:
     assert worlds.running(world) == []
     worlds.pass_time(world, 2.0)
     assert len(worlds.running(world, "web")) == 5
-    (found,) = world.api.all(kinds.REPLICA_SETS).values()
-    owner = edit.controller_of(worlds.pods(world)[0])
+    (found,) = world.api.list_objects(api_resources.REPLICA_SETS).values()
+    owner = api_objects.controller_of(worlds.pods(world)[0])
     assert owner is not None
     assert (owner["kind"], owner["name"]) == ("ReplicaSet", found["metadata"]["name"])
 
@@ -22,7 +22,7 @@ def test_pods_spread_over_the_emptier_node() -> None:
     world = worlds.make()
     worlds.deploy(world, "web", 4)
     worlds.pass_time(world, 5)
-    seats = [edit.node_of(pod) for pod in worlds.pods(world)]
+    seats = [api_objects.node_of(pod) for pod in worlds.pods(world)]
     assert sorted(seats.count(name) for name in set(seats)) == [2, 2]
 
 
@@ -30,11 +30,11 @@ def test_scaling_down_takes_pods_that_wait_before_those_that_run() -> None:
     world = worlds.make()
     worlds.deploy(world, "web", 12)
     worlds.pass_time(world, 10)
-    kept = {edit.key_of(pod) for pod in worlds.running(world)}
+    kept = {api_objects.key_of(pod) for pod in worlds.running(world)}
     assert len(kept) == 8
-    worlds.scale(world, kinds.DEPLOYMENTS, "web", 8)
+    worlds.scale(world, api_resources.DEPLOYMENTS, "web", 8)
     worlds.pass_time(world, 20)
-    assert {edit.key_of(pod) for pod in worlds.pods(world)} == kept
+    assert {api_objects.key_of(pod) for pod in worlds.pods(world)} == kept
 
 
 def test_a_pod_that_goes_is_replaced_while_it_terminates() -> None:
@@ -56,17 +56,20 @@ def test_a_rollout_never_falls_below_what_must_be_available() -> None:
 
     def count() -> None:
         least.append(len(worlds.running(world)))
-        most.append(len([pod for pod in worlds.pods(world) if edit.is_active(pod)]))
+        most.append(len([pod for pod in worlds.pods(world) if api_objects.is_active(pod)]))
 
-    world.pulse.after_each_step(count)
-    found = world.api.all(kinds.DEPLOYMENTS)["default/web"]
-    changed = edit.with_annotation(found["spec"]["template"], "version", "2")
-    world.api.respec(kinds.DEPLOYMENTS, found, template=changed)
+    world.event_loop.after_each_step(count)
+    found = world.api.list_objects(api_resources.DEPLOYMENTS)["default/web"]
+    changed = api_objects.with_annotation(found["spec"]["template"], "version", "2")
+    world.api.update_spec(api_resources.DEPLOYMENTS, found, template=changed)
     worlds.pass_time(world, 120)
     assert (min(least), max(most)) == (6, 10)
     assert len(worlds.running(world)) == len(worlds.pods(world)) == 8
     assert {pod["metadata"]["annotations"].get("version") for pod in worlds.pods(world)} == {"2"}
-    assert sorted(one["spec"]["replicas"] for one in world.api.all(kinds.REPLICA_SETS).values()) == [0, 8]
+    assert sorted(one["spec"]["replicas"] for one in world.api.list_objects(api_resources.REPLICA_SETS).values()) == [
+        0,
+        8,
+    ]
 
 
 def test_a_job_ends_when_its_pods_have_succeeded_and_is_gone_after_its_time() -> None:
@@ -77,36 +80,36 @@ def test_a_job_ends_when_its_pods_have_succeeded_and_is_gone_after_its_time() ->
         "ttlSecondsAfterFinished": 30,
         "template": worlds.template("batch", run_s=100, restartPolicy="Never"),
     }
-    world.api.post(kinds.JOBS, {"metadata": {"name": "batch", "namespace": "default"}, "spec": spec})
+    world.api.post(api_resources.JOBS, {"metadata": {"name": "batch", "namespace": "default"}, "spec": spec})
     worlds.pass_time(world, 50)
     assert len(worlds.running(world)) == 2
     worlds.pass_time(world, 150)
     assert [pod["status"]["phase"] for pod in worlds.pods(world)] == ["Succeeded", "Succeeded", "Running"]
     worlds.pass_time(world, 204.5)
-    (job,) = world.api.all(kinds.JOBS).values()
-    assert edit.condition_of(job, "Complete") is not None
+    (job,) = world.api.list_objects(api_resources.JOBS).values()
+    assert api_objects.condition_of(job, "Complete") is not None
     worlds.pass_time(world, 235)
-    assert not world.api.all(kinds.JOBS)
+    assert not world.api.list_objects(api_resources.JOBS)
     assert not worlds.pods(world)
 
 
 def test_a_pod_that_has_done_its_work_counts_though_it_is_gone() -> None:
     world = worlds.make()
     spec = {"completions": 3, "parallelism": 1, "template": worlds.template("batch", run_s=100, restartPolicy="Never")}
-    world.api.post(kinds.JOBS, {"metadata": {"name": "batch", "namespace": "default"}, "spec": spec})
+    world.api.post(api_resources.JOBS, {"metadata": {"name": "batch", "namespace": "default"}, "spec": spec})
     worlds.pass_time(world, 150)
     first, _ = worlds.pods(world)
-    world.api.remove(kinds.PODS, edit.key_of(first))
+    world.api.remove(api_resources.PODS, api_objects.key_of(first))
     worlds.pass_time(world, 310)
-    (job,) = world.api.all(kinds.JOBS).values()
-    assert edit.condition_of(job, "Complete") is not None
+    (job,) = world.api.list_objects(api_resources.JOBS).values()
+    assert api_objects.condition_of(job, "Complete") is not None
     assert job["status"]["succeeded"] == 3
     assert len(worlds.pods(world)) == 2
 
 
 def test_a_stateful_set_starts_in_order_and_keeps_its_names() -> None:
     world = worlds.make()
-    worlds.deploy(world, "db", 3, kind=kinds.STATEFUL_SETS)
+    worlds.deploy(world, "db", 3, kind=api_resources.STATEFUL_SETS)
     worlds.pass_time(world, 3)
     assert [pod["metadata"]["name"] for pod in worlds.pods(world)] == ["db-0", "db-1"]
     worlds.pass_time(world, 10)
@@ -114,7 +117,7 @@ def test_a_stateful_set_starts_in_order_and_keeps_its_names() -> None:
     world.api.delete_pod(worlds.pods(world)[1])
     worlds.pass_time(world, 20)
     assert sorted(pod["metadata"]["name"] for pod in worlds.running(world)) == ["db-0", "db-1", "db-2"]
-    worlds.scale(world, kinds.STATEFUL_SETS, "db", 1)
+    worlds.scale(world, api_resources.STATEFUL_SETS, "db", 1)
     worlds.pass_time(world, 30)
     assert [pod["metadata"]["name"] for pod in worlds.pods(world)] == ["db-0"]
 
@@ -122,22 +125,22 @@ def test_a_stateful_set_starts_in_order_and_keeps_its_names() -> None:
 def test_every_node_gets_its_daemon_but_those_whose_taint_is_not_tolerated() -> None:
     tainted = worlds.group("special", initial=1, taints=({"key": "special", "effect": "NoSchedule"},))
     world = worlds.make(worlds.group(), tainted)
-    worlds.deploy(world, "agent", 0, "100m", kind=kinds.DAEMON_SETS)
+    worlds.deploy(world, "agent", 0, "100m", kind=api_resources.DAEMON_SETS)
     worlds.pass_time(world, 5)
     assert len(worlds.running(world)) == 2
-    worlds.scale(world, kinds.MACHINE_DEPLOYMENTS, "general", 3)
+    worlds.scale(world, api_resources.MACHINE_DEPLOYMENTS, "general", 3)
     worlds.pass_time(world, 100)
-    assert len({edit.node_of(pod) for pod in worlds.running(world)}) == 3
+    assert len({api_objects.node_of(pod) for pod in worlds.running(world)}) == 3
 
 
 def test_a_deleted_deployment_takes_its_pods_with_it() -> None:
     world = worlds.make()
     worlds.deploy(world, "web", 3)
     worlds.pass_time(world, 10)
-    world.api.request("DELETE", world.api.path_of(kinds.DEPLOYMENTS, "default") + "/web")
+    world.api.request("DELETE", world.api.path_of(api_resources.DEPLOYMENTS, "default") + "/web")
     worlds.pass_time(world, 20)
     assert not worlds.pods(world)
-    assert not world.api.all(kinds.REPLICA_SETS)
+    assert not world.api.list_objects(api_resources.REPLICA_SETS)
 
 
 def test_budgets_count_what_is_healthy_and_what_may_go() -> None:
@@ -145,8 +148,8 @@ def test_budgets_count_what_is_healthy_and_what_may_go() -> None:
     worlds.budget(world, "web", maxUnavailable="25%")
     worlds.deploy(world, "web", 8)
     worlds.pass_time(world, 1)
-    status = world.api.all(kinds.BUDGETS)["default/web"]["status"]
+    status = world.api.list_objects(api_resources.BUDGETS)["default/web"]["status"]
     assert (status["currentHealthy"], status["desiredHealthy"], status["disruptionsAllowed"]) == (0, 6, 0)
     worlds.pass_time(world, 5)
-    status = world.api.all(kinds.BUDGETS)["default/web"]["status"]
+    status = world.api.list_objects(api_resources.BUDGETS)["default/web"]["status"]
     assert (status["currentHealthy"], status["disruptionsAllowed"], status["expectedPods"]) == (8, 2, 8)

@@ -12,11 +12,11 @@ import sys
 import time
 
 from tests.stories import telling
-from windlass.cli import scenarios
+from windlass.cli import scenario_input
 
 
 def main() -> int:
-    known = scenarios.shipped()
+    known = scenario_input.list_shipped()
     parser = argparse.ArgumentParser(prog="python -m tests.stories", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)} (default: all)")
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 2))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from windlass.autoscaler.recording import reading, replay
-from windlass.simulator.reporting import page, runs
-from windlass.simulator.scenario import model
-from windlass.simulator.scenario import reading as scenarios
+from windlass.autoscaler.recording import replay
+from windlass.simulator import autoscaler_run
+from windlass.simulator.report import page
+from windlass.simulator.scenario import loader, model
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +30,22 @@ class Telling:
 
 def tell(path: Path) -> Telling:
     """Play it, decide it again and play it once more without recording: the report must be the same, to the byte."""
-    story = scenarios.load(path)
+    story = loader.load_scenario(path)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "recording"
         began_s = time.process_time()
         first = _play(story, str(file))
         took_s = time.process_time() - began_s
-        turns = [(turn.step.number, turn.differences) for turn in replay.turns(reading.Recording(file))]
+        turns = [(turn.step.number, turn.differences) for turn in replay.replay_steps(replay.Recording(file))]
         size_bytes = file.stat().st_size
     complaints = [str(outcome) for outcome in first.result.outcomes if not outcome.is_met]
     complaints += [str(violation) for violation in first.result.violations]
     complaints += [f"step {number} is decided otherwise: {', '.join(found)}" for number, found in turns if found]
-    if page.make([_play(story)]) != page.make([first]):
+    if page.render_report([_play(story)]) != page.render_report([first]):
         complaints.append("played again, it gives another report")
     return Telling(story.name, float(story.duration), took_s, tuple(complaints), len(turns), size_bytes)
 
 
-def _play(story: model.Scenario, record: str = "") -> runs.Run:
+def _play(story: model.Scenario, record: str = "") -> autoscaler_run.ScenarioRun:
     chosen = {**story.flags, "record": record} if record else story.flags
-    return runs.play("", msgspec.structs.replace(story, flags=chosen), None, lambda simulation: None)
+    return autoscaler_run.run_scenario("", msgspec.structs.replace(story, flags=chosen), None, lambda simulation: None)

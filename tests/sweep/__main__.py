@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.sweep import commands, stories
-from windlass.sweep import processes
+from windlass.sweep import executors
 
 TRIED = ("--try", "--scale-down-unneeded-time=1m..20m", "--try", "--expander=least-waste,least-nodes,price",
          "--try", "--scale-down-utilization-threshold=0.3..0.7:5", "--seeds", "4")  # fmt: skip
@@ -69,7 +69,7 @@ class _Sweep:
         used_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         if self.process.returncode:
             sys.exit(f"{title}: exit code {self.process.returncode}\n{said}")
-        cores = processes.find_cores()
+        cores = executors.count_cores()
         share = f"{used_s:.1f} s of processor time in {took_s:.1f} s, {used_s / took_s / cores:.0%} of {cores} cores"
         print(f"{title}: {said.strip().splitlines()[-1].partition(': ')[2]}; {share}", flush=True)
 

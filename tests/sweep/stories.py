@@ -1,7 +1,7 @@
 """A small story whose machines take a while by chance, and plans of it."""
 
-from windlass.simulator.scenario import model, reading
-from windlass.sweep import plan, trying, worlds
+from windlass.simulator.scenario import loader, model
+from windlass.sweep import search_space, sweep_plan
 
 TINY = """
 name: tiny
@@ -22,8 +22,8 @@ expect:
 
 
 def scenario() -> model.Scenario:
-    return reading.read(TINY, "tiny")
+    return loader.parse_scenario(TINY, "tiny")
 
 
-def make_plan(*tried: str, seeds: int = 2, runs: int | None = None) -> plan.Plan:
-    return plan.make(worlds.World(scenario()), trying.read(tried), seeds, runs)
+def make_plan(*tried: str, seeds: int = 2, runs: int | None = None) -> sweep_plan.SweepPlan:
+    return sweep_plan.make_plan(sweep_plan.SweepInput(scenario()), search_space.parse_axes(tried), seeds, runs)

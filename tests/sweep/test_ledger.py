@@ -6,53 +6,56 @@ import pytest
 
 from tests.sweep import stories
 from windlass import errors
-from windlass.sweep import ledger
-from windlass.sweep.plan import Task
-from windlass.sweep.playing import Outcome
+from windlass.sweep import run_outcomes
+from windlass.sweep.run_outcomes import RunOutcome
+from windlass.sweep.sweep_plan import SweepTask
 
-ONE, TWO = Outcome({"cost": 1.5}, missed=("x: found 1",)), Outcome({"cost": 2.5}, violations=("y",))
+ONE, TWO = RunOutcome({"cost": 1.5}, missed=("x: found 1",)), RunOutcome({"cost": 2.5}, violations=("y",))
 
 
 def test_outcomes_are_there_again_and_failed_runs_are_not(tmp_path: Path) -> None:
     plan = stories.make_plan("--expander=price")
-    with ledger.keep(tmp_path / "deep" / "folder", plan) as kept:
-        kept.add(Task(0, 4), ONE)
-        kept.add(Task(0, 5), Outcome(failed="its process was ended by SIGKILL, 2 times"))
-        kept.add(Task(1, 4), TWO)
-    with ledger.keep(tmp_path / "deep" / "folder", plan) as kept:
-        assert kept.outcomes == {Task(0, 4): ONE, Task(1, 4): TWO}
+    with run_outcomes.open_outcomes(tmp_path / "deep" / "folder", plan) as kept:
+        kept.add(SweepTask(0, 4), ONE)
+        kept.add(SweepTask(0, 5), RunOutcome(failed="its process was ended by SIGKILL, 2 times"))
+        kept.add(SweepTask(1, 4), TWO)
+    with run_outcomes.open_outcomes(tmp_path / "deep" / "folder", plan) as kept:
+        assert kept.outcomes == {SweepTask(0, 4): ONE, SweepTask(1, 4): TWO}
 
 
 @pytest.mark.parametrize("lost", range(1, 60, 7))
 def test_a_line_that_is_not_whole_is_cut_off(tmp_path: Path, lost: int) -> None:
-    plan, path = stories.make_plan("--expander=price"), tmp_path / ledger.NAME
-    with ledger.keep(tmp_path, plan) as kept:
-        kept.add(Task(0, 4), ONE)
-        kept.add(Task(0, 5), TWO)
+    plan, path = stories.make_plan("--expander=price"), tmp_path / run_outcomes.RESULTS_FILE
+    with run_outcomes.open_outcomes(tmp_path, plan) as kept:
+        kept.add(SweepTask(0, 4), ONE)
+        kept.add(SweepTask(0, 5), TWO)
     path.write_bytes(path.read_bytes()[:-lost])
-    with ledger.keep(tmp_path, plan) as kept:
-        assert kept.outcomes == {Task(0, 4): ONE}
-        kept.add(Task(1, 4), TWO)
-    with ledger.keep(tmp_path, plan) as kept:
-        assert kept.outcomes == {Task(0, 4): ONE, Task(1, 4): TWO}
+    with run_outcomes.open_outcomes(tmp_path, plan) as kept:
+        assert kept.outcomes == {SweepTask(0, 4): ONE}
+        kept.add(SweepTask(1, 4), TWO)
+    with run_outcomes.open_outcomes(tmp_path, plan) as kept:
+        assert kept.outcomes == {SweepTask(0, 4): ONE, SweepTask(1, 4): TWO}
 
 
 def test_runs_of_other_arguments_are_not_mixed_in(tmp_path: Path) -> None:
-    with ledger.keep(tmp_path, stories.make_plan("--expander=price")):
+    with run_outcomes.open_outcomes(tmp_path, stories.make_plan("--expander=price")):
         pass
     with pytest.raises(errors.InvalidInput, match="a sweep of tiny with other arguments"):
-        ledger.keep(tmp_path, stories.make_plan("--expander=random")).__enter__()
+        run_outcomes.open_outcomes(tmp_path, stories.make_plan("--expander=random")).__enter__()
 
 
 def test_two_sweeps_do_not_write_to_one_file(tmp_path: Path) -> None:
     plan = stories.make_plan("--expander=price")
-    with ledger.keep(tmp_path, plan), pytest.raises(errors.InvalidInput, match="another sweep is writing there"):
-        ledger.keep(tmp_path, plan).__enter__()
+    with (
+        run_outcomes.open_outcomes(tmp_path, plan),
+        pytest.raises(errors.InvalidInput, match="another sweep is writing there"),
+    ):
+        run_outcomes.open_outcomes(tmp_path, plan).__enter__()
 
 
 @pytest.mark.parametrize("text", ["hello\n", '{"sweep": 3}\n'])
 def test_a_file_that_is_no_sweep_is_left_alone(tmp_path: Path, text: str) -> None:
-    (tmp_path / ledger.NAME).write_text(text)
+    (tmp_path / run_outcomes.RESULTS_FILE).write_text(text)
     with pytest.raises(errors.InvalidInput, match="found no sweep in it"):
-        ledger.keep(tmp_path, stories.make_plan("--expander=price")).__enter__()
-    assert (tmp_path / ledger.NAME).read_text() == text
+        run_outcomes.open_outcomes(tmp_path, stories.make_plan("--expander=price")).__enter__()
+    assert (tmp_path / run_outcomes.RESULTS_FILE).read_text() == text

@@ -5,7 +5,7 @@ import pytest
 from tests.sweep import stories
 from windlass import errors
 from windlass.simulator.scenario import model
-from windlass.sweep import plan, trying, worlds
+from windlass.sweep import search_space, sweep_plan
 
 
 def test_every_combination_is_played_with_every_seed() -> None:
@@ -21,12 +21,12 @@ def test_what_decides_as_the_current_settings_do_is_not_played_twice() -> None:
     assert [dict(one) for one in made.settings] == [
         {}, {"scale-down-unneeded-time": "1m"}, {"scale-down-unneeded-time": "3m"},
     ]  # fmt: skip
-    assert made.spell(0, "scale-down-unneeded-time") == "2m"
+    assert made.flag_value(0, "scale-down-unneeded-time") == "2m"
 
 
 def test_a_flag_that_nobody_set_is_told_by_its_default() -> None:
     made = stories.make_plan("--scale-down-unready-time=1m", "--expander=price", "--behavior=cluster-autoscaler")
-    assert [made.spell(0, flag) for flag in made.tried] == ["20m", "least-waste", "windlass"]
+    assert [made.flag_value(0, flag) for flag in made.tried] == ["20m", "least-waste", "windlass"]
 
 
 def test_random_search_draws_as_many_different_settings_as_runs_allow() -> None:
@@ -42,7 +42,7 @@ def test_random_search_in_a_small_space_plays_all_of_it() -> None:
 
 
 def test_the_same_arguments_make_the_same_plan_and_others_another() -> None:
-    def draw(**changes: int) -> plan.Plan:
+    def draw(**changes: int) -> sweep_plan.SweepPlan:
         return stories.make_plan("--scale-down-unneeded-time=1m..20m", **{"seeds": 2, "runs": 20, **changes})
 
     assert draw().settings == draw().settings
@@ -51,10 +51,14 @@ def test_the_same_arguments_make_the_same_plan_and_others_another() -> None:
 
 
 def test_what_a_world_says_is_in_the_fingerprint() -> None:
-    world, axes = worlds.World(stories.scenario()), trying.read(["--expander=price"])
-    other = worlds.World(model.convert({"name": "tiny", "duration": "15m", "groups": []}))
-    assert worlds.digest(worlds.unpack(worlds.pack(world))) == worlds.digest(world)
-    assert plan.make(world, axes, 1, None).fingerprint != plan.make(other, axes, 1, None).fingerprint
+    world, axes = sweep_plan.SweepInput(stories.scenario()), search_space.parse_axes(["--expander=price"])
+    other = sweep_plan.SweepInput(model.convert({"name": "tiny", "duration": "15m", "groups": []}))
+    assert sweep_plan.input_digest(sweep_plan.deserialize(sweep_plan.serialize(world))) == sweep_plan.input_digest(
+        world
+    )
+    assert (
+        sweep_plan.make_plan(world, axes, 1, None).fingerprint != sweep_plan.make_plan(other, axes, 1, None).fingerprint
+    )
 
 
 @pytest.mark.parametrize(

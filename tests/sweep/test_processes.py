@@ -5,18 +5,20 @@ import signal
 import threading
 
 from tests.sweep import commands, stories
-from windlass.sweep import playing, processes, worlds
-from windlass.sweep.plan import Plan, Task
+from windlass.sweep import executors, run_outcomes, sweep_plan
+from windlass.sweep.sweep_plan import SweepPlan, SweepTask
 
 
 def test_a_killed_process_is_noticed_and_its_run_is_played_again() -> None:
     plan = stories.make_plan("--scale-down-unneeded-time=1m")
-    playing_all = processes.Processes(2).play(plan, plan.tasks)
+    playing_all = executors.ProcessExecutor(2).run(plan, plan.tasks)
     found = dict([next(playing_all)])
     os.kill(commands.find_workers(os.getpid())[0], signal.SIGKILL)
     found.update(playing_all)
-    packed = worlds.pack(plan.world)
-    assert found == {one: playing.play(packed, dict(plan.settings[one.settings]), one.seed) for one in plan.tasks}
+    packed = sweep_plan.serialize(plan.world)
+    assert found == {
+        one: run_outcomes.run_task(packed, dict(plan.settings[one.settings]), one.seed) for one in plan.tasks
+    }
     assert commands.find_workers(os.getpid()) == []
 
 
@@ -33,7 +35,7 @@ def test_a_run_whose_process_is_killed_twice_is_reported_and_the_others_go_on() 
 
     killing = threading.Thread(target=kill_two)
     killing.start()
-    found = dict(processes.Processes(1).play(plan, plan.tasks))
+    found = dict(executors.ProcessExecutor(1).run(plan, plan.tasks))
     killing.join()
     first, second = (found[task] for task in plan.tasks)
     assert first.failed == "its process was ended by SIGKILL, 2 times"
@@ -41,16 +43,16 @@ def test_a_run_whose_process_is_killed_twice_is_reported_and_the_others_go_on() 
 
 
 def test_a_run_that_cannot_be_played_stops_no_other() -> None:
-    plan = Plan(worlds.World(stories.scenario()), ("expander",), ({}, {"expander": "nice"}), (4,))
-    found = dict(processes.Processes(1).play(plan, plan.tasks))
-    assert not found[Task(0, 4)].failed
-    assert found[Task(1, 4)].failed.startswith("InvalidInput: ")
-    assert "nice" in found[Task(1, 4)].failed
+    plan = SweepPlan(sweep_plan.SweepInput(stories.scenario()), ("expander",), ({}, {"expander": "nice"}), (4,))
+    found = dict(executors.ProcessExecutor(1).run(plan, plan.tasks))
+    assert not found[SweepTask(0, 4)].failed
+    assert found[SweepTask(1, 4)].failed.startswith("InvalidInput: ")
+    assert "nice" in found[SweepTask(1, 4)].failed
 
 
 def test_whoever_stops_listening_ends_the_processes() -> None:
     plan = stories.make_plan("--scale-down-unneeded-time=1m,3m")
-    playing_all = processes.Processes(2).play(plan, plan.tasks)
+    playing_all = executors.ProcessExecutor(2).run(plan, plan.tasks)
     next(playing_all)
     assert len(commands.find_workers(os.getpid())) == 2
     playing_all.close()

@@ -8,10 +8,10 @@ from testbed import api, objects
 from testbed.api import Object
 from testbed.bed import Bed
 from tests.e2e.openshift_site import CLUSTER
-from windlass.controllers.openshift import apis, names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync import names as sync_names
-from windlass.kube import conditions, managed_fields
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import model
+from windlass.kube import unstructured
 
 AUTOSCALER = "system:serviceaccount:openshift-machine-api:cluster-autoscaler"
 ADMIN = "kubernetes-admin"
@@ -20,18 +20,18 @@ V1BETA1 = "cluster.x-k8s.io/v1beta1"
 WITHIN_S = 180.0
 
 
-def place(which: apis.Api, name: str = "", version: str = "") -> str:
+def place(which: machine_apis.MachineApi, name: str = "", version: str = "") -> str:
     resource = which.machine_sets()
     at = f"/apis/{version or resource.api_version}/namespaces/{which.namespace}/machinesets"
     return f"{at}/{name}" if name else at
 
 
-def place_machine(which: apis.Api, name: str) -> str:
+def place_machine(which: machine_apis.MachineApi, name: str) -> str:
     return f"{place(which).removesuffix('machinesets')}machines/{name}"
 
 
 def add_set(bed: Bed, name: str, replicas: int, wanted: str = "MachineAPI") -> None:
-    labels = {sync_names.SET_LABEL: name}
+    labels = {model.SET_LABEL: name}
     value = {
         "apiVersion": objects.INFRASTRUCTURE,
         "kind": "FakeMachineTemplate",
@@ -51,7 +51,7 @@ def add_set(bed: Bed, name: str, replicas: int, wanted: str = "MachineAPI") -> N
 
 def add_mirror(bed: Bed, name: str, replicas: int) -> None:
     """As the sync would make it."""
-    labels = {sync_names.SET_LABEL: name}
+    labels = {model.SET_LABEL: name}
     machine = {
         "clusterName": CLUSTER,
         "bootstrap": {"dataSecretName": f"{CLUSTER}-bootstrap"},
@@ -67,7 +67,7 @@ def add_mirror(bed: Bed, name: str, replicas: int) -> None:
         "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": machine},
     }
-    metadata = {"name": name, "namespace": CLUSTER_API.namespace, "annotations": {names.PAUSED_ANNOTATION: ""}}
+    metadata = {"name": name, "namespace": CLUSTER_API.namespace, "annotations": {machine_apis.PAUSED_ANNOTATION: ""}}
     body = {"apiVersion": objects.CLUSTER_API, "kind": "MachineSet", "metadata": metadata, "spec": spec}
     bed.api.acting_as(SYNC).add(body)
 
@@ -77,7 +77,7 @@ def add_twins(bed: Bed, name: str, labels: dict[str, str] | None = None) -> None
     bed.api.add(objects.made("machine.openshift.io/v1beta1", "Machine", name, MACHINE_API.namespace, {}, labels))
     bed.api.merge(f"{place_machine(MACHINE_API, name)}/status", {"status": {"authoritativeAPI": "MachineAPI"}})
     for body in objects.machine(name, cluster=CLUSTER, namespace=CLUSTER_API.namespace, labels=labels):
-        body["metadata"]["annotations"] = {names.PAUSED_ANNOTATION: ""}
+        body["metadata"]["annotations"] = {machine_apis.PAUSED_ANNOTATION: ""}
         body["spec"].pop("version", None)
         bed.api.acting_as(SYNC).add(body)
 
@@ -99,12 +99,16 @@ def count(bed: Bed, name: str, replicas: int, ready: int) -> None:
     wait("counts are mirrored", look, lambda now: now == (replicas, ready))
 
 
-def resize(bed: Bed, user: str, name: str, size: int, which: apis.Api = CLUSTER_API, version: str = "") -> Object:
+def resize(
+    bed: Bed, user: str, name: str, size: int, which: machine_apis.MachineApi = CLUSTER_API, version: str = ""
+) -> Object:
     path = f"{place(which, name, version)}?fieldManager={user.rpartition(':')[2]}"
     return bed.api.acting_as(user).merge(path, {"spec": {"replicas": size}})
 
 
-def scale(bed: Bed, user: str, name: str, size: int, which: apis.Api = CLUSTER_API, version: str = "") -> Object:
+def scale(
+    bed: Bed, user: str, name: str, size: int, which: machine_apis.MachineApi = CLUSTER_API, version: str = ""
+) -> Object:
     path = f"{place(which, name, version)}/scale?fieldManager={user.rpartition(':')[2]}"
     return bed.api.acting_as(user).merge(path, {"spec": {"replicas": size}})
 
@@ -127,12 +131,14 @@ def wait_allowed(what: str, act: Callable[[], Any]) -> None:
     wait(f"{what} is allowed", lambda: refusal(act), lambda text: text == "")
 
 
-def resize_unlocked(bed: Bed, user: str, name: str, size: int, which: apis.Api) -> None:
+def resize_unlocked(bed: Bed, user: str, name: str, size: int, which: machine_apis.MachineApi) -> None:
     wait_allowed(f"a size of {name}", lambda: resize(bed, user, name, size, which))
 
 
 def sizes(bed: Bed, name: str) -> tuple[int | None, int | None]:
-    found = [(bed.api.find(place(which, name)) or {}).get("spec", {}).get("replicas") for which in apis.BOTH]
+    found = [
+        (bed.api.find(place(which, name)) or {}).get("spec", {}).get("replicas") for which in machine_apis.MACHINE_APIS
+    ]
     return found[0], found[1]
 
 
@@ -142,11 +148,11 @@ def wait_sizes(bed: Bed, name: str, size: int, poll_s: float = 0.1) -> None:
 
 def held(bed: Bed, name: str) -> tuple[str, str, bool, str]:
     """(authority, status of Synchronized, is the generation recorded, what is said of it)."""
-    ours, theirs = [bed.api.find(place(which, name)) or {} for which in apis.BOTH]
+    ours, theirs = [bed.api.find(place(which, name)) or {} for which in machine_apis.MACHINE_APIS]
     status = ours.get("status", {})
     by = status.get("authoritativeAPI", "")
     holder = ours if by == "MachineAPI" else theirs
-    said = conditions.find(status.get("conditions"), sync_names.SYNCHRONIZED) or {}
+    said = unstructured.find_condition(status.get("conditions"), model.SYNCHRONIZED) or {}
     recorded = status.get("synchronizedGeneration") == holder.get("metadata", {}).get("generation")
     return by, said.get("status", ""), recorded, said.get("message", "")
 
@@ -157,8 +163,11 @@ def wait_held(bed: Bed, name: str, by: str) -> None:
 
 def marks(bed: Bed, name: str) -> list[bool]:
     """Whether sizes are marked, on both sides."""
-    found = [managed_fields.owners(bed.api.get(place(which, name)), ("spec", "replicas")) for which in apis.BOTH]
-    return [any((o.manager, o.operation) == (sync_names.MANAGER, "Apply") for o in owners) for owners in found]
+    found = [
+        unstructured.find_field_owners(bed.api.get(place(which, name)), ("spec", "replicas"))
+        for which in machine_apis.MACHINE_APIS
+    ]
+    return [any((o.manager, o.operation) == (model.MANAGER, "Apply") for o in owners) for owners in found]
 
 
 def wait_marked(bed: Bed, name: str) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import testbed
-from testbed import api, fixtures, objects, processes
+from testbed import api, fixtures, objects, processes, sharing
 from testbed.bed import Bed
 
 
@@ -88,7 +87,7 @@ def own() -> Iterator[Bed]:
     """A bed of one's own; that it is gone afterwards is asserted here, once the last test is done with it."""
     if reason := fixtures.why_not():
         pytest.skip(reason)
-    with testbed.running() as bed:
+    with sharing.running() as bed:
         yield bed
         started = processes.recorded(bed.site.directory)
     assert {process.name for process in started} == {"etcd", "kube-apiserver", "kube-controller-manager"}

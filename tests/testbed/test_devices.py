@@ -8,12 +8,11 @@ import pytest
 from testbed import api, objects
 from testbed.bed import Bed
 from tests.fuzz import devices as fuzz
-from windlass.autoscaler.observe import cluster, pods
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import predicates
-from windlass.engine.predicates import config
-from windlass.engine.verdict import Code
-from windlass.kube import models
+from windlass.autoscaler.readers import cluster_dump, pods
+from windlass.engine.model import settings
+from windlass.engine.model.scheduling_reasons import StatusCode
+from windlass.engine.predicates import registry
+from windlass.kube import scheme
 from windlass.kube.models import pods as pod_models
 
 SPACE, GROUP, DRIVER = "devices", "resource.k8s.io/v1", "gpu.example.com"
@@ -115,11 +114,11 @@ def _judge(server: api.Api, pod: api.Object) -> tuple[list[str], set[str]]:
 
     A filter that fails on one node fails for the pod: the scheduler looks at no other node then.
     """
-    snapshot = observed.build(cluster.read(_look(server)))
-    shape = snapshot.shape_of(pods.read(models.decode_as(pod_models.Pod, pod), pending=True))
-    judged = predicates.judge(snapshot, shape, config.DEFAULT)
+    snapshot = cluster_dump.build_snapshot(cluster_dump.read_objects(_look(server)))
+    shape = snapshot.shape_of(pods.read_pod(scheme.decode_as(pod_models.Pod, pod), pending=True))
+    judged = registry.diagnose(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
     refusals = [judged.everywhere] if judged.everywhere else [refusal for _, refusal in judged.refusals()]
-    failures = [one for one in refusals if one.code is Code.ERROR]
+    failures = [one for one in refusals if one.code is StatusCode.ERROR]
     about = [one for one in failures or refusals if one.rule == "DynamicResources"]
     feasible = [] if failures else [snapshot.nodes.names[row] for row in judged.feasible.tolist()]
     return feasible, {text for one in about for text in one.texts}

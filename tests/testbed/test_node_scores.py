@@ -8,8 +8,8 @@ import pytest
 
 from testbed import api, objects
 from testbed.bed import Bed
-from windlass.simulator.scheduler import filtering, node_scores
-from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.simulator.reference_scheduler import filters, node_scores
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 SPACE, PURPOSE = "scores", {"purpose": "scores"}
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -67,9 +67,9 @@ def _best(server: api.Api, pod: api.Object) -> set[str]:
     """The nodes with the highest score, by what the API server shows now; none: no node passes the filters."""
     listed = [{"kind": kind, **one} for kind, path in LISTS.items() for one in server.items(path)]
     cluster = ClusterView.of(listed)
-    verdicts = filtering.judge(cluster, pod)
+    verdicts = filters.run_filters(cluster, pod)
     passed = [node for name, node in cluster.nodes.items() if verdicts[name] is None]
-    return {node.name for node in node_scores.best(cluster, pod, passed)} if passed else set()
+    return {node.name for node in node_scores.best_nodes(cluster, pod, passed)} if passed else set()
 
 
 @pytest.fixture(scope="module")

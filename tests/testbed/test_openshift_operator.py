@@ -20,11 +20,10 @@ from tests.e2e.gateway import Call, Gateway
 from tests.e2e.openshift_site import CONFIG, DEPLOY, turn
 from tests.e2e.operating import operating
 from tests.testbed.rights import audit
-from windlass.controllers.openshift import capacity, names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API, Api
-from windlass.controllers.openshift.cluster_autoscaler import permissions as cluster_autoscaler
-from windlass.controllers.openshift.machine_autoscaler import permissions as machine_autoscaler
-from windlass.kube import conditions, managed_fields
+from windlass.controllers import rbac
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API, MachineApi
+from windlass.kube import unstructured
 
 NS = MACHINE_API.namespace
 AUTOSCALERS = f"/apis/autoscaling.openshift.io/v1beta1/namespaces/{NS}/machineautoscalers"
@@ -71,11 +70,11 @@ def autoscalers(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield gateway
 
 
-def place(of: Api, name: str = "") -> str:
+def place(of: MachineApi, name: str = "") -> str:
     return f"/apis/{of.group}/{of.versions[0]}/namespaces/{of.namespace}/machinesets{f'/{name}' if name else ''}"
 
 
-def add_set(bed: Bed, of: Api, name: str, authority: str = "", **annotations: str) -> None:
+def add_set(bed: Bed, of: MachineApi, name: str, authority: str = "", **annotations: str) -> None:
     labels = {"set": name}
     metadata: Object = {"name": name, "namespace": of.namespace, "annotations": annotations}
     spec: Object = {"replicas": 0, "selector": {"matchLabels": labels}}
@@ -99,7 +98,7 @@ def say(bed: Bed, name: str, authority: str) -> None:
 def add_pair(bed: Bed, name: str, authority: str) -> None:
     """A mirror is paused."""
     add_set(bed, MACHINE_API, name, authority)
-    add_set(bed, CLUSTER_API, name, **{names.PAUSED_ANNOTATION: ""})
+    add_set(bed, CLUSTER_API, name, **{machine_apis.PAUSED_ANNOTATION: ""})
 
 
 def autoscale(
@@ -116,7 +115,7 @@ def autoscale(
 
 def ready(bed: Bed, name: str) -> tuple[str, str, str]:
     found = (bed.api.get(f"{AUTOSCALERS}/{name}").get("status") or {}).get("conditions")
-    said = conditions.find(found, "Ready") or {}
+    said = unstructured.find_condition(found, "Ready") or {}
     return said.get("status", ""), said.get("reason", ""), said.get("message", "")
 
 
@@ -124,20 +123,20 @@ def wait_ready(bed: Bed, name: str, reason: str) -> tuple[str, str, str]:
     return api.wait_for(f"{name} {reason}", lambda: ready(bed, name), lambda said: said[1] == reason, WITHIN_S)
 
 
-def bounds(bed: Bed, of: Api, name: str) -> dict[str, str]:
+def bounds(bed: Bed, of: MachineApi, name: str) -> dict[str, str]:
     annotations = bed.api.get(place(of, name))["metadata"].get("annotations") or {}
     keys = (
-        names.OWNER_ANNOTATION,
+        machine_apis.OWNER_ANNOTATION,
         *(key for each in (MACHINE_API, CLUSTER_API) for key in (each.min_size, each.max_size)),
     )
     return {key: annotations[key] for key in keys if key in annotations}
 
 
-def wanted(of: Api, owner: str, most: int = 12) -> dict[str, str]:
-    return {names.OWNER_ANNOTATION: f"{NS}/{owner}", of.min_size: "1", of.max_size: str(most)}
+def wanted(of: MachineApi, owner: str, most: int = 12) -> dict[str, str]:
+    return {machine_apis.OWNER_ANNOTATION: f"{NS}/{owner}", of.min_size: "1", of.max_size: str(most)}
 
 
-def wait_bounds(bed: Bed, of: Api, name: str, expected: dict[str, str]) -> None:
+def wait_bounds(bed: Bed, of: MachineApi, name: str, expected: dict[str, str]) -> None:
     api.wait_for(f"bounds of {name}", lambda: bounds(bed, of, name), lambda found: found == expected, WITHIN_S)
 
 
@@ -146,10 +145,10 @@ def test_bounds_follow_authority_and_the_second_owner_waits_its_turn(bed: Bed, a
     autoscale(bed, "first", "moving", "cluster.x-k8s.io/v1beta1")
     assert wait_ready(bed, "first", "MachineAutoscalerReady") == READY
     assert bounds(bed, MACHINE_API, "moving") == wanted(MACHINE_API, "first")
-    owners = managed_fields.owners(
+    owners = unstructured.find_field_owners(
         bed.api.get(place(MACHINE_API, "moving")), ("metadata", "annotations", MACHINE_API.min_size)
     )
-    assert {owner.manager for owner in owners} == {names.OPERATOR_MANAGER}
+    assert {owner.manager for owner in owners} == {machine_apis.OPERATOR_MANAGER}
 
     autoscale(bed, "second", "moving", "machine.openshift.io/v1beta1", most=5)
     told = "targetScaleRef has multiple MachineAutoscaler owners"
@@ -211,8 +210,8 @@ def test_what_cannot_be_is_said_as_a_condition_and_an_event_and_disturbs_no_othe
     autoscale(bed, "fine", "fine", "machine.openshift.io/v1beta1")
     wait_ready(bed, "fine", "MachineAutoscalerReady")
     before = bed.api.get(place(MACHINE_API, "fine"))["metadata"]["resourceVersion"]
-    add_set(bed, MACHINE_API, "gpus", "MachineAPI", **{capacity.GPU: "many"})
-    add_set(bed, CLUSTER_API, "memory", **{capacity.MEMORY_MB: "8Gi"})
+    add_set(bed, MACHINE_API, "gpus", "MachineAPI", **{machine_apis.GPU_ANNOTATION: "many"})
+    add_set(bed, CLUSTER_API, "memory", **{machine_apis.MEMORY_MB_ANNOTATION: "8Gi"})
     autoscale(bed, "gpus", "gpus", "machine.openshift.io/v1beta1")
     autoscale(bed, "memory", "memory", "cluster.x-k8s.io/v1beta2")
     autoscale(bed, "kind", "fine", "cluster.x-k8s.io/v1beta2", kind="MachineDeployment")
@@ -229,7 +228,7 @@ def test_what_cannot_be_is_said_as_a_condition_and_an_event_and_disturbs_no_othe
 
 
 def test_gpus_that_are_not_counted_are_told_of_the_set_in_the_api_that_holds_it(bed: Bed, autoscalers: Gateway) -> None:
-    add_set(bed, CLUSTER_API, "uncounted", **{capacity.GPU: "1"})
+    add_set(bed, CLUSTER_API, "uncounted", **{machine_apis.GPU_ANNOTATION: "1"})
     for most in (10, 11):  # told with each write, and counted: one event is created, and patched
         autoscale(bed, "uncounted", "uncounted", "cluster.x-k8s.io/v1beta2", most=most)
         wait_bounds(bed, CLUSTER_API, "uncounted", wanted(CLUSTER_API, "uncounted", most))
@@ -281,7 +280,7 @@ def put(bed: Bed, spec: Object) -> None:
 
 def operator_says(bed: Bed, kind: str) -> Object:
     found = bed.api.find(f"{CONFIG}/clusteroperators/cluster-autoscaler") or {}
-    return dict(conditions.find((found.get("status") or {}).get("conditions"), kind) or {})
+    return dict(unstructured.find_condition((found.get("status") or {}).get("conditions"), kind) or {})
 
 
 def refusal(attempt: Callable[[], object]) -> str:
@@ -375,11 +374,11 @@ def test_the_server_asks_the_webhook_and_hands_on_what_it_says(bed: Bed, runner:
 
 def test_a_machine_autoscaler_is_refused_nothing_and_uses_all_that_it_may(bed: Bed, autoscalers: Gateway) -> None:
     for of, name in ((MACHINE_API, "mine"), (CLUSTER_API, "theirs")):
-        add_set(bed, of, name, "MachineAPI" if of is MACHINE_API else "", **{capacity.GPU: "1"})
+        add_set(bed, of, name, "MachineAPI" if of is MACHINE_API else "", **{machine_apis.GPU_ANNOTATION: "1"})
         for most in (10, 11):  # told with each write: an event is created, and counted
             autoscale(bed, name, name, f"{of.group}/{of.versions[0]}", most=most)
             wait_bounds(bed, of, name, wanted(of, name, most))
-    audit.judge(bed, *machine_autoscaler.EVERY)
+    audit.judge(bed, *rbac.MACHINE_AUTOSCALER)
 
 
 CHANGES: dict[str, Object] = {
@@ -401,7 +400,7 @@ def test_a_cluster_autoscaler_is_refused_nothing_and_uses_all_that_it_may(bed: B
     bed.api.delete(CLUSTER_AUTOSCALER)
     api.wait_for("the Deployment goes with it", lambda: bed.api.find(DEPLOYMENT) is None, within_s=WITHIN_S)
     bed.api.merge(CLUSTER_AUTOSCALER, {"metadata": {"finalizers": None}})
-    audit.judge(bed, *cluster_autoscaler.EVERY)
+    audit.judge(bed, *rbac.CLUSTER_AUTOSCALER)
 
 
 def _wait_argument(bed: Bed, argument: str) -> None:

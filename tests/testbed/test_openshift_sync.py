@@ -46,12 +46,11 @@ from tests.testbed.pairs import (
     wait_sizes,
 )
 from tests.testbed.rights import audit, syncing
-from windlass.controllers.openshift import apis, names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync import names as sync_names
-from windlass.controllers.openshift.machineset_sync import permissions
-from windlass.controllers.openshift.machineset_sync.decide import rules
-from windlass.kube import conditions
+from windlass.controllers import rbac
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import authority_migration, model
+from windlass.kube import unstructured
 
 SAME = "Requested replica change is the same as current value"
 LOCKED = "Changing .spec is not allowed"
@@ -84,7 +83,11 @@ def _wait_enforced(bed: Bed) -> None:
 
 
 def _try_next(
-    bed: Bed, act: Callable[..., Object], sizes_: Iterator[int], name: str = "probe", which: apis.Api = CLUSTER_API
+    bed: Bed,
+    act: Callable[..., Object],
+    sizes_: Iterator[int],
+    name: str = "probe",
+    which: machine_apis.MachineApi = CLUSTER_API,
 ) -> str:
     return refusal(act, bed, ADMIN, name, next(sizes_), which)
 
@@ -132,10 +135,10 @@ def pausing(bed: Bed) -> Iterator[None]:
 def _say_paused(bed: Bed, found: Object) -> None:
     status = found.get("status", {})
     is_paused = status.get("authoritativeAPI") != "MachineAPI"
-    before = conditions.find(status.get("conditions"), "Paused") or {}
+    before = unstructured.find_condition(status.get("conditions"), "Paused") or {}
     if not status.get("authoritativeAPI") or before.get("status") == str(is_paused):
         return
-    after = conditions.put(status.get("conditions"), "Paused", is_paused, "Paused", "", time.time())
+    after = unstructured.set_condition(status.get("conditions"), "Paused", is_paused, "Paused", "", time.time())
     metadata = {"resourceVersion": found["metadata"]["resourceVersion"]}
     path = f"{place(MACHINE_API, found['metadata']['name'])}/status?fieldManager=machine-api"
     bed.api.merge(path, {"metadata": metadata, "status": {"conditions": list(after)}})
@@ -156,7 +159,7 @@ def test_the_rules_that_are_kept_here_are_those_of_the_real_definition(bed: Bed)
         # There is a way to anywhere: generations fall on leaving Migrating.
         for between in (migrating, {"authoritativeAPI": "MachineAPI", "synchronizedGeneration": 0}, migrating, before):
             bed.api.merge(path, {"status": between})
-        expected = rules.check_status(before, after)
+        expected = authority_migration.validate_status_transition(before, after)
         found = refusal(bed.api.merge, path, {"status": after})
         assert bool(found) == bool(expected), (before, after, found)
         for text in expected:
@@ -228,7 +231,9 @@ def test_of_a_mirrored_machine_the_autoscaler_changes_the_mark_and_nothing_else(
 
     wait("locked", lambda: refusal(admin.merge, at, mark()), lambda text: "annotation" in text)
     assert refusal(autoscaler.merge, at, mark()) == ""
-    assert "annotation" in refusal(autoscaler.merge, at, {"metadata": {"annotations": {names.PAUSED_ANNOTATION: None}}})
+    assert "annotation" in refusal(
+        autoscaler.merge, at, {"metadata": {"annotations": {machine_apis.PAUSED_ANNOTATION: None}}}
+    )
     assert LOCKED in refusal(autoscaler.merge, at, {"spec": {"failureDomain": "elsewhere"}})
 
 
@@ -239,7 +244,7 @@ def test_sizes_go_where_they_belong_under_the_policies(bed: Bed, operator: Gatew
     add_set(bed, "sized", 3)
     wait_held(bed, "sized", "MachineAPI")
     found = bed.api.get(place(CLUSTER_API, "sized"))
-    assert names.PAUSED_ANNOTATION in found["metadata"]["annotations"]
+    assert machine_apis.PAUSED_ANNOTATION in found["metadata"]["annotations"]
     assert found["spec"]["template"]["spec"]["infrastructureRef"]["name"] == "workers"
     for size in (5, 0, 2, 0, 4):
         scale(bed, AUTOSCALER, "sized", size)
@@ -265,7 +270,7 @@ def test_annotations_of_the_operator_go_to_the_other_from_either_side(bed: Bed, 
     wait_held(bed, "bound", "MachineAPI")
     for which, least in ((MACHINE_API, "1"), (CLUSTER_API, "2"), (MACHINE_API, "3")):
         said = {"metadata": {"annotations": {which.min_size: least, which.max_size: "9"}}}
-        path = f"{place(which, 'bound')}?fieldManager={names.OPERATOR_MANAGER}"
+        path = f"{place(which, 'bound')}?fieldManager={machine_apis.OPERATOR_MANAGER}"
         bed.api.acting_as(SYNC).merge(path, said)
 
         wait("bounds on both sides", functools.partial(_bounds, bed), functools.partial(operator_.eq, [least, least]))
@@ -273,7 +278,11 @@ def test_annotations_of_the_operator_go_to_the_other_from_either_side(bed: Bed, 
 
 
 def _bounds(bed: Bed) -> list[str]:
-    bodies = zip(apis.BOTH, [bed.api.get(place(each, "bound")) for each in apis.BOTH], strict=True)
+    bodies = zip(
+        machine_apis.MACHINE_APIS,
+        [bed.api.get(place(each, "bound")) for each in machine_apis.MACHINE_APIS],
+        strict=True,
+    )
     return [body["metadata"]["annotations"].get(each.min_size, "") for each, body in bodies]
 
 
@@ -281,7 +290,7 @@ def test_authority_moves_there_and_back_and_machines_are_run_by_one_at_a_time(be
     add_set(bed, "moved", 1)
     wait_held(bed, "moved", "MachineAPI")
     machines = f"/apis/{objects.CLUSTER_API}/namespaces/{CLUSTER_API.namespace}/machines"
-    label = f"{sync_names.SET_LABEL}=moved"
+    label = f"{model.SET_LABEL}=moved"
     assert bed.api.items(machines, labelSelector=label) == []
     bed.api.merge(place(MACHINE_API, "moved"), {"spec": {"authoritativeAPI": "ClusterAPI"}})
     wait_held(bed, "moved", "ClusterAPI")
@@ -326,7 +335,7 @@ def test_whoever_writes_when_both_end_up_equal_and_nothing_is_lost(bed: Bed, ope
         wait_held(bed, name, wanted)
         assert sizes(bed, name) == (1, 1), name
     for name in pairs:
-        for which in apis.BOTH:
+        for which in machine_apis.MACHINE_APIS:
             with contextlib.suppress(api.Refused):
                 bed.api.delete(place(which, name))
 
@@ -393,4 +402,4 @@ def wait_quiet(gateway: Gateway) -> None:
 def test_it_is_refused_nothing_and_uses_all_that_it_may(bed: Bed, operator: Gateway) -> None:
     """All that its role is for happens here: this needs none of the tests above."""
     syncing.tell(bed)
-    audit.judge(bed, *permissions.EVERY)
+    audit.judge(bed, *rbac.MACHINESET_SYNC)

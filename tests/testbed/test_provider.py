@@ -12,12 +12,13 @@ from testbed import api, clusterapi, objects
 from testbed.bed import Bed
 from testbed.infrastructure.knobs import PREFIX
 from windlass import clock
-from windlass.autoscaler.observe import nodes
-from windlass.engine import facts, plan
-from windlass.kube import access, client, resources
+from windlass.autoscaler.readers import nodes
+from windlass.engine.model import facts, node_groups, plan
+from windlass.kube import client, resources, rest_config
 from windlass.providers import base
-from windlass.providers.clusterapi import Provider, config
+from windlass.providers.clusterapi import group_discovery
 from windlass.providers.clusterapi.machines import Machine
+from windlass.providers.clusterapi.provider import Provider
 
 # Watches are cut off at the end of a test; on a busy machine the loop may be closed before a socket is told of it.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -70,9 +71,9 @@ class Stage:
         return f"/apis/cluster.x-k8s.io/v1beta2/namespaces/{self.namespace}/{plural}/{name}"
 
     async def nodes(self) -> list[facts.Node]:
-        return [nodes.read(node) for node in (await self._workload.list(resources.NODES)).items]
+        return [nodes.read_node(node) for node in (await self._workload.list(resources.NODES)).items]
 
-    async def see(self, id: str, until: Callable[[facts.NodeGroup], object]) -> facts.NodeGroup:
+    async def see(self, id: str, until: Callable[[node_groups.NodeGroup], object]) -> node_groups.NodeGroup:
         """The group, as soon as it is what is waited for."""
         seen: object = None
         try:
@@ -80,7 +81,7 @@ class Stage:
                 while True:
                     found = self.provider.observe(await self.nodes())
                     seen = next((group for group in found.groups if group.id == id), found.set_aside)
-                    if isinstance(seen, facts.NodeGroup) and until(seen):
+                    if isinstance(seen, node_groups.NodeGroup) and until(seen):
                         return seen
                     await asyncio.sleep(0.1)
         except TimeoutError:
@@ -109,15 +110,15 @@ class Stage:
                     self.server.delete(path)
 
 
-def _states(group: facts.NodeGroup) -> list[str]:
+def _states(group: node_groups.NodeGroup) -> list[str]:
     return [instance.state for instance in group.instances]
 
 
 @contextlib.asynccontextmanager
 async def _follow(control_plane: Bed, namespace: str, version: str) -> AsyncIterator[Stage]:
-    chosen = config.read([f"clusterapi:namespace={namespace}"], {"CAPI_VERSION": version})
-    async with access.find(clock.Real(), str(control_plane.kubeconfig)).connect() as carrier:
-        talking = client.Client(carrier, clock.Real(), client.Settings(qps=0))
+    chosen = group_discovery.read_config([f"clusterapi:namespace={namespace}"], {"CAPI_VERSION": version})
+    async with rest_config.load_rest_config(clock.RealClock(), str(control_plane.kubeconfig)).connect() as carrier:
+        talking = client.Client(carrier, clock.RealClock(), client.ClientSettings(qps=0))
         provider = Provider(talking, chosen)
         running = asyncio.create_task(provider.run())
         try:
@@ -182,7 +183,7 @@ async def test_d8_a_rollout_that_is_stuck_loses_no_machine_that_runs(stage: Stag
         stage.provider.delete_nodes(group, there[:1]),
         stage.provider.reduce_target(plan.ReduceTarget(group, 1, "", 2)),
     ):
-        with pytest.raises(base.Refused, match="rolling out"):
+        with pytest.raises(base.ProviderError, match="rolling out"):
             await ask
     seen = await stage.see(group, lambda seen: True)
     assert _states(seen).count("Running") == seen.target_size == 2

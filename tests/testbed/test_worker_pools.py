@@ -23,12 +23,11 @@ from testbed.site import Choice
 from tests.e2e.gateway import Gateway
 from tests.e2e.live import Live, write_kubeconfig
 from windlass import clock
-from windlass.autoscaler import permissions as autoscaler_permissions
-from windlass.controllers.lattice import act, autoscaler, names, permissions, settings
-from windlass.controllers.worker_pools import act as pools
-from windlass.controllers.worker_pools import applying, manifest
-from windlass.controllers.worker_pools.sizes import Limits
-from windlass.kube import access, client, managed_fields
+from windlass.autoscaler import rbac
+from windlass.controllers import machine_deployment_applier, machine_deployments
+from windlass.controllers.lattice import controller, model, reconcile
+from windlass.controllers.machine_deployments import ReplicaLimits
+from windlass.kube import client, rest_config, unstructured
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 EKS, LATTICE = "eksa-system", "capi-system"
@@ -180,7 +179,7 @@ def _replicas(server: api.Api, path: str) -> int | None:
 
 
 def owners(bed: Bed, path: str, *field: str) -> set[tuple[str, str, str]]:
-    found = managed_fields.owners(bed.api.get(path), field)
+    found = unstructured.find_field_owners(bed.api.get(path), field)
     return {(owner.manager, owner.operation, owner.subresource) for owner in found}
 
 
@@ -198,7 +197,7 @@ def wait_settled(bed: Bed, path: str, wanted: int, *, limits: tuple[str, str] | 
         if found is None:
             return (None,)
         annotations = found["metadata"].get("annotations", {})
-        managers = {owner.manager for owner in managed_fields.owners(found, ("spec", "replicas"))}
+        managers = {owner.manager for owner in unstructured.find_field_owners(found, ("spec", "replicas"))}
         at = (annotations[MIN], annotations[MAX]) if MIN in annotations and MAX in annotations else None
         return found["spec"].get("replicas"), at, bool(managers & ours), bool(managers)
 
@@ -364,7 +363,7 @@ def test_the_autoscaler_moves_pools_from_1_to_10_to_2_and_no_operator_is_in_its_
                 ("spec", "template", "spec", "clusterName"),
             ):
                 assert (operator_name, "Apply", "") in owners(bed, path, *field)
-        status = managed_fields.owners(bed.api.get(paths[1]), ("status", "readyReplicas"))
+        status = unstructured.find_field_owners(bed.api.get(paths[1]), ("status", "readyReplicas"))
         assert {owner.subresource for owner in status} == {"status"}
         assert not {owner.manager for owner in status} & {"lattice-operator", "cluster-autoscaler"}
         _need(bed, 2, *paths)
@@ -432,20 +431,22 @@ def _written(gateway: Gateway, since_s: float, where: str = "") -> list[str]:
 async def _apply_again(bed: Bed, path: str) -> None:
     """The operator's own apply, once more, although there is nothing to write: the server changes nothing."""
     before = bed.api.get(path)
-    wanted = manifest.Wanted(
+    wanted = machine_deployments.DesiredMachineDeployment(
         "cluster.x-k8s.io/v1beta2",
         EKS,
         before["metadata"]["name"],
         "work",
-        manifest.read_machine(templates("scaled")),
-        Limits(1, 10),
+        machine_deployments.parse_machine_template(templates("scaled")),
+        ReplicaLimits(1, 10),
     )
-    async with access.find(clock.Real(), str(bed.kubeconfig)).connect() as carrier:
-        found = client.Client(carrier, clock.Real(), client.Settings(qps=0))
-        hands = pools.Hands(found, wanted.api_version, "eks-a-controller")
-        again = applying.Apply(wanted.name, manifest.spell(wanted, None), uid=before["metadata"]["uid"])
-        outcome = await hands.carry_out([again], EKS)
-    assert outcome == pools.Outcome()
+    async with rest_config.load_rest_config(clock.RealClock(), str(bed.kubeconfig)).connect() as carrier:
+        found = client.Client(carrier, clock.RealClock(), client.ClientSettings(qps=0))
+        hands = machine_deployment_applier.MachineDeploymentApplier(found, wanted.api_version, "eks-a-controller")
+        again = machine_deployments.ApplyMachineDeployment(
+            wanted.name, machine_deployments.build_manifest(wanted, None), uid=before["metadata"]["uid"]
+        )
+        outcome = await hands.apply([again], EKS)
+    assert outcome == machine_deployment_applier.ApplyResult()
     after = bed.api.get(path)
     assert after["metadata"]["managedFields"] == before["metadata"]["managedFields"]
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
@@ -492,19 +493,19 @@ def _poked(bed: Bed, *paths: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _autoscaling(bed: Bed, directory: Path) -> Iterator[None]:
     """`windlass autoscaler` as Lattice runs it, with the rights that Lattice gives it, but quicker."""
-    handed = permissions.Handed(*autoscaler_permissions.handed(names.SYSTEM_NAMESPACE))
-    chosen = settings.Settings(autoscaler_image="windlass:test", autoscaler_rights=handed)
+    handed = model.AutoscalerRules(*rbac.base_rules(model.SYSTEM_NAMESPACE))
+    chosen = model.LatticeSettings(autoscaler_image="windlass:test", autoscaler_rights=handed)
     asyncio.run(_deploy(bed, chosen))
     group = "rbac.authorization.k8s.io"
-    for kind, namespace in (("ClusterRole", ""), ("Role", names.SYSTEM_NAMESPACE)):
+    for kind, namespace in (("ClusterRole", ""), ("Role", model.SYSTEM_NAMESPACE)):
         metadata = {"name": "as-nobody", **({"namespace": namespace} if namespace else {})}
         body = {"apiVersion": f"{group}/v1", "kind": f"{kind}Binding", "metadata": metadata}
         subject = {"apiGroup": group, "kind": "User", "name": NOBODY}
-        role = {"apiGroup": group, "kind": kind, "name": names.AUTOSCALER}
+        role = {"apiGroup": group, "kind": kind, "name": model.AUTOSCALER}
         bed.api.add({**body, "roleRef": role, "subjects": [subject]})
     with Gateway(bed.site.server, str(bed.site.files.ca)) as gateway:
         kubeconfig = write_kubeconfig(directory / "kubeconfig", bed.site.kubeconfig(NOBODY), gateway.port)
-        flags = [*autoscaler.flags(chosen), f"--node-group-auto-discovery=clusterapi:namespace={EKS}", "-v=4"]
+        flags = [*reconcile.autoscaler_flags(chosen), f"--node-group-auto-discovery=clusterapi:namespace={EKS}", "-v=4"]
         live = Live(kubeconfig, directory / "autoscaler.log", flags)
         live.start(*QUICKER)
         try:
@@ -517,19 +518,21 @@ def _autoscaling(bed: Bed, directory: Path) -> Iterator[None]:
         assert [call for call in gateway.calls if call.status in (401, 403)] == [], "it lacks a right"
 
 
-async def _deploy(bed: Bed, chosen: settings.Settings) -> None:
+async def _deploy(bed: Bed, chosen: model.LatticeSettings) -> None:
     """The operator has done so already; what someone changes is put right."""
-    path = f"/apis/apps/v1/namespaces/{names.SYSTEM_NAMESPACE}/deployments/{names.AUTOSCALER}"
+    path = f"/apis/apps/v1/namespaces/{model.SYSTEM_NAMESPACE}/deployments/{model.AUTOSCALER}"
     before = api.wait_for("the operator runs an autoscaler", lambda: bed.api.find(path))
     assert before is not None
-    async with access.find(clock.Real(), str(bed.kubeconfig)).connect() as carrier:
-        deploying = act.Deploying(client.Client(carrier, clock.Real(), client.Settings(qps=0)), chosen)
-        assert await deploying.carry_out() == []
+    async with rest_config.load_rest_config(clock.RealClock(), str(bed.kubeconfig)).connect() as carrier:
+        deploying = controller.AutoscalerDeployer(
+            client.Client(carrier, clock.RealClock(), client.ClientSettings(qps=0)), chosen
+        )
+        assert await deploying.apply() == []
         assert bed.api.get(path)["metadata"]["generation"] == before["metadata"]["generation"], (
             "nothing is written twice"
         )
         bed.api.merge(path, {"spec": {"replicas": 0}})
-        assert await deploying.carry_out() == []
+        assert await deploying.apply() == []
         assert bed.api.get(path)["spec"]["replicas"] == 1, "what someone changed is put right"
 
 

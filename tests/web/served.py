@@ -7,15 +7,15 @@ from typing import TypeVar
 from tests.engine.decide import builders
 from tests.engine.decide.builders import NOW_S
 from windlass import errors
-from windlass.autoscaler.published.publisher import Publisher
-from windlass.engine import facts
-from windlass.engine.decide import decide
-from windlass.engine.memory import Memory
+from windlass.engine.loop import decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
-from windlass.explain import choices
-from windlass.runtime import serving
-from windlass.web import access, dashboard
+from windlass.explain import explain_context
+from windlass.observability.status_publisher import StatusPublisher
+from windlass.runtime import http_server
+from windlass.web import access_control, dashboard
 
 T = TypeVar("T")
 TOKEN = "a-token-of-the-tests"
@@ -24,12 +24,12 @@ TOKEN = "a-token-of-the-tests"
 class Cluster:
     """Decides when a test says so, and can be asked in between."""
 
-    past: Mapping[str, choices.Past] = {}
+    past_choices: Mapping[str, explain_context.PastChoice] = {}
     set_aside: tuple[errors.InvalidObject, ...] = ()
 
     def __init__(self) -> None:
-        self.now_s, self.memory, self.has_decided = NOW_S, Memory(), False
-        self.published = Publisher(lambda: self.now_s)
+        self.now_s, self.memory, self.has_decided = NOW_S, LoopMemory(), False
+        self.published = StatusPublisher(lambda: self.now_s)
         self.nodes: list[facts.Node] = builders.nodes("a", 3)
         self.pods: list[facts.Pod] = [builders.pending("large", 9000)]
 
@@ -42,16 +42,18 @@ class Cluster:
         seen = self.seen
         decision = decide(seen, self.memory, Settings(), self.now_s)
         self.memory, self.has_decided = decision.memory, True
-        self.published.decided(seen, decision, self.now_s)
+        self.published.on_decision(seen, decision, self.now_s)
 
-    async def ask(self, question: Callable[[Observation, Memory, Settings, float], T]) -> T:
+    async def query(self, question: Callable[[Observation, LoopMemory, Settings, float], T]) -> T:
         if not self.has_decided:
             raise errors.WindlassError("it has decided nothing yet")
         return question(self.seen, self.memory, Settings(), self.now_s)
 
 
 @contextlib.asynccontextmanager
-async def serve(cluster: Cluster, allowed: access.Access | None = None, port: int = 0) -> AsyncIterator[str]:
-    app = dashboard.make_app(cluster.published, cluster, allowed or access.Loopback())
-    async with serving.serve(f"127.0.0.1:{port}", app) as port:
+async def serve(
+    cluster: Cluster, allowed: access_control.AccessPolicy | None = None, port: int = 0
+) -> AsyncIterator[str]:
+    app = dashboard.make_app(cluster.published, cluster, allowed or access_control.LoopbackAccess())
+    async with http_server.serve(f"127.0.0.1:{port}", app) as port:
         yield f"http://127.0.0.1:{port}"

@@ -14,8 +14,8 @@ import trustme
 
 from tests.web.served import TOKEN, Cluster, serve
 from windlass import errors
-from windlass.autoscaler.wiring import Dashboard
-from windlass.web import access, files, serving
+from windlass.observability.options import DashboardOptions
+from windlass.web import access_control, dashboard
 
 PATHS = ("/", "/published", "/published/stream", "/explain/node/a-0", "/explain/group/a", "/statusz", "/session")
 WITHIN = aiohttp.ClientTimeout(total=120)
@@ -23,7 +23,7 @@ WITHIN = aiohttp.ClientTimeout(total=120)
 
 @contextlib.asynccontextmanager
 async def served(
-    cluster: Cluster | None = None, allowed: access.Access | None = None
+    cluster: Cluster | None = None, allowed: access_control.AccessPolicy | None = None
 ) -> AsyncIterator[aiohttp.ClientSession]:
     made = cluster or Cluster()
     made.go_round()
@@ -95,7 +95,7 @@ async def test_on_loopback_only_names_of_this_machine_are_answered(host: str, st
 
 
 async def test_a_token_is_asked_for_and_the_page_itself_is_not_secret() -> None:
-    async with served(allowed=access.Token(given=TOKEN)) as session:
+    async with served(allowed=access_control.TokenAccess(given=TOKEN)) as session:
         for path in PATHS[1:]:
             async with session.get(path) as answer:
                 assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
@@ -121,7 +121,7 @@ async def test_a_token_is_asked_for_and_the_page_itself_is_not_secret() -> None:
 async def test_bytes_that_are_no_text_are_no_token(header: bytes, caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster()
     cluster.go_round()
-    async with serve(cluster, access.Token(given=TOKEN)) as url:
+    async with serve(cluster, access_control.TokenAccess(given=TOKEN)) as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         writer.write(b"GET /published HTTP/1.1\r\nHost: localhost\r\n" + header + b"\r\n\r\n")
         assert await reader.readline() == b"HTTP/1.1 401 Unauthorized\r\n"
@@ -130,7 +130,7 @@ async def test_bytes_that_are_no_text_are_no_token(header: bytes, caplog: pytest
 
 
 async def test_whoever_sent_the_token_goes_on_with_a_cookie_that_scripts_cannot_read() -> None:
-    async with served(allowed=access.Token(given=TOKEN)) as session:
+    async with served(allowed=access_control.TokenAccess(given=TOKEN)) as session:
         async with session.get("/session", headers={"Authorization": f"Bearer {TOKEN}"}) as answer:
             cookie = answer.headers["Set-Cookie"]
         assert "HttpOnly" in cookie
@@ -143,43 +143,43 @@ async def test_whoever_sent_the_token_goes_on_with_a_cookie_that_scripts_cannot_
 def test_a_cookie_ends_and_falls_with_its_token(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
-    token = access.Token(file)
+    token = access_control.TokenAccess(file)
     cookie = token.make_cookie(1000.0)
-    assert token.admits("", cookie, 1000.0 + access.COOKIE_S - 1)
-    assert not token.admits("", cookie, 1000.0 + access.COOKIE_S)
+    assert token.is_authorized("", cookie, 1000.0 + access_control.COOKIE_MAX_AGE_S - 1)
+    assert not token.is_authorized("", cookie, 1000.0 + access_control.COOKIE_MAX_AGE_S)
     later = str(int(cookie.partition(".")[0]) + 1000)
-    assert not token.admits("", f"{later}.{cookie.partition('.')[2]}", 1000.0)
+    assert not token.is_authorized("", f"{later}.{cookie.partition('.')[2]}", 1000.0)
     for forged in ("", ".", "9" * 30, "-1.x", "²³.x", f"{later}."):
-        assert not token.admits("", forged, 1000.0)
+        assert not token.is_authorized("", forged, 1000.0)
     file.write_text("another-token-than-before")
-    assert not token.admits("", cookie, 1000.0)
-    assert token.admits("bearer another-token-than-before", "", 1000.0)
+    assert not token.is_authorized("", cookie, 1000.0)
+    assert token.is_authorized("bearer another-token-than-before", "", 1000.0)
 
 
 @pytest.mark.parametrize("address", [":8086", "0.0.0.0:8086", "[::]:8086", "example.com:8086", "10.0.0.1:8086"])
 def test_an_address_that_others_reach_wants_a_token_file(address: str, tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInput, match="--dashboard-token-file"):
-        serving.choose_access(Dashboard(address))
+        dashboard.choose_access(DashboardOptions(address))
     file = tmp_path / "token"
     with pytest.raises(errors.InvalidInput, match="cannot be read"):
-        serving.choose_access(Dashboard(address, str(file)))
+        dashboard.choose_access(DashboardOptions(address, str(file)))
     file.write_text("short")
     with pytest.raises(errors.InvalidInput, match="found 5 characters, expected at least 16"):
-        serving.choose_access(Dashboard(address, str(file)))
+        dashboard.choose_access(DashboardOptions(address, str(file)))
     file.write_text(TOKEN)
-    assert serving.choose_access(Dashboard(address, str(file))) == access.Token(file)
+    assert dashboard.choose_access(DashboardOptions(address, str(file))) == access_control.TokenAccess(file)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:8086", "localhost:0", "[::1]:8086", "127.9.9.9:1"])
 def test_loopback_needs_no_token(address: str) -> None:
-    assert serving.choose_access(Dashboard(address)) == access.Loopback()
+    assert dashboard.choose_access(DashboardOptions(address)) == access_control.LoopbackAccess()
 
 
 def test_half_a_certificate_is_refused(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidInput, match="expected both"):
-        serving.choose_tls(Dashboard(dashboard_tls_cert_file="one"))
+        dashboard.choose_tls(DashboardOptions(dashboard_tls_cert_file="one"))
     with pytest.raises(errors.InvalidInput, match="cannot be used"):
-        serving.choose_tls(Dashboard(dashboard_tls_cert_file="one", dashboard_tls_key_file="other"))
+        dashboard.choose_tls(DashboardOptions(dashboard_tls_cert_file="one", dashboard_tls_key_file="other"))
 
 
 async def test_the_page_is_sent_once_while_it_is_the_same() -> None:
@@ -192,7 +192,7 @@ async def test_the_page_is_sent_once_while_it_is_the_same() -> None:
 
 
 def test_the_page_names_nobody_outside() -> None:
-    for name, file in files.load().items():
+    for name, file in dashboard.load_static_files().items():
         text = file.body.decode()
         for link in ("http://", "https://", "//cdn", "@import", "eval(", "innerHTML"):
             assert link not in text.replace("http://www.w3.org/2000/svg", ""), f"{name}: {link}"
@@ -264,7 +264,7 @@ async def test_an_autoscaler_goes_on_without_a_page_where_the_address_is_taken(
     cluster = Cluster()
     async with (
         serve(cluster) as url,
-        serving.beside(Dashboard(url.removeprefix("http://")), cluster.published, cluster),
+        dashboard.serve_beside_autoscaler(DashboardOptions(url.removeprefix("http://")), cluster.published, cluster),
     ):
         pass
     assert "the dashboard is not served" in caplog.text
@@ -273,13 +273,13 @@ async def test_an_autoscaler_goes_on_without_a_page_where_the_address_is_taken(
 async def test_an_autoscaler_does_not_begin_with_flags_that_would_let_everybody_in() -> None:
     cluster = Cluster()
     with pytest.raises(errors.InvalidInput, match="--dashboard-token-file"):
-        async with serving.beside(Dashboard(":0"), cluster.published, cluster):
+        async with dashboard.serve_beside_autoscaler(DashboardOptions(":0"), cluster.published, cluster):
             pass
 
 
 async def test_nothing_is_served_at_no_address() -> None:
     cluster = Cluster()
-    async with serving.beside(Dashboard(""), cluster.published, cluster):
+    async with dashboard.serve_beside_autoscaler(DashboardOptions(""), cluster.published, cluster):
         pass
 
 
@@ -293,8 +293,11 @@ async def test_over_tls_the_cookie_never_goes_in_the_clear(tmp_path: Path) -> No
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     cluster = Cluster()
-    chosen = Dashboard("127.0.0.1:0", str(token), str(chain), str(key))
-    async with serving.serve(chosen, cluster.published, cluster) as url, aiohttp.ClientSession(url) as session:
+    chosen = DashboardOptions("127.0.0.1:0", str(token), str(chain), str(key))
+    async with (
+        dashboard.serve_dashboard(chosen, cluster.published, cluster) as url,
+        aiohttp.ClientSession(url) as session,
+    ):
         assert url.startswith("https://")
         given = {"Authorization": f"Bearer {TOKEN}"}
         async with session.get("/session", headers=given, ssl=trusting) as answer:

@@ -1,10 +1,10 @@
 """Admission: what kube-apiserver's built-in plugins do to new objects. Policies and webhooks are not here."""
 
-from windlass.apiserver import status
-from windlass.apiserver.call import Call
-from windlass.apiserver.core import Core
-from windlass.apiserver.storage import key_of
-from windlass.apiserver.types.model import Json
+from windlass.apiserver import status_errors
+from windlass.apiserver.api_call import ApiCall
+from windlass.apiserver.registry import ServerState
+from windlass.apiserver.storage import storage_key
+from windlass.apiserver.value_types import Json
 
 IMMORTAL = ("default", "kube-system", "kube-public")
 _NOT_READY = "node.kubernetes.io/not-ready"
@@ -12,50 +12,50 @@ _UNREACHABLE = "node.kubernetes.io/unreachable"
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
-def check_namespace(core: Core, call: Call) -> None:
+def check_namespace(core: ServerState, call: ApiCall) -> None:
     """NamespaceLifecycle: nothing is created in a namespace that is not there, or is going."""
     if not call.resource.is_namespaced:
         return
     namespaces = core.resource("", "namespaces")
     found = core.table(namespaces).objects.get(call.namespace)
     if found is None:
-        raise status.not_found(namespaces, call.namespace)
+        raise status_errors.not_found(namespaces, call.namespace)
     if found.is_deleting:
         why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
-        refused = status.forbidden(call.resource, call.name, why)
+        refused = status_errors.forbidden(call.resource, call.name, why)
         cause = {"reason": "NamespaceTerminating", "message": f"namespace {call.namespace} is being terminated"}
         refused.details = {**(refused.details or {}), "causes": [{**cause, "field": "metadata.namespace"}]}
         raise refused
 
 
-def check_deletion(call: Call) -> None:
+def check_deletion(call: ApiCall) -> None:
     """NamespaceLifecycle: some namespaces stay."""
     if call.resource.key == ("", "namespaces") and call.name in IMMORTAL:
-        raise status.forbidden(call.resource, call.name, "this namespace may not be deleted")
+        raise status_errors.forbidden(call.resource, call.name, "this namespace may not be deleted")
 
 
-def admit(core: Core, call: Call, obj: Json) -> None:
+def admit(core: ServerState, call: ApiCall, obj: Json) -> None:
     """Change a new object as the plugins do, in place. What they set has no owner."""
     disabled = core.settings.disabled_admission
     match call.resource.key:
         case ("", "nodes"):
             if "TaintNodesByCondition" not in disabled:
-                _taint(obj)
+                _taint_new_node(obj)
         case ("", "pods"):
             if "Priority" not in disabled:
                 _set_priority(core, call, obj)
             if "DefaultTolerationSeconds" not in disabled:
-                _tolerate(obj)
+                _add_default_tolerations(obj)
 
 
-def _taint(node: Json) -> None:
+def _taint_new_node(node: Json) -> None:
     """TaintNodesByCondition: a new node is not ready until someone has seen that it is."""
     taints = node["spec"].setdefault("taints", [])
     if not any(taint["key"] == _NOT_READY and taint["effect"] == "NoSchedule" for taint in taints):
         taints.append({"key": _NOT_READY, "effect": "NoSchedule"})
 
 
-def _set_priority(core: Core, call: Call, pod: Json) -> None:
+def _set_priority(core: ServerState, call: ApiCall, pod: Json) -> None:
     """Priority: the number, and whether it preempts, from the class that the pod names or the default one."""
     spec = pod["spec"]
     name = spec.get("priorityClassName")
@@ -69,21 +69,21 @@ def _set_priority(core: Core, call: Call, pod: Json) -> None:
             spec["priorityClassName"] = found["metadata"]["name"]
         elif name:
             why = f"no PriorityClass with name {name} was found"
-            raise status.forbidden(call.resource, pod["metadata"].get("name", ""), why)
+            raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), why)
     if spec.get("priority", priority) != priority:
         why = (
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
             f"priority admission controller computed {priority} from the given PriorityClass name"
         )
-        raise status.forbidden(call.resource, pod["metadata"].get("name", ""), why)
+        raise status_errors.forbidden(call.resource, pod["metadata"].get("name", ""), why)
     spec["priority"] = priority
     spec.setdefault("preemptionPolicy", preemption)
 
 
-def _find_class(core: Core, name: str | None) -> Json | None:
+def _find_class(core: ServerState, name: str | None) -> Json | None:
     classes = core.table(core.resource("scheduling.k8s.io", "priorityclasses"))
     if name:
-        stored = classes.objects.get(key_of("", name))
+        stored = classes.objects.get(storage_key("", name))
         return stored.decode() if stored else None
     if not classes.objects:
         return None
@@ -92,7 +92,7 @@ def _find_class(core: Core, name: str | None) -> Json | None:
     return min(defaults, key=lambda found: int(found["value"])) if defaults else None
 
 
-def _tolerate(pod: Json) -> None:
+def _add_default_tolerations(pod: Json) -> None:
     """DefaultTolerationSeconds: five minutes on a node that is gone or not ready, unless the pod says otherwise."""
     tolerations = pod["spec"].setdefault("tolerations", [])
     for key in (_NOT_READY, _UNREACHABLE):

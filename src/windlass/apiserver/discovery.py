@@ -1,8 +1,41 @@
-"""Discovery: what is served, told group by group, all at once, and as a minimal OpenAPI."""
+"""Discovery documents (/api, /apis, aggregated), and a minimal OpenAPI for `kubectl explain`."""
 
-from windlass.apiserver import schemas
+from windlass.apiserver import builtin_types, custom_resources, value_types
 from windlass.apiserver.registry import ALL_VERBS, Registry, Resource
-from windlass.apiserver.types.model import Json
+from windlass.apiserver.value_types import Json
+
+_SCALARS = {"string": "string", "numeric": "integer", "boolean": "boolean"}
+
+_DEEPEST = 24
+"""Levels that are spelled out; the few types that contain themselves end there."""
+
+
+def openapi_schema(resource: Resource) -> Json:
+    """The schema of a kind: as its definition has it, or as its built-in type says."""
+    if not isinstance(resource.strategy, custom_resources.CustomResourceStrategy):
+        return _openapi_type(resource.strategy.struct.type)
+    schema = dict(resource.strategy.schema)
+    metadata = _openapi_type(builtin_types.find_struct("meta", "ObjectMeta").type)
+    named = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata}
+    schema["properties"] = {**named, **schema.get("properties", {}), "metadata": metadata}
+    return schema
+
+
+def _openapi_type(type_: value_types.ValueType, depth: int = 0) -> Json:
+    if type_.scalar == "untyped" or depth > _DEEPEST:
+        return {"type": "object"}
+    if type_.scalar:
+        return {"type": _SCALARS[type_.scalar]}
+    if type_.list is not None:
+        return {"type": "array", "items": _openapi_type(type_.list.element, depth + 1)}
+    described: Json = {"type": "object"}
+    if type_.map is not None and type_.map.fields:
+        fields = type_.map.fields.items()
+        described["properties"] = {name: _openapi_type(field, depth + 1) for name, field in sorted(fields)}
+    elif type_.map is not None and type_.map.element is not None:
+        described["additionalProperties"] = _openapi_type(type_.map.element, depth + 1)
+    return described
+
 
 _SUBRESOURCES = {
     "status": ("", ("get", "patch", "update")),
@@ -11,25 +44,26 @@ _SUBRESOURCES = {
     "eviction": ("Eviction", ("create",)),
     "finalize": ("", ("update",)),
 }
+
 _KINDS = {"Scale": ("autoscaling", "v1"), "Eviction": ("policy", "v1"), "Binding": ("", "v1")}
 
 
-def core_versions() -> Json:
+def core_version_list() -> Json:
     """/api"""
     address = {"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
 
 
-def groups(registry: Registry) -> Json:
+def group_list(registry: Registry) -> Json:
     """/apis"""
-    found = [_group(group, versions) for group, versions in _versions(registry).items() if group]
+    found = [_group_entry(group, versions) for group, versions in _versions(registry).items() if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": found}
 
 
-def group(registry: Registry, name: str) -> Json | None:
+def group_document(registry: Registry, name: str) -> Json | None:
     """/apis/GROUP"""
     versions = _versions(registry).get(name)
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group_entry(name, versions)} if versions else None
 
 
 def _versions(registry: Registry) -> dict[str, list[str]]:
@@ -39,12 +73,12 @@ def _versions(registry: Registry) -> dict[str, list[str]]:
     return found
 
 
-def _group(name: str, versions: list[str]) -> Json:
+def _group_entry(name: str, versions: list[str]) -> Json:
     listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def resources(registry: Registry, name: str, version: str) -> Json | None:
+def resource_list(registry: Registry, name: str, version: str) -> Json | None:
     """/api/v1 and /apis/GROUP/VERSION"""
     served = registry.versions().get((name, version))
     if served is None:
@@ -84,19 +118,23 @@ def _list_subresource(resource: Resource, name: str) -> Json:
     return entry
 
 
-def aggregated(registry: Registry, *, is_core: bool, version: str = "v2") -> Json:
+def aggregated_discovery(registry: Registry, *, is_core: bool, version: str = "v2") -> Json:
     """/api or /apis, everything below it at once."""
     grouped: dict[str, list[Json]] = {}
     for (name, served_version), served in registry.versions().items():
         if (name == "") is is_core:
-            entry = {"version": served_version, "resources": [_describe(r) for r in served], "freshness": "Current"}
+            entry = {
+                "version": served_version,
+                "resources": [_aggregated_resource(r) for r in served],
+                "freshness": "Current",
+            }
             grouped.setdefault(name, []).append(entry)
     items = [{"metadata": {"name": name} if name else {}, "versions": versions} for name, versions in grouped.items()]
     named = {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{version}"}
     return {**named, "metadata": {}, "items": items}
 
 
-def _describe(resource: Resource) -> Json:
+def _aggregated_resource(resource: Resource) -> Json:
     entry: Json = {
         "resource": resource.plural,
         "responseKind": _gvk(resource),
@@ -109,7 +147,7 @@ def _describe(resource: Resource) -> Json:
     if resource.categories:
         entry["categories"] = list(resource.categories)
     if resource.subresources:
-        entry["subresources"] = [_describe_subresource(resource, name) for name in resource.subresources]
+        entry["subresources"] = [_aggregated_subresource(resource, name) for name in resource.subresources]
     return entry
 
 
@@ -117,7 +155,7 @@ def _gvk(resource: Resource) -> Json:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
-def _describe_subresource(resource: Resource, name: str) -> Json:
+def _aggregated_subresource(resource: Resource, name: str) -> Json:
     kind, verbs = _SUBRESOURCES[name]
     gvk = _gvk(resource)
     if kind:
@@ -147,7 +185,7 @@ def openapi_v3_of(registry: Registry, name: str, version: str) -> Json | None:
         within = "/namespaces/{namespace}" if resource.is_namespaced else ""
         document["paths"][f"{root}{within}/{resource.plural}/{{name}}"] = {"patch": _patch_operation(resource)}
         key = f"{name or 'core'}.{version}.{resource.kind}"
-        schema = schemas.describe(resource)
+        schema = openapi_schema(resource)
         document["components"]["schemas"][key] = {**schema, "x-kubernetes-group-version-kind": [_gvk(resource)]}
     return document
 
@@ -171,7 +209,7 @@ def openapi_v2() -> Json:
     return {"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}
 
 
-def version(git_version: str) -> Json:
+def version_info(git_version: str) -> Json:
     """/version"""
     major, minor, _ = git_version.removeprefix("v").split(".", 2)
     return {

@@ -1,15 +1,16 @@
-"""The registry: which resources are served, under which names, and what makes each of them what it is."""
+"""Registry of served resources, and the state of one server: clock, store, registry and random numbers."""
 
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from windlass.apiserver import builtins, storage
-from windlass.apiserver.apply import fieldset, manager
-from windlass.apiserver.columns import Column
-from windlass.apiserver.kinds.strategy import Strategy
-from windlass.apiserver.types import model
-from windlass.apiserver.types.model import Json
+from windlass import clock
+from windlass.apiserver import builtin_resources, field_sets, storage, value_types
+from windlass.apiserver import field_manager as apiserver_field_manager
+from windlass.apiserver.printer_columns import Column
+from windlass.apiserver.strategies import Strategy
+from windlass.apiserver.value_types import Json
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -34,7 +35,7 @@ class Resource:
     plural: str
     kind: str
     is_namespaced: bool
-    type: model.Type
+    type: value_types.ValueType
     strategy: Strategy
     zero: Json
     """An object of this kind before anything is said about it."""
@@ -47,13 +48,13 @@ class Resource:
     scale: ScalePaths | None = None
     returns_deleted: bool = False
     """Is a deletion answered with the object, rather than with a Status?"""
-    extract: storage.Extract | None = None
+    extract: storage.ExtractFields | None = None
     selectable: tuple[str, ...] = ("metadata.name",)
     """Fields that field selectors may name."""
     columns: tuple[Column, ...] = ()
     uid: str = ""
     """Of the CRD that defines it."""
-    managers: dict[str, manager.FieldManager] = field(default_factory=dict)
+    managers: dict[str, apiserver_field_manager.FieldManager] = field(default_factory=dict)
     """By subresource: who tracks ownership."""
 
     @property
@@ -76,18 +77,18 @@ class Resource:
             served += ["binding", "eviction"]
         return (*served, "finalize") if self.key == ("", "namespaces") else tuple(served)
 
-    def field_manager(self, subresource: str = "") -> manager.FieldManager:
+    def field_manager(self, subresource: str = "") -> apiserver_field_manager.FieldManager:
         found = self.managers.get(subresource)
         if found is None:
-            found = manager.FieldManager(
+            found = apiserver_field_manager.FieldManager(
                 self.type, self.api_version, subresource, self._ignored(subresource), self.zero
             )
             self.managers[subresource] = found
         return found
 
-    def _ignored(self, subresource: str) -> fieldset.Fields:
+    def _ignored(self, subresource: str) -> field_sets.Fields:
         if subresource == "status":
-            ignored: fieldset.Fields = {"f:spec": {}}
+            ignored: field_sets.Fields = {"f:spec": {}}
             if self.is_custom:
                 ignored["f:metadata"] = {}
             elif self.kind == "Pod":
@@ -102,9 +103,9 @@ class Registry:
     def __init__(self) -> None:
         self._resources: dict[tuple[str, str, str], Resource] = {}
         self._by_key: dict[tuple[str, str], Resource] = {}
-        for spec in builtins.KINDS:
-            self.add(_make(spec))
-        self._views = [_make(spec) for spec in builtins.VIEWS]
+        for spec in builtin_resources.BUILTIN_KINDS:
+            self.add(_make_resource(spec))
+        self._views = [_make_resource(spec) for spec in builtin_resources.EVENT_VIEWS]
 
     def add(self, resource: Resource) -> None:
         self._resources[resource.group, resource.version, resource.plural] = resource
@@ -128,7 +129,7 @@ class Registry:
         """The served version of a resource."""
         return self._by_key.get((group, plural))
 
-    def find_table(self, table: storage.Table) -> Resource | None:
+    def find_table(self, table: storage.ResourceTable) -> Resource | None:
         """The resource whose objects a table holds."""
         return self._by_key.get(table.resource)
 
@@ -143,7 +144,7 @@ class Registry:
         return grouped
 
 
-def _make(spec: builtins.Kind) -> Resource:
+def _make_resource(spec: builtin_resources.BuiltinKind) -> Resource:
     struct = spec.find_struct()
     strategy = spec.strategy(struct)
     singular = spec.kind.lower()
@@ -171,3 +172,70 @@ def _make(spec: builtins.Kind) -> Resource:
         columns=spec.columns,
         **fields,
     )
+
+
+ADMISSION = ("TaintNodesByCondition", "Priority", "DefaultTolerationSeconds")
+"""Admission plugins of kube-apiserver that can be turned off; NamespaceLifecycle always runs."""
+
+CONTROLLERS = ("garbage-collector", "disruption", "namespace")
+"""Controllers of kube-controller-manager that run inside this server."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How the server differs from its default."""
+
+    history: int = 10_000
+    """Events of each resource that watches can still catch up on."""
+    most_unread: int = 1_000_000
+    """Events that a watch may fall behind before it is ended."""
+    bookmark_every_s: float = 60.0
+    longest_watch_s: float = 3600.0
+    """When a watch without a limit of its own ends."""
+    disabled_admission: frozenset[str] = frozenset()
+    """Names of `ADMISSION` plugins that do not run, as with kube-apiserver's --disable-admission-plugins."""
+    disabled_controllers: frozenset[str] = frozenset()
+    """Names of `CONTROLLERS` that do not run, as with kube-controller-manager's --controllers."""
+    seed: int = 0
+    """For uids and generated names."""
+    version: str = "v1.36.3"
+    """The Kubernetes version whose behaviour this is, and which /version tells."""
+
+
+@dataclass(slots=True)
+class ServerState:
+    """The state of one server."""
+
+    clock: clock.Clock
+    settings: ServerSettings
+    store: storage.ObjectStore
+    registry: Registry
+    chance: random.Random
+
+    def table(self, resource: Resource) -> storage.ResourceTable:
+        return self.store.tables[resource.key]
+
+    def find(self, resource: Resource, namespace: str, name: str) -> storage.StoredObject | None:
+        return self.table(resource).objects.get(storage.storage_key(namespace, name))
+
+    def add_resource(self, resource: Resource) -> None:
+        """Take a resource into service."""
+        self.registry.add(resource)
+        if resource.key not in self.store.tables:
+            self.store.make_table(resource.key, resource.prefix, resource.extract)
+
+    def resource(self, group: str, plural: str) -> Resource:
+        """A built-in resource."""
+        found = self.registry.find_group_resource(group, plural)
+        assert found is not None
+        return found
+
+
+def make_server_state(clock_: clock.Clock, settings: ServerSettings) -> ServerState:
+    """A server with nothing in it."""
+    core = ServerState(
+        clock_, settings, storage.ObjectStore(settings.history, 1), Registry(), random.Random(settings.seed)
+    )
+    for resource in core.registry:
+        core.store.make_table(resource.key, resource.prefix, resource.extract)
+    return core

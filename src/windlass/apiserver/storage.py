@@ -1,40 +1,150 @@
-"""Storage: every object as encoded bytes, one counter of versions, and a history for watches and pages.
+"""Storage: objects as encoded bytes, one resourceVersion counter, a history for watches and pages, and selectors.
 
-What is stored is bytes, as in etcd: reading decodes a fresh object, so nobody can change what is stored, and answers,
-lists and watch events are made by joining bytes. Each write has one number, the resourceVersion, for all kinds.
-
-The layout of the bytes is fixed at the front, `{"kind":…,"apiVersion":…,"metadata":{"resourceVersion":"…"`, so that
-an item of a list can go without its type, and a deleted object can get its last version, without decoding.
+Stored objects are bytes, as in etcd: reading decodes a fresh object, so stored state cannot be mutated; responses,
+lists and watch events are made by joining bytes. Label and field selectors are parsed as requests write them.
 """
 
 import bisect
+import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from windlass.apiserver import selecting
-from windlass.apiserver.types.model import Json
+from windlass import selectors
+from windlass.apiserver import status_errors
+from windlass.apiserver.value_types import Json
+
+_LABEL_KEY = r"(?:[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+
+_TERM = re.compile(
+    rf"\s*(?:(?P<absent>!)\s*(?P<without>{_LABEL_KEY})"
+    rf"|(?P<key>{_LABEL_KEY})\s*(?:(?P<set>in|notin)\s*\((?P<values>[^()]*)\)"
+    r"|(?P<equal>==|=|!=)\s*(?P<value>[-A-Za-z0-9_.]*)"
+    r"|(?P<compare>[<>])\s*(?P<number>-?\d+))?)\s*(?:,|$)"
+)
+
+_FIELD = re.compile(r"(?P<path>(?:[^=!\\,]|\\.)+?)(?P<operator>!=|==|=)(?P<value>(?:[^=!\\,]|\\.)*)(?:,|$)")
+
+_OPERATORS = selectors.Operator
+
+
+def parse_label_query(text: str) -> selectors.LabelSelector:
+    """A label selector. Refused if it cannot be parsed."""
+    requirements = []
+    at = 0
+    while at < len(text):
+        term = _TERM.match(text, at)
+        if term is None:
+            raise status_errors.bad_request(f"unable to parse requirement: found '{text[at:]}', expected: identifier")
+        requirements.append(_parse_label_term(term))
+        at = term.end()
+    return selectors.LabelSelector.of(requirements) if requirements else selectors.EVERYTHING
+
+
+def _parse_label_term(term: re.Match[str]) -> selectors.Requirement:
+    if term["absent"]:
+        return selectors.Requirement(term["without"], _OPERATORS.DOES_NOT_EXIST)
+    if term["set"]:
+        values = tuple(sorted({value.strip() for value in term["values"].split(",")}))
+        return selectors.Requirement(term["key"], _OPERATORS.IN if term["set"] == "in" else _OPERATORS.NOT_IN, values)
+    if term["equal"]:
+        operator = _OPERATORS.NOT_IN if term["equal"] == "!=" else _OPERATORS.IN
+        return selectors.Requirement(term["key"], operator, (term["value"],))
+    if term["compare"]:
+        return selectors.Requirement(
+            term["key"], _OPERATORS.GT if term["compare"] == ">" else _OPERATORS.LT, (term["number"],)
+        )
+    return selectors.Requirement(term["key"], _OPERATORS.EXISTS)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    """One field that must, or must not, have a value."""
+
+    path: str
+    value: str
+    wants_equal: bool
+
+    def accepts(self, value: str) -> bool:
+        return (value == self.value) is self.wants_equal
+
+
+def parse_field_query(text: str, supported: Sequence[str]) -> tuple[FieldRequirement, ...]:
+    """A field selector on fields that the kind supports; `metadata.name` always is."""
+    requirements = []
+    at = 0
+    while at < len(text):
+        term = _FIELD.match(text, at)
+        if term is None:
+            raise status_errors.bad_request(
+                f'invalid field selector: invalid selector: "{text}"; can\'t understand "{text}"'
+            )
+        if term["path"] not in supported:
+            raise status_errors.bad_request(f"field label not supported: {term['path']}")
+        value = re.sub(r"\\(.)", r"\1", term["value"])
+        requirements.append(FieldRequirement(term["path"], value, term["operator"] != "!="))
+        at = term.end()
+    return tuple(requirements)
+
+
+class SelectableObject:
+    """Anything with labels and fields: what selectors look at."""
+
+    __slots__ = ("fields", "labels", "name", "namespace")
+
+    def __init__(self, namespace: str, name: str, labels: Mapping[str, str], fields: Mapping[str, str]) -> None:
+        self.namespace, self.name, self.labels, self.fields = namespace, name, labels, fields
+
+
+ObjectFilter = Callable[[SelectableObject], bool]
+
+
+def make_object_filter(
+    namespace: str, labels: selectors.LabelSelector, fields: tuple[FieldRequirement, ...]
+) -> ObjectFilter | None:
+    """Whether an object is asked for; None if every object is."""
+    if not namespace and not labels.requirements and not fields:
+        return None
+
+    def accepts(found: SelectableObject) -> bool:
+        if namespace and found.namespace != namespace:
+            return False
+        if labels.requirements and not labels.matches(found.labels):
+            return False
+        return all(field.accepts(_field_value(found, field.path)) for field in fields)
+
+    return accepts
+
+
+def _field_value(found: SelectableObject, path: str) -> str:
+    if path == "metadata.name":
+        return found.name
+    return found.namespace if path == "metadata.namespace" else found.fields.get(path, "")
+
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
-encode = msgspec.json.Encoder().encode
-decode = msgspec.json.Decoder().decode
+encode_json = msgspec.json.Encoder().encode
+
+decode_json = msgspec.json.Decoder().decode
 
 _VERSION = b'"metadata":{"resourceVersion":"'
+
 _NOTHING: Mapping[str, str] = {}
 
-Extract = Callable[[Json], Mapping[str, str]]
+ExtractFields = Callable[[Json], Mapping[str, str]]
 """The fields of an object that field selectors see."""
 
 
-class Stored(selecting.Selectable):
+class StoredObject(SelectableObject):
     """One version of one object."""
 
     __slots__ = ("is_deleting", "key", "owners", "raw", "uid", "version")
 
-    def __init__(self, key: str, version: int, raw: bytes, obj: Json, extract: Extract | None) -> None:
+    def __init__(self, key: str, version: int, raw: bytes, obj: Json, extract: ExtractFields | None) -> None:
         metadata = obj["metadata"]
         super().__init__(
             metadata.get("namespace", ""),
@@ -49,58 +159,58 @@ class Stored(selecting.Selectable):
 
     def decode(self) -> Json:
         """The object, anew: the caller may change it."""
-        obj: Json = decode(self.raw)
+        obj: Json = decode_json(self.raw)
         return obj
 
-    def successor(self, version: int, raw: bytes) -> "Stored":
+    def successor(self, version: int, raw: bytes) -> "StoredObject":
         """The same object at a later version, with other bytes."""
-        copy: Stored = Stored.__new__(Stored)
+        copy: StoredObject = StoredObject.__new__(StoredObject)
         for name in ("namespace", "name", "labels", "fields", "key", "uid", "is_deleting", "owners"):
             setattr(copy, name, getattr(self, name))
         copy.version, copy.raw = version, raw
         return copy
 
 
-class Event:
+class StorageEvent:
     """One write, as watches and controllers see it."""
 
     __slots__ = ("_lines", "before", "now", "table", "type", "version")
 
-    def __init__(self, type_: str, table: "Table", now: Stored, before: Stored | None) -> None:
+    def __init__(self, type_: str, table: "ResourceTable", now: StoredObject, before: StoredObject | None) -> None:
         self.type, self.table, self.now, self.before = type_, table, now, before
         self.version = now.version
         self._lines: dict[str, bytes] = {}
 
-    def line(self, type_: str, stored: Stored) -> bytes:
+    def line(self, type_: str, stored: StoredObject) -> bytes:
         """The event as a line of a watch, encoded once for all who watch."""
         found = self._lines.get(type_)
         if found is None:
-            found = self._lines[type_] = make_line(type_, stored.raw)
+            found = self._lines[type_] = make_watch_line(type_, stored.raw)
         return found
 
 
-def make_line(type_: str, raw: bytes) -> bytes:
+def make_watch_line(type_: str, raw: bytes) -> bytes:
     return b'{"type":"' + type_.encode() + b'","object":' + raw + b"}\n"
 
 
-class Table:
+class ResourceTable:
     """All objects of one resource, and what happened to them lately."""
 
     def __init__(
-        self, resource: tuple[str, str], prefix: bytes, extract: Extract | None, history: int, floor: int
+        self, resource: tuple[str, str], prefix: bytes, extract: ExtractFields | None, history: int, floor: int
     ) -> None:
         self.resource = resource
         """Group and plural."""
         self.prefix = prefix
         """How every object's bytes begin: its kind and version."""
         self.extract = extract
-        self.objects: dict[str, Stored] = {}
-        self.watchers: list[Callable[[Event], None]] = []
+        self.objects: dict[str, StoredObject] = {}
+        self.watchers: list[Callable[[StorageEvent], None]] = []
         self.floor = floor
         """The oldest version whose aftermath is still known."""
         self.namespaces: dict[str, int] = {}
         """How many objects there are in each namespace that has any."""
-        self._history: deque[Event] = deque()
+        self._history: deque[StorageEvent] = deque()
         self._longest_history = history
         self._keys: list[str] = []
         self._came: set[str] = set()
@@ -111,9 +221,9 @@ class Table:
         rest = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion", "metadata")}
         metadata = {"resourceVersion": str(version), **obj["metadata"]}
         metadata["resourceVersion"] = str(version)
-        return self.prefix + encode({"metadata": metadata, **rest})[1:]
+        return self.prefix + encode_json({"metadata": metadata, **rest})[1:]
 
-    def item(self, stored: Stored) -> bytes:
+    def item(self, stored: StoredObject) -> bytes:
         """The object as an item of a typed list: without kind and version."""
         return b"{" + stored.raw[len(self.prefix) :]
 
@@ -132,7 +242,7 @@ class Table:
             self._keys, self._came, self._went = kept, set(), set()
         return self._keys
 
-    def within(self, namespace: str) -> Iterator[Stored]:
+    def list_namespace(self, namespace: str) -> Iterator[StoredObject]:
         """Objects of a namespace; of all, if it is empty. In order."""
         keys = self.keys()
         start, end = 0, len(keys)
@@ -140,7 +250,7 @@ class Table:
             start, end = bisect.bisect_left(keys, namespace + "/"), bisect.bisect_left(keys, namespace + "0")
         return (self.objects[key] for key in keys[start:end])
 
-    def put(self, event: Event) -> None:
+    def put(self, event: StorageEvent) -> None:
         stored = event.now
         if event.type == MODIFIED:
             self.objects[stored.key] = stored
@@ -157,7 +267,7 @@ class Table:
         for watcher in self.watchers:
             watcher(event)
 
-    def _note(self, stored: Stored, into: set[str], out_of: set[str], change: int) -> None:
+    def _note(self, stored: StoredObject, into: set[str], out_of: set[str], change: int) -> None:
         if stored.key in out_of:
             out_of.discard(stored.key)
         else:
@@ -169,7 +279,7 @@ class Table:
             else:
                 del self.namespaces[stored.namespace]
 
-    def since(self, version: int) -> list[Event]:
+    def since(self, version: int) -> list[StorageEvent]:
         """Events after a version, oldest first."""
         events = []
         for event in reversed(self._history):
@@ -179,7 +289,7 @@ class Table:
         events.reverse()
         return events
 
-    def at(self, version: int) -> dict[str, Stored]:
+    def at(self, version: int) -> dict[str, StoredObject]:
         """The objects as they were at a version that is not older than the floor."""
         objects = dict(self.objects)
         for event in reversed(self.since(version)):
@@ -196,46 +306,46 @@ class Table:
         self.floor = max(self.floor, version)
 
 
-class Store:
+class ObjectStore:
     """All tables, and the one counter."""
 
     def __init__(self, history: int, first_version: int) -> None:
         self.version = first_version
-        self.tables: dict[tuple[str, str], Table] = {}
-        self.dependents: dict[str, dict[tuple[Table, str], None]] = {}
+        self.tables: dict[tuple[str, str], ResourceTable] = {}
+        self.dependents: dict[str, dict[tuple[ResourceTable, str], None]] = {}
         """By owner's uid: which objects name it as their owner."""
-        self.pending: deque[Event] = deque()
+        self.pending: deque[StorageEvent] = deque()
         """Writes that controllers have yet to look at."""
         self._history = history
 
-    def make_table(self, resource: tuple[str, str], prefix: bytes, extract: Extract | None) -> Table:
-        table = self.tables[resource] = Table(resource, prefix, extract, self._history, self.version)
+    def make_table(self, resource: tuple[str, str], prefix: bytes, extract: ExtractFields | None) -> ResourceTable:
+        table = self.tables[resource] = ResourceTable(resource, prefix, extract, self._history, self.version)
         return table
 
-    def write(self, table: Table, key: str, obj: Json) -> Stored:
+    def write(self, table: ResourceTable, key: str, obj: Json) -> StoredObject:
         """Create or replace an object."""
         self.version += 1
         before = table.objects.get(key)
-        stored = Stored(key, self.version, table.encode(obj, self.version), obj, table.extract)
-        self._record(Event(ADDED if before is None else MODIFIED, table, stored, before))
+        stored = StoredObject(key, self.version, table.encode(obj, self.version), obj, table.extract)
+        self._record(StorageEvent(ADDED if before is None else MODIFIED, table, stored, before))
         return stored
 
-    def delete(self, table: Table, key: str) -> Stored:
+    def delete(self, table: ResourceTable, key: str) -> StoredObject:
         """Remove an object. Its last form carries the version of its end."""
         self.version += 1
         before = table.objects[key]
         stored = before.successor(self.version, table.reversioned(before.raw, self.version))
-        self._record(Event(DELETED, table, stored, before))
+        self._record(StorageEvent(DELETED, table, stored, before))
         return stored
 
-    def _record(self, event: Event) -> None:
+    def _record(self, event: StorageEvent) -> None:
         table, stored, before = event.table, event.now, event.before
         if stored.owners or (before is not None and before.owners):
             self._index_owners(table, event)
         table.put(event)
         self.pending.append(event)
 
-    def _index_owners(self, table: Table, event: Event) -> None:
+    def _index_owners(self, table: ResourceTable, event: StorageEvent) -> None:
         entry = (table, event.now.key)
         before = event.before.owners if event.before is not None else ()
         now = () if event.type == DELETED else event.now.owners
@@ -254,16 +364,16 @@ class Store:
             table.compact(self.version)
 
 
-def join_list(head: Json, items: list[bytes]) -> bytes:
+def join_list_body(head: Json, items: list[bytes]) -> bytes:
     """A list object from its kind and metadata and the bytes of its items."""
-    return encode(head)[:-1] + b',"items":[' + b",".join(items) + b"]}"
+    return encode_json(head)[:-1] + b',"items":[' + b",".join(items) + b"]}"
 
 
-def key_of(namespace: str, name: str) -> str:
+def storage_key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def lookup(obj: Any, *path: str) -> Any:
+def lookup_path(obj: Any, *path: str) -> Any:
     """What is at a path of maps; None if nothing is."""
     for name in path:
         if not isinstance(obj, dict):

@@ -7,16 +7,16 @@ the last version it saw, or lists anew.
 from collections import deque
 from collections.abc import Callable
 
-from windlass.apiserver import selecting, status, storage
-from windlass.apiserver.types.model import Json
+from windlass.apiserver import status_errors, storage
+from windlass.apiserver.value_types import Json
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
-Render = Callable[[str, storage.Stored], bytes]
+RenderLine = Callable[[str, storage.StoredObject], bytes]
 """An event's line where the client wants another form than the plain object."""
 
 
-def _do_nothing() -> None:
+def _ignore_wakeup() -> None:
     """Nobody waits yet."""
 
 
@@ -25,12 +25,12 @@ class Watch:
 
     def __init__(
         self,
-        table: storage.Table,
-        accepts: selecting.Filter | None,
+        table: storage.ResourceTable,
+        accepts: storage.ObjectFilter | None,
         *,
         most_unread: int,
         zero: Json,
-        render: Render | None = None,
+        render: RenderLine | None = None,
     ) -> None:
         self._table = table
         self._accepts = accepts
@@ -43,7 +43,7 @@ class Watch:
         self.timeout_s = 0.0
         """The client's wish; zero leaves it to the adapter."""
         self.sends_bookmarks = False
-        self.notify: Callable[[], None] = _do_nothing
+        self.notify: Callable[[], None] = _ignore_wakeup
         """Called when there is something to take, or the end has come."""
 
     def start(self) -> None:
@@ -66,30 +66,30 @@ class Watch:
         lines.clear()
         return taken
 
-    def replay(self, events: list[storage.Event]) -> None:
+    def replay(self, events: list[storage.StorageEvent]) -> None:
         """Events of the past that the client has not seen."""
         for event in events:
             self._offer(event)
 
-    def introduce(self, objects: list[storage.Stored]) -> None:
+    def send_initial(self, objects: list[storage.StoredObject]) -> None:
         """Objects that are there already, as if they were added now."""
         self._lines.extend(self._render_line(storage.ADDED, stored) for stored in objects)
 
-    def refuse(self, refused: status.Refused) -> None:
+    def send_error(self, refused: status_errors.StatusError) -> None:
         """The client's version cannot be served: say so and end."""
-        self._lines.append(storage.make_line("ERROR", storage.encode(refused.body())))
+        self._lines.append(storage.make_watch_line("ERROR", storage.encode_json(refused.body())))
         self.stop()
 
-    def bookmark(self, version: int, *, ends_initial_events: bool = False) -> None:
+    def send_bookmark(self, version: int, *, ends_initial_events: bool = False) -> None:
         """Tell the client that it has seen everything up to a version."""
         if self.is_ended:
             return
         metadata: Json = {**self._zero.get("metadata", {}), "resourceVersion": str(version)}
         if ends_initial_events:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-        self._push(storage.make_line("BOOKMARK", storage.encode({**self._zero, "metadata": metadata})))
+        self._push(storage.make_watch_line("BOOKMARK", storage.encode_json({**self._zero, "metadata": metadata})))
 
-    def _offer(self, event: storage.Event) -> None:
+    def _offer(self, event: storage.StorageEvent) -> None:
         accepts = self._accepts
         if accepts is None and self._render is None:
             self._push(event.line(event.type, event.now))
@@ -105,7 +105,9 @@ class Watch:
         line = event.line(type_, stored) if self._render is None else self._render(type_, stored)
         self._push(line)
 
-    def _translate(self, event: storage.Event, is_now: bool, was_before: bool) -> tuple[str, storage.Stored]:
+    def _translate(
+        self, event: storage.StorageEvent, is_now: bool, was_before: bool
+    ) -> tuple[str, storage.StoredObject]:
         """What a write means to someone who sees only what a selector selects."""
         if is_now:
             return (storage.MODIFIED if was_before else storage.ADDED), event.now
@@ -114,8 +116,8 @@ class Watch:
         last = event.before
         return storage.DELETED, last.successor(event.version, self._table.reversioned(last.raw, event.version))
 
-    def _render_line(self, type_: str, stored: storage.Stored) -> bytes:
-        return storage.make_line(type_, stored.raw) if self._render is None else self._render(type_, stored)
+    def _render_line(self, type_: str, stored: storage.StoredObject) -> bytes:
+        return storage.make_watch_line(type_, stored.raw) if self._render is None else self._render(type_, stored)
 
     def _push(self, line: bytes) -> None:
         lines = self._lines

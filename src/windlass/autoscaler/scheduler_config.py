@@ -1,51 +1,331 @@
-"""A scheduler's configuration file (`--scheduler-config-file`): what its one profile changes about the filters.
+"""kube-scheduler configuration: its release, and which filters of its profile apply with which arguments.
 
-Read as strictly as kube-scheduler reads it, and more so: a plugin that is unknown is refused even where it is only
-disabled, because a misspelt name would silently leave a filter on. What does not concern filters (scoring, weights,
-the order of plugins, extenders, leader election) is checked for its spelling and passed over, as Cluster Autoscaler
-does. What concerns filters but could be honoured only by half is refused.
+Reads --scheduler-config-file as kube-scheduler does: one profile, its plugins by extension point, and the arguments
+that change filters. The release is --kube-scheduler-version or that of the API server.
 """
 
-from dataclasses import dataclass
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
-from windlass import errors
-from windlass.autoscaler import scheduler_arguments, scheduler_plugins
-from windlass.engine.predicates import config
-from windlass.kube import fields, manifests, models
+import msgspec
+
+from windlass import errors, scheduler_releases, selectors
+from windlass.engine.model import settings
+from windlass.kube import client, fields, scheme, time_formats, transport, yaml_documents
+from windlass.kube import errors as kube_errors
+from windlass.kube import selectors as kube_selectors
 from windlass.kube.models import kubescheduler
 
-_PROFILE = "profiles[0]"
+_log = logging.getLogger(__name__)
+
+_VERSION_RETRY_S = 2.0
+"""How long an API server that does not answer is left alone."""
+
+
+class _ServerVersion(msgspec.Struct):
+    git_version: str = msgspec.field(default="", name="gitVersion")
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class SchedulerRelease:
+    """What the user says of the scheduler."""
+
+    version: str = ""
+    """Empty: the API server is asked."""
+    gates: Mapping[str, bool] = field(default_factory=dict)
+
+    def resolve(self, server_version: str) -> scheduler_releases.SchedulerRelease:
+        """The release, with its gates, for a server that says that it is of this version."""
+        release = scheduler_releases.KNOWN_RELEASES.get(self.version) or scheduler_releases.nearest_release(
+            server_version
+        )
+        return scheduler_releases.with_feature_gates(release, self.gates)
+
+
+async def find_scheduler_release(
+    api: client.Client, choice: SchedulerRelease, report: Callable[[kube_errors.KubeError], None]
+) -> scheduler_releases.SchedulerRelease:
+    """The release whose filters hold. Waits for the API server where that must be asked, and reports why it does."""
+    server_version = "" if choice.version else await _get_server_version(api, report)
+    release = choice.resolve(server_version)
+    _log.info(
+        "applying the filters of kube-scheduler: release=%s server=%s", release.version, server_version or "not asked"
+    )
+    for gate in choice.gates:
+        if gate in scheduler_releases.FEATURE_GATES and not scheduler_releases.gate_has_effect(gate, release):
+            _log.warning("--feature-gates: gate=%s has no effect in release=%s", gate, release.version)
+    return release
+
+
+async def _get_server_version(api: client.Client, report: Callable[[kube_errors.KubeError], None]) -> str:
+    """The version that the API server tells. One that tells none is taken for the oldest that is known."""
+    request = transport.Request("GET", "/version", headers={"accept": "application/json"})
+    while True:
+        try:
+            return msgspec.json.decode(await api.call(request), type=_ServerVersion).git_version
+        except (kube_errors.Forbidden, kube_errors.NotFound, msgspec.MsgspecError) as error:
+            _log.warning("cannot read the version of the API server: %s", error)
+            return ""
+        except kube_errors.KubeError as error:
+            _log.warning("cannot read the version of the API server, retrying in %gs: %s", _VERSION_RETRY_S, error)
+            report(error)
+        await api.clock.sleep(_VERSION_RETRY_S)
+
+
+ALL_PLUGINS = "*"
+
+DEFAULT_PLUGINS = (
+    "SchedulingGates", "PrioritySort", "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts",
+    "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
+    "InterPodAffinity", "DynamicResources", "DefaultPreemption", "NodeResourcesBalancedAllocation", "ImageLocality",
+    "DefaultBinder", "NodeDeclaredFeatures",
+)  # fmt: skip
+"""On unless a profile says otherwise."""
+
+KNOWN_PLUGINS = (*DEFAULT_PLUGINS, "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
+"""All that kube-scheduler 1.36 has."""
+
+_REMOVED_PLUGINS = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
+"""Plugins of former versions: files that disable them are still about."""
+
+_FILTER_ONLY = frozenset(("NodeUnschedulable", "NodeName", "TaintToleration"))
+"""They have no preFilter."""
+
+_STATEFUL_PREFILTERS = frozenset(
+    ("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity", "NodeDeclaredFeatures", "VolumeBinding",
+     "VolumeRestrictions", "DynamicResources")
+)  # fmt: skip
+"""Their filter fails for every pod without what their preFilter prepares."""
+
+_REJECTING_PREFILTERS = frozenset(("NodeAffinity", "VolumeBinding", "VolumeRestrictions", "VolumeZone"))
+"""Their preFilter refuses pods, or nodes, on its own."""
+
+_PREFILTERS = _STATEFUL_PREFILTERS | _REJECTING_PREFILTERS | {"NodeVolumeLimits"}
+
+_FILTERS = _PREFILTERS | _FILTER_ONLY
+
+_EXTENSION_POINTS = {
+    "preFilter": _PREFILTERS,
+    "filter": _FILTERS,
+    "queueSort": frozenset(("PrioritySort",)),
+    "bind": frozenset(("DefaultBinder",)),
+}
+"""The plugins that have something to do at a point."""
+
+
+def read_disabled(plugins: kubescheduler.Plugins, at: str) -> frozenset[str]:
+    """Names of the plugins that do not filter. InvalidField if that cannot be said, or kube-scheduler would refuse."""
+    for name, chosen in _by_point(plugins).items():
+        _check_plugin_names(chosen, name, f"{at}.{name}")
+    for name in ("queueSort", "bind"):
+        if not _enabled_plugins(plugins, name):
+            (needed,) = _EXTENSION_POINTS[name]
+            raise fields.InvalidField(
+                f"{at}.{name}", "no plugin that is enabled", f"{needed}, enabled here or at multiPoint"
+            )
+    filters, prefilters = _enabled_plugins(plugins, "filter"), _enabled_plugins(plugins, "preFilter")
+    for name in sorted(filters & _STATEFUL_PREFILTERS - prefilters):
+        both = f"{name} disabled at filter, too, or not at all: it cannot filter without its preFilter"
+        raise fields.InvalidField(f"{at}.preFilter.disabled", name, both)
+    for name in sorted(prefilters & _REJECTING_PREFILTERS - filters):
+        both = f"{name} disabled at preFilter, too, or at multiPoint: its preFilter refuses pods by itself"
+        raise fields.InvalidField(f"{at}.filter.disabled", name, both)
+    return _FILTERS - filters
+
+
+def _by_point(plugins: kubescheduler.Plugins) -> dict[str, kubescheduler.PluginSet]:
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(plugins)}
+    found = ((encoded, getattr(plugins, name)) for name, encoded in names.items())
+    return {encoded: chosen for encoded, chosen in found if chosen is not None}
+
+
+def _check_plugin_names(chosen: kubescheduler.PluginSet, point: str, at: str) -> None:
+    """Every plugin is known and has something to do at the point; none is enabled twice."""
+    usable = tuple(sorted(_EXTENSION_POINTS.get(point, KNOWN_PLUGINS)))
+    names = _plugin_names(chosen.enabled)
+    for i, name in enumerate(names):
+        fields.read_enum(name, usable, f"{at}.enabled[{i}].name")
+        if name in names[:i]:
+            raise fields.InvalidField(f"{at}.enabled[{i}].name", name, "each plugin once")
+    for i, name in enumerate(_plugin_names(chosen.disabled)):
+        if name not in _REMOVED_PLUGINS:
+            fields.read_enum(name, (*sorted(KNOWN_PLUGINS), ALL_PLUGINS), f"{at}.disabled[{i}].name")
+
+
+def _enabled_plugins(plugins: kubescheduler.Plugins, point: str) -> frozenset[str]:
+    """The plugins that work at a point."""
+    chosen = _by_point(plugins)
+    nothing = kubescheduler.PluginSet()
+    everywhere, here = chosen.get("multiPoint", nothing), chosen.get(point, nothing)
+    common = _without_disabled(DEFAULT_PLUGINS, everywhere) | set(_plugin_names(everywhere.enabled))
+    return _EXTENSION_POINTS[point] & (_without_disabled(common, here) | set(_plugin_names(here.enabled)))
+
+
+def _without_disabled(names: Sequence[str] | set[str], chosen: kubescheduler.PluginSet) -> set[str]:
+    disabled = _plugin_names(chosen.disabled)
+    return set() if ALL_PLUGINS in disabled else set(names) - set(disabled)
+
+
+def _plugin_names(plugins: Sequence[kubescheduler.Plugin] | None) -> list[str]:
+    return [plugin.name for plugin in plugins or ()]
+
+
+_QUALIFIED_NAME = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+PluginArgs = dict[str, tuple[kubescheduler.Args, str]]
+"""Arguments by plugin, each with the path at which they are."""
+
+ArgsOf = TypeVar("ArgsOf", bound=kubescheduler.Args)
+
+
+def read_plugin_args(
+    configs: Sequence[kubescheduler.PluginConfig], at: str, disabled: frozenset[str]
+) -> settings.FilterConfig:
+    """What a profile's pluginConfig says to those filters that it does not disable.
+
+    InvalidField if it cannot be honoured.
+    """
+    given = _decode_args(configs, at)
+    spread, path = _args_of(given, "PodTopologySpread", kubescheduler.PodTopologySpreadArgs)
+    _check_defaulting(spread, path)
+    for i, constraint in enumerate(spread.default_constraints or ()):
+        _check_constraint(constraint, f"{path}.defaultConstraints[{i}]", "PodTopologySpread" not in disabled)
+    ignored, groups = _read_ignored_resources(*_args_of(given, "NodeResourcesFit", kubescheduler.NodeResourcesFitArgs))
+    return settings.FilterConfig(
+        disabled=disabled,
+        ignored_resources=ignored,
+        ignored_resource_groups=groups,
+        added_affinity=_read_added_affinity(*_args_of(given, "NodeAffinity", kubescheduler.NodeAffinityArgs)),
+        binding_timeout_s=_read_timeout(*_args_of(given, "DynamicResources", kubescheduler.DynamicResourcesArgs)),
+    )
+
+
+def _read_timeout(args: kubescheduler.DynamicResourcesArgs, at: str) -> float:
+    """DynamicResources.bindingTimeout."""
+    if args.binding_timeout is None:
+        return settings.DEFAULT_FILTER_CONFIG.binding_timeout_s
+    try:
+        timeout_s = time_formats.parse_duration(args.binding_timeout)
+    except ValueError:
+        timeout_s = 0.0
+    if timeout_s < 1.0:
+        raise fields.InvalidField(f"{at}.bindingTimeout", args.binding_timeout, "a duration of a second or more")
+    return timeout_s
+
+
+def _decode_args(configs: Sequence[kubescheduler.PluginConfig], at: str) -> PluginArgs:
+    """The arguments given to each plugin, each plugin once and with arguments of its own kind."""
+    given: PluginArgs = {}
+    for i, one in enumerate(configs):
+        fields.read_enum(one.name, tuple(sorted(KNOWN_PLUGINS)), f"{at}[{i}].name")
+        if one.name in given:
+            raise fields.InvalidField(f"{at}[{i}].name", one.name, "each plugin once")
+        path = f"{at}[{i}].args"
+        if bytes(one.args) == b"null":
+            given[one.name] = kubescheduler.ARGS.get(one.name, kubescheduler.Args)(), path
+            continue
+        if one.name not in kubescheduler.ARGS:
+            raise fields.InvalidField(path, bytes(one.args).decode(), f"nothing: {one.name} takes no arguments")
+        args = yaml_documents.decode_strict(one.args, kubescheduler.ARGS[one.name], path)
+        fields.read_enum(
+            args.api_version or kubescheduler.API_VERSION, (kubescheduler.API_VERSION,), f"{path}.apiVersion"
+        )
+        fields.read_enum(args.kind or f"{one.name}Args", (f"{one.name}Args",), f"{path}.kind")
+        given[one.name] = args, path
+    return given
+
+
+def _args_of(given: PluginArgs, plugin: str, kind: type[ArgsOf]) -> tuple[ArgsOf, str]:
+    args, path = given.get(plugin, (None, ""))
+    return (args if isinstance(args, kind) else kind()), path
+
+
+def _read_added_affinity(args: kubescheduler.NodeAffinityArgs, at: str) -> selectors.NodeSelector | None:
+    """NodeAffinity.addedAffinity; what it merely prefers is no matter of filters."""
+    added = args.added_affinity
+    required = added.required_during_scheduling_ignored_during_execution if added else None
+    return kube_selectors.parse_node_selector(required, f"{at}.addedAffinity.{_REQUIRED}")
+
+
+def _read_ignored_resources(args: kubescheduler.NodeResourcesFitArgs, at: str) -> tuple[frozenset[str], frozenset[str]]:
+    """NodeResourcesFit.ignoredResources and ignoredResourceGroups."""
+    for i, name in enumerate(args.ignored_resources or ()):
+        if not _QUALIFIED_NAME.fullmatch(name):
+            raise fields.InvalidField(f"{at}.ignoredResources[{i}]", name, "a name such as example.com/gpu")
+    for i, name in enumerate(args.ignored_resource_groups or ()):
+        if "/" in name or not _QUALIFIED_NAME.fullmatch(name):
+            accepted = "the part of a resource's name before the slash"
+            raise fields.InvalidField(f"{at}.ignoredResourceGroups[{i}]", name, accepted)
+    return frozenset(args.ignored_resources or ()), frozenset(args.ignored_resource_groups or ())
+
+
+def _check_defaulting(args: kubescheduler.PodTopologySpreadArgs, at: str) -> None:
+    kind = fields.read_enum(args.defaulting_type or "System", ("System", "List"), f"{at}.defaultingType")
+    if kind == "System" and args.default_constraints:
+        raise fields.InvalidField(f"{at}.defaultingType", kind, "List, where there are defaultConstraints")
+    seen: list[tuple[str | None, str | None]] = []
+    for i, constraint in enumerate(args.default_constraints or ()):
+        pair = constraint.topology_key, constraint.when_unsatisfiable
+        if pair in seen:
+            raise fields.InvalidField(f"{at}.defaultConstraints[{i}]", pair, "each topologyKey once for each effect")
+        seen.append(pair)
+
+
+def _check_constraint(constraint: kubescheduler.SpreadConstraint, at: str, filters: bool) -> None:
+    """A default that only prefers is no matter of filters; one that refuses cannot be honoured yet.
+
+    Whom it counts depends on the Services and controllers that select a pod, which the engine does not know.
+    """
+    if (constraint.max_skew or 0) < 1:
+        raise fields.InvalidField(f"{at}.maxSkew", constraint.max_skew, "1 or more")
+    if not constraint.topology_key:
+        raise fields.InvalidField(f"{at}.topologyKey", constraint.topology_key, "the key of a node label")
+    if constraint.label_selector is not None:
+        raise fields.InvalidField(f"{at}.labelSelector", "a selector", "none: it is deduced for each pod")
+    effects = ("DoNotSchedule", "ScheduleAnyway")
+    when = fields.read_enum(constraint.when_unsatisfiable, effects, f"{at}.whenUnsatisfiable")
+    if when == "DoNotSchedule" and filters:
+        accepted = "ScheduleAnyway: defaults that refuse nodes depend on Services, which windlass does not read yet"
+        raise fields.InvalidField(f"{at}.whenUnsatisfiable", when, accepted)
+
+
+_PROFILE_FIELD = "profiles[0]"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerProfile:
     """The pods that the profile is for, by `spec.schedulerName`, and how they are filtered."""
 
     scheduler_name: str = "default-scheduler"
-    filters: config.FilterConfig = config.DEFAULT
+    filters: settings.FilterConfig = settings.DEFAULT_FILTER_CONFIG
 
 
-DEFAULT = Profile()
+DEFAULT_PROFILE = SchedulerProfile()
 
 
-def load(path: Path) -> Profile:
+def load_profile(path: Path) -> SchedulerProfile:
     """The profile in a file. InvalidInput if it cannot be used: where, what was found, what is accepted."""
     try:
         text = path.read_bytes()
     except OSError as error:
         raise errors.InvalidInput(f"{path}: {error.strerror}") from error
-    return read(text, str(path))
+    return parse_profile(text, str(path))
 
 
-def read(text: bytes | str, source: str) -> Profile:
+def parse_profile(text: bytes | str, source: str) -> SchedulerProfile:
     """The profile that a text spells, in YAML or JSON; `source` names it in errors."""
-    documents = list(manifests.read(text, source, strict=True))
+    documents = list(yaml_documents.read_documents(text, source, strict=True))
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise errors.InvalidInput(f"{source}: expected one {kubescheduler.KIND}, found {len(documents)} documents")
     try:
-        found = manifests.decode(models.as_json(documents[0]), kubescheduler.KubeSchedulerConfiguration)
-        _check(found)
+        found = yaml_documents.decode_strict(scheme.as_json(documents[0]), kubescheduler.KubeSchedulerConfiguration)
+        _check_configuration(found)
         return _read_profile(found.profiles[0] if found.profiles else kubescheduler.Profile())
     except fields.InvalidField as error:
         raise errors.InvalidInput(f"{source}: {error}") from error
@@ -53,10 +333,10 @@ def read(text: bytes | str, source: str) -> Profile:
         raise errors.InvalidInput(f"{source}: found {error.found!r}, expected {error.accepted}") from error
 
 
-def _check(found: kubescheduler.KubeSchedulerConfiguration) -> None:
+def _check_configuration(found: kubescheduler.KubeSchedulerConfiguration) -> None:
     """What kube-scheduler insists on, whatever the profile says."""
-    fields.choose(found.api_version, (kubescheduler.API_VERSION,), "apiVersion")
-    fields.choose(found.kind, (kubescheduler.KIND,), "kind")
+    fields.read_enum(found.api_version, (kubescheduler.API_VERSION,), "apiVersion")
+    fields.read_enum(found.kind, (kubescheduler.KIND,), "kind")
     if found.profiles and len(found.profiles) > 1:
         names = [profile.scheduler_name for profile in found.profiles]
         raise fields.InvalidField("profiles", names, "exactly one profile")
@@ -75,10 +355,14 @@ def _check_range(number: int | None, low: int, high: int | None, at: str) -> Non
         raise fields.InvalidField(at, number, f"{low} or more" if high is None else f"{low} to {high}")
 
 
-def _read_profile(profile: kubescheduler.Profile) -> Profile:
+def _read_profile(profile: kubescheduler.Profile) -> SchedulerProfile:
     if profile.scheduler_name == "":
-        raise fields.InvalidField(f"{_PROFILE}.schedulerName", "", "the name that pods ask for in spec.schedulerName")
-    _check_range(profile.percentage_of_nodes_to_score, 0, 100, f"{_PROFILE}.percentageOfNodesToScore")
-    disabled = scheduler_plugins.read_disabled(profile.plugins or kubescheduler.Plugins(), f"{_PROFILE}.plugins")
-    filters = scheduler_arguments.read(profile.plugin_config or (), f"{_PROFILE}.pluginConfig", disabled)
-    return Profile(DEFAULT.scheduler_name if profile.scheduler_name is None else profile.scheduler_name, filters)
+        raise fields.InvalidField(
+            f"{_PROFILE_FIELD}.schedulerName", "", "the name that pods ask for in spec.schedulerName"
+        )
+    _check_range(profile.percentage_of_nodes_to_score, 0, 100, f"{_PROFILE_FIELD}.percentageOfNodesToScore")
+    disabled = read_disabled(profile.plugins or kubescheduler.Plugins(), f"{_PROFILE_FIELD}.plugins")
+    filters = read_plugin_args(profile.plugin_config or (), f"{_PROFILE_FIELD}.pluginConfig", disabled)
+    return SchedulerProfile(
+        DEFAULT_PROFILE.scheduler_name if profile.scheduler_name is None else profile.scheduler_name, filters
+    )

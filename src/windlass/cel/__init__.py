@@ -20,7 +20,7 @@ authorizer. Types are checked before an expression is evaluated as far as they a
 variables and operators on them. The API server has checked the rest.
 """
 
-from windlass.cel.program import Program, compile
+from windlass.cel.compiler import Program, compile
 from windlass.cel.values import CompileError, EvaluationError
 
 __all__ = ["CompileError", "EvaluationError", "Program", "compile"]

@@ -1,12 +1,11 @@
-"""Code: what a node of an expression compiles to, and how builders of nodes ask for the code of other nodes."""
+"""Compiled code of one expression node, and the generator protocol by which node builders request code of other nodes."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from windlass.cel import costs, syntax
-from windlass.cel.issues import Issue
-from windlass.cel.types import Record
+from windlass.cel import costs, parser
+from windlass.cel.checker import Issue, RecordType
 from windlass.cel.values import Value
 
 Variables: TypeAlias = Mapping[str, Value]
@@ -52,7 +51,7 @@ class Scope:
     is_metered: bool = True
     bound: frozenset[str] = frozenset()
     """Names whose value may be an error, which is one only where the name is used."""
-    records: Mapping[str, Record] = field(default_factory=dict)
+    records: Mapping[str, RecordType] = field(default_factory=dict)
     """By name, the types of variables whose fields are known."""
     issues: list[Issue] = field(default_factory=list)
     """What is wrong with the expression, as far as it is built. All scopes of an expression share it."""
@@ -69,8 +68,8 @@ class Scope:
         return replace(self, names=self.names | frozenset(names), bound=bound, records=records)
 
 
-Asked: TypeAlias = tuple[syntax.Node, Scope]
-Builder: TypeAlias = Generator[Asked, Code, Code]
+BuildRequest: TypeAlias = tuple[parser.Node, Scope]
+Builder: TypeAlias = Generator[BuildRequest, Code, Code]
 """Yields nodes, with their scopes; is sent their code; returns the code of its own node.
 
 So trees are built without recursion, however deep they are.
@@ -78,10 +77,10 @@ So trees are built without recursion, however deep they are.
 
 
 def charge(variables: Variables, cost: int) -> None:
-    variables[costs.KEY].charge(cost)
+    variables[costs.METER_KEY].charge(cost)
 
 
-def build_all(nodes: Iterable[syntax.Node], scope: Scope) -> Generator[Asked, Code, list[Code]]:
+def build_all(nodes: Iterable[parser.Node], scope: Scope) -> Generator[BuildRequest, Code, list[Code]]:
     """The code of several nodes."""
     made: list[Code] = []
     for node in nodes:
@@ -90,7 +89,7 @@ def build_all(nodes: Iterable[syntax.Node], scope: Scope) -> Generator[Asked, Co
     return made
 
 
-def add_up(costs: Iterable[int | None]) -> int | None:
+def sum_costs(costs: Iterable[int | None]) -> int | None:
     """The sum, if all of it is known."""
     total = 0
     for cost in costs:

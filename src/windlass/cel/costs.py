@@ -1,8 +1,7 @@
-"""Costs: what evaluating an expression costs, counted as Kubernetes counts it, against a limit.
+"""Evaluation costs, counted as Kubernetes counts them, against a limit.
 
-Most steps cost one, and are added up when an expression is compiled. Functions over strings and lists cost by the
-sizes of their arguments, which are known when they are called. The figures are those of cel-go's cost tracker with the
-additions of Kubernetes' libraries.
+Most steps cost one and are added up when an expression is compiled. Functions over strings and lists cost by the
+sizes of their arguments, known when they are called. The figures are those of cel-go and of Kubernetes' library.
 """
 
 import itertools
@@ -10,16 +9,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from windlass.cel.addresses import Cidr
+from windlass.cel.kubernetes_types import Cidr
 from windlass.cel.values import Cancelled, Optional, Value, Version
 from windlass.quantity import Quantity
 
-KEY = "@cost"
+METER_KEY = "@cost"
 """The name of the meter among the variables: no expression can spell it."""
+
 CREATE_LIST, CREATE_MAP = 10, 30
+
 APPEND = 2 + CREATE_LIST
 """Adding an item to the result of a macro: read the result, make a list of the item, and join them."""
+
 _CHARACTER = 0.1
+
 _PATTERN_CHARACTER = 0.25
 
 
@@ -40,17 +43,16 @@ class Meter:
 CallCost: TypeAlias = Callable[..., int]
 """The cost of a call, of its arguments."""
 
-
 _SIZED = frozenset((str, bytes, list, dict))
 
 
-def size(value: Value) -> int:
+def value_size(value: Value) -> int:
     if type(value) in _SIZED or isinstance(value, Mapping):
         return len(value)
-    return size(value.value) if isinstance(value, Optional) and value.has_value else 1
+    return value_size(value.value) if isinstance(value, Optional) and value.has_value else 1
 
 
-def traversal(value: Value, known: dict[int, int] | None = None) -> int:
+def traversal_cost(value: Value, known: dict[int, int] | None = None) -> int:
     """The cost of walking through a value and all that is in it. What is in it many times is walked through once."""
     if isinstance(value, str | bytes):
         return int(len(value) * _CHARACTER)
@@ -59,18 +61,18 @@ def traversal(value: Value, known: dict[int, int] | None = None) -> int:
     known = {} if known is None else known
     if id(value) not in known:
         items = value if isinstance(value, list) else itertools.chain.from_iterable(value.items())
-        known[id(value)] = sum(traversal(item, known) for item in items)
+        known[id(value)] = sum(traversal_cost(item, known) for item in items)
     return known[id(value)]
 
 
-def nested(value: Value) -> int:
+def count_nested(value: Value) -> int:
     """How many values are within the items of a list or map.
 
     Kubernetes charges nothing for them where it compares lists. An expression of a few lines can make lists of lists of
     the same lists with more items than anything can ever compare, so they are charged here.
     """
     if isinstance(value, Optional) and value.has_value:
-        return nested(value.value)
+        return count_nested(value.value)
     items = value if isinstance(value, list) else value.values() if isinstance(value, Mapping) else ()
     if not any(isinstance(item, list | Mapping | Optional) for item in items):
         return 0
@@ -90,49 +92,53 @@ def _count_within(value: Value, known: dict[int, int]) -> int:
 
 
 def _read(value: Value, *_: Value) -> int:
-    return math.ceil(size(value) * _CHARACTER)
+    return math.ceil(value_size(value) * _CHARACTER)
 
 
 def _rewrite(value: Value, *_: Value) -> int:
-    return math.ceil(size(value) * 2 * _CHARACTER)
+    return math.ceil(value_size(value) * 2 * _CHARACTER)
 
 
-def compare(left: Value, right: Value) -> int:
+def compare_cost(left: Value, right: Value) -> int:
     if type(left) is str and type(right) is str:
         return math.ceil(min(len(left), len(right)) * _CHARACTER)
     if isinstance(left, Quantity | Version):
         return 1
-    return math.ceil(min(size(left), size(right)) * _CHARACTER) + min(nested(left), nested(right)) // _PER_COST
+    return (
+        math.ceil(min(value_size(left), value_size(right)) * _CHARACTER)
+        + min(count_nested(left), count_nested(right)) // _PER_COST
+    )
 
 
 _PER_COST = 10
 """Nested values that are compared at the cost of one."""
+
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 
-def is_small(value: Value) -> bool:
+def has_unit_comparison_cost(value: Value) -> bool:
     """Does comparing with this value cost one? (It costs nothing if the other one is empty; never mind.)"""
-    return 0 < size(value) <= 10
+    return 0 < value_size(value) <= 10
 
 
 def bound_comparison(
     steps: Sequence[Callable[[Mapping[str, Value]], Value]], are_constant: Sequence[bool]
 ) -> int | None:
     """What comparing with a constant costs at most, whatever it is compared with."""
-    sizes = [size(step({})) for step, is_constant in zip(steps, are_constant, strict=True) if is_constant]
+    sizes = [value_size(step({})) for step, is_constant in zip(steps, are_constant, strict=True) if is_constant]
     return math.ceil(min(sizes) * _CHARACTER) if sizes else None
 
 
 def _plus(left: Value, right: Value) -> int:
     if isinstance(left, str | bytes):
-        return math.ceil((size(left) + size(right)) * _CHARACTER)
+        return math.ceil((value_size(left) + value_size(right)) * _CHARACTER)
     if isinstance(left, list) and isinstance(right, list):  # Kubernetes joins lists without copying them
         return 1 + (len(left) + len(right)) // _PER_COST
     return 1
 
 
 def _match(text: Value, pattern: Value, *_: Value) -> int:
-    return math.ceil((1 + size(text)) * _CHARACTER) * math.ceil(size(pattern) * _PATTERN_CHARACTER)
+    return math.ceil((1 + value_size(text)) * _CHARACTER) * math.ceil(value_size(pattern) * _PATTERN_CHARACTER)
 
 
 def _contain(text: Value, part: Value) -> int:
@@ -147,7 +153,7 @@ def _within(item: Value, container: Value) -> int:
 
 def _compare_with_all(item: Value, items: Value) -> int:
     """What it costs more to compare an item with others because they are nested."""
-    return min(size(items) * (size(item) + nested(item)), nested(items)) // _PER_COST
+    return min(value_size(items) * (value_size(item) + count_nested(item)), count_nested(items)) // _PER_COST
 
 
 def _replace(text: Value, old: Value, new: Value, *_: Value) -> int:
@@ -159,30 +165,34 @@ def _replace(text: Value, old: Value, new: Value, *_: Value) -> int:
 
 
 def _find(target: Value, *_: Value) -> int:
-    return traversal(target)
+    return traversal_cost(target)
 
 
 def _join(items: Value, separator: Value = "") -> int:
     """By the length of the result, which need not be made for it."""
     if not isinstance(items, list):
         return 1
-    return math.ceil((sum(map(size, items)) + size(separator) * max(len(items) - 1, 0)) * 2 * _CHARACTER)
+    return math.ceil((sum(map(value_size, items)) + value_size(separator) * max(len(items) - 1, 0)) * 2 * _CHARACTER)
 
 
 def _sets(factor: int) -> CallCost:
     return lambda left, right: (
-        1 + size(left) * size(right) * factor + min(nested(left) * size(right), nested(right) * size(left)) // _PER_COST
+        1
+        + value_size(left) * value_size(right) * factor
+        + min(count_nested(left) * value_size(right), count_nested(right) * value_size(left)) // _PER_COST
     )
 
 
 def _copy(items: Value, *_: Value) -> int:
-    return size(items) + 1 + CREATE_LIST
+    return value_size(items) + 1 + CREATE_LIST
 
 
-def compare_all(items: Value, *_: Value) -> int:
-    count = size(items)
+def compare_all_cost(items: Value, *_: Value) -> int:
+    count = value_size(items)
     has_texts = isinstance(items, list) and bool(items) and isinstance(items[0], str | bytes)
-    return int(count * count * (2 + _CHARACTER * has_texts)) + 1 + CREATE_LIST + nested(items) * count // _PER_COST
+    return (
+        int(count * count * (2 + _CHARACTER * has_texts)) + 1 + CREATE_LIST + count_nested(items) * count // _PER_COST
+    )
 
 
 def _count(limit: Value) -> int:
@@ -190,14 +200,14 @@ def _count(limit: Value) -> int:
 
 
 def _slice(items: Value, start: Value, end: Value) -> int:
-    are_valid = type(start) is type(end) is int and 0 <= start <= end <= size(items)
+    are_valid = type(start) is type(end) is int and 0 <= start <= end <= value_size(items)
     return (end - start if are_valid else 0) + 1 + CREATE_LIST
 
 
 def _flatten(items: Value, depth: Value = 1) -> int:
     """What is nested may all become items of the result, which Kubernetes does not charge."""
     times = max(depth, 0) if type(depth) is int else 0
-    return size(items) * times + 1 + CREATE_LIST + nested(items) // _PER_COST
+    return value_size(items) * times + 1 + CREATE_LIST + count_nested(items) // _PER_COST
 
 
 def _read_ip(value: Value) -> int:
@@ -218,17 +228,20 @@ def _width(cidr: Value) -> int:
 
 
 CALLS: Mapping[str, int | CallCost] = {
-    "==": compare, "!=": compare, "<": compare, "<=": compare, ">": compare, ">=": compare,
+    "==": compare_cost, "!=": compare_cost, "<": compare_cost, "<=": compare_cost, ">": compare_cost, ">=": compare_cost,
     "+": _plus, "in": _within,
     "startsWith": _read, "endsWith": _read, "contains": _contain, "matches": _match, "find": _match, "findAll": _match,
     "lowerAscii": _read, "upperAscii": _read, "trim": _read, "substring": _read, "replace": _replace, "split": _rewrite,
     "join": _join, "quantity": _read, "isQuantity": _read, "semver": _read, "isSemver": _read,
-    "isSorted": traversal, "sum": traversal, "min": traversal, "max": traversal,
+    "isSorted": traversal_cost, "sum": traversal_cost, "min": traversal_cost, "max": traversal_cost,
     "indexOf": _find, "lastIndexOf": _find,
-    "reverse": _copy, "distinct": compare_all, "bytes": _read,
+    "reverse": _copy, "distinct": compare_all_cost, "bytes": _read,
     "ip": _read_ip, "isIP": _read, "cidr": _read, "isCIDR": _read, "ip.isCanonical": _rewrite,
     "containsIP": _contain_ip, "containsCIDR": _contain_cidr,
-    "slice": _slice, "flatten": _flatten, "sort": compare_all, "lists.range": _count,
+    "slice": _slice, "flatten": _flatten, "sort": compare_all_cost, "lists.range": _count,
     "sets.contains": _sets(1), "sets.intersects": _sets(1), "sets.equivalent": _sets(2),
 }  # fmt: skip
 """By function; whatever is not here costs one."""
+
+MAX_COST = 1_000_000
+"""What an evaluation may cost: Kubernetes' limit for selectors of devices."""

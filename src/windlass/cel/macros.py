@@ -1,14 +1,14 @@
-"""Macros: calls whose arguments are not values but names and expressions over them.
+"""CEL macros (`all`, `exists`, `map`, `filter`, `cel.bind` …): calls whose arguments are names and expressions.
 
-`all` and `exists` do not mind an error at one item when another decides.
+`all` and `exists` ignore an error at one item when another item decides.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from windlass.cel import costs, lists, syntax
-from windlass.cel.code import Builder, Code, Scope, Step, Variables, add_up, build_all, charge
+from windlass.cel import costs, functions, parser
+from windlass.cel.code import Builder, Code, Scope, Step, Variables, build_all, charge, sum_costs
 from windlass.cel.values import (
     NO_OVERLOAD,
     Cancelled,
@@ -20,7 +20,7 @@ from windlass.cel.values import (
     as_evaluation_error,
 )
 
-Each: TypeAlias = Callable[[Variables], Iterator[tuple[Value, Variables]]]
+ItemScopes: TypeAlias = Callable[[Variables], Iterator[tuple[Value, Variables]]]
 """(item, the variables with the item under its name) for every item of a list or key of a map, one after the other."""
 
 _ONE_NAME = {"all": (2,), "exists": (2,), "exists_one": (2,), "existsOne": (2,), "map": (2, 3), "filter": (2,),
@@ -34,11 +34,11 @@ _NO_NAME = dict.fromkeys(("map", "filter"), "argument is not an identifier")
 """What is said of an argument that should be a name, by macro."""
 
 
-def expand(node: syntax.Call, scope: Scope) -> Builder | None:
+def expand_macro(node: parser.Call, scope: Scope) -> Builder | None:
     """The builder of the macro that a call is; None if it is none."""
     if node.target is None:
         return None
-    if isinstance(node.target, syntax.Name) and node.target.name == "cel" and "cel" not in scope.names:
+    if isinstance(node.target, parser.Identifier) and node.target.name == "cel" and "cel" not in scope.names:
         return _bind(node, scope) if node.function == "bind" and len(node.arguments) == 3 else None
     if node.function in ("optMap", "optFlatMap") and len(node.arguments) == 2:
         return _map_optional(node, scope)
@@ -50,7 +50,7 @@ def expand(node: syntax.Call, scope: Scope) -> Builder | None:
     return None
 
 
-def _comprehend(node: syntax.Call, scope: Scope, count: int) -> Builder:
+def _comprehend(node: parser.Call, scope: Scope, count: int) -> Builder:
     assert node.target is not None
     complaint = _NO_NAME.get(node.function, "argument must be a simple name")
     names = [_name(argument, complaint) for argument in node.arguments[:count]]
@@ -61,8 +61,8 @@ def _comprehend(node: syntax.Call, scope: Scope, count: int) -> Builder:
     bodies = yield from build_all(node.arguments[count:], inner)
     loop = _Loop(_scopes(target.step, names), charge if scope.is_metered else _charge_nothing)
     step, per_item = _build_loop(node.function, loop, bodies, names[0])
-    items = costs.size(target.step({})) if target.is_constant else None
-    for_item = add_up((per_item, *(body.most for body in bodies)))
+    items = costs.value_size(target.step({})) if target.is_constant else None
+    for_item = sum_costs((per_item, *(body.most for body in bodies)))
     more = None if items is None or for_item is None or node.function == "sortBy" else items * for_item
     return Code(step, target.cost + (2 if node.function in ("exists_one", "existsOne") else 1), more)
 
@@ -86,7 +86,7 @@ def _build_loop(function: str, loop: "_Loop", bodies: list[Code], key: str) -> t
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    each: Each
+    each: ItemScopes
     charge: Callable[[Variables, int], None]
 
 
@@ -157,8 +157,8 @@ def _sort(loop: _Loop, body: Code) -> Step:
             loop.charge(variables, cost)
             items.append(item)
             keys.append(step(scope))
-        loop.charge(variables, costs.compare_all(keys))
-        return lists.sort_by(items, keys)
+        loop.charge(variables, costs.compare_all_cost(keys))
+        return functions.sort_items_by(items, keys)
 
     return evaluate
 
@@ -207,7 +207,7 @@ def _decide(loop: _Loop, body: Code, decides: bool) -> Step:
     return evaluate
 
 
-def _scopes(container: Step, names: list[str]) -> Each:
+def _scopes(container: Step, names: list[str]) -> ItemScopes:
     def each(variables: Variables) -> Iterator[tuple[Value, Variables]]:
         found = container(variables)
         if not isinstance(found, list | Mapping):
@@ -227,7 +227,7 @@ def _scopes(container: Step, names: list[str]) -> Each:
     return each
 
 
-def _bind(node: syntax.Call, scope: Scope) -> Builder:
+def _bind(node: parser.Call, scope: Scope) -> Builder:
     """`cel.bind(name, value, expression over the name)`"""
     name = _name(node.arguments[0], "cel.bind() variable names must be simple identifiers")
     bound = yield node.arguments[1], scope
@@ -243,10 +243,10 @@ def _bind(node: syntax.Call, scope: Scope) -> Builder:
             given = as_evaluation_error(error)
         return step({**variables, name: given})
 
-    return Code(evaluate, bound.cost + body.cost, add_up((bound.more, body.more)))
+    return Code(evaluate, bound.cost + body.cost, sum_costs((bound.more, body.more)))
 
 
-def _map_optional(node: syntax.Call, scope: Scope) -> Builder:
+def _map_optional(node: parser.Call, scope: Scope) -> Builder:
     """Kubernetes evaluates the target twice: to see whether there is a value, and to take it."""
     assert node.target is not None
     name = _name(node.arguments[0], f"{node.function}() variable name must be a simple identifier")
@@ -269,11 +269,11 @@ def _map_optional(node: syntax.Call, scope: Scope) -> Builder:
             raise EvaluationError(NO_OVERLOAD)
         return made if is_flat else Optional(made, True)
 
-    return Code(evaluate, target.cost + 1, add_up((cost, target.more, target.more, body.more)))
+    return Code(evaluate, target.cost + 1, sum_costs((cost, target.more, target.more, body.more)))
 
 
-def _name(node: syntax.Node, complaint: str) -> str:
-    if not isinstance(node, syntax.Name):
+def _name(node: parser.Node, complaint: str) -> str:
+    if not isinstance(node, parser.Identifier):
         raise CompileError(complaint, node.at)
     return node.name
 

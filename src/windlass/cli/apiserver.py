@@ -11,7 +11,7 @@ from windlass import errors
 if TYPE_CHECKING:
     from windlass.apiserver import server
 
-_Several = Parameter(negative=(), consume_multiple=True)
+_RepeatedOption = Parameter(negative=(), consume_multiple=True)
 _SUFFIXES = (".yaml", ".yml", ".json")
 _NAME = "windlass-apiserver"
 """Cluster, user and context of the kubeconfig."""
@@ -22,9 +22,9 @@ def apiserver(
     port: int = 0,
     address: str = "127.0.0.1",
     kubeconfig: Path | None = None,
-    crds: Annotated[list[Path] | None, _Several] = None,
+    crds: Annotated[list[Path] | None, _RepeatedOption] = None,
     default_crds: bool = True,
-    objects: Annotated[list[str] | None, _Several] = None,
+    objects: Annotated[list[str] | None, _RepeatedOption] = None,
 ) -> int:
     """Serve a Kubernetes API in memory, for trying things with kubectl and without a cluster.
 
@@ -71,20 +71,20 @@ def apiserver(
 
 def _make_server() -> "server.Server":
     from windlass import clock
-    from windlass.apiserver import core, server
+    from windlass.apiserver import registry, server
 
     # A new node would be tainted as not ready, and no node controller is here to remove the taint.
-    settings = core.Settings(disabled_admission=frozenset({"TaintNodesByCondition"}))
-    return server.Server(clock.Real(), settings)
+    settings = registry.ServerSettings(disabled_admission=frozenset({"TaintNodesByCondition"}))
+    return server.Server(clock.RealClock(), settings)
 
 
 async def _serve(served: "server.Server", address: str, port: int, kubeconfig: Path | None, count: int) -> None:
     import asyncio
 
     from windlass import clock
-    from windlass.apiserver import http
+    from windlass.apiserver import embedded_server
 
-    serving = http.HttpServer(served, clock.Real(), address, port)
+    serving = embedded_server.HttpServer(served, clock.RealClock(), address, port)
     try:
         await serving.start()
     except (OSError, OverflowError) as error:
@@ -116,9 +116,8 @@ def _is_loopback(address: str) -> bool:
 
 def _install(served: "server.Server", paths: list[Path], *, with_defaults: bool) -> list[str]:
     """Install definitions, and return what a user should know of them."""
-    from windlass.apiserver import restoring
-    from windlass.apiserver.kinds import definitions
-    from windlass.simulator.world import definitions as followed
+    from windlass.apiserver import crd_strategy, embedded_server
+    from windlass.simulator.cluster import api_resources
 
     notes: list[str] = []
     given: dict[str, Any] = {}
@@ -126,7 +125,7 @@ def _install(served: "server.Server", paths: list[Path], *, with_defaults: bool)
         for obj in _read(str(file)):
             if isinstance(obj, dict) and obj.get("kind") == "CustomResourceDefinition":
                 try:
-                    narrowed = definitions.narrow(obj)
+                    narrowed = crd_strategy.narrow_crd(obj)
                     left_out = [each["name"] for each in obj["spec"]["versions"] if each.get("served")]
                 except (KeyError, TypeError, AttributeError, StopIteration) as error:
                     raise errors.InvalidInput(f"{file}: not a CustomResourceDefinition: {error!r}") from None
@@ -134,11 +133,11 @@ def _install(served: "server.Server", paths: list[Path], *, with_defaults: bool)
                 given[name] = narrowed
                 if others := [each for each in left_out if each != version]:
                     notes.append(f"{name}: serving {version} only, not {', '.join(others)}")
-    defaults = followed.every() if with_defaults else []
+    defaults = api_resources.list_crds() if with_defaults else []
     wanted = [*given.values(), *(each for each in defaults if each["metadata"]["name"] not in given)]
     try:
-        restoring.restore(served, wanted)
-    except restoring.Unusable as error:
+        embedded_server.restore_objects(served, wanted)
+    except embedded_server.UnusableObject as error:
         raise errors.InvalidInput(f"--crds: {error}") from None
     return notes
 
@@ -156,21 +155,24 @@ def _find_files(paths: list[Path]) -> list[Path]:
 
 
 def _restore(served: "server.Server", sources: list[str]) -> int:
-    from windlass.apiserver import restoring
+    from windlass.apiserver import embedded_server
 
     try:
-        return restoring.restore(served, [obj for source in sources for obj in _read(source)])
-    except restoring.Unusable as error:
+        return embedded_server.restore_objects(served, [obj for source in sources for obj in _read(source)])
+    except embedded_server.UnusableObject as error:
         raise errors.InvalidInput(f"--objects: {error}") from None
 
 
 def _read(source: str) -> list[Any]:
     import msgspec
 
-    from windlass.cli import input as inputs
+    from windlass.cli import manifest_input
 
     try:
-        return [msgspec.json.decode(each) if isinstance(each, bytes | str) else each for each in inputs.read([source])]
+        return [
+            msgspec.json.decode(each) if isinstance(each, bytes | str) else each
+            for each in manifest_input.read_documents([source])
+        ]
     except (msgspec.DecodeError, RecursionError) as error:
         raise errors.InvalidInput(f"{source}: {error}") from None
 

@@ -1,6 +1,6 @@
 """`windlass autoscaler`: the autoscaler itself, with the command line of cluster-autoscaler.
 
-Its flags are pflag's, not this command line's: they are handed on word by word.
+Its flags are pflag's, not cyclopts': they are passed on word by word.
 """
 
 import shutil
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 from cyclopts import Parameter
 
 from windlass import errors
-from windlass.cli import output
+from windlass.cli import terminal_output
 
 if TYPE_CHECKING:
-    from windlass.autoscaler import command_line
+    from windlass.autoscaler.options import command_line
 
 FAILED = 1
 UNUSABLE = 2
 """Exit codes: it ran and failed, or it could not begin with what it was given."""
 
-_ran = threading.Event()
+_has_run = threading.Event()
 """Did it run in this process, until it ended?"""
 _WIDTH = 100
 """Columns where the output is no terminal."""
@@ -33,79 +33,80 @@ def autoscaler(*flags: Annotated[str, Parameter(allow_leading_hyphen=True, show=
     Takes the flags of cluster-autoscaler. `windlass autoscaler --help` lists them.
     """
     # Not before they are needed: `windlass --help` should not wait for NumPy.
-    from windlass.autoscaler import command_line, flag_help
+    from windlass.autoscaler.options import command_line, flag_help
 
-    words = command_line.split(flags)
+    words = command_line.split_arguments(flags)
     if words.wants_help:
-        print(flag_help.text(shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH))
+        print(flag_help.format_text(shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH))
         return 0
-    command = command_line.read(words)
+    command = command_line.parse_command_line(words)
     _check_dashboard(command)
     return _run(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run as `cluster-autoscaler`: only flags, no command before them."""
-    with output.checked():
+    with terminal_output.checked_stdout():
         try:
             code = autoscaler(*(sys.argv[1:] if arguments is None else arguments))
         except errors.InvalidInput as error:
             print(f"windlass autoscaler: {error}", file=sys.stderr)
             code = UNUSABLE
-        leave(code)
+        exit_process(code)
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     """Exit; after the autoscaler ran, as quickly as it can be done in good order."""
-    if not _ran.is_set():
+    if not _has_run.is_set():
         sys.exit(code)
     from windlass.runtime import shutdown
 
-    shutdown.leave(code)
+    shutdown.exit_process(code)
 
 
-def _check_dashboard(command: "command_line.Command") -> None:
+def _check_dashboard(command: "command_line.AutoscalerCommand") -> None:
     """Before a cluster is looked for: a page that is open to everybody is refused whether there is one or not."""
-    from windlass.web import serving
+    from windlass.web import dashboard
 
-    serving.check(command.wiring.dashboard)
+    dashboard.validate_options(command.options.dashboard)
 
 
-def _run(command: "command_line.Command") -> int:
+def _run(command: "command_line.AutoscalerCommand") -> int:
     import importlib.metadata
     import logging
 
-    from windlass import verbosity
-    from windlass.autoscaler import logs, process
+    from windlass import klog
+    from windlass.autoscaler import app
+    from windlass.observability import klog as observability_klog
     from windlass.runtime import shutdown
-    from windlass.web import serving
+    from windlass.web import dashboard
 
-    logs.configure(command.wiring.logging)
+    observability_klog.configure_logging(command.options.logging)
     log = logging.getLogger(__name__)
-    log.log(verbosity.level(1), "windlass %s", importlib.metadata.version("windlass"))
+    log.log(klog.verbosity_level(1), "windlass %s", importlib.metadata.version("windlass"))
     for warning in command.warnings:
         log.warning("%s", warning)
     try:
         ended_well = shutdown.execute(
-            process.run(command.settings, command.wiring, serving.beside), grace_s=process.GRACE_S
+            app.run(command.settings, command.options, dashboard.serve_beside_autoscaler), grace_s=app.SHUTDOWN_GRACE_S
         )
-        _ran.set()
+        _has_run.set()
     except errors.InvalidInput:
         raise
     except (errors.WindlassError, ExceptionGroup) as error:
-        for cause in _unwrap(error):
+        for cause in _first_error(error):
             if not isinstance(cause, errors.WindlassError):
                 raise  # a bug of ours: its traceback is worth more than a sentence
             log.error("%s", cause)
-        _ran.set()
+        _has_run.set()
         return FAILED
     return 0 if ended_well else FAILED
 
 
-def _unwrap(error: Exception) -> Iterator[Exception]:
+def _first_error(error: Exception) -> Iterator[Exception]:
     """What went wrong, where several tasks that ran together may have failed."""
     if isinstance(error, ExceptionGroup):
         for each in error.exceptions:
-            yield from _unwrap(each)
+            yield from _first_error(each)
     else:
         yield error

@@ -1,7 +1,7 @@
-"""`windlass completion`: a script for the shell, which then completes commands, options and flags.
+"""`windlass completion`: a shell script that completes commands, options and flags.
 
-The library writes it from the commands. The autoscaler's flags are pflag's, and no options of a command here: they are
-told to the library as if they were.
+cyclopts generates it from the commands. The autoscaler's flags are pflag's, so they are added as options for this
+purpose alone.
 """
 
 import inspect
@@ -12,7 +12,7 @@ import cyclopts
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from windlass.autoscaler import flag_help
+    from windlass.autoscaler.options import flag_help
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
@@ -32,17 +32,17 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     told = cyclopts.App(name=cli.app.name, help=cli.app.help, version=cli.app.version)
     for name in cli.app:
         if name == "autoscaler":
-            told.command(_spell_autoscaler(), name=name)
+            told.command(_autoscaler_command(), name=name)
         elif not name.startswith("-"):
             told.command(cli.app[name], name=name)
     print(told.generate_completion(shell=shell), end="")
     return 0
 
 
-def _spell_autoscaler() -> Callable[..., None]:
+def _autoscaler_command() -> Callable[..., None]:
     """The autoscaler as a command with an option for each of its flags."""
     # Not before they are needed: `windlass --help` should not wait for NumPy.
-    from windlass.autoscaler import flag_help
+    from windlass.autoscaler.options import flag_help
     from windlass.cli.autoscaler import autoscaler
 
     def command(**flags: object) -> None:
@@ -50,11 +50,11 @@ def _spell_autoscaler() -> Callable[..., None]:
 
     entries = {entry.name: entry for _, found in flag_help.find_sections() for entry in found}
     command.__doc__ = inspect.getdoc(autoscaler)
-    command.__signature__ = inspect.Signature(list(map(_spell, entries.values())))  # type: ignore[attr-defined]
+    command.__signature__ = inspect.Signature(list(map(_flag_parameter, entries.values())))  # type: ignore[attr-defined]
     return command
 
 
-def _spell(entry: "flag_help.Entry") -> inspect.Parameter:
+def _flag_parameter(entry: "flag_help.FlagEntry") -> inspect.Parameter:
     told = Parameter(name=f"--{entry.name}", help=entry.told, negative=())
     option = Annotated[bool | None, told] if entry.takes == "bool" else Annotated[str | None, told]
     name = entry.name.replace("-", "_")

@@ -10,9 +10,9 @@ from cyclopts import Parameter
 from windlass import errors
 
 if TYPE_CHECKING:
-    from windlass.cli import findings
+    from windlass.cli import fit_report
 
-_File = Annotated[str, Parameter(name="FILE", allow_leading_hyphen=True)]
+_FileArgument = Annotated[str, Parameter(name="FILE", allow_leading_hyphen=True)]
 """A hyphen alone is standard input."""
 
 _WIDTH = 100
@@ -20,9 +20,9 @@ _WIDTH = 100
 
 
 def fit(
-    first: _File,
+    first: _FileArgument,
     /,
-    *more: _File,
+    *more: _FileArgument,
     output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
     explain: str | None = None,
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=(), show_default=False)] = False,
@@ -66,44 +66,52 @@ def fit(
         The release of kube-scheduler whose filters are applied.
     """
     # Not before they are needed: `windlass fit --help` should not wait for NumPy.
-    from windlass import releases
+    from windlass import scheduler_releases
     from windlass.autoscaler import scheduler_config
-    from windlass.autoscaler.observe import cluster
-    from windlass.cli import holds, input, report
+    from windlass.autoscaler.readers import cluster_dump
+    from windlass.cli import fit_analysis, manifest_input
 
     for source in (first, *more):
-        if source.startswith("-") and source != input.STANDARD_INPUT:
+        if source.startswith("-") and source != manifest_input.STANDARD_INPUT:
             raise errors.InvalidInput(f"fit: no such option: {source}; see windlass fit --help")
-    profile = scheduler_config.load(scheduler_config_file) if scheduler_config_file else scheduler_config.DEFAULT
-    objects = input.read([first, *more])
-    seen = cluster.read(objects, releases.KNOWN[kube_scheduler_version])
+    profile = (
+        scheduler_config.load_profile(scheduler_config_file)
+        if scheduler_config_file
+        else scheduler_config.DEFAULT_PROFILE
+    )
+    objects = manifest_input.read_documents([first, *more])
+    seen = cluster_dump.read_objects(objects, scheduler_releases.KNOWN_RELEASES[kube_scheduler_version])
     if not (seen.nodes or seen.pods or seen.set_aside):
-        raise errors.InvalidInput(f"{', '.join((first, *more))}: found no Node and no Pod, expected {input.OBJECTS}")
-    found = report.make(seen, holds.find(objects), profile, explain, verbose=verbose)
-    _print(found, output, each=verbose or explain is not None)
+        raise errors.InvalidInput(
+            f"{', '.join((first, *more))}: found no Node and no Pod, expected {manifest_input.EXPECTED_OBJECTS}"
+        )
+    found = fit_analysis.make_report(
+        seen, fit_analysis.find_scheduling_gates(objects), profile, explain, verbose=verbose
+    )
+    _print_report(found, output, each=verbose or explain is not None)
     is_sure = all(finding.fits for finding in found.pending) and not found.set_aside
     return 1 if check and not is_sure else 0
 
 
-def _print(found: "findings.Report", output: str, *, each: bool) -> None:
+def _print_report(found: "fit_report.FitReport", output: str, *, each: bool) -> None:
     """The report on standard output, what was set aside on standard error."""
-    from windlass.cli import style, table
+    from windlass.cli import fit_report, terminal_output
 
     width = shutil.get_terminal_size((_WIDTH, 0)).columns if sys.stdout.isatty() else _WIDTH
     if output == "json":
-        print(_encode(found))
+        print(_encode_report(found))
     elif each:
         for finding in found.pending:
-            print(*table.explain(finding, style.of_stream(sys.stdout), width), "", sep="\n")
+            print(*fit_report.finding_lines(finding, terminal_output.style_for(sys.stdout), width), "", sep="\n")
     else:
-        print(*table.lines(found, style.of_stream(sys.stdout), width), sep="\n")
+        print(*fit_report.report_lines(found, terminal_output.style_for(sys.stdout), width), sep="\n")
     sys.stdout.flush()  # so that both streams come in order where they go to the same place
-    told = list(table.set_aside(found, style.of_stream(sys.stderr)))
+    told = list(fit_report.unreadable_lines(found, terminal_output.style_for(sys.stderr)))
     if told:
         print("", *told, sep="\n", file=sys.stderr)
 
 
-def _encode(found: "findings.Report") -> str:
+def _encode_report(found: "fit_report.FitReport") -> str:
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(found, enc_hook=str), indent=2).decode()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from windlass.controllers import registry
+    from windlass.controllers import operator_process
     from windlass.kube import client
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -126,46 +126,44 @@ def operator(
     import os
     import platform
 
-    from windlass import verbosity as levels
-    from windlass.autoscaler import permissions
-    from windlass.controllers import registry
-    from windlass.controllers.eks_anywhere import settings as eks_anywhere
-    from windlass.controllers.lattice import names as lattice_names
-    from windlass.controllers.lattice import permissions as lattice_rights
-    from windlass.controllers.lattice import settings as lattice
-    from windlass.controllers.machine_pool import settings as machine_pool
-    from windlass.controllers.openshift.cluster_autoscaler import settings as cluster_autoscaler
-    from windlass.controllers.openshift.machine_autoscaler import settings as machine_autoscaler
-    from windlass.controllers.openshift.machineset_sync import settings as machineset_sync
-    from windlass.kube import client, prepare
+    from windlass import klog
+    from windlass.autoscaler import rbac
+    from windlass.controllers import operator_process
+    from windlass.controllers.eks_anywhere import model
+    from windlass.controllers.lattice import model as lattice
+    from windlass.controllers.machine_pool import model as machine_pool
+    from windlass.controllers.openshift.cluster_autoscaler import model as cluster_autoscaler
+    from windlass.controllers.openshift.machine_autoscaler import model as machine_autoscaler
+    from windlass.controllers.openshift.machineset_sync import model as machineset_sync
+    from windlass.kube import client, request_builders
     from windlass.runtime import leader_election, shutdown
 
-    registry.check(controllers)
-    logging.basicConfig(level=levels.level(verbosity), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    operator_process.parse_controller_names(controllers)
+    logging.basicConfig(level=klog.verbosity_level(verbosity), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     release = openshift_release_version or os.environ.get("RELEASE_VERSION", "")
-    asked = Asked(
+    asked = OperatorOptions(
         controllers,
-        registry.Settings(
-            machine_pool.Settings(
+        operator_process.OperatorSettings(
+            machine_pool.MachinePoolSettings(
                 rotate_bootstrap_secret=machine_pool_rotate_bootstrap_secret,
                 allow_insecure_kubeconfigs=machine_pool_allow_insecure_kubeconfigs,
             ),
-            eks_anywhere.Settings(namespace=eks_anywhere_namespace),
-            lattice.Settings(
+            model.EksAnywhereSettings(namespace=eks_anywhere_namespace),
+            lattice.LatticeSettings(
                 deploys_autoscaler=lattice_deploy_autoscaler,
                 autoscaler_image=lattice_autoscaler_image,
                 autoscaler_discovery=lattice_autoscaler_discovery,
-                autoscaler_rights=lattice_rights.Handed(*permissions.handed(lattice_names.SYSTEM_NAMESPACE)),
+                autoscaler_rights=lattice.AutoscalerRules(*rbac.base_rules(lattice.SYSTEM_NAMESPACE)),
             ),
-            cluster_autoscaler.Settings(
+            cluster_autoscaler.ClusterAutoscalerSettings(
                 image=openshift_autoscaler_image,
                 verbosity=openshift_autoscaler_verbosity,
                 extra_args=openshift_autoscaler_extra_args,
                 architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
                 release_version=release,
             ),
-            machine_autoscaler.Settings(release_version=release),
-            machineset_sync.Settings(cluster=machineset_sync_cluster),
+            machine_autoscaler.MachineAutoscalerSettings(release_version=release),
+            machineset_sync.MachineSetSyncSettings(cluster=machineset_sync_cluster),
         ),
         namespace,
         concurrency,
@@ -177,7 +175,9 @@ def operator(
     )
     # Objects are read by the thousand and are no cycles: looking for garbage after every few hundred costs for nothing.
     gc.set_threshold(_NEW_OBJECTS, *gc.get_threshold()[1:])
-    rate = client.Settings(writer=prepare.Writer("windlass"), qps=kube_api_qps, burst=kube_api_burst)
+    rate = client.ClientSettings(
+        writer=request_builders.WriteOptions("windlass"), qps=kube_api_qps, burst=kube_api_burst
+    )
     try:
         return 0 if shutdown.execute(_run(asked, kubeconfig, context, rate)) else 1
     except leader_election.LeadershipLost as lost:
@@ -186,11 +186,11 @@ def operator(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OperatorOptions:
     """What was asked for."""
 
     controllers: str
-    settings: "registry.Settings"
+    settings: "operator_process.OperatorSettings"
     namespace: str
     concurrency: int
     address: str
@@ -203,23 +203,23 @@ class Asked:
     repeats_events: bool
 
 
-async def _run(asked: Asked, kubeconfig: str, context: str, rate: "client.Settings") -> None:
+async def _run(asked: OperatorOptions, kubeconfig: str, context: str, rate: "client.ClientSettings") -> None:
     from pathlib import Path
 
     import prometheus_client
 
     from windlass import clock
-    from windlass.controllers import controller, metrics, operator, registry
-    from windlass.kube import access, events
+    from windlass.controllers import controller_runtime, operator_process
+    from windlass.kube import events, rest_config
 
-    real = clock.Real()
-    found = access.find(real, kubeconfig, context)
-    measures = metrics.Metrics(prometheus_client.CollectorRegistry())
+    real = clock.RealClock()
+    found = rest_config.load_rest_config(real, kubeconfig, context)
+    measures = controller_runtime.ControllerMetrics(prometheus_client.CollectorRegistry())
     lease = None
     if asked.lease is not None:
-        lease = controller.Lease(asked.lease[0] or found.namespace, asked.lease[1])
+        lease = controller_runtime.LeaseSettings(asked.lease[0] or found.namespace, asked.lease[1])
     async with found.connect() as carrier:
-        site = controller.open_site(
+        site = controller_runtime.new_controller_context(
             carrier,
             real,
             rate,
@@ -229,10 +229,10 @@ async def _run(asked: Asked, kubeconfig: str, context: str, rate: "client.Settin
             workers=asked.concurrency,
             event_window_s=0.0 if asked.repeats_events else events.WINDOW_S,
         )
-        made = registry.make(asked.controllers, site, asked.settings)
+        made = operator_process.new_controllers(asked.controllers, site, asked.settings)
         certificate = Path(asked.certificate) if asked.certificate else None
         webhooks = None
         if asked.webhooks is not None:
-            found_hooks = registry.hooks(asked.controllers, asked.settings)
-            webhooks = operator.Webhooks(asked.webhooks[0], Path(asked.webhooks[1]), found_hooks)
-        await operator.run(made, site, address=asked.address, certificate=certificate, webhooks=webhooks)
+            found_hooks = operator_process.select_webhooks(asked.controllers, asked.settings)
+            webhooks = operator_process.WebhookServer(asked.webhooks[0], Path(asked.webhooks[1]), found_hooks)
+        await operator_process.run(made, site, address=asked.address, certificate=certificate, webhooks=webhooks)

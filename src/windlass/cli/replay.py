@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from windlass import errors
-from windlass.cli import style
+from windlass.cli import terminal_output
 
 if TYPE_CHECKING:
-    from windlass.autoscaler.recording import reading, replay, what_if
-    from windlass.engine import plan
-    from windlass.engine.settings import Settings
+    from windlass.autoscaler.recording import replay
+    from windlass.engine.model import plan
+    from windlass.engine.model.settings import Settings
 
 DIFFERENT = 1
 """Exit code where a decision is not the one that was recorded."""
@@ -42,21 +42,21 @@ def replay_(
         Stop there and show how the cluster stood: a time as 2026-11-16T08:30:00Z, or as 1h30m after the beginning.
     """
     # Not before they are needed: `windlass --help` should not wait for NumPy.
-    from windlass.autoscaler.recording import reading, replay
+    from windlass.autoscaler.recording import replay
 
-    tones = style.of_stream(sys.stdout)
+    tones = terminal_output.style_for(sys.stdout)
     if at is not None:
-        moment = replay.load_until(file, _read_time(at, file))
-        _print(_show(moment, _change(moment.settings, with_ or ())))
+        moment = replay.load_inputs_at(file, _parse_time(at, file))
+        _print_lines(_show_decision(moment, _change_settings(moment.settings, with_ or ())))
         return 0
-    recording = reading.Recording(file)
+    recording = replay.Recording(file)
     if with_:
-        _print(_tell_differences(recording, _change(recording.settings, with_), tones))
+        _print_lines(_describe_differences(recording, _change_settings(recording.settings, with_), tones))
         return 0
-    return _repeat(file, recording, tones)
+    return _replay_steps(file, recording, tones)
 
 
-def _print(lines: Iterable[str]) -> None:
+def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         print(line)
 
@@ -64,41 +64,41 @@ def _print(lines: Iterable[str]) -> None:
 # As it was
 
 
-def _repeat(file: Path, recording: "reading.Recording", tones: style.Style) -> int:
+def _replay_steps(file: Path, recording: "replay.Recording", tones: terminal_output.TextStyle) -> int:
     from windlass.autoscaler.recording import replay
-    from windlass.kube import times
+    from windlass.kube import time_formats
 
     counts, first_s, last_s = {"decide": 0, "advance": 0}, 0.0, 0.0
-    for turn in replay.turns(recording):
+    for turn in replay.replay_steps(recording):
         counts[turn.step.of] += 1
         first_s, last_s = first_s or turn.step.now_s, turn.step.now_s
         if turn.differences:
-            _print(_tell_first(turn, tones))
+            _print_lines(_describe_first(turn, tones))
             print(f"{file} was recorded by windlass {recording.windlass}.")
             return DIFFERENT
     print(
-        f"{file}: {counts['decide']} decisions and {counts['advance']} looks at drains, from {times.spell(first_s)} "
-        f"to {times.spell(last_s)}: {tones.good('all decided again as they were')}"
+        f"{file}: {counts['decide']} decisions and {counts['advance']} looks at drains, from {time_formats.format_time(first_s)} "
+        f"to {time_formats.format_time(last_s)}: {tones.good('all decided again as they were')}"
     )
     return 0
 
 
-def _tell_first(turn: "replay.Turn", tones: style.Style) -> Iterator[str]:
-    from windlass.kube import times
+def _describe_first(turn: "replay.ReplayedStep", tones: terminal_output.TextStyle) -> Iterator[str]:
+    from windlass.kube import time_formats
 
     step = turn.step
     found = ", ".join(turn.differences)
-    yield f"Step {step.number} ({step.of}, {times.spell(step.now_s)}): {tones.bad('not as recorded')}: {found}"
+    yield f"Step {step.number} ({step.of}, {time_formats.format_time(step.now_s)}): {tones.bad('not as recorded')}: {found}"
     recorded, now = step.recorded, turn.done
     if recorded.error or turn.error:
         yield f"  recorded: {recorded.error or 'no error'}"
         yield f"  now:      {turn.error or 'no error'}"
     elif "plan" in turn.differences and now is not None:
-        yield from _list("recorded", [one for one in recorded.plan if one not in now.plan])
-        yield from _list("now", [one for one in now.plan if one not in recorded.plan])
+        yield from _format_changes("recorded", [one for one in recorded.plan if one not in now.plan])
+        yield from _format_changes("now", [one for one in now.plan if one not in recorded.plan])
 
 
-def _list(title: str, found: "list[plan.Instruction]") -> Iterator[str]:
+def _format_changes(title: str, found: "list[plan.Instruction]") -> Iterator[str]:
     yield f"  {title}: {'' if found else 'nothing else'}"
     yield from (f"    {one}" for one in found)
 
@@ -106,8 +106,8 @@ def _list(title: str, found: "list[plan.Instruction]") -> Iterator[str]:
 # With other settings
 
 
-def _change(settings: "Settings", given: Iterable[str]) -> "Settings":
-    from windlass.autoscaler import flags
+def _change_settings(settings: "Settings", given: Iterable[str]) -> "Settings":
+    from windlass.autoscaler.options import flags
 
     changes: dict[str, list[str]] = {}
     for one in given:
@@ -115,28 +115,30 @@ def _change(settings: "Settings", given: Iterable[str]) -> "Settings":
         if not equals:
             raise errors.InvalidInput(f"--with: found {one!r}, expected FLAG=VALUE")
         changes.setdefault(name.replace("_", "-"), []).append(value)
-    return flags.change(settings, changes)
+    return flags.override_settings(settings, changes)
 
 
-def _tell_differences(recording: "reading.Recording", settings: "Settings", tones: style.Style) -> Iterator[str]:
-    from windlass.autoscaler.recording import what_if
+def _describe_differences(
+    recording: "replay.Recording", settings: "Settings", tones: terminal_output.TextStyle
+) -> Iterator[str]:
+    from windlass.autoscaler.recording import replay
 
     decisions = different = 0
-    for one in what_if.compare(recording, settings):
+    for one in replay.compare_decisions(recording, settings):
         decisions += 1
         different += one.is_different
-        yield from _tell(one, tones)
+        yield from _describe_difference(one, tones)
     if not different:
         yield f"{decisions} decisions, and with these settings none of them would have been different."
     else:
         yield f"{different} of {decisions} decisions would have been different. + would have been done, - was done"
 
 
-def _tell(one: "what_if.Comparison", tones: style.Style) -> Iterator[str]:
-    from windlass.kube import times
+def _describe_difference(one: "replay.DecisionComparison", tones: terminal_output.TextStyle) -> Iterator[str]:
+    from windlass.kube import time_formats
 
     if one.wanted or one.left:
-        yield tones.strong(f"{times.spell(one.turn.step.now_s)}  loop {one.turn.memory.durable.loop}")
+        yield tones.strong(f"{time_formats.format_time(one.turn.step.now_s)}  loop {one.turn.memory.durable.loop}")
     for step in one.wanted:
         yield f"  {tones.good('+')} {step.text}{f': {step.why}' if step.why else ''}"
     for step in one.left:
@@ -146,22 +148,23 @@ def _tell(one: "what_if.Comparison", tones: style.Style) -> Iterator[str]:
 # At one time
 
 
-def _read_time(text: str, file: Path) -> float:
+def _parse_time(text: str, file: Path) -> float:
     from windlass.autoscaler.recording import replay
-    from windlass.kube import durations, times
+    from windlass.kube import time_formats
 
     try:
-        return times.parse(text)
+        return time_formats.parse_time(text)
     except ValueError:
         pass
     try:
-        return replay.find_beginning_s(file) + durations.parse(text)
+        return replay.find_start_s(file) + time_formats.parse_duration(text)
     except ValueError:
         raise errors.InvalidInput(f"--at: found {text!r}, expected 2026-11-16T08:30:00Z or 1h30m") from None
 
 
-def _show(moment: "replay.Moment", settings: "Settings") -> Iterator[str]:
-    from windlass.explain import cluster, look
-    from windlass.explain.telling import cluster as words
+def _show_decision(moment: "replay.ReplayInputs", settings: "Settings") -> Iterator[str]:
+    from windlass.explain import cluster, explain_context, render_cluster
 
-    yield from words.tell(cluster.describe(look.take(*moment._replace(settings=settings))))
+    yield from render_cluster.render_cluster_explanation(
+        cluster.explain_cluster(explain_context.evaluate(*moment._replace(settings=settings)))
+    )

@@ -1,29 +1,93 @@
-"""`windlass simulate`: a day of a cluster in a minute, with the real autoscaler in it."""
+"""`windlass simulate`: scenarios with the real autoscaler in virtual time.
 
+The dashboard of a simulation is served from a thread of its own, because the simulation's time is not the page's.
+"""
+
+import asyncio
 import contextlib
+import os
+import queue
+import secrets
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from windlass import errors
-from windlass.cli import serving
 
 if TYPE_CHECKING:
-    from windlass.simulator.reporting.runs import Play, Run
+    from windlass.simulator.autoscaler_run import AutoscalerRunner, ScenarioRun
+    from windlass.simulator.observed_simulation import ObservedSimulation
     from windlass.simulator.scenario.model import Scenario
-    from windlass.simulator.trace.reading import Trace
+    from windlass.simulator.workload_trace import Trace
 
-_Several = Parameter(negative=(), consume_multiple=False)
-_Flags = Annotated[list[str] | None, Parameter(negative=(), consume_multiple=False, allow_leading_hyphen=True)]
+DEFAULT_ADDRESS = "127.0.0.1:8086"
+
+SIMULATION_NICENESS = 10
+"""Of the thread that plays, on Linux. The browser is mostly on the same machine: whoever clicks comes first."""
+
+
+@contextlib.contextmanager
+def serve_simulation(watched: "ObservedSimulation", address: str) -> Iterator[str]:
+    """Serve until this ends, and give the address to open. InvalidInput if it cannot be served there."""
+    began: queue.SimpleQueue[str | errors.WindlassError] = queue.SimpleQueue()
+    loop, is_over = asyncio.new_event_loop(), asyncio.Event()
+    thread = threading.Thread(
+        target=lambda: loop.run_until_complete(_serve_dashboard(watched, address, began, is_over))
+    )
+    thread.start()
+    try:
+        place = began.get()
+        if isinstance(place, errors.WindlassError):
+            raise place
+        _lower_priority()
+        yield place
+    finally:
+        loop.call_soon_threadsafe(is_over.set)
+        thread.join()
+        loop.close()
+
+
+def _lower_priority() -> None:
+    """Let the page's server and everything else of the machine run before this thread. It cannot be undone.
+
+    Elsewhere than on Linux niceness is a process's, and the server would be as slow as the story.
+    """
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(SIMULATION_NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
+
+
+async def _serve_dashboard(
+    watched: "ObservedSimulation",
+    address: str,
+    began: "queue.SimpleQueue[str | errors.WindlassError]",
+    is_over: asyncio.Event,
+) -> None:
+    from windlass.observability.options import DashboardOptions
+    from windlass.web import access_control, dashboard
+
+    token = "" if dashboard.is_loopback(address) else secrets.token_urlsafe()
+    allowed = access_control.TokenAccess(given=token) if token else access_control.LoopbackAccess()
+    try:
+        async with dashboard.serve_dashboard(DashboardOptions(address), watched.published, watched, allowed) as place:
+            began.put(f"{place}#token={token}" if token else place)
+            await is_over.wait()
+    except errors.WindlassError as error:
+        began.put(error)
+
+
+_RepeatedOption = Parameter(negative=(), consume_multiple=False)
+
+_FlagsOption = Annotated[list[str] | None, Parameter(negative=(), consume_multiple=False, allow_leading_hyphen=True)]
 
 
 def simulate(
     *scenario: Annotated[str, Parameter(name="SCENARIO")],
-    compare: _Flags = None,
+    compare: _FlagsOption = None,
     seed: int | None = None,
     set_: Annotated[list[str] | None, Parameter(name="--set", negative=(), consume_multiple=False)] = None,
     trace: Path | None = None,
@@ -32,7 +96,7 @@ def simulate(
     record: Path | None = None,
     output: Annotated[Literal["table", "json"], Parameter(name=["--output", "-o"])] = "table",
     serve: Annotated[bool, Parameter(negative=())] = False,
-    serve_address: str = serving.ADDRESS,
+    serve_address: str = DEFAULT_ADDRESS,
     speed: float = 600.0,
 ) -> int:
     """Play a scenario with the real autoscaler in virtual time, and say what came of it.
@@ -74,18 +138,20 @@ def simulate(
         How many seconds of the story pass in one, with --serve; 0: as fast as it goes.
     """
     # Not before they are needed: `windlass --help` should answer at once.
-    from windlass.cli import scenarios, simulated, style
+    from windlass.cli import result_text, scenario_input, terminal_output
 
     if trace is None and compress != 1.0:
         raise errors.InvalidInput("--compress: found without --trace, which it belongs to")
     if not scenario and trace is None:
-        print(*simulated.list_scenarios(scenarios.shipped(), style.of_stream(sys.stdout)), sep="\n")
+        print(
+            *result_text.list_scenarios(scenario_input.list_shipped(), terminal_output.style_for(sys.stdout)), sep="\n"
+        )
         return 0
-    stories = scenarios.read(scenario, set_ or (), seed)
+    stories = scenario_input.read_scenarios(scenario, set_ or (), seed)
     worlds: list[tuple[Scenario, Trace | None]] = [(story, None) for story in stories]
     if trace is not None:
-        worlds.append(scenarios.read_trace(trace, compress, seed or 0))
-    settings = scenarios.read_settings([one for one, _ in worlds], compare or ())
+        worlds.append(scenario_input.read_trace(trace, compress, seed or 0))
+    settings = scenario_input.read_settings([one for one, _ in worlds], compare or ())
     if record is not None and len(settings) > 1:
         raise errors.InvalidInput("--record: found with --compare, accepted is one of both")
     if serve:
@@ -93,10 +159,10 @@ def simulate(
     shown = (serve_address, speed) if serve else None
     met = []
     for one, recorded in worlds:
-        page, file = (_place(path, one.name, len(worlds)) for path in (report, record))
-        met.append(_play(_recorded(one, file), recorded, settings, page, output, shown))
+        page, file = (_output_path(path, one.name, len(worlds)) for path in (report, record))
+        met.append(_run_scenario(_with_recording(one, file), recorded, settings, page, output, shown))
         if file is not None:
-            _tell_recording(file, output)
+            _print_recording(file, output)
     return 0 if all(met) else 1
 
 
@@ -107,68 +173,71 @@ def _check_served(worlds: int, settings: int, speed: float) -> None:
         raise errors.InvalidInput(f"--speed: found {speed:g}, accepted are seconds of the story in one, or 0")
 
 
-def _place(path: Path | None, name: str, worlds: int) -> Path | None:
+def _output_path(path: Path | None, name: str, worlds: int) -> Path | None:
     """Where this world's page or recording goes; None: nowhere."""
     if path is None or path == Path():
         return None
     return path if worlds == 1 else path.with_name(f"{path.stem}-{name}{path.suffix}")
 
 
-def _recorded(scenario: "Scenario", file: Path | None) -> "Scenario":
+def _with_recording(scenario: "Scenario", file: Path | None) -> "Scenario":
     return scenario if file is None else _with_flags(scenario, {"record": str(file)})
 
 
-def _tell_recording(file: Path, output: str) -> None:
+def _print_recording(file: Path, output: str) -> None:
     said = f"recording: {file}, {file.stat().st_size / 2**20:.2f} MiB; windlass replay {file}"
     print(said, file=sys.stderr if output == "json" else sys.stdout)
 
 
-def _play(
+def _run_scenario(
     scenario: "Scenario", trace: "Trace | None", settings: Sequence[tuple[str, "dict[str, str]"]], place: Path | None,
     output: str, shown: tuple[str, float] | None = None,
 ) -> bool:  # fmt: skip
     """One world with all settings; did everything come as expected? `shown`: where, and how fast."""
-    from windlass.simulator import autoscaling
-    from windlass.simulator.watched import Watched
+    from windlass.simulator import autoscaler_run
+    from windlass.simulator.observed_simulation import ObservedSimulation
 
     if shown is None:
-        return _tell(_play_all(scenario, trace, settings, autoscaling.play), place, output)
+        return _print_result(_run_all(scenario, trace, settings, autoscaler_run.run_autoscaler), place, output)
     address, speed = shown
-    watched = Watched(scenario.name, float(scenario.duration), speed)
-    with serving.serve(watched, address) as page:
+    watched = ObservedSimulation(scenario.name, float(scenario.duration), speed)
+    with serve_simulation(watched, address) as page:
         print(f"dashboard: {page}", file=sys.stderr, flush=True)
-        is_met = _tell(_play_all(scenario, trace, settings, watched.play), place, output)
+        is_met = _print_result(_run_all(scenario, trace, settings, watched.run), place, output)
         print(f"dashboard: {page} stays until Ctrl-C", file=sys.stderr, flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             threading.Event().wait()
     return is_met
 
 
-def _play_all(
-    scenario: "Scenario", trace: "Trace | None", settings: Sequence[tuple[str, "dict[str, str]"]], play: "Play"
-) -> list["Run"]:
-    from windlass.cli import progress
-    from windlass.simulator.reporting import runs
+def _run_all(
+    scenario: "Scenario",
+    trace: "Trace | None",
+    settings: Sequence[tuple[str, "dict[str, str]"]],
+    play: "AutoscalerRunner",
+) -> list["ScenarioRun"]:
+    from windlass.cli import terminal_output
+    from windlass.simulator import autoscaler_run
 
-    played: list[Run] = []
+    played: list[ScenarioRun] = []
     for label, given in settings:
         title = scenario.name if len(settings) == 1 else f"{scenario.name} ({label})"
-        with progress.of_stream(sys.stderr, title, float(scenario.duration)) as watch:
-            played.append(runs.play(label, _with_flags(scenario, given), trace, watch.join, play))
+        with terminal_output.simulation_progress(sys.stderr, title, float(scenario.duration)) as watch:
+            played.append(autoscaler_run.run_scenario(label, _with_flags(scenario, given), trace, watch.attach, play))
     return played
 
 
-def _tell(played: list["Run"], place: Path | None, output: str) -> bool:
+def _print_result(played: list["ScenarioRun"], place: Path | None, output: str) -> bool:
     """What came of it, on standard output and as a page."""
-    from windlass.cli import simulated, style
-    from windlass.simulator.reporting import page
+    from windlass.cli import result_text, terminal_output
+    from windlass.simulator.report import page
 
     if output == "json":
-        print(simulated.encode(played))
+        print(result_text.encode_runs(played))
     else:
-        print(*simulated.lines(played, style.of_stream(sys.stdout)), sep="\n")
+        print(*result_text.run_lines(played, terminal_output.style_for(sys.stdout)), sep="\n")
     if place is not None:
-        place.write_text(page.make(played), encoding="utf-8")
+        place.write_text(page.render_report(played), encoding="utf-8")
         print(f"\nreport: {place}", file=sys.stderr if output == "json" else sys.stdout)
     sys.stdout.flush()
     return all(run.result.is_as_expected for run in played)

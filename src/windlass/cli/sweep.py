@@ -11,20 +11,18 @@ from cyclopts import Parameter
 from windlass import errors
 
 if TYPE_CHECKING:
-    from windlass.sweep.comparing import Row
-    from windlass.sweep.ledger import Ledger
-    from windlass.sweep.plan import Plan, Task
-    from windlass.sweep.playing import Outcome
-    from windlass.sweep.worlds import World
+    from windlass.sweep.comparison import SettingsRow
+    from windlass.sweep.run_outcomes import OutcomesFile, RunOutcome
+    from windlass.sweep.sweep_plan import SweepInput, SweepPlan, SweepTask
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
 
 
-class Player(Protocol):
+class RunExecutor(Protocol):
     """Whoever plays runs."""
 
-    def play(self, plan: "Plan", tasks: "Sequence[Task]") -> "Generator[tuple[Task, Outcome]]":
+    def run(self, plan: "SweepPlan", tasks: "Sequence[SweepTask]") -> "Generator[tuple[SweepTask, RunOutcome]]":
         """Each with its outcome, as they end."""
 
 
@@ -85,34 +83,33 @@ def sweep(
         `table` for people, `json` or `csv` for programs.
     """
     # Not before they are needed: `windlass --help` should answer at once.
-    from windlass.sweep import comparing, ledger, trying
-    from windlass.sweep import plan as plans
+    from windlass.sweep import comparison, run_outcomes, search_space, sweep_plan
 
     if processes is not None and processes < 1:
         raise errors.InvalidInput(f"--processes: found {processes}, accepted is 1 or more")
     if processes is not None and dask is not None:
         raise errors.InvalidInput("--processes: found with --dask, which has its own; accepted is one of both")
-    axes = trying.read(tried or ())
-    plan = plans.make(_read_world(scenario, set_ or (), seed, trace, compress), axes, seeds, runs)
+    axes = search_space.parse_axes(tried or ())
+    plan = sweep_plan.make_plan(_read_input(scenario, set_ or (), seed, trace, compress), axes, seeds, runs)
     folder = out or Path(f"sweep-{plan.world.scenario.name}-{plan.fingerprint[:8]}")
-    with _choose_player(dask, processes) as player, ledger.keep(folder, plan) as kept:
+    with _choose_executor(dask, processes) as player, run_outcomes.open_outcomes(folder, plan) as kept:
         try:
-            _play(plan, player, kept)
+            _run_plan(plan, player, kept)
         except KeyboardInterrupt:
             done = sum(not one.failed for one in kept.outcomes.values())
             said = f"{done} of {len(plan.tasks)} runs are kept in {folder}; the same command goes on from there"
             print(f"windlass: interrupted: {said}", file=sys.stderr)
             return INTERRUPTED
-        rows = comparing.make_rows(plan, kept.outcomes)
-    _tell(plan, rows, folder, output)
+        rows = comparison.make_rows(plan, kept.outcomes)
+    _print_results(plan, rows, folder, output)
     return 1 if any(row.failed for row in rows) else 0
 
 
-def _read_world(
+def _read_input(
     scenario: str | None, changes: Sequence[str], seed: int | None, trace: Path | None, compress: float
-) -> "World":
-    from windlass.cli import scenarios
-    from windlass.sweep.worlds import World
+) -> "SweepInput":
+    from windlass.cli import scenario_input
+    from windlass.sweep.sweep_plan import SweepInput
 
     if (scenario is None) == (trace is None):
         found = "none" if scenario is None else "both"
@@ -120,55 +117,54 @@ def _read_world(
     if scenario is not None:
         if compress != 1.0:
             raise errors.InvalidInput("--compress: found without --trace, which it belongs to")
-        (story,) = scenarios.read([scenario], changes, seed)
-        scenarios.read_settings([story], ())
-        return World(story)
+        (story,) = scenario_input.read_scenarios([scenario], changes, seed)
+        scenario_input.read_settings([story], ())
+        return SweepInput(story)
     assert trace is not None
     if changes:
         raise errors.InvalidInput("--set: found with --trace, accepted with a scenario only")
-    return World(*scenarios.read_trace(trace, compress, seed or 0))
+    return SweepInput(*scenario_input.read_trace(trace, compress, seed or 0))
 
 
 @contextlib.contextmanager
-def _choose_player(dask: str | None, processes: int | None) -> Iterator[Player]:
-    from windlass.sweep import clusters
-    from windlass.sweep import processes as local
+def _choose_executor(dask: str | None, processes: int | None) -> Iterator[RunExecutor]:
+    from windlass.sweep import executors
 
     if dask is None:
-        yield local.Processes(processes or local.find_cores())
+        yield executors.ProcessExecutor(processes or executors.count_cores())
         return
-    with clusters.reach(dask) as cluster:
+    with executors.connect(dask) as cluster:
         yield cluster
 
 
-def _play(plan: "Plan", player: Player, kept: "Ledger") -> None:
-    from windlass.cli import progress
+def _run_plan(plan: "SweepPlan", player: RunExecutor, kept: "OutcomesFile") -> None:
+    from windlass.cli import terminal_output
 
     left = [task for task in plan.tasks if task not in kept.outcomes]
     if len(left) < len(plan.tasks):
         print(f"{plan.world.scenario.name}: {len(plan.tasks) - len(left)} runs were played before", file=sys.stderr)
     if not left:
         return
-    count = progress.Count(sys.stderr, plan.world.scenario.name, len(left))
+    count = terminal_output.CountProgress(sys.stderr, plan.world.scenario.name, len(left))
     try:
-        with contextlib.closing(player.play(plan, left)) as playing:
+        with contextlib.closing(player.run(plan, left)) as playing:
             for task, outcome in playing:
                 kept.add(task, outcome)
                 count.add()
     finally:
-        count.end()
+        count.finish()
 
 
-def _tell(plan: "Plan", rows: "Sequence[Row]", folder: Path, output: str) -> None:
-    from windlass.cli import style, swept
-    from windlass.sweep import export, page
+def _print_results(plan: "SweepPlan", rows: "Sequence[SettingsRow]", folder: Path, output: str) -> None:
+    from windlass.cli import result_text, terminal_output
+    from windlass.sweep import html_page, tables
 
-    told = {"json": export.encode_json(plan, rows) + "\n", "csv": export.encode_csv(plan, rows)}
+    told = {"json": tables.encode_json(plan, rows) + "\n", "csv": tables.encode_csv(plan, rows)}
     for kind, text in told.items():
         (folder / f"table.{kind}").write_text(text, encoding="utf-8")
-    (folder / "report.html").write_text(page.make(plan, rows), encoding="utf-8")
+    (folder / "report.html").write_text(html_page.render_page(plan, rows), encoding="utf-8")
     if output == "table":
-        print(*swept.lines(plan, rows, style.of_stream(sys.stdout)), sep="\n")
+        print(*result_text.sweep_lines(plan, rows, terminal_output.style_for(sys.stdout)), sep="\n")
     else:
         print(told[output], end="")
     said = f"report: {folder / 'report.html'}; all settings: {folder / 'table.csv'}"

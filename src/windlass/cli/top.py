@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from windlass import errors
-from windlass.cli import asking, servers
+from windlass.cli import query_source
 
 if TYPE_CHECKING:
-    from windlass.tui.app import Explain, Follow
-    from windlass.tui.feed import Hear
+    from windlass.tui.app import ExplainCallback, FollowStatus
+    from windlass.tui.status_stream import StatusCallback
 
-ADDRESS = "127.0.0.1:8085"
-MISSING = "top: found no textual here, accepted is pip install 'windlass[tui]'"
+DEFAULT_ADDRESS = "127.0.0.1:8085"
+TUI_MISSING = "top: found no textual here, accepted is pip install 'windlass[tui]'"
 
 
 def top(
@@ -53,50 +53,50 @@ def top(
     try:
         import textual  # noqa: F401
     except ImportError:
-        raise errors.InvalidInput(MISSING) from None
+        raise errors.InvalidInput(TUI_MISSING) from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise errors.InvalidInput("top: found no terminal, accepted is one; `windlass status` prints the same once")
-    from windlass.tui.app import Top
+    from windlass.tui.app import TopApp
 
-    source = asking.find_source(address, recording, at, ())
+    source = query_source.find_source(address, recording, at, ())
     if source.recording is None:
-        asked = address or os.environ.get(asking.ADDRESS) or ADDRESS
-        source = asking.Source(servers.find(asked, token, token_file, certificate_authority))
+        asked = address or os.environ.get(query_source.ADDRESS_VARIABLE) or DEFAULT_ADDRESS
+        source = query_source.QuerySource(query_source.parse_server(asked, token, token_file, certificate_authority))
     elif token or token_file or certificate_authority:
         raise errors.InvalidInput("--recording: nobody is asked; expected no --token and no --certificate-authority")
-    Top(_follow(source), _explain(source)).run()
+    TopApp(_find_follow(source), _find_explain(source)).run()
     return 0
 
 
-def _follow(source: asking.Source) -> "Follow":
+def _find_follow(source: query_source.QuerySource) -> "FollowStatus":
     """Where statuses come from. InvalidInput if none do: before the screen is taken."""
-    from windlass.autoscaler.published import routes
-    from windlass.tui import feed
+    from windlass.observability import status_routes
+    from windlass.tui import status_stream
 
     if source.recording is not None:
-        from windlass.autoscaler.published import recorded
+        from windlass.autoscaler.recording import replay
 
-        at_s = asking.read_time(source.at, source.recording) if source.at else float("inf")
-        status = recorded.read(source.recording, at_s)
+        at_s = query_source.parse_time(source.at, source.recording) if source.at else float("inf")
+        status = replay.read_published_status(source.recording, at_s)
 
-        async def show(hear: "Hear") -> None:
-            hear(feed.Heard(status, status.cluster.at_s))
+        async def show(hear: "StatusCallback") -> None:
+            hear(status_stream.StatusUpdate(status, status.cluster.at_s))
 
         return show
     assert source.server is not None
     asked, tls = source.server, source.server.tls
-    with contextlib.suppress(servers.Unready):  # it will
-        servers.fetch(asked, routes.STATUS_PATH)
-    return lambda hear: feed.follow(asked.url, hear, asked.headers, tls)
+    with contextlib.suppress(query_source.ServerNotReady):  # it will
+        query_source.fetch_json(asked, status_routes.PUBLISHED_PATH)
+    return lambda hear: status_stream.follow_status(asked.url, hear, asked.headers, tls)
 
 
-def _explain(source: asking.Source) -> "Explain":
-    from windlass.explain import questions
+def _find_explain(source: query_source.QuerySource) -> "ExplainCallback":
+    from windlass.explain import queries
 
     def explain(kind: str, name: str) -> str:
         namespace, slash, pod = name.partition("/")
         is_pod = kind == "pod" and slash
-        question = questions.Question(questions.About(kind), pod if is_pod else name, namespace if is_pod else "")
-        return "\n".join(questions.tell(asking.ask(question, source)))
+        question = queries.ExplainQuery(queries.SubjectKind(kind), pod if is_pod else name, namespace if is_pod else "")
+        return "\n".join(queries.render_explanation(query_source.run_query(question, source)))
 
     return explain

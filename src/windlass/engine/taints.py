@@ -15,10 +15,11 @@ changed its effect did not change what it says. `<since>` is in seconds since th
 import re
 from dataclasses import dataclass, replace
 
-from windlass.engine import facts, readiness, settings
+from windlass.engine.cluster_state import readiness
+from windlass.engine.model import facts, settings
 
-TO_BE_DELETED = facts.TO_BE_DELETED
-DELETION_CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
+TO_BE_DELETED_KEY = facts.TO_BE_DELETED
+DELETION_CANDIDATE_KEY = "DeletionCandidateOfClusterAutoscaler"
 
 STARTUP_PREFIXES = (
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
@@ -28,7 +29,7 @@ READINESS_PREFIX = "readiness.k8s.io/"
 """Of taints that the Node Readiness Controller keeps on a node until its rules hold."""
 STATUS_PREFIX = "status-taint.cluster-autoscaler.kubernetes.io/"
 
-CONDITIONS = frozenset(
+CONDITION_TAINTS = frozenset(
     {
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
@@ -55,15 +56,15 @@ _LAST_S = 2**63 - 1
 # ── Own marks ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_be_deleted(now_s: float) -> facts.Taint:
-    return facts.Taint(TO_BE_DELETED, str(int(now_s)), "NoSchedule")
+def make_to_be_deleted(now_s: float) -> facts.Taint:
+    return facts.Taint(TO_BE_DELETED_KEY, str(int(now_s)), "NoSchedule")
 
 
-def deletion_candidate(now_s: float) -> facts.Taint:
-    return facts.Taint(DELETION_CANDIDATE, str(int(now_s)), "PreferNoSchedule")
+def make_deletion_candidate(now_s: float) -> facts.Taint:
+    return facts.Taint(DELETION_CANDIDATE_KEY, str(int(now_s)), "PreferNoSchedule")
 
 
-def has(node: facts.Node, key: str) -> bool:
+def has_taint(node: facts.Node, key: str) -> bool:
     return bool(node.taints) and any(taint.key == key for taint in node.taints)  # most nodes have none
 
 
@@ -84,7 +85,7 @@ def _read_seconds(text: str) -> float | None:
 
 def is_being_deleted(node: facts.Node, now_s: float) -> bool:
     """Was it marked for deletion so lately that the deletion is still under way?"""
-    since_s = marked_at_s(node, TO_BE_DELETED)
+    since_s = marked_at_s(node, TO_BE_DELETED_KEY)
     return since_s is not None and now_s - since_s < DELETION_TAKES_S
 
 
@@ -92,7 +93,7 @@ def is_being_deleted(node: facts.Node, now_s: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
+class TransientTaints:
     """Which taints come and go: those built in, and those that the user names."""
 
     startup: frozenset[str] = frozenset()
@@ -112,27 +113,27 @@ class Passing:
         return tuple(taint for taint in existing if not self._passes(taint.key))
 
     def _passes(self, key: str) -> bool:
-        return key in _OWN or key in CONDITIONS or self.is_startup(key) or self.is_status(key)
+        return key in _OWN_TAINTS or key in CONDITION_TAINTS or self.is_startup(key) or self.is_status(key)
 
     def judge_starting(self, node: facts.Node) -> facts.Node:
         """The node, or one that is not ready in its stead if a startup taint says that it is still starting.
 
         A cordoned node is left as it is: nobody waits for it to start.
         """
-        if not node.taints or node.unschedulable or not readiness.judge(node).is_ready:
+        if not node.taints or node.unschedulable or not readiness.assess_node(node).is_ready:
             return node
         if any(self.is_startup(taint.key) for taint in node.taints):
             return readiness.mark_unready(node, readiness.STARTUP_TAINT)
         return node
 
 
-_OWN = frozenset({TO_BE_DELETED, DELETION_CANDIDATE})
+_OWN_TAINTS = frozenset({TO_BE_DELETED_KEY, DELETION_CANDIDATE_KEY})
 
 
-def read_settings(templates: settings.Templates, readiness_taints: bool = False) -> Passing:
+def make_transient_taints(templates: settings.TemplateSettings, readiness_taints: bool = False) -> TransientTaints:
     """What the user's flags make of taints. `readiness_taints`: those of the Node Readiness Controller are known."""
     known = (*STARTUP_PREFIXES, READINESS_PREFIX) if readiness_taints else STARTUP_PREFIXES
-    return Passing(
+    return TransientTaints(
         frozenset(templates.startup_taint),
         (*known, *templates.startup_taint_prefix),
         frozenset(templates.status_taint),
@@ -140,7 +141,7 @@ def read_settings(templates: settings.Templates, readiness_taints: bool = False)
     )
 
 
-def sanitize(node: facts.Node, passing: Passing) -> facts.Node:
+def sanitize(node: facts.Node, passing: TransientTaints) -> facts.Node:
     """The node without what a new one would not have."""
     left = passing.strip(node.taints)
     unschedulable = node.unschedulable and not passing.scale_from_unschedulable

@@ -1,10 +1,7 @@
-"""Time limits: how long parts of a decision may take, where they ran out, and how long its steps took.
+"""Time limits of parts of a decision, where they ran out, and how long its steps took.
 
-The engine has no clock. Whoever has one hands it in as a `Timer`; each part that is limited asks it, from checkpoint to
-checkpoint, whether its time is up. At which checkpoint that was is part of the decision, so that a replay stops at the
-same one and comes to the same end (`Replayed`).
-
-How long a step took is for metrics alone: the timer measures it, and no decision reads it.
+The engine has no clock: the caller's `Timer` is asked at checkpoints whether time is up. At which checkpoint that was
+is part of the decision, so that a replay stops at the same one (`ReplayedTimer`). Measurements are for metrics alone.
 """
 
 import contextlib
@@ -14,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from windlass.engine.estimator.limits import Budget, Unlimited
-from windlass.engine.expanders.outside import Inquiry, Opinion
+from windlass.engine.expanders.grpc import ExpanderResponses
+from windlass.engine.model.scale_up_status import BestOptionsResponse
 
 RanOut = Mapping[str, int]
 """Parts of a decision whose time was up before they were done, and at which checkpoint, counted from 1."""
 
 
-class Step(enum.StrEnum):
+class MeasuredStep(enum.StrEnum):
     """Steps of a decision whose duration is measured, by Cluster Autoscaler's function labels."""
 
     UPDATE_STATE = "updateClusterState"
@@ -35,48 +32,14 @@ class Step(enum.StrEnum):
     SOFT_TAINT = "scaleDown:softTaintUnneeded"
 
 
-Measured = contextlib.AbstractContextManager[None]
+Measurement = contextlib.AbstractContextManager[None]
 """Lasts as long as the step that is measured."""
-_UNMEASURED: Measured = contextlib.nullcontext()
 
-
-class Timer(Protocol):
-    """Someone with a clock."""
-
-    def begin(self, part: str, limit_s: float) -> Budget:
-        """A part of a decision begins, and should end in time. Each part has a name of its own."""
-
-    def measure(self, step: Step) -> Measured:
-        """Measure how long a step takes, from entering the context to leaving it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Untimed:
-    """All the time in the world."""
-
-    def begin(self, part: str, limit_s: float) -> Budget:
-        return Unlimited()
-
-    def measure(self, step: Step) -> Measured:
-        return _UNMEASURED
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """As it was the last time."""
-
-    ran_out: RanOut = field(default_factory=dict)
-
-    def begin(self, part: str, limit_s: float) -> Budget:
-        at = self.ran_out.get(part)
-        return Unlimited() if at is None else _Until(at)
-
-    def measure(self, step: Step) -> Measured:
-        return _UNMEASURED
+_UNMEASURED: Measurement = contextlib.nullcontext()
 
 
 @dataclass(slots=True)
-class _Until:
+class _BudgetUntilCheckpoint:
     """Runs out at a checkpoint."""
 
     at: int
@@ -87,28 +50,71 @@ class _Until:
         return self.asked >= self.at
 
 
-class Ledger:
+class TimeBudget(Protocol):
+    """Time, or anything else that runs out while packing goes on."""
+
+    def exhausted(self) -> bool:
+        """Is it used up? Every call is a checkpoint: whoever implements it may record at which one it ran out."""
+        ...
+
+
+class Timer(Protocol):
+    """Someone with a clock."""
+
+    def begin(self, part: str, limit_s: float) -> TimeBudget:
+        """A part of a decision begins, and should end in time. Each part has a name of its own."""
+
+    def measure(self, step: MeasuredStep) -> Measurement:
+        """Measure how long a step takes, from entering the context to leaving it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnlimitedTimer:
+    """All the time in the world."""
+
+    def begin(self, part: str, limit_s: float) -> TimeBudget:
+        return UnlimitedBudget()
+
+    def measure(self, step: MeasuredStep) -> Measurement:
+        return _UNMEASURED
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedTimer:
+    """As it was the last time."""
+
+    ran_out: RanOut = field(default_factory=dict)
+
+    def begin(self, part: str, limit_s: float) -> TimeBudget:
+        at = self.ran_out.get(part)
+        return UnlimitedBudget() if at is None else _BudgetUntilCheckpoint(at)
+
+    def measure(self, step: MeasuredStep) -> Measurement:
+        return _UNMEASURED
+
+
+class DecisionTimer:
     """What one decision has from outside, time and opinions, and what became of it."""
 
-    def __init__(self, timer: Timer, opinions: tuple[Opinion, ...] = ()) -> None:
+    def __init__(self, timer: Timer, opinions: tuple[BestOptionsResponse, ...] = ()) -> None:
         self.ran_out: dict[str, int] = {}
-        self.inquiry = Inquiry(opinions)
+        self.inquiry = ExpanderResponses(opinions)
         self._timer = timer
         self.measure = timer.measure
         self._begun: Counter[str] = Counter()
 
-    def begin(self, part: str, limit_s: float) -> Budget:
+    def begin(self, part: str, limit_s: float) -> TimeBudget:
         """A budget for a part; one that begins again is told apart by its number."""
         self._begun[part] += 1
         name = part if self._begun[part] == 1 else f"{part} #{self._begun[part]}"
-        return _Counted(self._timer.begin(name, limit_s), name, self.ran_out)
+        return _RecordedBudget(self._timer.begin(name, limit_s), name, self.ran_out)
 
 
 @dataclass(slots=True)
-class _Counted:
+class _RecordedBudget:
     """Asks another, and notes when it says yes for the first time. From then on it is yes."""
 
-    inner: Budget
+    inner: TimeBudget
     part: str
     ran_out: dict[str, int]
     asked: int = 0
@@ -124,11 +130,19 @@ class _Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class EitherOf:
+class CombinedBudget:
     """Used up as soon as one of both is."""
 
-    one: Budget
-    other: Budget
+    one: TimeBudget
+    other: TimeBudget
 
     def exhausted(self) -> bool:
         return self.one.exhausted() or self.other.exhausted()
+
+
+@dataclass(frozen=True, slots=True)
+class UnlimitedBudget:
+    """A budget that never runs out."""
+
+    def exhausted(self) -> bool:
+        return False

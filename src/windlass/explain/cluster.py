@@ -1,23 +1,98 @@
-"""The cluster: everything on one screen."""
+"""Cluster explanation: groups, pending pods, node states and the plan of the next loop, on one screen."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from windlass.engine import dtypes, plan, readiness, replicas_owners
-from windlass.explain import groups, look, nodes, pods, steps, verdicts
-from windlass.explain.drains import DrainAccount
-from windlass.explain.groups import GroupAccount
-from windlass.explain.nodes import NodeState
+from windlass.engine import taints
+from windlass.engine.cluster_state import readiness, remediation
+from windlass.engine.model import arrays, plan
+from windlass.explain import explain_context, groups, nodes, pods, verdicts
+from windlass.explain.groups import GroupExplanation
+from windlass.explain.nodes import DrainExplanation, NodeState
 from windlass.explain.pods import PodState
-from windlass.explain.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One instruction, in words."""
+
+    kind: str
+    """The instruction's name: Resize, Drain, SetTaint …"""
+    target: str
+    """The group or node that it concerns."""
+    text: str
+    why: str = ""
+
+
+def explain_plan(at: explain_context.ExplainContext) -> Iterator[PlanStep]:
+    """What the decision wants done, in its order."""
+    for one in at.decision.plan:
+        text, why = _describe_instruction(at, one)
+        target = one.group if isinstance(one, plan.GroupInstruction) else node_of_instruction(one)
+        yield PlanStep(type(one).__name__, target, text, why)
+
+
+def node_of_instruction(one: plan.Instruction) -> str:
+    return str(getattr(one, "node", ""))
+
+
+def _describe_instruction(at: explain_context.ExplainContext, one: plan.Instruction) -> tuple[str, str]:
+    match one:
+        case plan.Resize(group=group, from_size=before, to_size=after):
+            size = f"from {before} to {_count_items(after, 'node')} (at most {one.max_size})"
+            return f"grow {group} {size}", _describe_beneficiaries(at, group)
+        case plan.ReduceTarget(group=group, by=by):
+            return f"lower the target size of {group} by {by}", one.why
+        case plan.DeleteInstances(group=group, provider_ids=ids):
+            return f"delete {_count_items(len(ids), 'instance')} of {group}: {', '.join(ids)}", one.why
+        case plan.Drain(node=node, evict=moved):
+            since_s = at.decision.memory.durable.scale_down.since.get(node, at.now_s)
+            pods = f"moving {_count_items(len(moved), 'pod')}" if moved else "nothing to move"
+            return f"remove {node} of {one.group}, {pods}", f"unneeded for {at.now_s - since_s:.0f}s"
+        case plan.SetTaint(node=node, key=key, effect=effect):
+            why = "it is unneeded" if key == taints.DELETION_CANDIDATE_KEY else ""
+            return f"taint {node} with {key}:{effect}", why
+        case plan.RemoveTaint(node=node, key=key):
+            why = "it is needed again" if key == taints.DELETION_CANDIDATE_KEY else "nobody removes it now"
+            return f"take {key} off {node}", why
+        case plan.Cordon(node=node, cordoned=cordoned):
+            return f"{'cordon' if cordoned else 'uncordon'} {node}", ""
+        case plan.Evict():
+            return f"evict {one.namespace}/{one.name} from {one.node}", ""
+        case plan.DeleteNode(node=node, group=group):
+            return f"delete the machine of {node} through {group}", ""
+        case plan.TakeBack(group=group, by=by):
+            return f"lower {group} again by {by}", one.why
+        case plan.SetConditions(namespace=namespace, name=name, conditions=said):
+            told = ", ".join(f"{each.type}={each.status} ({each.reason})" for each in said)
+            return f"say of ProvisioningRequest {namespace}/{name}: {told}", ""
+        case plan.DeleteRequest(namespace=namespace, name=name):
+            return f"delete ProvisioningRequest {namespace}/{name}", "it was answered long ago"
+
+
+def _describe_beneficiaries(at: explain_context.ExplainContext, group: str) -> str:
+    for proposal in at.decision.story.scale_ups:
+        if any(one.group.id == group for one in proposal.increases):
+            if proposal.choice is None:
+                return "it is below its minimum"
+            asked = at.decision.story.requests.helped
+            if asked:
+                return f"for ProvisioningRequest {', '.join(asked)}"
+            return f"for {_count_items(len(proposal.helped), 'pending pod')}" if proposal.helped else "for pods to come"
+    return ""
+
+
+def _count_items(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
 
 _MOST_PODS = 200
 """Sets of pods alike that are told one by one, at most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingPods:
     """Pending pods that are alike and stand alike."""
 
     pod: str
@@ -33,7 +108,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterAccount:
+class ClusterExplanation:
     """The whole cluster at one moment."""
 
     at_s: float
@@ -51,15 +126,15 @@ class ClusterAccount:
     scale_down: str
     pauses: tuple[tuple[str, float], ...]
     """What holds scale-down back, and until when."""
-    groups: tuple[GroupAccount, ...]
-    waiting: tuple[Waiting, ...]
+    groups: tuple[GroupExplanation, ...]
+    waiting: tuple[PendingPods, ...]
     """Sets of pending pods, those that wait longest first."""
     pending: int
     node_states: Mapping[str, int]
     """How many nodes stand how; see `NodeState`."""
-    drains: Mapping[str, DrainAccount]
+    drains: Mapping[str, DrainExplanation]
     """Nodes on their way out, by name."""
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     """What the next loop would do."""
     quiet_until_s: float | None
     """Before this time nothing else is decided unless something changes; None: it may be at once, or never."""
@@ -69,59 +144,59 @@ class ClusterAccount:
     """Objects that everything is decided without, because evaluating them raises, and what."""
 
 
-def describe(at: look.Look) -> ClusterAccount:
+def explain_cluster(at: explain_context.ExplainContext) -> ClusterExplanation:
     """Everything."""
     story, durable = at.decision.story, at.memory.durable
-    told = {name: nodes.describe(at, name) for name in durable.drains if _exists(at, name)}
-    ready = sum(1 for node in story.nodes if readiness.judge(node).is_ready)
+    told = {name: nodes.explain_node(at, name) for name in durable.drains if _exists(at, name)}
+    ready = sum(1 for node in story.nodes if readiness.assess_node(node).is_ready)
     until_s = at.decision.quiet_until_s
-    rows = at.snapshot.waiting()
-    return ClusterAccount(
+    rows = at.snapshot.pending()
+    return ClusterExplanation(
         at.now_s,
         durable.loop,
         story.health.verdict.is_healthy,
-        len(at.seen.nodes),
+        len(at.observation.nodes),
         ready,
         len(at.snapshot.pods) - len(rows),
         str(story.repairs.stop or ""),
         str(story.scale_ups[0].result if story.scale_ups else ""),
         str(story.scale_down.result),
         tuple(nodes.find_pauses(at)),
-        tuple(groups.describe(at, group.id) for group in at.seen.groups),
-        tuple(_describe_waiting(at, rows)),
+        tuple(groups.explain_group(at, group.id) for group in at.observation.groups),
+        tuple(_explain_pending(at, rows)),
         len(rows),
         _count_states(at),
         {name: one.drain for name, one in told.items() if one.drain is not None},
-        tuple(steps.describe(at)),
+        tuple(explain_plan(at)),
         until_s if at.now_s < until_s < float("inf") else None,
         (
-            *((one.id, one.why) for one in at.seen.held),
-            *replicas_owners.list_left_alone(at.seen.groups, at.settings.deviations),
+            *((one.id, one.why) for one in at.observation.held),
+            *remediation.list_owned_elsewhere(at.observation.groups, at.settings.deviations),
         ),
         tuple(str(fault) for fault in at.decision.faults),
     )
 
 
-def _exists(at: look.Look, name: str) -> bool:
+def _exists(at: explain_context.ExplainContext, name: str) -> bool:
     row = at.snapshot.nodes.rows.get(name)
     return row is not None and bool(at.snapshot.nodes.alive[row])
 
 
-def _describe_waiting(at: look.Look, rows: list[int]) -> list[Waiting]:
+def _explain_pending(at: explain_context.ExplainContext, rows: list[int]) -> list[PendingPods]:
     """Pods of one shape and owner that stand alike, together."""
     with at.scale_up() as context:
-        standings = pods.Standings(at, context)
+        standings = pods.PodStateResolver(at, context)
         stands = {row: standings.find(row, at.snapshot.pods.fact(row, "")) for row in rows}
     unserved = [row for row, standing in stands.items() if standing is None]
     if unserved:
-        growth, judged = groups.find_growth(at), dict[tuple[int, int], pods.Standing]()
+        growth, judged = groups.find_growth(at), dict[tuple[int, int], pods.PodStateDetails]()
         with at.scale_up_round() as context:
             for row in unserved:
                 # A pod that an earlier round placed does not count against itself, but against others of its shape.
-                is_placed = int(context.snapshot.pods.node_rows[row]) != dtypes.ABSENT
-                key = int(at.snapshot.pods.shape_ids[row]), row if is_placed else dtypes.ABSENT
+                is_placed = int(context.snapshot.pods.node_rows[row]) != arrays.ABSENT
+                key = int(at.snapshot.pods.shape_ids[row]), row if is_placed else arrays.ABSENT
                 if key not in judged:
-                    judged[key] = standings.conclude(verdicts.judge(at, context, row, growth))
+                    judged[key] = standings.conclude(verdicts.find_verdicts(at, context, row, growth))
                 stands[row] = judged[key]
     found: dict[tuple[object, ...], list[int]] = {}
     for row, standing in stands.items():
@@ -134,7 +209,7 @@ def _describe_waiting(at: look.Look, rows: list[int]) -> list[Waiting]:
         since_s = min(float(at.snapshot.pods.created_s[row]) for row in members)
         name = f"{first.owner.kind} {first.owner.name}" if owner and first.owner else ""
         told.append(
-            Waiting(
+            PendingPods(
                 first.key, len(members), PodState(str(state)), name, dict(first.spec.requests), since_s, str(group),
                 str(node),
             )
@@ -142,18 +217,18 @@ def _describe_waiting(at: look.Look, rows: list[int]) -> list[Waiting]:
     return sorted(told, key=lambda one: (one.since_s, one.pod))[:_MOST_PODS]
 
 
-def _count_states(at: look.Look) -> dict[str, int]:
+def _count_states(at: explain_context.ExplainContext) -> dict[str, int]:
     """Without asking each node's pods: only where nodes stand."""
     story = at.decision.story.scale_down
     leaving = {name for name in at.memory.durable.drains if _exists(at, name)}
     going = {one.node for one in at.decision.plan if isinstance(one, plan.Drain)}
-    own = at.seen.group_of_nodes()
+    own = at.observation.group_of_nodes()
     looked = story.look if at.decision.story.repairs.stop is None else None
     unneeded = {one.node_name for one in looked.trials.removals} if looked else set()
     kept = {one.node_name for one in looked.kept} if looked else set()
     skipped = set(looked.trials.skipped) if looked else set()
     counted: Counter[str] = Counter()
-    for node in at.seen.nodes:
+    for node in at.observation.nodes:
         name = node.name
         if name not in own:
             counted[NodeState.NOT_AUTOSCALED.value] += 1

@@ -1,17 +1,18 @@
-"""Groups: size and bounds, health, what is on its way, what it backs off for, and what a new node would be like."""
+"""Group explanation: size and bounds, health, upcoming nodes, backoff, and the template of a new node."""
 
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windlass.engine import facts, plan, replicas_owners
+from windlass.engine.cluster_state import remediation
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.cluster_health import NO_NODES
 from windlass.engine.quarantine import Fault
-from windlass.engine.readiness import NOBODY
-from windlass.engine.scale_up import templates
-from windlass.explain import look, unevaluated
+from windlass.engine.scale_up import node_templates
+from windlass.explain import explain_context
 
 
-class Source(enum.StrEnum):
+class TemplateSource(enum.StrEnum):
     """Where it is known from what a new node looks like."""
 
     NODE = "a node of the group"
@@ -22,10 +23,10 @@ class Source(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateAccount:
+class TemplateExplanation:
     """What a new node of the group is taken to look like."""
 
-    source: Source
+    source: TemplateSource
     example: str = ""
     """The node it was made from, where one was."""
     allocatable: Mapping[str, int] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class TemplateAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class BackoffAccount:
+class BackoffExplanation:
     """The group is left alone after a failed scale-up."""
 
     until_s: float
@@ -50,7 +51,7 @@ class BackoffAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class UpcomingAccount:
+class UpcomingExplanation:
     """Nodes that were asked for and are not there yet."""
 
     nodes: int
@@ -60,7 +61,7 @@ class UpcomingAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupAccount:
+class GroupExplanation:
     """All that is to be told of a group."""
 
     id: str
@@ -85,8 +86,8 @@ class GroupAccount:
     is_rolling_out: bool = False
     goes_whole: bool = False
     price_per_hour: float | None = None
-    backoff: BackoffAccount | None = None
-    upcoming: UpcomingAccount | None = None
+    backoff: BackoffExplanation | None = None
+    upcoming: UpcomingExplanation | None = None
     wrong_size_since_s: float | None = None
     added_s: float | None = None
     deleted_s: float | None = None
@@ -95,22 +96,22 @@ class GroupAccount:
     """What the next loop raises it to."""
     drains: tuple[str, ...] = ()
     """Nodes that the next loop begins to remove."""
-    template: TemplateAccount = field(default_factory=lambda: TemplateAccount(Source.NOWHERE))
+    template: TemplateExplanation = field(default_factory=lambda: TemplateExplanation(TemplateSource.NOWHERE))
     replicas_owner: str = ""
     """Which controller applies its size, and what ends that; empty if none does."""
     is_left_alone: bool = False
     """Its size is left to that controller."""
 
 
-def describe(at: look.Look, id: str) -> GroupAccount:
+def explain_group(at: explain_context.ExplainContext, id: str) -> GroupExplanation:
     """The group of this id, which exists."""
-    group = next(one for one in at.seen.groups if one.id == id)
+    group = next(one for one in at.observation.groups if one.id == id)
     found = at.decision.story.health.groups[id]
-    seen = found.readiness or NOBODY
+    seen = found.readiness or NO_NODES
     durable = at.decision.memory.durable
-    own = at.seen.group_of_nodes()
+    own = at.observation.group_of_nodes()
     activity = at.memory.durable.activities.get(id)
-    return GroupAccount(
+    return GroupExplanation(
         id,
         at.now_s,
         group.min_size,
@@ -129,86 +130,86 @@ def describe(at: look.Look, id: str) -> GroupAccount:
         group.is_rolling_out,
         group.options.zero_or_max,
         group.price_per_hour,
-        _describe_backoff(at, id),
-        _describe_upcoming(at, id),
+        _explain_backoff(at, id),
+        _explain_upcoming(at, id),
         found.wrong_size.since_s if found.wrong_size else None,
         activity.added_s if activity else None,
         activity.deleted_s if activity else None,
         activity.failed_s if activity else None,
         find_growth(at).get(id),
         tuple(one.node for one in at.decision.plan if isinstance(one, plan.Drain) and one.group == id),
-        describe_template(at, group),
+        explain_template(at, group),
         group.replicas_owner.message if group.replicas_owner is not None else "",
-        replicas_owners.is_left_alone(group, at.settings.deviations),
+        remediation.is_owned_elsewhere(group, at.settings.deviations),
     )
 
 
-def describe_unevaluated(at: look.Look, fault: Fault) -> GroupAccount:
+def explain_unevaluated_group(at: explain_context.ExplainContext, fault: Fault) -> GroupExplanation:
     """A group that is left out of every decision, and why."""
     group = fault.suspect.value
-    assert isinstance(group, facts.NodeGroup), "the fault is a group's"
-    return GroupAccount(
+    assert isinstance(group, node_groups.NodeGroup), "the fault is a group's"
+    return GroupExplanation(
         group.id, at.now_s, group.min_size, group.max_size, group.target_size, 0, 0, 0, 0, 0, 0,
-        is_healthy=False, lacking=0, errors=(unevaluated.tell(fault),),
+        is_healthy=False, lacking=0, errors=(explain_context.describe_fault(fault),),
     )  # fmt: skip
 
 
-def find_growth(at: look.Look, rounds: int | None = None) -> dict[str, int]:
+def find_growth(at: explain_context.ExplainContext, rounds: int | None = None) -> dict[str, int]:
     """What groups are raised to, by group: in so many rounds of the scale-up, or in all."""
     proposals = at.decision.story.scale_ups[:rounds]
     return {one.group.id: one.new_size for proposal in proposals for one in proposal.increases}
 
 
-def _describe_backoff(at: look.Look, id: str) -> BackoffAccount | None:
+def _explain_backoff(at: explain_context.ExplainContext, id: str) -> BackoffExplanation | None:
     found = at.decision.story.health.groups[id].backoff
     if found is None:
         return None
-    return BackoffAccount(found.until_s, found.failed_s, found.duration_s, found.error.code, found.error.message)
+    return BackoffExplanation(found.until_s, found.failed_s, found.duration_s, found.error.code, found.error.message)
 
 
-def _describe_upcoming(at: look.Look, id: str) -> UpcomingAccount | None:
+def _explain_upcoming(at: explain_context.ExplainContext, id: str) -> UpcomingExplanation | None:
     nodes = at.decision.story.repairs.upcoming.get(id)
     if nodes is None or not nodes.nodes:
         return None
     request = at.decision.story.health.memory.requests.scale_ups.get(id)
     if request is None:
-        return UpcomingAccount(nodes.nodes)
-    return UpcomingAccount(nodes.nodes, request.requested_s, request.expected_by_s)
+        return UpcomingExplanation(nodes.nodes)
+    return UpcomingExplanation(nodes.nodes, request.requested_s, request.expected_by_s)
 
 
-def describe_template(at: look.Look, group: facts.NodeGroup) -> TemplateAccount:
+def explain_template(at: explain_context.ExplainContext, group: node_groups.NodeGroup) -> TemplateExplanation:
     """What a new node is taken to look like, and who says so."""
     made = at.decision.story.templates.get(group.id)
     if made is None:
-        return TemplateAccount(Source.NOWHERE)
+        return TemplateExplanation(TemplateSource.NOWHERE)
     taken: dict[str, int] = {}
     for pod in made.pods:
         for resource, amount in pod.spec.requests:
             taken[resource] = taken.get(resource, 0) + amount
     source, example = _find_source(at, group)
-    return TemplateAccount(
+    return TemplateExplanation(
         source,
         example,
         dict(made.node.allocatable),
         taken,
         tuple(pod.key for pod in made.pods),
         tuple(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in made.node.taints),
-        {key: value for key, value in made.node.labels.items() if key not in _MADE_UP},
+        {key: value for key, value in made.node.labels.items() if key not in _TEMPLATE_LABELS},
     )
 
 
-_MADE_UP = (facts.HOSTNAME, templates.TEMPLATE_LABEL, *(old for _, old in templates.OLD_LABELS))
+_TEMPLATE_LABELS = (facts.HOSTNAME, node_templates.TEMPLATE_LABEL, *(old for _, old in node_templates.BETA_LABELS))
 """Labels that tell nobody anything."""
 
 
-def _find_source(at: look.Look, group: facts.NodeGroup) -> tuple[Source, str]:
-    own = at.seen.group_of_nodes()
+def _find_source(at: explain_context.ExplainContext, group: node_groups.NodeGroup) -> tuple[TemplateSource, str]:
+    own = at.observation.group_of_nodes()
     members = [node for node in at.decision.story.nodes if node.name in own and own[node.name].id == group.id]
-    good = next((node.name for node in members if templates.is_good_example(node, at.now_s)), None)
+    good = next((node.name for node in members if node_templates.is_good_example(node, at.now_s)), None)
     if good is not None:
-        return Source.NODE, good
+        return TemplateSource.NODE, good
     if group.id in at.decision.memory.volatile.templates:
-        return Source.REMEMBERED, ""
+        return TemplateSource.REMEMBERED, ""
     if group.template is not None:
-        return Source.PROVIDER, ""
-    return Source.UNHEALTHY_NODE, members[0].name if members else ""
+        return TemplateSource.PROVIDER, ""
+    return TemplateSource.UNHEALTHY_NODE, members[0].name if members else ""

@@ -1,19 +1,24 @@
-"""Nodes: why one stays, or since when it is unneeded and what it waits for, or how far it is on its way out."""
+"""Node explanation: why a node stays, since when it is unneeded, how far its drain is, and where its pods would go."""
 
 import enum
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from windlass.engine import dtypes, facts, plan, readiness, replicas_owners, taints
-from windlass.engine.advance import advance
+from windlass.engine import taints
+from windlass.engine.cluster_state import readiness, remediation
+from windlass.engine.drain_loop import advance
+from windlass.engine.drainability import context, pdb_rules, rules
+from windlass.engine.model import arrays, facts, node_groups, plan, well_known
+from windlass.engine.model.decision_record import ScaleDownResult
+from windlass.engine.model.drainability import DrainabilityStatus, DrainAction
+from windlass.engine.model.drains import DrainStatus
+from windlass.engine.model.durable_memory import StartedDrain
+from windlass.engine.model.scale_down_state import NodeRemoval, UnremovableNode, UnremovableReason
+from windlass.engine.model.settings import for_group
+from windlass.engine.predicates import registry
 from windlass.engine.scale_down import cooldown, unneeded
-from windlass.engine.scale_down.kept import Kept
-from windlass.engine.scale_down.removal import Removal, Unremovable
-from windlass.engine.settings import for_group
-from windlass.engine.story import ScaleDownResult
-from windlass.explain import drains, fates, look, unevaluated
-from windlass.explain.drains import DrainAccount
-from windlass.explain.fates import Homeless, PodFate
+from windlass.explain import explain_context
 
 
 class NodeState(enum.StrEnum):
@@ -36,7 +41,7 @@ class NodeState(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class NodeUsage:
     """How much of a node its pods ask for, as shares; the one that counts is compared with the threshold."""
 
     cpu: float
@@ -47,65 +52,7 @@ class Usage:
     threshold: float
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAccount:
-    """All that is to be told of a node."""
-
-    name: str
-    at_s: float
-    state: NodeState
-    is_ready: bool
-    created_s: float
-    group: str = ""
-    size: int = 0
-    min_size: int = 0
-    usage: Usage | None = None
-    reason: str = ""
-    """Cluster Autoscaler's word for why it stays."""
-    why: str = ""
-    """The same as a sentence that begins with the node's name, with the numbers that decided."""
-    found: float | None = None
-    limit: float | None = None
-    """Numbers that were compared; the reason says which."""
-    since_s: float | None = None
-    """Since when it is unneeded."""
-    until_s: float | None = None
-    """When it has been for long enough, or what it waits for is over."""
-    homeless: Homeless | None = None
-    drain: DrainAccount | None = None
-    pods: tuple[PodFate, ...] = ()
-    awaited: tuple[str, ...] = ()
-    """Pending pods that it has room for: they count as its own."""
-    complaint: str = ""
-    """What of it cannot be read; empty of a node that is used as it is."""
-
-
-def describe(at: look.Look, name: str) -> NodeAccount:
-    """The node of this name, which exists."""
-    row = at.snapshot.nodes.rows[name]
-    node, group = at.snapshot.nodes.facts[row], at.seen.group_of_nodes().get(name)
-    if why := unevaluated.find_of_node(at, name):
-        kept = NodeAccount(name, at.now_s, NodeState.NO_CANDIDATE, True, node.created_s, why=f"is kept: {why}")
-        return kept if group is None else replace(kept, group=group.id, size=group.target_size, min_size=group.min_size)
-    passing = taints.read_settings(at.settings.templates, at.settings.deviations.readiness_taints)
-    told = NodeAccount(
-        name,
-        at.now_s,
-        NodeState.NOT_AUTOSCALED,
-        readiness.judge(passing.judge_starting(node)).is_ready,
-        node.created_s,
-        why="belongs to no group",
-        pods=tuple(fates.find(at, at.snapshot.pods_on(row), find_places(at, name))),
-        awaited=tuple(_find_awaited(at, name)),
-    )
-    if group is None:
-        held = next((one for one in at.seen.held if node.provider_id and node.provider_id in one.instances), None)
-        return told if held is None else replace(told, why=f"belongs to {held.id}, which is left alone: {held.why}")
-    told = replace(told, group=group.id, size=group.target_size, min_size=group.min_size, usage=_measure(at, name))
-    return _judge(at, told, node, group)
-
-
-def find_places(at: look.Look, name: str) -> dict[str, str]:
+def find_destinations(at: explain_context.ExplainContext, name: str) -> dict[str, str]:
     """Where pods of the node were found a place, by uid; none unless it can go."""
     begun = at.decision.memory.durable.drains.get(name)
     if begun is not None:
@@ -115,48 +62,20 @@ def find_places(at: look.Look, name: str) -> dict[str, str]:
     return dict(at.decision.memory.volatile.removal.hints.old)
 
 
-def _find_awaited(at: look.Look, name: str) -> Iterator[str]:
+def _find_awaited(at: explain_context.ExplainContext, name: str) -> Iterator[str]:
     rows = at.snapshot.pods.rows
     for uid, where in at.decision.memory.volatile.pending.hints.old.items():
-        if where == name and uid in rows and int(at.snapshot.pods.node_rows[rows[uid]]) == dtypes.ABSENT:
+        if where == name and uid in rows and int(at.snapshot.pods.node_rows[rows[uid]]) == arrays.ABSENT:
             yield at.snapshot.pods.key(rows[uid])
 
 
-def _judge(at: look.Look, told: NodeAccount, node: facts.Node, group: facts.NodeGroup) -> NodeAccount:
-    story = at.decision.story
-    if node.name in at.memory.durable.drains:
-        begun = at.memory.durable.drains[node.name]
-        stages = {one.node: one for one in advance(at.seen, at.memory, at.settings, at.now_s).story}
-        drain = drains.describe(begun, stages.get(node.name))
-        return replace(told, state=NodeState.LEAVING, drain=drain, since_s=begun.since_s, why="is on its way out")
-    if any(isinstance(one, plan.Drain) and one.node == node.name for one in at.decision.plan):
-        since_s = at.decision.memory.durable.scale_down.since.get(node.name)
-        return replace(told, state=NodeState.GOING, since_s=since_s, why="may go, and the next loop begins with it")
-    if story.repairs.stop is not None:
-        return _no_candidate(told, f"is not looked at: {story.repairs.stop}")
-    look_taken = story.scale_down.look
-    if look_taken is None:
-        return _no_candidate(told, "is not looked at: scale-down is disabled (--scale-down-enabled=false)")
-    kept = {one.node_name: one for one in look_taken.kept}.get(node.name)
-    if kept is not None:
-        return _needed(at, told, kept)
-    removal = next((one for one in look_taken.trials.removals if one.node_name == node.name), None)
-    if removal is not None:
-        return _unneeded(at, told, node, group, removal)
-    if node.name in look_taken.trials.skipped:
-        return replace(told, state=NodeState.NOT_TRIED, why="is not tried yet: enough others were found before it")
-    return _no_candidate(told, *_find_exclusion(at, node, group))
-
-
-def _no_candidate(told: NodeAccount, why: str, until_s: float | None = None) -> NodeAccount:
-    return replace(told, state=NodeState.NO_CANDIDATE, why=why, until_s=until_s)
-
-
-def _find_exclusion(at: look.Look, node: facts.Node, group: facts.NodeGroup) -> tuple[str, float | None]:
+def _find_exclusion(
+    at: explain_context.ExplainContext, node: facts.Node, group: node_groups.NodeGroup
+) -> tuple[str, float | None]:
     """Why nobody asks whether the node is needed."""
     if group.target_size <= group.min_size:
         return f"belongs to a group of {group.target_size}, which keeps at least {group.min_size}", None
-    if group.replicas_owner is not None and replicas_owners.is_left_alone(group, at.settings.deviations):
+    if group.replicas_owner is not None and remediation.is_owned_elsewhere(group, at.settings.deviations):
         return f"belongs to a group that is not lowered: {group.replicas_owner.message}", None
     if group.is_rolling_out:
         return "belongs to a group whose nodes are being replaced: nobody could say which of them would go", None
@@ -166,60 +85,17 @@ def _find_exclusion(at: look.Look, node: facts.Node, group: facts.NodeGroup) -> 
         return "belongs to a group that cannot be told which of its nodes goes", None
     activity = at.memory.durable.activities.get(group.id)
     if at.settings.scale_down.scale_down_delay_type_local and activity is not None:
-        ends_s = cooldown.ends_at_s(activity, at.settings.scale_down)
+        ends_s = cooldown.cooldown_ends_at_s(activity, at.settings.scale_down)
         if ends_s > at.now_s:
             return "belongs to a group that pauses after a change", ends_s
     return "is starting: it counts as on its way", None
 
 
-def _needed(at: look.Look, told: NodeAccount, kept: Kept) -> NodeAccount:
-    told = replace(
-        told, state=NodeState.NEEDED, reason=str(kept.reason), why=_say(kept), found=kept.found, limit=kept.limit
-    )
-    removal = kept.removal
-    if removal is not None and removal.moves.blocking is not None:
-        blocking = removal.moves.blocking
-        if not at.exists(blocking.pod):
-            return replace(told, why="has room that is booked or kept spare")
-        text = blocking.outcome.text(at.snapshot.pod(blocking.pod))
-        return replace(told, why=f"has a pod that must not be moved: {text}")
-    if removal is not None and removal.homeless is not None and at.exists(removal.homeless):
-        return replace(told, homeless=fates.find_homeless(at, removal.homeless, told.name))
-    return told
-
-
-def _say(kept: Kept) -> str:
+def _describe_unremovable(kept: UnremovableNode) -> str:
     return str(kept).removeprefix(kept.node_name).strip()
 
 
-def _unneeded(
-    at: look.Look, told: NodeAccount, node: facts.Node, group: facts.NodeGroup, removal: Removal
-) -> NodeAccount:
-    """It could go. What is it still here for?"""
-    since_s = at.decision.memory.durable.scale_down.since[node.name]
-    told = replace(told, state=NodeState.UNNEEDED, since_s=since_s)
-    story = at.decision.story.scale_down
-    wait_s = unneeded.find_wait_s(node, for_group(at.settings, group.options))
-    long_enough_s = since_s + wait_s
-    kept = next((one for one in story.choice.kept if one.node_name == node.name), None) if story.choice else None
-    if kept is not None:
-        too_early = kept.reason in (Unremovable.NOT_UNNEEDED_LONG_ENOUGH, Unremovable.NOT_UNREADY_LONG_ENOUGH)
-        return replace(
-            told, reason=str(kept.reason), why=_say(kept), found=kept.found, limit=kept.limit,
-            until_s=long_enough_s if too_early else None,
-        )  # fmt: skip
-    if story.result is ScaleDownResult.IN_COOLDOWN:
-        causes = list(find_pauses(at))
-        until_s = max((ends_s for _, ends_s in causes), default=None)
-        why = "waits: nothing is removed " + (" and ".join(why for why, _ in causes) or "while pods are coming")
-        return replace(told, why=why, until_s=max(until_s or 0.0, long_enough_s) or None)
-    parallel = at.settings.scale_down
-    limit = parallel.max_drain_parallelism if removal.moves.move else parallel.max_scale_down_parallelism
-    flag = "--max-drain-parallelism" if removal.moves.move else "--max-scale-down-parallelism"
-    return replace(told, why=f"may go, and waits for its turn: {flag} is {limit}", limit=limit)
-
-
-def find_pauses(at: look.Look) -> Iterator[tuple[str, float]]:
+def find_pauses(at: explain_context.ExplainContext) -> Iterator[tuple[str, float]]:
     """What holds scale-down back after a change, and until when."""
     activity, chosen = at.decision.memory.durable.activity, at.settings.scale_down
     after = {
@@ -241,10 +117,287 @@ def find_pauses(at: look.Look) -> Iterator[tuple[str, float]]:
             yield what, happened_s + delay_s
 
 
-def _measure(at: look.Look, name: str) -> Usage | None:
+def _measure_usage(at: explain_context.ExplainContext, name: str) -> NodeUsage | None:
     taken = at.decision.story.scale_down.look
     used = taken.eligibility.utilization_of(name) if taken else None
     if taken is None or used is None:
         return None
     threshold = float(taken.eligibility.limits[list(taken.eligibility.names).index(name)])
-    return Usage(used.cpu, used.memory, used.gpu, used.resource, used.utilization, threshold)
+    return NodeUsage(used.cpu, used.memory, used.gpu, used.resource, used.utilization, threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class DrainExplanation:
+    """One node on its way out."""
+
+    group: str
+    since_s: float
+    phase: str
+    """What it waits for; see `engine.draining.story.Phase`."""
+    until_s: float | None = None
+    """When it moves on or gives up, if nothing changes before."""
+    waits_for: tuple[str, ...] = ()
+    """Pods, annotations or nodes."""
+    refused: tuple[str, ...] = ()
+    """What was said where evictions were refused."""
+    failure: str = ""
+    """Why it is given up, where it is."""
+    details: tuple[str, ...] = ()
+
+
+def explain_drain(begun: StartedDrain, told: DrainStatus | None) -> DrainExplanation:
+    """How a drain stands. `told`: what its next step says of it."""
+    failure = begun.progress.failure if told is None else told.failure
+    evicting = begun.progress.evicting
+    return DrainExplanation(
+        begun.group,
+        begun.since_s,
+        str(told.phase) if told else "on its way",
+        None if told is None or told.until_s == float("inf") else told.until_s,
+        told.waits_for if told else (),
+        tuple(evicting.refused.values()) if evicting else (),
+        str(failure.why) if failure else "",
+        failure.details if failure else (),
+    )
+
+
+class PodDisposition(enum.StrEnum):
+    """What becomes of a pod if its node goes."""
+
+    MOVES = "moves"
+    """It is evicted; there must be room for it elsewhere."""
+    GOES_WITH_IT = "goes with the node"
+    """A DaemonSet's, a mirror, or one that should be gone already."""
+    FINISHES = "is waited for"
+    STAYS = "must stay"
+    """And so must the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodOnRemoval:
+    """One pod of a node."""
+
+    pod: str
+    """namespace/name"""
+    fate: PodDisposition
+    destination: str = ""
+    """The node that was found to have room for it; empty where none was looked for, or none found."""
+    why: str = ""
+    """The rule that decided, in words; continues a sentence that begins with the pod's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnplacedPod:
+    """The pod that finds no place elsewhere."""
+
+    pod: str
+    nodes: int
+    """Other nodes that there are."""
+    reasons: tuple[tuple[str, int], ...] = ()
+    """In kube-scheduler's words, with the number of nodes; most nodes first."""
+    alone_on: tuple[str, ...] = ()
+    """Nodes that would take it alone: pods that go elsewhere with it take the room."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """All that is to be told of a node."""
+
+    name: str
+    at_s: float
+    state: NodeState
+    is_ready: bool
+    created_s: float
+    group: str = ""
+    size: int = 0
+    min_size: int = 0
+    usage: NodeUsage | None = None
+    reason: str = ""
+    """Cluster Autoscaler's word for why it stays."""
+    why: str = ""
+    """The same as a sentence that begins with the node's name, with the numbers that decided."""
+    found: float | None = None
+    limit: float | None = None
+    """Numbers that were compared; the reason says which."""
+    since_s: float | None = None
+    """Since when it is unneeded."""
+    until_s: float | None = None
+    """When it has been for long enough, or what it waits for is over."""
+    homeless: UnplacedPod | None = None
+    drain: DrainExplanation | None = None
+    pods: tuple[PodOnRemoval, ...] = ()
+    awaited: tuple[str, ...] = ()
+    """Pending pods that it has room for: they count as its own."""
+    complaint: str = ""
+    """What of it cannot be read; empty of a node that is used as it is."""
+
+
+def explain_node(at: explain_context.ExplainContext, name: str) -> NodeExplanation:
+    """The node of this name, which exists."""
+    row = at.snapshot.nodes.rows[name]
+    node, group = at.snapshot.nodes.facts[row], at.observation.group_of_nodes().get(name)
+    if why := explain_context.find_fault_of_node(at, name):
+        kept = NodeExplanation(name, at.now_s, NodeState.NO_CANDIDATE, True, node.created_s, why=f"is kept: {why}")
+        return kept if group is None else replace(kept, group=group.id, size=group.target_size, min_size=group.min_size)
+    passing = taints.make_transient_taints(at.settings.templates, at.settings.deviations.readiness_taints)
+    told = NodeExplanation(
+        name,
+        at.now_s,
+        NodeState.NOT_AUTOSCALED,
+        readiness.assess_node(passing.judge_starting(node)).is_ready,
+        node.created_s,
+        why="belongs to no group",
+        pods=tuple(find_dispositions(at, at.snapshot.pods_on(row), find_destinations(at, name))),
+        awaited=tuple(_find_awaited(at, name)),
+    )
+    if group is None:
+        held = next(
+            (one for one in at.observation.held if node.provider_id and node.provider_id in one.instances), None
+        )
+        return told if held is None else replace(told, why=f"belongs to {held.id}, which is left alone: {held.why}")
+    told = replace(
+        told, group=group.id, size=group.target_size, min_size=group.min_size, usage=_measure_usage(at, name)
+    )
+    return _explain_state(at, told, node, group)
+
+
+def _explain_state(
+    at: explain_context.ExplainContext, told: NodeExplanation, node: facts.Node, group: node_groups.NodeGroup
+) -> NodeExplanation:
+    story = at.decision.story
+    if node.name in at.memory.durable.drains:
+        begun = at.memory.durable.drains[node.name]
+        stages = {one.node: one for one in advance(at.observation, at.memory, at.settings, at.now_s).story}
+        drain = explain_drain(begun, stages.get(node.name))
+        return replace(told, state=NodeState.LEAVING, drain=drain, since_s=begun.since_s, why="is on its way out")
+    if any(isinstance(one, plan.Drain) and one.node == node.name for one in at.decision.plan):
+        since_s = at.decision.memory.durable.scale_down.since.get(node.name)
+        return replace(told, state=NodeState.GOING, since_s=since_s, why="may go, and the next loop begins with it")
+    if story.repairs.stop is not None:
+        return _explain_exclusion(told, f"is not looked at: {story.repairs.stop}")
+    look_taken = story.scale_down.look
+    if look_taken is None:
+        return _explain_exclusion(told, "is not looked at: scale-down is disabled (--scale-down-enabled=false)")
+    kept = {one.node_name: one for one in look_taken.kept}.get(node.name)
+    if kept is not None:
+        return _explain_needed(at, told, kept)
+    removal = next((one for one in look_taken.trials.removals if one.node_name == node.name), None)
+    if removal is not None:
+        return _explain_unneeded(at, told, node, group, removal)
+    if node.name in look_taken.trials.skipped:
+        return replace(told, state=NodeState.NOT_TRIED, why="is not tried yet: enough others were found before it")
+    return _explain_exclusion(told, *_find_exclusion(at, node, group))
+
+
+def _explain_exclusion(told: NodeExplanation, why: str, until_s: float | None = None) -> NodeExplanation:
+    return replace(told, state=NodeState.NO_CANDIDATE, why=why, until_s=until_s)
+
+
+def _explain_needed(
+    at: explain_context.ExplainContext, told: NodeExplanation, kept: UnremovableNode
+) -> NodeExplanation:
+    told = replace(
+        told,
+        state=NodeState.NEEDED,
+        reason=str(kept.reason),
+        why=_describe_unremovable(kept),
+        found=kept.found,
+        limit=kept.limit,
+    )
+    removal = kept.removal
+    if removal is not None and removal.moves.blocking is not None:
+        blocking = removal.moves.blocking
+        if not at.exists(blocking.pod):
+            return replace(told, why="has room that is booked or kept spare")
+        text = blocking.outcome.text(at.snapshot.pod(blocking.pod))
+        return replace(told, why=f"has a pod that must not be moved: {text}")
+    if removal is not None and removal.homeless is not None and at.exists(removal.homeless):
+        return replace(told, homeless=explain_unplaced(at, removal.homeless, told.name))
+    return told
+
+
+def _explain_unneeded(
+    at: explain_context.ExplainContext,
+    told: NodeExplanation,
+    node: facts.Node,
+    group: node_groups.NodeGroup,
+    removal: NodeRemoval,
+) -> NodeExplanation:
+    """It could go. What is it still here for?"""
+    since_s = at.decision.memory.durable.scale_down.since[node.name]
+    told = replace(told, state=NodeState.UNNEEDED, since_s=since_s)
+    story = at.decision.story.scale_down
+    wait_s = unneeded.find_unneeded_time_s(node, for_group(at.settings, group.options))
+    long_enough_s = since_s + wait_s
+    kept = next((one for one in story.choice.kept if one.node_name == node.name), None) if story.choice else None
+    if kept is not None:
+        too_early = kept.reason in (
+            UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH,
+            UnremovableReason.NOT_UNREADY_LONG_ENOUGH,
+        )
+        return replace(
+            told, reason=str(kept.reason), why=_describe_unremovable(kept), found=kept.found, limit=kept.limit,
+            until_s=long_enough_s if too_early else None,
+        )  # fmt: skip
+    if story.result is ScaleDownResult.IN_COOLDOWN:
+        causes = list(find_pauses(at))
+        until_s = max((ends_s for _, ends_s in causes), default=None)
+        why = "waits: nothing is removed " + (" and ".join(why for why, _ in causes) or "while pods are coming")
+        return replace(told, why=why, until_s=max(until_s or 0.0, long_enough_s) or None)
+    parallel = at.settings.scale_down
+    limit = parallel.max_drain_parallelism if removal.moves.move else parallel.max_scale_down_parallelism
+    flag = "--max-drain-parallelism" if removal.moves.move else "--max-scale-down-parallelism"
+    return replace(told, why=f"may go, and waits for its turn: {flag} is {limit}", limit=limit)
+
+
+def find_dispositions(
+    at: explain_context.ExplainContext, rows: list[int], places: dict[str, str]
+) -> Iterator[PodOnRemoval]:
+    """What becomes of these pods. `places` are destinations by uid."""
+    table = at.snapshot.pods
+    about = context.make_drain_context(at.observation, at.settings, at.now_s)
+    for row in rows:
+        pod = at.snapshot.pod(row)
+        outcome = rules.check_pod(pod, about)
+        fate = classify_disposition(pod, outcome)
+        where = places.get(table.uids[row], "") if fate is PodDisposition.MOVES else ""
+        why = outcome.saying.format(*outcome.values) if outcome else pdb_rules.explain_pdb_exemption(pod, about)
+        yield PodOnRemoval(pod.key, fate, where, why)
+
+
+def classify_disposition(pod: facts.Pod, outcome: DrainabilityStatus | None) -> PodDisposition:
+    """What a rule's opinion comes to."""
+    action = DrainAction.DRAIN if outcome is None else outcome.action
+    if action is DrainAction.BLOCK:
+        return PodDisposition.STAYS
+    if action is DrainAction.WAIT:
+        return PodDisposition.FINISHES
+    return (
+        PodDisposition.GOES_WITH_IT
+        if action is DrainAction.SKIP or well_known.is_daemonset(pod)
+        else PodDisposition.MOVES
+    )
+
+
+def explain_unplaced(at: explain_context.ExplainContext, row: int, home: str) -> UnplacedPod:
+    """Why a pod finds no place elsewhere: every other node is asked for it alone, as the loop's scale-down sees them.
+
+    Pending pods are where there is room for them, and a node that is only on its way is no place to move to.
+    """
+    with at.scale_up() as context:
+        snapshot = context.snapshot
+        if int(snapshot.pods.node_rows[row]) != arrays.ABSENT:
+            snapshot.unbind(row)
+        judged = registry.diagnose(snapshot, snapshot.shape_of_row(row), at.settings.filters)
+        passed_over = {home, *context.groups.upcoming}
+        others = [one for one in judged.rows.tolist() if snapshot.nodes.names[one] not in passed_over]
+        counted: Counter[str] = Counter()
+        alone: list[str] = []
+        for one in others:
+            refusal = judged[one]
+            if refusal is not None:
+                counted.update(refusal.texts)
+            elif not snapshot.nodes.unschedulable[one]:
+                alone.append(snapshot.nodes.names[one])
+        ordered = tuple(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
+        return UnplacedPod(snapshot.pods.key(row), len(others), ordered, tuple(alone))

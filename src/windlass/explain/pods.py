@@ -1,16 +1,16 @@
-"""Pods: where one stands, what each group says to it, and what is done for it."""
+"""Pod explanation: the state of a pod, the verdict of each group on it, and the scale-up made for it."""
 
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from windlass.engine import dtypes, facts, pod_traits
-from windlass.engine.decide import ScaleUpContext
-from windlass.engine.left_out import Part
-from windlass.engine.provisioning.request import consumed_by
-from windlass.engine.scale_up import pending, proposing
-from windlass.explain import choices, groups, look, unevaluated, verdicts
-from windlass.explain.choices import ChoiceAccount
+from windlass.engine.model import arrays, facts, scale_up_status, well_known
+from windlass.engine.model.provisioning import consumed_request
+from windlass.engine.observation import DecisionPart
+from windlass.engine.scale_up import pod_list
+from windlass.engine.scale_up.orchestrator import ScaleUpContext
+from windlass.explain import explain_context, groups, verdicts
+from windlass.explain.explain_context import ChoiceExplanation
 from windlass.explain.verdicts import GroupVerdict
 
 
@@ -59,7 +59,7 @@ class PodState(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PodAccount:
+class PodExplanation:
     """All that is to be told of a pod."""
 
     namespace: str
@@ -81,7 +81,7 @@ class PodAccount:
     alike: int = 1
     """Pending pods that are treated alike, this one included."""
     groups: tuple[GroupVerdict, ...] = ()
-    choice: ChoiceAccount | None = None
+    choice: ChoiceExplanation | None = None
     """What the expanders chose for it: now, or when the node was asked for that it waits for."""
     chosen_s: float | None = None
     """When; None if it is about to be."""
@@ -94,7 +94,7 @@ class PodAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PodStateDetails:
     """The state with what belongs to it."""
 
     state: PodState
@@ -105,10 +105,10 @@ class Standing:
     why: str = ""
 
 
-def describe(at: look.Look, row: int) -> PodAccount:
+def explain_pod(at: explain_context.ExplainContext, row: int) -> PodExplanation:
     """The pod in this row of the snapshot."""
     pod = at.snapshot.pod(row)
-    told = PodAccount(
+    told = PodExplanation(
         pod.namespace,
         pod.name,
         at.now_s,
@@ -120,22 +120,22 @@ def describe(at: look.Look, row: int) -> PodAccount:
         pod.unschedulable_since_s,
         pod.node_name,
     )
-    if row not in at.snapshot.waiting():
-        group = at.seen.group_of_nodes().get(pod.node_name)
-        return replace(told, group=group.id if group else "", why=unevaluated.find_of_pod(at, row))
-    if why := unevaluated.find_of_pod(at, row):
+    if row not in at.snapshot.pending():
+        group = at.observation.group_of_nodes().get(pod.node_name)
+        return replace(told, group=group.id if group else "", why=explain_context.find_fault_of_pod(at, row))
+    if why := explain_context.find_fault_of_pod(at, row):
         return replace(told, state=PodState.UNEVALUATED, why=why)
     with at.scale_up() as context:
-        standings = Standings(at, context)
-        judged, standing = verdicts.judge(at, context, row), standings.find(row, pod)
+        standings = PodStateResolver(at, context)
+        judged, standing = verdicts.find_verdicts(at, context, row), standings.find(row, pod)
     number = find_round(at, row)
     if standing is None:
         with at.scale_up_round() as context:
-            judged = verdicts.judge(at, context, row, groups.find_growth(at))
+            judged = verdicts.find_verdicts(at, context, row, groups.find_growth(at))
         standing = standings.conclude(judged)
     elif standing.state is PodState.HELPED and number is not None and number > 1:
         with at.scale_up_round(number) as context:
-            judged = verdicts.judge(at, context, row, groups.find_growth(at, number - 1))
+            judged = verdicts.find_verdicts(at, context, row, groups.find_growth(at, number - 1))
     proposal = None if number is None else at.decision.story.scale_ups[number - 1]
     past = at.past.get(standing.group) if standing.state is PodState.UPCOMING else None
     return replace(
@@ -146,20 +146,20 @@ def describe(at: look.Look, row: int) -> PodAccount:
         until_s=standing.until_s,
         limit=standing.limit,
         why=standing.why,
-        alike=_count_alike(at, row),
+        alike=_count_equivalent(at, row),
         groups=judged,
-        choice=past.choice if past else choices.describe(proposal) if proposal else None,
+        choice=past.choice if past else explain_context.explain_choice(proposal) if proposal else None,
         chosen_s=past.at_s if past else None,
     )
 
 
-class Standings:
+class PodStateResolver:
     """Where pods that wait stand; asked as the loop asks, up to the first answer.
 
     What the groups say is asked last, of pods that the loop leaves without a node (`conclude`).
     """
 
-    def __init__(self, at: look.Look, context: ScaleUpContext) -> None:
+    def __init__(self, at: explain_context.ExplainContext, context: ScaleUpContext) -> None:
         self._at, self._context = at, context
         waiting = context.waiting
         self._nominated = frozenset(waiting.nominated).difference(waiting.drained)
@@ -168,10 +168,10 @@ class Standings:
         self._unschedulable = frozenset(context.unschedulable)
         self._ignored = frozenset(at.decision.story.requests.ignored)
 
-    def find(self, row: int, pod: facts.Pod) -> Standing | None:
+    def find(self, row: int, pod: facts.Pod) -> PodStateDetails | None:
         """Of the pod in this row, which waits; None if the groups are to be asked."""
-        if why := unevaluated.find_of_pod(self._at, row):
-            return Standing(PodState.UNEVALUATED, why=why)
+        if why := explain_context.find_fault_of_pod(self._at, row):
+            return PodStateDetails(PodState.UNEVALUATED, why=why)
         return (
             self._find_why_not_asked(row, pod)
             or self._find_end()
@@ -180,75 +180,75 @@ class Standings:
             or self._find_help(row)
         )
 
-    def _find_why_not_asked(self, row: int, pod: facts.Pod) -> Standing | None:
+    def _find_why_not_asked(self, row: int, pod: facts.Pod) -> PodStateDetails | None:
         """Is the pod nobody's business, or not yet?"""
         chosen = self._at.settings.pods
         if pod.is_terminating:
-            return Standing(PodState.TERMINATING)
+            return PodStateDetails(PodState.TERMINATING)
         if chosen.allowed_scheduler_names and pod.scheduler not in chosen.allowed_scheduler_names:
-            return Standing(PodState.OTHER_SCHEDULER, why=pod.scheduler)
-        if Part.SCALE_UP in self._at.seen.left_out.parts:
-            return Standing(PodState.LOOP_ENDED, why="scale-up could not be evaluated; see the log")
+            return PodStateDetails(PodState.OTHER_SCHEDULER, why=pod.scheduler)
+        if DecisionPart.SCALE_UP in self._at.observation.left_out.parts:
+            return PodStateDetails(PodState.LOOP_ENDED, why="scale-up could not be evaluated; see the log")
         if row in self._nominated:
-            return Standing(PodState.PREEMPTING, pod.nominated_node)
+            return PodStateDetails(PodState.PREEMPTING, pod.nominated_node)
         if row not in self._asking:
-            return Standing(PodState.GATED if pod.is_gated else PodState.NOT_JUDGED, why=pod.scheduler)
+            return PodStateDetails(PodState.GATED if pod.is_gated else PodState.NOT_JUDGED, why=pod.scheduler)
         cutoff = chosen.expendable_pods_priority_cutoff
-        if pending.is_expendable(pod.spec, cutoff):
-            return Standing(PodState.EXPENDABLE, limit=cutoff)
+        if pod_list.is_expendable(pod.spec, cutoff):
+            return PodStateDetails(PodState.EXPENDABLE, limit=cutoff)
         return None
 
-    def _find_end(self) -> Standing | None:
+    def _find_end(self) -> PodStateDetails | None:
         """Did the loop end before it looked at pods? Then it found no place for any."""
         stop = self._at.decision.story.repairs.stop
-        return None if stop is None else Standing(PodState.LOOP_ENDED, why=str(stop))
+        return None if stop is None else PodStateDetails(PodState.LOOP_ENDED, why=str(stop))
 
-    def _find_place(self, row: int) -> Standing | None:
+    def _find_place(self, row: int) -> PodStateDetails | None:
         """Has it a place on a node that exists or is on its way?"""
         snapshot = self._context.snapshot
         home = int(snapshot.pods.node_rows[row])
-        if home == dtypes.ABSENT:
+        if home == arrays.ABSENT:
             return None
         name = snapshot.nodes.names[home]
         group = self._context.groups.upcoming.get(name)
         if group is None:
-            return Standing(PodState.HAS_ROOM, name)
+            return PodStateDetails(PodState.HAS_ROOM, name)
         request = self._at.decision.story.health.memory.requests.scale_ups.get(group)
-        return Standing(PodState.UPCOMING, group=group, until_s=request.expected_by_s if request else None)
+        return PodStateDetails(PodState.UPCOMING, group=group, until_s=request.expected_by_s if request else None)
 
-    def _find_why_not_helped(self, row: int, pod: facts.Pod) -> Standing | None:
+    def _find_why_not_helped(self, row: int, pod: facts.Pod) -> PodStateDetails | None:
         """Is it a pod that no node is added for, or not yet?"""
-        if pod_traits.is_daemonset(pod):
-            return Standing(PodState.DAEMONSET)
+        if well_known.is_daemonset(pod):
+            return PodStateDetails(PodState.DAEMONSET)
         if row in self._ignored:
-            return Standing(PodState.USES_REQUEST, why=f"{pod.namespace}/{consumed_by(pod.annotations)}")
+            return PodStateDetails(PodState.USES_REQUEST, why=f"{pod.namespace}/{consumed_request(pod.annotations)}")
         if row not in self._unschedulable:
             delay_s = max(self._at.settings.pods.new_pod_scale_up_delay_s, pod.scale_up_delay_s or 0.0)
-            return Standing(PodState.TOO_YOUNG, until_s=pod.created_s + delay_s)
+            return PodStateDetails(PodState.TOO_YOUNG, until_s=pod.created_s + delay_s)
         return None
 
-    def _find_help(self, row: int) -> Standing | None:
+    def _find_help(self, row: int) -> PodStateDetails | None:
         """What is done for a pod that needs a new node?"""
         obstacle = self._find_obstacle()
-        if obstacle is proposing.Result.LIMITED_BY_MAX_NODES_TOTAL:
-            return Standing(PodState.MAX_NODES, limit=self._at.settings.limits.max_nodes_total)
-        if obstacle is proposing.Result.IN_COOLDOWN:
-            return Standing(PodState.MORE_TO_COME)
+        if obstacle is scale_up_status.ScaleUpResult.LIMITED_BY_MAX_NODES_TOTAL:
+            return PodStateDetails(PodState.MAX_NODES, limit=self._at.settings.limits.max_nodes_total)
+        if obstacle is scale_up_status.ScaleUpResult.IN_COOLDOWN:
+            return PodStateDetails(PodState.MORE_TO_COME)
         number = find_round(self._at, row)
         if number is None:
             return None
         proposal = self._at.decision.story.scale_ups[number - 1]
         if proposal.increases and proposal.choice and proposal.choice.winner:
-            return Standing(PodState.HELPED, group=proposal.choice.winner.group)
+            return PodStateDetails(PodState.HELPED, group=proposal.choice.winner.group)
         return None
 
-    def conclude(self, judged: Sequence[GroupVerdict]) -> Standing:
+    def conclude(self, judged: Sequence[GroupVerdict]) -> PodStateDetails:
         """Of a pod that is not helped, by what the groups say to it after what this loop orders."""
         if any(one.helps for one in judged):
-            return Standing(PodState.LATER, why=self._find_whose_turn())
-        return Standing(PodState.HELD if any(one.fits for one in judged) else PodState.NOWHERE)
+            return PodStateDetails(PodState.LATER, why=self._find_whose_turn())
+        return PodStateDetails(PodState.HELD if any(one.fits for one in judged) else PodState.NOWHERE)
 
-    def _find_obstacle(self) -> proposing.Result | None:
+    def _find_obstacle(self) -> scale_up_status.ScaleUpResult | None:
         """Why nothing is tried for any pod. Where a ProvisioningRequest is due, it is tried all the same."""
         obstacle = self._context.obstacle
         return None if obstacle is None or self._context.requested else obstacle.proposals[0].result
@@ -260,13 +260,13 @@ class Standings:
         return f"ProvisioningRequest {story.requests.picked} is served in this loop" if is_their_turn else ""
 
 
-def find_round(at: look.Look, row: int) -> int | None:
+def find_round(at: explain_context.ExplainContext, row: int) -> int | None:
     """The round that helps the pod, counted from 1; None if none does."""
     rounds = enumerate(at.decision.story.scale_ups, 1)
     return next((number for number, one in rounds if row in one.helped), None)
 
 
-def _count_alike(at: look.Look, row: int) -> int:
+def _count_equivalent(at: explain_context.ExplainContext, row: int) -> int:
     for proposal in at.decision.story.scale_ups:
         for alike in (*proposal.considered, *proposal.remaining):
             if row in alike.rows:

@@ -1,27 +1,26 @@
-"""Remedies: what would make a pod fit on a new node of a group, each tried before it is told.
+"""Remedies: changes that make a pod fit on a new node of a group, each verified before it is suggested.
 
-A remedy changes one thing: of the pod, of the group, or just the time. Those for one group belong together: with all of
-them, and nothing else changed, a new node of the group takes the pod. Where no change is known that would do, there are
-none.
+A remedy changes one thing of the pod or the group, or waits. The remedies of one group belong together: with all of
+them, and nothing else changed, a new node of the group takes the pod. If none are known to help, there are none.
 """
 
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from windlass.engine import dtypes, facts, shapes
+from windlass.engine.model import arrays, facts
+from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import (
-    fit,
-    interpod,
+    inter_pod_affinity,
     node_affinity,
     node_name,
-    ports,
-    spread,
-    taints,
-    unschedulable,
+    node_ports,
+    node_resources_fit,
+    node_unschedulable,
+    pod_topology_spread,
+    taint_toleration,
 )
-from windlass.engine.predicates.config import FilterConfig
-from windlass.engine.snapshot import Snapshot
+from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.explain import obstacles
 from windlass.explain.obstacles import Obstacle
 
@@ -29,7 +28,7 @@ _ROUNDS = 3
 """A change may uncover what another filter counts differently after it; more than this and nothing is promised."""
 
 
-class Change(enum.StrEnum):
+class RemedyKind(enum.StrEnum):
     """What is to be changed."""
 
     REQUEST = "request"
@@ -64,7 +63,7 @@ class Change(enum.StrEnum):
 class Remedy:
     """One change. Which fields count is told where its kind is."""
 
-    change: Change
+    change: RemedyKind
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -72,74 +71,78 @@ class Remedy:
     at_s: float = 0.0
 
 
-def find(snapshot: Snapshot, pod: facts.Pod, row: int, config: FilterConfig) -> tuple[Remedy, ...] | None:
+def find_remedies(snapshot: Snapshot, pod: facts.Pod, row: int, config: FilterConfig) -> tuple[Remedy, ...] | None:
     """What of the pod would have to change for the node of this row to take it; None if nothing is known that would do.
 
     Only what was tried is told: the pod as changed has been through every filter.
     """
-    told: dict[tuple[Change, str], Remedy] = {}
+    told: dict[tuple[RemedyKind, str], Remedy] = {}
     for _ in range(_ROUNDS):
-        changed = apply(pod, tuple(told.values()))
+        changed = apply_remedies(pod, tuple(told.values()))
         shape = snapshot.shape_of(changed)
-        found = obstacles.find(snapshot, shape, row, config)
+        found = obstacles.find_obstacles(snapshot, shape, row, config)
         if not found:
             return tuple(told.values())
         for obstacle in found:
             fresh = list(_overcome(snapshot, shape, row, obstacle, config))
             if not fresh:
                 return None
-            told |= {(one.change, _place(one)): one for one in fresh}
+            told |= {(one.change, _target(one)): one for one in fresh}
     return None
 
 
-def _place(remedy: Remedy) -> str:
+def _target(remedy: Remedy) -> str:
     """What of the pod it changes: a later change of the same takes its place."""
-    if remedy.change is Change.TOLERATION:
+    if remedy.change is RemedyKind.TOLERATION:
         return f"{remedy.key}={remedy.value}:{remedy.effect}"
-    return f"{remedy.amount}/{remedy.key}" if remedy.change is Change.HOST_PORT else remedy.key
+    return f"{remedy.amount}/{remedy.key}" if remedy.change is RemedyKind.HOST_PORT else remedy.key
 
 
 # ── One filter each ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _overcome(
-    snapshot: Snapshot, shape: shapes.Shape, row: int, obstacle: Obstacle, config: FilterConfig
+    snapshot: Snapshot, shape: facts.PodShape, row: int, obstacle: Obstacle, config: FilterConfig
 ) -> Iterator[Remedy]:
     """What the pod would have to change for this filter; nothing where it cannot."""
     spec, node = shape.spec, snapshot.nodes.facts[row]
     match obstacle.rule:
-        case fit.NAME:
-            if not any(map(obstacles.is_out_of_places, obstacle.shortages)):
-                yield from (Remedy(Change.REQUEST, one.resource, amount=max(one.free, 0)) for one in obstacle.shortages)
-        case taints.NAME:
+        case node_resources_fit.NAME:
+            if not any(map(obstacles.exceeds_max_pods, obstacle.shortages)):
+                yield from (
+                    Remedy(RemedyKind.REQUEST, one.resource, amount=max(one.free, 0)) for one in obstacle.shortages
+                )
+        case taint_toleration.NAME:
             yield from _tolerate(spec, node)
-        case unschedulable.NAME:
-            yield Remedy(Change.TOLERATION, "node.kubernetes.io/unschedulable", effect="NoSchedule")
+        case node_unschedulable.NAME:
+            yield Remedy(RemedyKind.TOLERATION, "node.kubernetes.io/unschedulable", effect="NoSchedule")
         case node_name.NAME:
-            yield Remedy(Change.NODE_NAME)
+            yield Remedy(RemedyKind.NODE_NAME)
         case node_affinity.NAME:
             yield from _select(snapshot, spec, node, row)
-        case ports.NAME:
-            yield from (Remedy(Change.HOST_PORT, one.protocol, amount=one.port) for one in _held(snapshot, spec, row))
-        case spread.NAME:
+        case node_ports.NAME:
+            yield from (
+                Remedy(RemedyKind.HOST_PORT, one.protocol, amount=one.port) for one in _held(snapshot, spec, row)
+            )
+        case pod_topology_spread.NAME:
             yield from _spread_wider(snapshot, shape, row, config)
-        case interpod.NAME:
-            yield from _mind_less(spec, obstacle)
+        case inter_pod_affinity.NAME:
+            yield from _relax_affinity(spec, obstacle)
 
 
 def _tolerate(spec: facts.PodSpec, node: facts.Node) -> Iterator[Remedy]:
     for taint in node.taints:
         repels = taint.effect != "PreferNoSchedule"
         if repels and not any(toleration.tolerates(taint) for toleration in spec.tolerations):
-            yield Remedy(Change.TOLERATION, taint.key, taint.value, taint.effect)
+            yield Remedy(RemedyKind.TOLERATION, taint.key, taint.value, taint.effect)
 
 
 def _select(snapshot: Snapshot, spec: facts.PodSpec, node: facts.Node, row: int) -> Iterator[Remedy]:
     for key, value in spec.node_selector:
         if node.labels.get(key) != value:
-            yield Remedy(Change.SELECTOR, key, node.labels.get(key, ""))
+            yield Remedy(RemedyKind.SELECTOR, key, node.labels.get(key, ""))
     if spec.node_affinity is not None and not snapshot.nodes.selector_mask(spec.node_affinity)[row]:
-        yield Remedy(Change.NODE_AFFINITY)
+        yield Remedy(RemedyKind.NODE_AFFINITY)
 
 
 def _held(snapshot: Snapshot, spec: facts.PodSpec, row: int) -> Iterator[facts.HostPort]:
@@ -153,62 +156,62 @@ def _held(snapshot: Snapshot, spec: facts.PodSpec, row: int) -> Iterator[facts.H
     yield from (one for one in spec.host_ports if not held or (one.protocol, one.port) in held)
 
 
-def _spread_wider(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Iterator[Remedy]:
-    for one in spread.spreadings(snapshot, shape, config):
+def _spread_wider(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Iterator[Remedy]:
+    for one in pod_topology_spread.count_constraints(snapshot, shape, config):
         domain = int(one.domains[row])
-        if domain != dtypes.ABSENT and not one.open_domains()[domain] and one.constraint in shape.spec.spread:
+        if domain != arrays.ABSENT and not one.open_domains()[domain] and one.constraint in shape.spec.spread:
             needed = int(one.per_domain[domain]) + int(one.matches_itself) - one.emptiest
-            yield Remedy(Change.MAX_SKEW, one.constraint.topology_key, amount=needed)
+            yield Remedy(RemedyKind.MAX_SKEW, one.constraint.topology_key, amount=needed)
 
 
-def _mind_less(spec: facts.PodSpec, obstacle: Obstacle) -> Iterator[Remedy]:
+def _relax_affinity(spec: facts.PodSpec, obstacle: Obstacle) -> Iterator[Remedy]:
     """What the pod minds about others. What others mind about it is not the pod's to change."""
-    if interpod.ANTI_AFFINITY.texts[0] in obstacle.reasons:
-        yield from (Remedy(Change.POD_ANTI_AFFINITY, one.topology_key) for one in spec.anti_affinity)
-    elif interpod.AFFINITY.texts[0] in obstacle.reasons:
-        yield from (Remedy(Change.POD_AFFINITY, one.topology_key) for one in spec.affinity)
+    if inter_pod_affinity.ANTI_AFFINITY.texts[0] in obstacle.reasons:
+        yield from (Remedy(RemedyKind.POD_ANTI_AFFINITY, one.topology_key) for one in spec.anti_affinity)
+    elif inter_pod_affinity.AFFINITY.texts[0] in obstacle.reasons:
+        yield from (Remedy(RemedyKind.POD_AFFINITY, one.topology_key) for one in spec.affinity)
 
 
 # ── Applied ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def apply(pod: facts.Pod, remedies: Sequence[Remedy]) -> facts.Pod:
+def apply_remedies(pod: facts.Pod, remedies: Sequence[Remedy]) -> facts.Pod:
     """The pod with everything changed that concerns it."""
     spec = pod.spec
     for remedy in remedies:
-        spec = _change(spec, remedy)
+        spec = _apply_to_spec(spec, remedy)
     return pod if spec is pod.spec else replace(pod, spec=spec, digest=f"{pod.digest} {remedies}")
 
 
-def _change(spec: facts.PodSpec, remedy: Remedy) -> facts.PodSpec:
+def _apply_to_spec(spec: facts.PodSpec, remedy: Remedy) -> facts.PodSpec:
     key = remedy.key
     match remedy.change:
-        case Change.REQUEST:
+        case RemedyKind.REQUEST:
             asked = {**dict(spec.requests), key: remedy.amount}
             return replace(spec, requests=tuple(sorted((name, amount) for name, amount in asked.items() if amount > 0)))
-        case Change.TOLERATION:
+        case RemedyKind.TOLERATION:
             operator = "Equal" if remedy.value else "Exists"
             fresh = facts.Toleration(key, operator, remedy.value, remedy.effect)
             return replace(spec, tolerations=(*spec.tolerations, fresh))
-        case Change.SELECTOR:
+        case RemedyKind.SELECTOR:
             wanted = {**dict(spec.node_selector), key: remedy.value}
             kept = tuple((name, value) for name, value in wanted.items() if name != key or value)
             return replace(spec, node_selector=kept)
-        case Change.NODE_AFFINITY:
+        case RemedyKind.NODE_AFFINITY:
             return replace(spec, node_affinity=None)
-        case Change.NODE_NAME:
+        case RemedyKind.NODE_NAME:
             return replace(spec, node_name="")
-        case Change.HOST_PORT:
+        case RemedyKind.HOST_PORT:
             left = tuple(one for one in spec.host_ports if (one.protocol, one.port) != (key, remedy.amount))
             return replace(spec, host_ports=left)
-        case Change.MAX_SKEW:
+        case RemedyKind.MAX_SKEW:
             wider = (
                 replace(one, max_skew=max(one.max_skew, remedy.amount)) if one.topology_key == key else one
                 for one in spec.spread
             )
             return replace(spec, spread=tuple(wider))
-        case Change.POD_AFFINITY:
+        case RemedyKind.POD_AFFINITY:
             return replace(spec, affinity=tuple(one for one in spec.affinity if one.topology_key != key))
-        case Change.POD_ANTI_AFFINITY:
+        case RemedyKind.POD_ANTI_AFFINITY:
             return replace(spec, anti_affinity=tuple(one for one in spec.anti_affinity if one.topology_key != key))
     return spec

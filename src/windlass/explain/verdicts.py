@@ -1,29 +1,68 @@
-"""Verdicts: what each group says to one pod, and what would change its mind.
+"""Group verdicts on a pod: does a new node of the group fit it, may the group grow, and what would change that?
 
-A new, empty node of the group takes the pod or not; and the group may grow now or not. Both are asked as scale-up asks
-them, of the same snapshot, but to the end: every filter and everything that holds the group, not only the first.
+Both are evaluated as scale-up does it, on the same snapshot, but completely: every filter and everything that blocks
+the group, not only the first. Pending pods that are expected on a node and influence the verdict (affinity, spread)
+are named.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from windlass.engine import dtypes, facts, pod_traits, replicas_owners
-from windlass.engine.decide import ScaleUpContext
-from windlass.engine.scale_up import helping, proposing
-from windlass.engine.scale_up.templates import GroupTemplate
-from windlass.engine.settings import Settings
-from windlass.engine.snapshot import Snapshot
-from windlass.explain import expected, look, obstacles, remedies
+from windlass.engine.cluster_state import remediation
+from windlass.engine.model import arrays, facts, node_groups, scale_up_status, well_known
+from windlass.engine.model.scale_up_status import GroupTemplate
+from windlass.engine.model.settings import FilterConfig, Settings
+from windlass.engine.scale_up import options, orchestrator
+from windlass.engine.scale_up.orchestrator import ScaleUpContext
+from windlass.engine.snapshot import topology_counts
+from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.explain import explain_context, obstacles, remedies
 from windlass.explain.obstacles import Obstacle
-from windlass.explain.remedies import Change, Remedy
+from windlass.explain.remedies import Remedy, RemedyKind
 
-NOTHING: Mapping[str, int] = MappingProxyType({})
+
+def find_expected_pods(context: ScaleUpContext) -> tuple[int, ...]:
+    """Rows of the pods that wait and are reckoned with on a node."""
+    waiting = context.waiting
+    rows = sorted((*waiting.nominated, *waiting.unschedulable, *waiting.unprocessed))
+    return tuple(row for row in rows if int(context.snapshot.pods.node_rows[row]) != arrays.ABSENT)
+
+
+def find_relevant_pods(
+    snapshot: Snapshot, shape: facts.PodShape, rows: tuple[int, ...], config: FilterConfig
+) -> tuple[str, ...]:
+    """Those of the pods in these rows that decide, by where they are, whether a node takes a pod of this shape."""
+    return tuple(
+        snapshot.pods.key(row) for row in rows if _is_relevant(snapshot, shape, snapshot.shape_of_row(row), config)
+    )
+
+
+def _is_relevant(snapshot: Snapshot, shape: facts.PodShape, other: facts.PodShape, config: FilterConfig) -> bool:
+    namespaces = snapshot.topology_counts.namespaces
+    return any(tally.matches(other.profile, namespaces) for tally in _counted_selectors(shape, config)) or any(
+        topology_counts.carried_term_matches(term, shape.profile, namespaces) for term in other.spec.anti_affinity
+    )
+
+
+def _counted_selectors(shape: facts.PodShape, config: FilterConfig) -> Iterator[topology_counts.Matching]:
+    """What the pod's own affinity, anti-affinity and spread constraints count."""
+    yield from (
+        topology_counts.PodsMatchingAllTerms((term,)) for term in (*shape.spec.affinity, *shape.spec.anti_affinity)
+    )
+    for constraint in shape.spec.spread or config.default_constraints:
+        tally = topology_counts.make_spread_count(shape.namespace, constraint.selector)
+        if tally is not None:
+            yield tally
+
+
+NO_GROWTH: Mapping[str, int] = MappingProxyType({})
+
 NO_TEMPLATE = "no template: the group has no node, and nobody says what one would look like"
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class ScaleUpBlocker:
     """Something that keeps a group from growing, and what would end it."""
 
     reason: str
@@ -40,7 +79,7 @@ class GroupVerdict:
     max_size: int
     fits: bool
     """A new, empty node of it takes the pod."""
-    holds: tuple[Hold, ...] = ()
+    holds: tuple[ScaleUpBlocker, ...] = ()
     """Why it cannot grow now."""
     obstacles: tuple[Obstacle, ...] = ()
     remedies: tuple[Remedy, ...] = ()
@@ -67,50 +106,52 @@ class GroupVerdict:
         return self.fits and self.may_grow
 
 
-def judge(
-    at: look.Look, context: ScaleUpContext, row: int, growth: Mapping[str, int] = NOTHING
+def find_verdicts(
+    at: explain_context.ExplainContext, context: ScaleUpContext, row: int, growth: Mapping[str, int] = NO_GROWTH
 ) -> tuple[GroupVerdict, ...]:
     """What each group says to a pod that waits, in the groups' order. It is taken off its place, if it has one.
 
     `growth`: sizes that groups are raised to for others, by group. What holds them then, holds them for this pod.
     """
-    others = tuple(one for one in expected.find(context) if one != row)
+    others = tuple(one for one in find_expected_pods(context) if one != row)
     context.snapshot.fork()
-    if int(context.snapshot.pods.node_rows[row]) != dtypes.ABSENT:
-        context.snapshot.lift(row)
+    if int(context.snapshot.pods.node_rows[row]) != arrays.ABSENT:
+        context.snapshot.unbind(row)
     try:
-        return tuple(_judge(at, context, context.snapshot.pods.fact(row, ""), others, growth))
+        return tuple(_find_verdicts(at, context, context.snapshot.pods.fact(row, ""), others, growth))
     finally:
         context.snapshot.revert()
 
 
-def _judge(
-    at: look.Look,
+def _find_verdicts(
+    at: explain_context.ExplainContext,
     context: ScaleUpContext,
     pod: facts.Pod,
     others: tuple[int, ...],
     growth: Mapping[str, int],
 ) -> Iterator[GroupVerdict]:
     snapshot, config = context.snapshot, at.settings.filters
-    nodes = [*helping.list_nodes(at.seen, snapshot, context.groups), *_list_ordered(context.groups, growth)]
-    tracker, there = helping.track_quotas(at.seen, nodes, at.settings), max(len(nodes), context.ready_nodes)
-    before = {one.id: one.target_size for one in at.seen.groups}
+    nodes = [*orchestrator.list_nodes(at.observation, snapshot, context.groups), *_list_ordered(context.groups, growth)]
+    tracker, there = orchestrator.track_quotas(at.observation, nodes, at.settings), max(len(nodes), context.ready_nodes)
+    before = {one.id: one.target_size for one in at.observation.groups}
     for group in _grow(context.groups.all, growth):
         template = context.groups.templates.get(group.id)
-        holds = [*_find_holds(at, context, group, there)]
+        holds = [*_find_blockers(at, context, group, there)]
         if template is None:
-            holds.append(Hold(NO_TEMPLATE))
+            holds.append(ScaleUpBlocker(NO_TEMPLATE))
             yield GroupVerdict(group.id, group.target_size, group.max_size, False, tuple(holds), is_curable=False)
             continue
         wanted = group.max_size - group.target_size if group.options.zero_or_max else 1
         exceeded = tracker.check(group.id, template.node, max(wanted, 1)).exceeded
-        holds += [Hold(f'exceeded quota: "{one.quota}", resources: {", ".join(one.resources)}') for one in exceeded]
+        holds += [
+            ScaleUpBlocker(f'exceeded quota: "{one.quota}", resources: {", ".join(one.resources)}') for one in exceeded
+        ]
         snapshot.fork()
         row = place_template(snapshot, template)
-        found = obstacles.find(snapshot, snapshot.shape_of(pod), row, config)
-        changes = remedies.find(snapshot, pod, row, config)
-        cured = snapshot.shape_of(remedies.apply(pod, changes or ()))
-        minded = expected.find_minded(snapshot, cured, others, config)
+        found = obstacles.find_obstacles(snapshot, snapshot.shape_of(pod), row, config)
+        changes = remedies.find_remedies(snapshot, pod, row, config)
+        cured = snapshot.shape_of(remedies.apply_remedies(pod, changes or ()))
+        minded = find_relevant_pods(snapshot, cured, others, config)
         free = _find_free(snapshot, pod, row)
         snapshot.revert()
         ends = [one.remedy for one in holds]
@@ -131,13 +172,13 @@ def _judge(
         )
 
 
-def _grow(groups: Iterable[facts.NodeGroup], growth: Mapping[str, int]) -> Iterator[facts.NodeGroup]:
+def _grow(groups: Iterable[node_groups.NodeGroup], growth: Mapping[str, int]) -> Iterator[node_groups.NodeGroup]:
     """The groups as large as they are raised to."""
     for group in groups:
         yield replace(group, target_size=max(group.target_size, growth.get(group.id, 0)))
 
 
-def _list_ordered(groups: proposing.Groups, growth: Mapping[str, int]) -> Iterator[tuple[facts.Node, str]]:
+def _list_ordered(groups: options.ScaleUpGroups, growth: Mapping[str, int]) -> Iterator[tuple[facts.Node, str]]:
     """The nodes that groups are raised by, as far as they are not in the snapshot yet."""
     for group in groups.all:
         missing = growth.get(group.id, 0) - group.target_size
@@ -154,7 +195,7 @@ def place_template(snapshot: Snapshot, template: GroupTemplate) -> int:
 
 
 def _name_own_pods(template: GroupTemplate) -> str:
-    kinds = dict.fromkeys("DaemonSets" if pod_traits.is_daemonset(pod) else "static pods" for pod in template.pods)
+    kinds = dict.fromkeys("DaemonSets" if well_known.is_daemonset(pod) else "static pods" for pod in template.pods)
     return " and ".join(sorted(kinds))
 
 
@@ -163,36 +204,38 @@ def _find_free(snapshot: Snapshot, pod: facts.Pod, row: int) -> dict[str, int]:
     return {name: int(table.free[table.resource_column(name), row]) for name, amount in pod.spec.requests if amount}
 
 
-def _find_holds(at: look.Look, context: ScaleUpContext, group: facts.NodeGroup, there: int) -> Iterator[Hold]:
+def _find_blockers(
+    at: explain_context.ExplainContext, context: ScaleUpContext, group: node_groups.NodeGroup, there: int
+) -> Iterator[ScaleUpBlocker]:
     """Everything about its size and state, in the order in which scale-up asks. `there`: nodes of the cluster."""
     unsafe = context.groups.unsafe.get(group.id)
-    if unsafe is proposing.Skip.BACKOFF:
+    if unsafe is scale_up_status.SkipReason.BACKOFF:
         backoff = at.decision.story.health.groups[group.id].backoff
         assert backoff is not None, "the context says that it backs off"
-        yield Hold(str(unsafe), Remedy(Change.WAIT, group.id, at_s=backoff.until_s))
-    elif unsafe is proposing.Skip.REPLICAS_OWNED:
+        yield ScaleUpBlocker(str(unsafe), Remedy(RemedyKind.WAIT, group.id, at_s=backoff.until_s))
+    elif unsafe is scale_up_status.SkipReason.REPLICAS_OWNED:
         assert group.replicas_owner is not None, "the context says that its size has an owner"
-        yield Hold(str(unsafe), Remedy(Change.TOPOLOGY_REPLICAS, group.id, group.replicas_owner.remedy))
+        yield ScaleUpBlocker(str(unsafe), Remedy(RemedyKind.TOPOLOGY_REPLICAS, group.id, group.replicas_owner.remedy))
     elif unsafe is not None:
-        yield Hold(str(unsafe))
+        yield ScaleUpBlocker(str(unsafe))
     if group.target_size >= group.max_size:
-        larger = Remedy(Change.MAX_SIZE, group.id, amount=group.target_size + 1)
-        yield Hold(str(proposing.Skip.MAX_SIZE), larger)
-    yield from _find_total_holds(at.settings, group, there)
+        larger = Remedy(RemedyKind.MAX_SIZE, group.id, amount=group.target_size + 1)
+        yield ScaleUpBlocker(str(scale_up_status.SkipReason.MAX_SIZE), larger)
+    yield from _find_total_blockers(at.settings, group, there)
 
 
-def _find_reverting(settings: Settings, group: facts.NodeGroup) -> str:
+def _find_reverting(settings: Settings, group: node_groups.NodeGroup) -> str:
     """Which controller reverts what scale-up writes; empty where nothing is written, or none does."""
-    if group.replicas_owner is None or replicas_owners.is_left_alone(group, settings.deviations):
+    if group.replicas_owner is None or remediation.is_owned_elsewhere(group, settings.deviations):
         return ""
     return group.replicas_owner.message
 
 
-def _find_total_holds(settings: Settings, group: facts.NodeGroup, there: int) -> Iterator[Hold]:
+def _find_total_blockers(settings: Settings, group: node_groups.NodeGroup, there: int) -> Iterator[ScaleUpBlocker]:
     limit = settings.limits.max_nodes_total
     wanted = max(group.max_size - group.target_size, 1) if group.options.zero_or_max else 1
     if limit <= 0 or there + wanted <= limit:
         return
     whole = group.options.zero_or_max
-    reason = str(proposing.Skip.ATOMIC_TOO_LARGE) if whole else "max total nodes in cluster reached"
-    yield Hold(reason, Remedy(Change.MAX_NODES_TOTAL, amount=there + wanted))
+    reason = str(scale_up_status.SkipReason.ATOMIC_TOO_LARGE) if whole else "max total nodes in cluster reached"
+    yield ScaleUpBlocker(reason, Remedy(RemedyKind.MAX_NODES_TOTAL, amount=there + wanted))

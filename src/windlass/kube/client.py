@@ -21,26 +21,26 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from windlass import clock, verbosity
-from windlass.kube import errors, listing, prepare, retry, throttle, transport, watch
-from windlass.kube.prepare import EVERYTHING, FORTHWITH, Body, Deletion, Selection
+from windlass import clock, klog
+from windlass.kube import errors, flow_control, list_watch, request_builders, transport
+from windlass.kube.request_builders import ALL_OBJECTS, DEFAULT_DELETE_OPTIONS, Body, DeleteOptions, ListOptions
 from windlass.kube.resources import PODS, Resource, Unstructured, decoder
 
 T = TypeVar("T")
 
-_EVERY_CALL = verbosity.level(9)
+_EVERY_CALL = klog.verbosity_level(9)
 _ERRORS_FROM = 300
 """Redirects are not followed: where one leads, the configuration did not say."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClientSettings:
     """How a client behaves towards its server."""
 
     user_agent: str = field(default_factory=lambda: f"windlass/{metadata.version('windlass')}")
     """The part before the slash is the manager of fields that are written without naming one."""
-    writer: prepare.Writer = field(default_factory=lambda: prepare.Writer("windlass"))
+    writer: request_builders.WriteOptions = field(default_factory=lambda: request_builders.WriteOptions("windlass"))
     """Owner, in managedFields, of what this client writes; and whether it writes for real."""
     qps: float = 5.0
     """Calls a second, in the long run. Zero is no limit."""
@@ -54,7 +54,7 @@ class Settings:
     """A watch ends after this long or up to twice as long, so that not all end at once."""
     silence_s: float = 150.0
     """A watch that says nothing for this long is given up: servers send a bookmark every minute."""
-    patience: retry.Policy = field(default_factory=retry.Policy)
+    patience: flow_control.RetryPolicy = field(default_factory=flow_control.RetryPolicy)
 
 
 class Client:
@@ -64,19 +64,19 @@ class Client:
         self,
         server: transport.Transport,
         time: clock.Clock,
-        settings: Settings | None = None,
+        settings: ClientSettings | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self.clock = time
-        self.settings = settings or Settings()
+        self.settings = settings or ClientSettings()
         # Drawn from the process-wide generator, so that whoever seeds that one gets the same run again.
         self.rng = rng or random.Random(random.getrandbits(64))
         self._transport = server
         self.turns = asyncio.Lock()
         """For work that takes the event loop long, done in small pieces: one of them at a time."""
-        self._throttle = throttle.Throttle(self.settings.qps, self.settings.burst, time)
+        self._throttle = flow_control.RateLimiter(self.settings.qps, self.settings.burst, time)
 
-    def written_by(self, manager: str) -> "Client":
+    def with_field_manager(self, manager: str) -> "Client":
         """The same client, but for the owner, in managedFields, of what it writes. Limits are shared."""
         other = copy.copy(self)
         other.settings = dataclasses.replace(
@@ -84,52 +84,62 @@ class Client:
         )
         return other
 
-    def tried_once(self, timeout_s: float) -> "Client":
+    def without_retries(self, timeout_s: float) -> "Client":
         """The same client, but each call is tried once and has so much time. Limits of rate are shared."""
         other = copy.copy(self)
         patience = dataclasses.replace(self.settings.patience, tries=1)
         other.settings = dataclasses.replace(self.settings, timeout_s=timeout_s, patience=patience)
         return other
 
-    def limited_apart(self) -> "Client":
+    def with_own_rate_limit(self) -> "Client":
         """The same client, with limits of rate of its own: neither waits for what the other sends."""
         other = copy.copy(self)
-        other._throttle = throttle.Throttle(self.settings.qps, self.settings.burst, self.clock)
+        other._throttle = flow_control.RateLimiter(self.settings.qps, self.settings.burst, self.clock)
         return other
 
     # Reading
 
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
-        return await self._read(resource, prepare.get(resource, name, namespace))
+        return await self._read(resource, request_builders.build_get(resource, name, namespace))
 
     async def list(
-        self, resource: Resource[T], selection: Selection = EVERYTHING, *, resource_version: str = "", match: str = ""
-    ) -> listing.Listing[T]:
+        self,
+        resource: Resource[T],
+        selection: ListOptions = ALL_OBJECTS,
+        *,
+        resource_version: str = "",
+        match: str = "",
+    ) -> list_watch.ObjectList[T]:
         """All objects of a selection, at one resourceVersion.
 
         Read in pages; if the server forgets that version before the last page, once more and in one piece.
         """
-        found: listing.Listing[T] = listing.Listing()
+        found: list_watch.ObjectList[T] = list_watch.ObjectList()
         try:
             async for page in self.pages(resource, selection, resource_version=resource_version, match=match):
                 found.extend(page)
         except errors.Gone:
             if not found.resource_version:
                 raise
-            found = await self._page(resource, prepare.list_page(resource, selection))
+            found = await self._page(resource, request_builders.build_list(resource, selection))
         return found
 
     async def pages(
-        self, resource: Resource[T], selection: Selection = EVERYTHING, *, resource_version: str = "", match: str = ""
-    ) -> AsyncIterator[listing.Listing[T]]:
+        self,
+        resource: Resource[T],
+        selection: ListOptions = ALL_OBJECTS,
+        *,
+        resource_version: str = "",
+        match: str = "",
+    ) -> AsyncIterator[list_watch.ObjectList[T]]:
         """The pages of a list as they come. `errors.Gone` if the server forgets the version that they are of."""
-        first = prepare.list_page(
+        first = request_builders.build_list(
             resource, selection, limit=self.settings.page_size, resource_version=resource_version, match=match
         )
         page = await self._page(resource, first)
         yield page
         while page.continue_token:
-            following = prepare.list_page(
+            following = request_builders.build_list(
                 resource, selection, limit=self.settings.page_size, continue_token=page.continue_token
             )
             page = await self._page(resource, following)
@@ -138,23 +148,23 @@ class Client:
     async def watch(
         self,
         resource: Resource[T],
-        selection: Selection = EVERYTHING,
+        selection: ListOptions = ALL_OBJECTS,
         *,
         resource_version: str,
         timeout_s: int = 300,
-    ) -> AsyncGenerator[watch.Event[T] | watch.Malformed[T], None]:
+    ) -> AsyncGenerator[list_watch.WatchEvent[T] | list_watch.MalformedEvent[T], None]:
         """Changes after a resourceVersion, as they come, until the server ends the stream.
 
         `errors.Gone` if that version is forgotten. Whoever wants to follow a resource for good uses an informer.
         """
-        request = prepare.watch(
+        request = request_builders.build_watch(
             resource, selection, resource_version=resource_version, timeout_s=timeout_s, silence_s=timeout_s + 30.0
         )
-        decoder = watch.Decoder(resource, request.call)
+        decoder = list_watch.WatchDecoder(resource, request.call)
         async with contextlib.aclosing(self.stream(request)) as chunks:
             async for chunk in chunks:
                 for found in decoder.feed(chunk):
-                    if isinstance(found, watch.Failed):
+                    if isinstance(found, list_watch.WatchFailed):
                         raise found.error
                     yield found
 
@@ -163,54 +173,62 @@ class Client:
     async def create(self, resource: Resource[T], body: Body, namespace: str = "", *, dry_run: bool = False) -> T:
         """`dry_run`: what would be created, and is not."""
         writer = dataclasses.replace(self.settings.writer, dry_run=dry_run or self.settings.writer.dry_run)
-        return await self._read(resource, prepare.create(resource, body, namespace, writer=writer))
+        return await self._read(resource, request_builders.build_create(resource, body, namespace, writer=writer))
 
     async def update(self, resource: Resource[T], body: Body, *, subresource: str = "") -> T:
         """Replace an object; with its resourceVersion in the body, `errors.Conflict` if someone was faster."""
-        request = prepare.update(resource, body, subresource=subresource, writer=self.settings.writer)
+        request = request_builders.build_update(resource, body, subresource=subresource, writer=self.settings.writer)
         return await self._read(resource, request)
 
     async def merge_patch(
         self, resource: Resource[T], name: str, patch: Body, namespace: str = "", *, subresource: str = ""
     ) -> T:
         writer = self.settings.writer
-        request = prepare.merge_patch(resource, name, patch, namespace, subresource=subresource, writer=writer)
+        request = request_builders.build_merge_patch(
+            resource, name, patch, namespace, subresource=subresource, writer=writer
+        )
         return await self._read(resource, request)
 
     async def json_patch(
         self, resource: Resource[T], name: str, patch: Sequence[Body], namespace: str = "", *, subresource: str = ""
     ) -> T:
         writer = self.settings.writer
-        request = prepare.json_patch(resource, name, patch, namespace, subresource=subresource, writer=writer)
+        request = request_builders.build_json_patch(
+            resource, name, patch, namespace, subresource=subresource, writer=writer
+        )
         return await self._read(resource, request)
 
     async def apply(self, resource: Resource[T], body: Body, *, subresource: str = "", force: bool = False) -> T:
         """Server-side apply. `errors.Conflict` if another manager owns a field and `force` is not asked for."""
         writer = self.settings.writer
-        request = prepare.apply(resource, body, subresource=subresource, force=force, writer=writer)
+        request = request_builders.build_apply(resource, body, subresource=subresource, force=force, writer=writer)
         return await self._read(resource, request)
 
-    async def delete(self, resource: Resource[Any], name: str, namespace: str = "", how: Deletion = FORTHWITH) -> None:
+    async def delete(
+        self, resource: Resource[Any], name: str, namespace: str = "", how: DeleteOptions = DEFAULT_DELETE_OPTIONS
+    ) -> None:
         """Delete an object. It may live on for a while: finalizers, and the grace of a pod."""
-        await self.call(prepare.delete(resource, name, namespace, how, writer=self.settings.writer))
+        await self.call(request_builders.build_delete(resource, name, namespace, how, writer=self.settings.writer))
 
     # Subresources
 
     async def get_scale(self, resource: Resource[Any], name: str, namespace: str = "") -> Unstructured:
         """The Scale of an object. At zero it says nothing: read `spec.get("replicas", 0)`."""
-        return _decode_json(await self.call(prepare.get(resource, name, namespace, "scale")))
+        return _decode_json(await self.call(request_builders.build_get(resource, name, namespace, "scale")))
 
     async def scale(
         self, resource: Resource[Any], name: str, replicas: int, namespace: str = "", *, resource_version: str = ""
     ) -> Unstructured:
         """Set the replicas through the scale subresource, if the object is still at that resourceVersion."""
         writer = self.settings.writer
-        request = prepare.scale(resource, name, replicas, namespace, resource_version=resource_version, writer=writer)
+        request = request_builders.build_scale(
+            resource, name, replicas, namespace, resource_version=resource_version, writer=writer
+        )
         return _decode_json(await self.call(request))
 
-    async def evict(self, name: str, namespace: str, how: Deletion = FORTHWITH) -> None:
+    async def evict(self, name: str, namespace: str, how: DeleteOptions = DEFAULT_DELETE_OPTIONS) -> None:
         """Ask for a pod to leave. `errors.TooManyRequests` with `is_disruption_budget` if a budget says no."""
-        await self.call(prepare.evict(PODS, name, namespace, how, writer=self.settings.writer))
+        await self.call(request_builders.build_evict(PODS, name, namespace, how, writer=self.settings.writer))
 
     # Sending
 
@@ -219,7 +237,7 @@ class Client:
         request = dataclasses.replace(request, timeout_s=self.settings.timeout_s)
         failures = 0
         while True:
-            await self._throttle.wait_turn()
+            await self._throttle.wait()
             try:
                 return await self.exchange(request)
             except errors.KubeError as error:
@@ -236,17 +254,17 @@ class Client:
 
         Tried once and not throttled, like `exchange`: for callers that go at a pace of their own.
         """
-        async with in_time(request):
+        async with request_deadline(request):
             response = await self._send(request)
             if response.status >= _ERRORS_FROM:
                 body = await _drain(response)
-                raise errors.from_answer(request.call, response.status, response.headers, body)
+                raise errors.from_response(request.call, response.status, response.headers, body)
         async with contextlib.aclosing(response.stream):
             yield b""
             chunks = aiter(response.stream)
             while True:
                 try:
-                    async with in_time(request):
+                    async with request_deadline(request):
                         chunk = await anext(chunks)
                 except StopAsyncIteration:
                     return
@@ -254,11 +272,11 @@ class Client:
 
     async def exchange(self, request: transport.Request) -> bytes:
         """The body of the answer. Tried once and not throttled."""
-        async with in_time(request):
+        async with request_deadline(request):
             response = await self._send(request)
             body = await _drain(response)
         if response.status >= _ERRORS_FROM:
-            raise errors.from_answer(request.call, response.status, response.headers, body)
+            raise errors.from_response(request.call, response.status, response.headers, body)
         return body
 
     async def _send(self, request: transport.Request) -> transport.Response:
@@ -281,16 +299,16 @@ class Client:
     async def _read(self, resource: Resource[T], request: transport.Request) -> T:
         return resource.decode(await self.call(request))
 
-    async def _page(self, resource: Resource[T], request: transport.Request) -> listing.Listing[T]:
+    async def _page(self, resource: Resource[T], request: transport.Request) -> list_watch.ObjectList[T]:
         body = await self.call(request)
         try:
-            return listing.decode_page(resource, body)
+            return list_watch.decode_page(resource, body)
         except msgspec.MsgspecError as error:
-            raise errors.InvalidAnswer(request.call, str(error)) from error
+            raise errors.InvalidResponse(request.call, str(error)) from error
 
 
 @contextlib.asynccontextmanager
-async def in_time(request: transport.Request) -> AsyncIterator[None]:
+async def request_deadline(request: transport.Request) -> AsyncIterator[None]:
     """Whatever is done in here is done within the request's time, or `errors.CallTimedOut`."""
     try:
         async with asyncio.timeout(request.timeout_s):

@@ -51,7 +51,7 @@ async def list_resources(api: client.Client, api_version: str) -> list[ApiResour
     return [] if found is None else found.resources or []
 
 
-async def find(api: client.Client, api_version: str, kind: str) -> Resource[Unstructured] | None:
+async def find_resource(api: client.Client, api_version: str, kind: str) -> Resource[Unstructured] | None:
     """The resource of a kind; None if the server does not have it."""
     for resource in await list_resources(api, api_version):
         if resource.kind == kind and "/" not in resource.name:
@@ -59,7 +59,7 @@ async def find(api: client.Client, api_version: str, kind: str) -> Resource[Unst
     return None
 
 
-async def has(api: client.Client, resource: Resource[Any], subresource: str = "") -> bool:
+async def has_resource(api: client.Client, resource: Resource[Any], subresource: str = "") -> bool:
     """Whether the server has a resource, or a subresource of it."""
     name = f"{resource.plural}/{subresource}" if subresource else resource.plural
     return any(found.name == name for found in await list_resources(api, resource.api_version))
@@ -83,4 +83,4 @@ async def _get(api: client.Client, path: str, model: type[client.T]) -> client.T
     except errors.NotFound:
         return None
     except msgspec.MsgspecError as error:
-        raise errors.InvalidAnswer(request.call, str(error)) from error
+        raise errors.InvalidResponse(request.call, str(error)) from error

@@ -38,9 +38,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from windlass import errors
-from windlass.kube.models import status
+from windlass.kube.models import meta
 
-_STATUS = msgspec.json.Decoder(status.Status)
+_STATUS = msgspec.json.Decoder(meta.Status)
 _LONGEST_QUOTE = 500
 _CHANGING = re.compile(r"(?<=resource version): \d+(?: \(\d+\)|, current: \d+)?|(?<=tcp )\S+:\d+->")
 """What changes from one answer to the next in a server's messages: resourceVersions, and ports that it calls from."""
@@ -73,7 +73,7 @@ class CallTimedOut(ConnectionLost):
 
 
 @dataclass(eq=False)
-class InvalidAnswer(KubeError):
+class InvalidResponse(KubeError):
     """The server's answer is not what the API promises."""
 
     call: str
@@ -94,11 +94,11 @@ class CredentialsFailed(KubeError):
         return f"credentials from {self.source}: {self.why}"
 
 
-class NotCurrent(KubeError):
+class WatchStale(KubeError):
     """What was seen may be over by now: its watches are cut off."""
 
 
-class Withheld(KubeError):
+class WriteFenced(KubeError):
     """Not sent: whoever asked for it does not lead any more."""
 
 
@@ -108,7 +108,7 @@ class ApiError(KubeError):
 
     call: str
     code: int
-    status: status.Status
+    status: meta.Status
     retry_after_s: float = field(default=0.0, kw_only=True)
 
     @property
@@ -214,16 +214,16 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 
 
-def from_answer(call: str, code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+def from_response(call: str, code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
     """The error that an answer of 400 or above stands for. A body that is no Status becomes its message."""
     try:
         said = _STATUS.decode(body)
     except msgspec.MsgspecError:
-        said = status.Status(message=body[:_LONGEST_QUOTE].decode(errors="replace").strip())
-    return from_status(call, said, code, _seconds(headers.get("retry-after")))
+        said = meta.Status(message=body[:_LONGEST_QUOTE].decode(errors="replace").strip())
+    return from_status(call, said, code, _parse_retry_after(headers.get("retry-after")))
 
 
-def from_status(call: str, said: status.Status, code: int = 0, retry_after_s: float = 0.0) -> ApiError:
+def from_status(call: str, said: meta.Status, code: int = 0, retry_after_s: float = 0.0) -> ApiError:
     """The error that a Status stands for, wherever it was met: as an answer, or in the middle of a watch."""
     code = code or said.code or 500
     kind = _BY_REASON.get(said.reason or "") or _BY_CODE.get(code) or (ServerError if code >= 500 else ApiError)
@@ -231,6 +231,6 @@ def from_status(call: str, said: status.Status, code: int = 0, retry_after_s: fl
     return kind(call, code, said, retry_after_s=max(retry_after_s, asked_s))
 
 
-def _seconds(header: str | None) -> float:
+def _parse_retry_after(header: str | None) -> float:
     """Retry-After in seconds; the form with a date is not used by Kubernetes and counts as none."""
     return float(header) if header and header.isascii() and header.isdigit() else 0.0

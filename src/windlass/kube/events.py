@@ -13,7 +13,7 @@ from typing import Any
 
 from windlass import clock
 from windlass.errors import WindlassError
-from windlass.kube import client, errors, times
+from windlass.kube import client, errors, time_formats
 from windlass.kube.resources import EVENTS
 
 NORMAL = "Normal"
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class InvolvedObject:
     """The object that something happened to."""
 
     api_version: str
@@ -50,10 +50,10 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Occurrence:
+class EventOccurrence:
     """Something that happened. `type` is Normal or Warning, `reason` a word in CamelCase, `message` a sentence."""
 
-    about: About
+    about: InvolvedObject
     type: str
     reason: str
     message: str
@@ -74,10 +74,10 @@ class _Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class EventWrite:
     """An event to be created, or, where it is there already, its new count."""
 
-    occurrence: Occurrence
+    occurrence: EventOccurrence
     name: str
     first_s: float
     last_s: float
@@ -90,7 +90,7 @@ class Write:
         return self.occurrence.about.namespace or "default"
 
     def patch(self) -> dict[str, Any]:
-        return {"count": self.count, "lastTimestamp": times.spell(self.last_s)}
+        return {"count": self.count, "lastTimestamp": time_formats.format_time(self.last_s)}
 
     def body(self, component: str) -> dict[str, Any]:
         return {
@@ -105,21 +105,23 @@ class Write:
             "reportingComponent": component,
             "reportingInstance": "",
             **({"action": self.occurrence.action} if self.occurrence.action else {}),
-            "firstTimestamp": times.spell(self.first_s),
+            "firstTimestamp": time_formats.format_time(self.first_s),
             **self.patch(),
         }
 
 
-class Correlator:
+class EventCorrelator:
     """Decides what is written. No I/O."""
 
     def __init__(self, window_s: float = WINDOW_S) -> None:
         self._window_s = window_s
-        self._records: OrderedDict[Occurrence, _Record] = OrderedDict()
-        self._quiet_until_s: OrderedDict[tuple[About, str, str], float] = OrderedDict()
+        self._records: OrderedDict[EventOccurrence, _Record] = OrderedDict()
+        self._quiet_until_s: OrderedDict[tuple[InvolvedObject, str, str], float] = OrderedDict()
         self._made = 0
 
-    def note(self, occurrence: Occurrence, now_s: float, monotonic_s: float, by_message: bool = False) -> Write | None:
+    def correlate(
+        self, occurrence: EventOccurrence, now_s: float, monotonic_s: float, by_message: bool = False
+    ) -> EventWrite | None:
         """Count an occurrence. What to write of it, if now is the time to."""
         self._forget(monotonic_s - _REMEMBERED_S)
         record = self._remember(occurrence, now_s)
@@ -130,15 +132,15 @@ class Correlator:
         self._quiet_until_s[topic] = monotonic_s + self._window_s
         _bound(self._quiet_until_s, topic)
         exists, record.written = record.written, True
-        return Write(occurrence, record.name, record.first_s, now_s, record.count, exists)
+        return EventWrite(occurrence, record.name, record.first_s, now_s, record.count, exists)
 
-    def begin_anew(self, write: Write) -> Write:
+    def recreate(self, write: EventWrite) -> EventWrite:
         """The event is no longer on the server: what to create in its stead."""
         before = self._records.pop(write.occurrence, None)
         record = self._remember(write.occurrence, write.last_s)
         record.count, record.written = 1, True
         record.noted_s = record.noted_s if before is None else before.noted_s
-        return Write(write.occurrence, record.name, record.first_s, write.last_s, 1, exists=False)
+        return EventWrite(write.occurrence, record.name, record.first_s, write.last_s, 1, exists=False)
 
     def _forget(self, before_s: float) -> None:
         """What has not happened since: both are in the order of their last use."""
@@ -147,7 +149,7 @@ class Correlator:
         while self._quiet_until_s and next(iter(self._quiet_until_s.values())) < before_s:
             self._quiet_until_s.popitem(last=False)
 
-    def _remember(self, occurrence: Occurrence, now_s: float) -> _Record:
+    def _remember(self, occurrence: EventOccurrence, now_s: float) -> _Record:
         record = self._records.get(occurrence)
         if record is None:
             self._made += 1
@@ -157,20 +159,20 @@ class Correlator:
         return record
 
 
-class Recorder:
+class EventRecorder:
     """Writes events, in the background and in order. `window_s` of zero writes every occurrence."""
 
     def __init__(self, api: client.Client, component: str, *, window_s: float = WINDOW_S) -> None:
         self._client = api
         self._component = component
-        self._correlator = Correlator(window_s)
-        self._queue: asyncio.Queue[Write] = asyncio.Queue(_QUEUED)
+        self._correlator = EventCorrelator(window_s)
+        self._queue: asyncio.Queue[EventWrite] = asyncio.Queue(_QUEUED)
         self.dropped = 0
         """Events that were never written: the server refused them, or too many came at once."""
 
     def record(
         self,
-        about: About,
+        about: InvolvedObject,
         type_: str,
         reason: str,
         message: str,
@@ -184,9 +186,9 @@ class Recorder:
         `by_message`: another message is another event. `at_s`: when it happened, if that is not now.
         """
         time: clock.Clock = self._client.clock
-        occurrence = Occurrence(about, type_, reason, message, action)
+        occurrence = EventOccurrence(about, type_, reason, message, action)
         happened_s = time.now_s() if at_s is None else at_s
-        write = self._correlator.note(occurrence, happened_s, time.monotonic_s(), by_message)
+        write = self._correlator.correlate(occurrence, happened_s, time.monotonic_s(), by_message)
         if write is None:
             return
         try:
@@ -211,13 +213,13 @@ class Recorder:
         """Until everything that was recorded has been written or given up."""
         await self._queue.join()
 
-    async def _write(self, write: Write) -> None:
+    async def _write(self, write: EventWrite) -> None:
         if write.exists:
             try:
                 await self._client.merge_patch(EVENTS, write.name, write.patch(), write.namespace)
                 return
             except errors.NotFound:
-                write = self._correlator.begin_anew(write)
+                write = self._correlator.recreate(write)
         await self._client.create(EVENTS, write.body(self._component))
 
 

@@ -1,7 +1,8 @@
-"""Fields: what was found at a path within an object, and what would have been accepted.
+"""Field errors and readers of quantities, resource amounts and node capacity.
 
-Readers below raise `InvalidField` with the path they are at; whoever knows the object makes an `errors.InvalidObject`
-of it. An `InvalidField` never leaves the reading of one object.
+Readers raise `InvalidField` with the path; the caller, which knows the object, makes an `errors.InvalidObject` of it.
+A kubelet writes its own Node with any quantity: amounts that no machine has are refused as capacity, because they would
+count against the limits of the whole cluster.
 """
 
 import re
@@ -10,13 +11,15 @@ from typing import Any
 
 import msgspec
 
-from windlass import errors
-from windlass.kube import quantity
+from windlass import errors, quantity
 
 _LARGEST_MILLI = quantity.INT64_MAX * quantity.MILLI
 """In nano-units, the most that an int64 holds in milli-units, as kube-scheduler counts cpu."""
+
 _COMPLAINT = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+
 _STEP = re.compile(r"\.\.\.|[^.\[\]]+")
+
 _MISMATCH = re.compile(r"Expected (?P<accepted>.*), got (?P<found>.*)")
 
 
@@ -31,7 +34,9 @@ class InvalidField(ValueError):
         return errors.InvalidObject(kind, name, self.field, self.found, self.accepted)
 
 
-def translate(error: msgspec.MsgspecError, text: bytes | str | msgspec.Raw, within: str = "") -> InvalidField:
+def translate_decode_error(
+    error: msgspec.MsgspecError, text: bytes | str | msgspec.Raw, within: str = ""
+) -> InvalidField:
     """The same complaint about the same path, with what the text holds there."""
     if not isinstance(error, msgspec.ValidationError):
         return InvalidField(within or "the object", str(error), "valid JSON")
@@ -56,19 +61,19 @@ def _look_up(tree: Any, path: str) -> Any:
     return tree
 
 
-def choose(value: str | None, accepted: tuple[str, ...], at: str) -> str:
+def read_enum(value: str | None, accepted: tuple[str, ...], at: str) -> str:
     """The value, if it is one of those accepted."""
     if value not in accepted:
-        raise InvalidField(at, value, one_of(accepted))
+        raise InvalidField(at, value, format_alternatives(accepted))
     return value
 
 
 def read_quantity(value: object, at: str) -> quantity.Quantity:
     """A quantity of any sign; one beyond what an int64 holds is as large as that."""
     try:
-        return quantity.saturate(quantity.read(value))
+        return quantity.saturate_int64(quantity.read_quantity(value))
     except ValueError:
-        raise InvalidField(at, value, quantity.ACCEPTED) from None
+        raise InvalidField(at, value, quantity.ACCEPTED_QUANTITY) from None
 
 
 def read_amounts(
@@ -94,6 +99,53 @@ def _find_saturated(name: str, nano: int, value: object, at: str) -> Iterator[In
         yield InvalidField(at, value, f"less than {quantity.INT64_MAX}{unit}, as which it counts")
 
 
-def one_of(accepted: tuple[str, ...]) -> str:
+def format_alternatives(accepted: tuple[str, ...]) -> str:
     """`a`, or `a, b or c`."""
     return accepted[0] if len(accepted) == 1 else f"{', '.join(accepted[:-1])} or {accepted[-1]}"
+
+
+CPU = "cpu"
+
+MAX_AMOUNT = 2**55
+"""Amounts are counted up to this (32 PiB, or as many millicores), so that a node full of them still fits an int64."""
+
+_MAX_NANO_OF_CPU = MAX_AMOUNT * quantity.MILLI
+
+_BOUNDED = (CPU, "memory", "ephemeral-storage")
+
+
+def to_engine_amount(name: str, amount: quantity.Quantity) -> int:
+    """An amount as the engine counts it: cpu in millicores, everything else in whole units."""
+    return min(_count_unbounded(name, amount), MAX_AMOUNT)
+
+
+def check_capacity(name: str, amount: quantity.Quantity, found: object, at: str) -> None:
+    """InvalidField if no node has that much of the resource. Extended resources may be anything that fits an int64."""
+    most = MAX_AMOUNT if name in _BOUNDED else quantity.INT64_MAX - 1
+    if _count_unbounded(name, amount) > most:
+        unit = "m" if name == CPU else ""
+        raise InvalidField(at, found, f"a quantity of at most {most}{unit}")
+
+
+def read_capacity(amounts: Mapping[str, object] | None, at: str) -> dict[str, int]:
+    """Capacity by resource name, in nano-units. InvalidField if no node has it."""
+    read = read_amounts(amounts, at)
+    for name, nano in read.items():
+        if nano > _MAX_NANO_OF_CPU:  # the least that any check refuses
+            check_capacity(name, quantity.Quantity(nano), (amounts or {})[name], f"{at}[{name}]")
+    return read
+
+
+def read_valid_capacity(amounts: Mapping[str, object] | None) -> dict[str, int]:
+    """The same without the amounts that cannot be read."""
+    kept: dict[str, int] = {}
+    for name, value in (amounts or {}).items():
+        try:
+            kept |= read_capacity({name: value}, "")
+        except InvalidField:
+            continue
+    return kept
+
+
+def _count_unbounded(name: str, amount: quantity.Quantity) -> int:
+    return amount.milli_value() if name == CPU else amount.value()

@@ -1,11 +1,11 @@
-"""Informers: a sink that holds what the server holds, kept so for as long as the informer runs.
+"""Informer: keeps a sink equal to one resource of an API server for as long as it runs.
 
     nodes = store.Store[core.Node]()
-    informer = Informer(client, resources.NODES, nodes)
-    running = asyncio.create_task(informer.run())
-    await informer.wait_synced()
+    node_informer = Informer(api, resources.NODES, nodes)
+    running = asyncio.create_task(node_informer.run())
+    await node_informer.wait_synced()
 
-What to ask for, and what answers mean, is the reflector's; here is only the sending and the waiting.
+The reflector decides what to request and what a response means; the informer does the I/O.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from windlass import errors
-from windlass.kube import client, prepare, reflector, transport
+from windlass.kube import client, reflector, request_builders, transport
 from windlass.kube import errors as kube_errors
 from windlass.kube.resources import Resource
 
@@ -44,12 +44,12 @@ class Informer(Generic[T]):
         api: client.Client,
         resource: Resource[T],
         sink: reflector.Sink[T],
-        selection: prepare.Selection = prepare.EVERYTHING,
-        settings: reflector.Settings | None = None,
+        selection: request_builders.ListOptions = request_builders.ALL_OBJECTS,
+        settings: reflector.ReflectorSettings | None = None,
     ) -> None:
         self.resource = resource
         self._client = api
-        chosen = settings or reflector.Settings(watch_s=api.settings.watch_s, silence_s=api.settings.silence_s)
+        chosen = settings or reflector.ReflectorSettings(watch_s=api.settings.watch_s, silence_s=api.settings.silence_s)
         self._reflector = reflector.Reflector(resource, sink, api.rng, selection, chosen)
         self._synced = asyncio.Event()
         self._opened_s: float | None = None
@@ -65,7 +65,7 @@ class Informer(Generic[T]):
         return self._reflector.synced
 
     @property
-    def counts(self) -> reflector.Counts:
+    def counts(self) -> reflector.ReflectorCounts:
         return self._reflector.counts
 
     @property
@@ -74,19 +74,21 @@ class Informer(Generic[T]):
         return self._reflector.malformed
 
     @property
-    def trouble(self) -> kube_errors.KubeError | None:
+    def last_error(self) -> kube_errors.KubeError | None:
         """What keeps the sink from being current, such as a right that we lack; None while all is well.
 
         A watch that breaks and is taken up again is no trouble: what was missed comes then. See `RECONNECT_S`.
         """
         is_reconnecting = self._broken_s is not None and not self._is_past(self._broken_s, RECONNECT_S)
-        return None if self._is_current or is_reconnecting else self._reflector.trouble
+        return None if self._is_current or is_reconnecting else self._reflector.last_error
 
     @property
     def _is_current(self) -> bool:
-        if self._reflector.trouble is None:
+        if self._reflector.last_error is None:
             return True
-        return self._opened_s is not None and self._reflector.goes_on and self._is_past(self._opened_s, _CAUGHT_UP_S)
+        return (
+            self._opened_s is not None and self._reflector.is_watching and self._is_past(self._opened_s, _CAUGHT_UP_S)
+        )
 
     def _is_past(self, since_s: float, seconds: float) -> bool:
         return self._client.clock.monotonic_s() - since_s >= seconds
@@ -113,11 +115,11 @@ class Informer(Generic[T]):
                     page = await self._client.exchange(step.request)
                     await self._in_turn(functools.partial(self._reflector.receive_page, step.request, page))
             except kube_errors.KubeError as error:
-                self._note_broken(error)
+                self._record_failure(error)
                 self._reflector.fail(error, self._client.clock.monotonic_s() - since_s)
             finally:
                 self._opened_s = None
-            self._note()
+            self._update_synced()
 
     async def _stream(self, request: transport.Request, since_s: float) -> None:
         async with contextlib.aclosing(self._client.stream(request)) as chunks:
@@ -126,7 +128,7 @@ class Informer(Generic[T]):
                     self._opened_s = self._client.clock.monotonic_s()
                 if not await self._receive(chunk):
                     return
-                self._note()
+                self._update_synced()
         self._reflector.end_stream(self._client.clock.monotonic_s() - since_s)
 
     async def _receive(self, chunk: bytes) -> bool:
@@ -149,7 +151,7 @@ class Informer(Generic[T]):
                 await self._client.clock.sleep(0.0)
             return found
 
-    def _note_broken(self, error: kube_errors.KubeError) -> None:
+    def _record_failure(self, error: kube_errors.KubeError) -> None:
         """A watch broke, was silent for too long, or could not be had."""
         is_refused = self._opened_s is None and not isinstance(error, kube_errors.Gone)
         if not self.synced or is_refused or isinstance(error, kube_errors.CallTimedOut):
@@ -157,6 +159,6 @@ class Informer(Generic[T]):
         elif self._is_current:
             self._broken_s = self._client.clock.monotonic_s()
 
-    def _note(self) -> None:
+    def _update_synced(self) -> None:
         if self._reflector.synced and not self._synced.is_set():
             self._synced.set()

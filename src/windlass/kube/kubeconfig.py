@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from windlass import errors
-from windlass.kube import manifests
+from windlass.kube import yaml_documents
 
 
 class _Part(msgspec.Struct, frozen=True, rename="kebab"):
@@ -104,10 +104,10 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class From(Generic[T]):
+class FileEntry(Generic[T]):
     """An entry, and the file it is from."""
 
-    found: T
+    entry: T
     file: Path
 
     def resolve(self, path: str) -> Path:
@@ -120,9 +120,9 @@ class Kubeconfig:
 
     files: list[Path] = field(default_factory=list)
     current_context: str = ""
-    clusters: dict[str, From[Cluster]] = field(default_factory=dict)
-    users: dict[str, From[User]] = field(default_factory=dict)
-    contexts: dict[str, From[Context]] = field(default_factory=dict)
+    clusters: dict[str, FileEntry[Cluster]] = field(default_factory=dict)
+    users: dict[str, FileEntry[User]] = field(default_factory=dict)
+    contexts: dict[str, FileEntry[Context]] = field(default_factory=dict)
 
 
 def find_files(explicit: str, environment: Mapping[str, str], home: Path) -> list[Path]:
@@ -161,15 +161,15 @@ def parse(text: bytes, name: str) -> Kubeconfig:
     _merge(config.clusters, ((each.name, each.cluster or Cluster()) for each in file.clusters or ()), where)
     _merge(config.users, ((each.name, each.user or User()) for each in file.users or ()), where)
     _merge(config.contexts, ((each.name, each.context or Context()) for each in file.contexts or ()), where)
-    for user in (each.found for each in config.users.values()):
+    for user in (each.entry for each in config.users.values()):
         if user.exec or user.token_file or user.client_certificate or user.client_key:
             raise errors.InvalidInput(f"kubeconfig {name}: users: files and exec plugins are not allowed here")
-    if any(each.found.certificate_authority for each in config.clusters.values()):
+    if any(each.entry.certificate_authority for each in config.clusters.values()):
         raise errors.InvalidInput(f"kubeconfig {name}: clusters: certificate-authority: files are not allowed here")
     return config
 
 
-def _merge(into: dict[str, From[T]], entries: Iterable[tuple[str, T]], path: Path) -> None:
+def _merge(into: dict[str, FileEntry[T]], entries: Iterable[tuple[str, T]], path: Path) -> None:
     before = set(into)
     own: set[str] = set()
     for name, found in entries:
@@ -177,7 +177,7 @@ def _merge(into: dict[str, From[T]], entries: Iterable[tuple[str, T]], path: Pat
             raise errors.InvalidInput(f"kubeconfig {path}: {name!r} is there twice")
         own.add(name)
         if name not in before:
-            into[name] = From(found, path)
+            into[name] = FileEntry(found, path)
 
 
 def _read(path: Path) -> _File:
@@ -193,7 +193,7 @@ def _decode(text: bytes, where: str) -> _File:
     try:
         if (file := _decode_json(text)) is not None:
             return file
-        documents = list(manifests.read(text, where))
+        documents = list(yaml_documents.read_documents(text, where))
         return msgspec.convert(documents[0], _File) if documents else _File()
     except msgspec.ValidationError as error:
         raise errors.InvalidInput(f"{where}: {error}") from error

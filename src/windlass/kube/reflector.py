@@ -27,7 +27,7 @@ import msgspec
 
 from windlass import errors
 from windlass.kube import errors as kube_errors
-from windlass.kube import listing, prepare, retry, watch
+from windlass.kube import flow_control, list_watch, request_builders
 from windlass.kube.models import meta
 from windlass.kube.resources import Resource, Unreadable
 from windlass.kube.transport import Request
@@ -67,7 +67,7 @@ class Sink(Protocol[T_contra]):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReflectorSettings:
     """How a resource is followed."""
 
     streaming: bool = True
@@ -78,11 +78,11 @@ class Settings:
     """A watch ends after this long or up to twice as long, so that not all end at once."""
     silence_s: float = 150.0
     """A watch that says nothing for this long is given up: servers send a bookmark every minute."""
-    backoff: retry.Backoff = field(default_factory=lambda: retry.Backoff(0.5, 30.0))
+    backoff: flow_control.Backoff = field(default_factory=lambda: flow_control.Backoff(0.5, 30.0))
 
 
 @dataclass(slots=True)
-class Counts:
+class ReflectorCounts:
     """What happened so far."""
 
     lists: int = 0
@@ -97,7 +97,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReflectorStep:
     """What to do next: wait, then send."""
 
     wait_s: float
@@ -120,10 +120,10 @@ class Reflector(Generic[T]):
         resource: Resource[T],
         sink: Sink[T],
         rng: random.Random,
-        selection: prepare.Selection = prepare.EVERYTHING,
-        settings: Settings | None = None,
+        selection: request_builders.ListOptions = request_builders.ALL_OBJECTS,
+        settings: ReflectorSettings | None = None,
     ) -> None:
-        self.counts = Counts()
+        self.counts = ReflectorCounts()
         self.malformed: dict[str, errors.InvalidObject] = {}
         """Objects that exist and cannot be read, by key."""
         self._logged: dict[str, str] = {}
@@ -131,11 +131,11 @@ class Reflector(Generic[T]):
         self.resource_version = ""
         self.synced = False
         """The sink held, at least once, all there was."""
-        self.trouble: kube_errors.KubeError | None = None
+        self.last_error: kube_errors.KubeError | None = None
         """What keeps the sink from being current; None while all is well."""
         self._resource = resource
         self._selection = selection
-        self._settings = settings or Settings()
+        self._settings = settings or ReflectorSettings()
         self._sink = sink
         self._rng = rng
         self._mode = _Mode.STREAMING_LIST if self._settings.streaming else _Mode.PAGES
@@ -152,36 +152,38 @@ class Reflector(Generic[T]):
         """Pages were forgotten while they were read: the next list is asked for in one piece."""
         self._asked_after = ""
         """How far the sink was when the stream that is read was asked for."""
-        self._decoder: watch.Decoder[T] | None = None
+        self._decoder: list_watch.WatchDecoder[T] | None = None
 
     @property
-    def goes_on(self) -> bool:
+    def is_watching(self) -> bool:
         """All was listed, and what changes is asked for."""
         return self._mode is _Mode.WATCH
 
     # What to do
 
-    def next_step(self) -> Step:
+    def next_step(self) -> ReflectorStep:
         wait_s, self._wait_s = self._wait_s, 0.0
         if self._mode is _Mode.PAGES:
-            return Step(wait_s, self._prepare_page(), streams=False)
+            return ReflectorStep(wait_s, self._prepare_page(), streams=False)
         request = self._prepare_watch()
         self._call = request.call
         self._early_bookmarks = 0
-        self._decoder = watch.Decoder(self._resource, request.call)
+        self._decoder = list_watch.WatchDecoder(self._resource, request.call)
         self._listing = False
         self._asked_after = self.resource_version
         self.counts.watches += self._mode is _Mode.WATCH
-        return Step(wait_s, request, streams=True)
+        return ReflectorStep(wait_s, request, streams=True)
 
     def _prepare_page(self) -> Request:
         # No resourceVersion: what an API server has in its cache may be older than what the sink was told before.
         limit = 0 if self._whole else self._settings.page_size
-        return prepare.list_page(self._resource, self._selection, limit=limit, continue_token=self._continue_token)
+        return request_builders.build_list(
+            self._resource, self._selection, limit=limit, continue_token=self._continue_token
+        )
 
     def _prepare_watch(self) -> Request:
         lists = self._mode is _Mode.STREAMING_LIST
-        return prepare.watch(
+        return request_builders.build_watch(
             self._resource,
             self._selection,
             resource_version="" if lists else self.resource_version,
@@ -195,24 +197,24 @@ class Reflector(Generic[T]):
     def receive_page(self, request: Request, body: bytes) -> None:
         """A page of a list."""
         try:
-            page = listing.decode_page(self._resource, body)
+            page = list_watch.decode_page(self._resource, body)
         except msgspec.MsgspecError as error:
-            raise kube_errors.InvalidAnswer(request.call, str(error)) from error
+            raise kube_errors.InvalidResponse(request.call, str(error)) from error
         if not self._continue_token:
             self._listing = False
-        self._begin()
+        self._begin_list()
         for found in page.items:
-            self._put(self._resource.metadata(found), found)
+            self._handle_object(self._resource.metadata(found), found)
         for unreadable in page.unreadable:
-            self._set_aside(unreadable)
+            self._handle_malformed(unreadable)
         self._continue_token = page.continue_token
         if not page.continue_token:
-            self._end(page.resource_version)
+            self._end_list(page.resource_version)
 
     def receive(self, chunk: bytes) -> bool:
         """Bytes of a stream. False: this stream is of no use any more. KubeError if it broke: see `fail`."""
         assert self._decoder is not None, "bytes of a stream that was not asked for"
-        return all(self._take(found) for found in self._decoder.feed(chunk))
+        return all(self._handle_item(found) for found in self._decoder.feed(chunk))
 
     def end_stream(self, lasted_s: float) -> None:
         """The server ended the stream: a watch has its time, but a list that is cut short is a failure.
@@ -225,80 +227,80 @@ class Reflector(Generic[T]):
             self._back_off(0.0)
             if self._failures > 1:  # once may be chance; again and again, what the sink holds may be over
                 said = f"the server keeps ending the stream within {_HEALTHY_S:g} s, without an event"
-                self.trouble = kube_errors.ConnectionLost(self._call, said)
+                self.last_error = kube_errors.ConnectionLost(self._call, said)
         else:
-            self._get_well()
+            self._reset_backoff()
 
     def fail(self, error: kube_errors.KubeError, lasted_s: float = 0.0) -> None:
         """A request failed, or a stream broke after so long."""
         self.counts.failures += 1
-        self.trouble = error
+        self.last_error = error
         _log.info("%s: %s", self._resource.plural, error)
         if self._mode is _Mode.STREAMING_LIST and _is_unknown(error):
-            self._read_pages()
+            self._fall_back_to_pages()
             return
         if lasted_s >= _HEALTHY_S:
             self._failures = 0
         self._back_off(error.retry_after_s)
-        is_unusable = self._mode is _Mode.WATCH and isinstance(error, kube_errors.InvalidAnswer)
+        is_unusable = self._mode is _Mode.WATCH and isinstance(error, kube_errors.InvalidResponse)
         if is_unusable and self._failures == 1 and lasted_s >= _LASTED_S:
             self._wait_s = 0.0
         if _is_forgotten(error) or (is_unusable and self._failures > 1):
             self._relist()
 
-    def _take(self, found: watch.Found[T]) -> bool:
-        if isinstance(found, watch.Failed):
+    def _handle_item(self, found: list_watch.WatchItem[T]) -> bool:
+        if isinstance(found, list_watch.WatchFailed):
             raise found.error
         if self._mode is _Mode.WATCH:
-            self._get_well()
+            self._reset_backoff()
         else:
-            self._begin()
-        if isinstance(found, watch.Malformed):
+            self._begin_list()
+        if isinstance(found, list_watch.MalformedEvent):
             self.counts.events += 1
-            self._advance(found.found.metadata)
-            if found.type == watch.DELETED:
-                self._remove(found.found.metadata)
-            elif found.type != watch.BOOKMARK:
-                self._set_aside(found.found)
+            self._advance_resource_version(found.found.metadata)
+            if found.type == list_watch.DELETED:
+                self._handle_deleted(found.found.metadata)
+            elif found.type != list_watch.BOOKMARK:
+                self._handle_malformed(found.found)
             return True
         metadata = self._resource.metadata(found.object)
-        self._advance(metadata)
-        if found.type == watch.BOOKMARK:
-            return self._mark(metadata)
+        self._advance_resource_version(metadata)
+        if found.type == list_watch.BOOKMARK:
+            return self._handle_bookmark(metadata)
         self.counts.events += 1
-        if found.type == watch.DELETED:
-            self._remove(metadata)
+        if found.type == list_watch.DELETED:
+            self._handle_deleted(metadata)
         else:
-            self._put(metadata, found.object)
+            self._handle_object(metadata, found.object)
         return True
 
-    def _mark(self, metadata: meta.ObjectMeta) -> bool:
+    def _handle_bookmark(self, metadata: meta.ObjectMeta) -> bool:
         self.counts.bookmarks += 1
         if self._mode is not _Mode.STREAMING_LIST:
             return True
-        if (metadata.annotations or {}).get(watch.INITIAL_EVENTS_END) == "true":
-            self._end(metadata.resource_version or "")
+        if (metadata.annotations or {}).get(list_watch.INITIAL_EVENTS_END) == "true":
+            self._end_list(metadata.resource_version or "")
             return True
         # A server that does not know streaming lists takes the request for a plain watch: its bookmarks never end.
         self._early_bookmarks += 1
         if self._early_bookmarks <= _MOST_EARLY_BOOKMARKS:
             return True
-        self._read_pages()
+        self._fall_back_to_pages()
         return False
 
     # The sink
 
-    def _begin(self) -> None:
+    def _begin_list(self) -> None:
         if not self._listing:
             self._listing = True
             self.malformed.clear()
             self._logged.clear()
-            self._change_sink(meta.NO_META, self._sink.begin)
+            self._call_sink(meta.NO_META, self._sink.begin)
 
-    def _end(self, resource_version: str) -> None:
-        self._change_sink(meta.NO_META, self._sink.end)
+    def _end_list(self, resource_version: str) -> None:
+        self._call_sink(meta.NO_META, self._sink.end)
         self._listing = False
-        self._get_well()
+        self._reset_backoff()
         self.counts.lists += 1
         self.resource_version = resource_version
         self.synced = True
@@ -306,39 +308,39 @@ class Reflector(Generic[T]):
         self._continue_token = ""
         self._whole = False
 
-    def _put(self, metadata: meta.ObjectMeta, found: T) -> None:
+    def _handle_object(self, metadata: meta.ObjectMeta, found: T) -> None:
         try:
             if not metadata.name:  # nothing could be done with it: it has no address
                 raise errors.InvalidObject(self._resource.kind, "", "metadata.name", metadata.name, "a name")
             self._sink.put(metadata, found)
         except Exception as error:  # what it costs is this object, whatever it is
-            complaint = self._resource.complain(metadata, error)
-            self._set_aside(Unreadable(metadata, complaint, found))
+            complaint = self._resource.to_invalid_object(metadata, error)
+            self._handle_malformed(Unreadable(metadata, complaint, found))
             return
         if self.malformed:
             self.malformed.pop(metadata.key, None)
 
-    def _remove(self, metadata: meta.ObjectMeta) -> None:
+    def _handle_deleted(self, metadata: meta.ObjectMeta) -> None:
         self.malformed.pop(metadata.key, None)
         self._logged.pop(metadata.key, None)
-        self._change_sink(metadata, self._sink.remove, metadata)
+        self._call_sink(metadata, self._sink.remove, metadata)
 
-    def _set_aside(self, found: Unreadable[T]) -> None:
+    def _handle_malformed(self, found: Unreadable[T]) -> None:
         """What cannot be read is not gone: the sink keeps of it what is safe."""
         metadata = found.metadata
         if metadata.name:
             if found.is_whole and found.partial is not None:
-                self._put(metadata, found.partial)
+                self._handle_object(metadata, found.partial)
             else:
-                self._change_sink(metadata, self._sink.set_aside, found)
+                self._call_sink(metadata, self._sink.set_aside, found)
         self._report(metadata.key or found.error.name, found.error)
 
-    def _change_sink(self, metadata: meta.ObjectMeta, change: Callable[..., None], *arguments: object) -> None:
+    def _call_sink(self, metadata: meta.ObjectMeta, change: Callable[..., None], *arguments: object) -> None:
         """Whatever a sink raises costs no more than this change."""
         try:
             change(*arguments)
         except Exception as error:
-            self._report(metadata.key, self._resource.complain(metadata, error))
+            self._report(metadata.key, self._resource.to_invalid_object(metadata, error))
 
     def _report(self, key: str, error: errors.InvalidObject) -> None:
         self.counts.malformed += 1
@@ -350,11 +352,11 @@ class Reflector(Generic[T]):
 
     # Where we are
 
-    def _get_well(self) -> None:
+    def _reset_backoff(self) -> None:
         self._failures = 0
-        self.trouble = None
+        self.last_error = None
 
-    def _advance(self, metadata: meta.ObjectMeta) -> None:
+    def _advance_resource_version(self, metadata: meta.ObjectMeta) -> None:
         if metadata.resource_version and self._mode is _Mode.WATCH:
             self.resource_version = metadata.resource_version
 
@@ -366,7 +368,7 @@ class Reflector(Generic[T]):
         self._mode = _Mode.STREAMING_LIST if self._streaming else _Mode.PAGES
         self._continue_token = ""
 
-    def _read_pages(self) -> None:
+    def _fall_back_to_pages(self) -> None:
         self._streaming = False
         self._mode = _Mode.PAGES
 

@@ -1,6 +1,6 @@
 """Resources: where objects of a kind live on the server, and what they are read as.
 
-A resource is read as a model of `windlass.kube.models`, which is narrow and checked, or as the JSON it is (`untyped`),
+A resource is read as a model of `windlass.kube.scheme`, which is narrow and checked, or as the JSON it is (`untyped`),
 which keeps every field and so is what writes are made from. Kinds that are not listed here are found by `discovery`.
 """
 
@@ -13,26 +13,9 @@ from urllib import parse
 
 import msgspec
 
-from windlass import errors, unexpected
-from windlass.kube import fields, salvage
-from windlass.kube.models import (
-    apps,
-    autoscaling,
-    batch,
-    clusterapi,
-    configuration,
-    coordination,
-    core,
-    events,
-    meta,
-    pods,
-    policy,
-    resource,
-    scheduling,
-    services,
-    storage,
-    templates,
-)
+from windlass import errors, klog
+from windlass.kube import fields, lenient_decoder
+from windlass.kube.models import autoscaling, clusterapi, core, meta, pods, resource, workloads
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -110,36 +93,38 @@ class Resource(Generic[T]):
         try:
             return self.decode(raw)
         except Exception as error:
-            return self._salvage(bytes(raw), error)
+            return self._decode_partial(bytes(raw), error)
 
-    def _salvage(self, raw: bytes, error: Exception) -> "Unreadable[T]":
-        metadata = self.identify(raw)
-        complaint = self.complain(metadata, error)
-        mended = salvage.mend(raw)
+    def _decode_partial(self, raw: bytes, error: Exception) -> "Unreadable[T]":
+        metadata = self.read_identity(raw)
+        complaint = self.to_invalid_object(metadata, error)
+        mended = lenient_decoder.repair_json(raw)
         if mended != raw and not isinstance(mended_object := self.read(mended), Unreadable):
-            return self.distrust(mended_object, complaint)
+            return self.to_unreadable(mended_object, complaint)
         if self.is_untyped:
             return Unreadable(metadata, complaint)
-        partial = salvage.decode(decoder(self.model), mended)
+        partial = lenient_decoder.decode_partial(decoder(self.model), mended)
         if isinstance(partial, meta.Object) and partial.meta.name != metadata.name:
             partial = cast(T, msgspec.structs.replace(partial, metadata=metadata))  # who it is was made out otherwise
         return Unreadable(metadata, complaint, partial)
 
-    def distrust(self, found: T, complaint: errors.InvalidObject) -> "Unreadable[T]":
+    def to_unreadable(self, found: T, complaint: errors.InvalidObject) -> "Unreadable[T]":
         """An object whose text had to be mended before it could be decoded."""
         if self.is_untyped:  # writes are made from all of it: part of it would undo the rest
             return Unreadable(self.metadata(found), complaint)
         return Unreadable(self.metadata(found), complaint, found, is_whole=True)
 
-    def complain(self, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
+    def to_invalid_object(self, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
         """See `complain`."""
-        return complain(self.kind, metadata, error)
+        return to_invalid_object(self.kind, metadata, error)
 
-    def complain_of_text(self, metadata: meta.ObjectMeta, error: Exception) -> errors.InvalidObject:
+    def to_invalid_text(self, metadata: meta.ObjectMeta, error: Exception) -> errors.InvalidObject:
         """About text that no decoder takes: nested too deep, or no valid text."""
         name = metadata.key or "without a name"
         if isinstance(error, RecursionError):
-            return errors.InvalidObject(self.kind, name, "the object", "more levels", f"at most {salvage.DEEPEST}")
+            return errors.InvalidObject(
+                self.kind, name, "the object", "more levels", f"at most {lenient_decoder.MAX_DEPTH}"
+            )
         return errors.InvalidObject(self.kind, name, "the object", str(error), "valid JSON")
 
     def decode(self, raw: bytes | msgspec.Raw) -> T:
@@ -147,9 +132,11 @@ class Resource(Generic[T]):
         try:
             found = decoder(self.model).decode(raw)
         except msgspec.MsgspecError as error:
-            raise fields.translate(error, raw).of(self.kind, self.identify(raw).key or "without a name") from error
+            raise fields.translate_decode_error(error, raw).of(
+                self.kind, self.read_identity(raw).key or "without a name"
+            ) from error
         except UNDECODABLE as error:
-            raise self.complain_of_text(self.identify(raw), error) from error
+            raise self.to_invalid_text(self.read_identity(raw), error) from error
         if isinstance(found, dict):
             # Items of typed lists do not say what they are.
             found.setdefault("apiVersion", self.api_version)
@@ -163,21 +150,21 @@ class Resource(Generic[T]):
             return found.meta
         return read_meta(cast(Mapping[str, Any], found), self.kind)
 
-    def identify(self, raw: bytes | msgspec.Raw) -> meta.ObjectMeta:
+    def read_identity(self, raw: bytes | msgspec.Raw) -> meta.ObjectMeta:
         """Who an object is that cannot be read, as well as it can be made out."""
         try:
             return decoder(_Identity).decode(raw).meta
         except UNDECODABLE:
-            return salvage.identify(bytes(raw))
+            return lenient_decoder.read_identity(bytes(raw))
 
 
-def complain(kind: str, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
+def to_invalid_object(kind: str, metadata: meta.ObjectMeta, error: BaseException) -> errors.InvalidObject:
     """An exception as a complaint about the object that it was met with; reported, if no code foresaw it."""
     name = metadata.key or "without a name"
     if isinstance(error, errors.InvalidObject):
         return error
-    unexpected.report(unexpected.Place.INFORMER, f"{kind} {name}", metadata.resource_version or "", error)
-    found = f"{type(error).__name__}: {unexpected.describe(error)}"
+    klog.report_error(klog.ErrorPlace.INFORMER, f"{kind} {name}", metadata.resource_version or "", error)
+    found = f"{type(error).__name__}: {klog.describe_error(error)}"
     return errors.InvalidObject(kind, name, "the object", found, "an object that can be handled")
 
 
@@ -187,8 +174,8 @@ def read_meta(found: Mapping[str, Any], kind: str = "object") -> meta.ObjectMeta
     try:
         return msgspec.convert(metadata, meta.ObjectMeta)
     except msgspec.ValidationError as error:
-        name = salvage.identify(msgspec.json.encode({"metadata": metadata})).key or "without a name"
-        raise fields.translate(error, msgspec.json.encode(metadata), "metadata").of(kind, name) from error
+        name = lenient_decoder.read_identity(msgspec.json.encode({"metadata": metadata})).key or "without a name"
+        raise fields.translate_decode_error(error, msgspec.json.encode(metadata), "metadata").of(kind, name) from error
 
 
 @functools.cache
@@ -213,30 +200,30 @@ PERSISTENT_VOLUME_CLAIMS = Resource(
 REPLICATION_CONTROLLERS = Resource(
     "v1", "replicationcontrollers", "ReplicationController", True, core.ReplicationController
 )
-SERVICES = Resource("v1", "services", "Service", True, services.Service)
-CONFIG_MAPS = Resource("v1", "configmaps", "ConfigMap", True, configuration.ConfigMap)
-SECRETS = Resource("v1", "secrets", "Secret", True, configuration.Secret)
-EVENTS = Resource("v1", "events", "Event", True, events.Event)
-POD_TEMPLATES = Resource("v1", "podtemplates", "PodTemplate", True, templates.PodTemplate)
-DAEMON_SETS = Resource("apps/v1", "daemonsets", "DaemonSet", True, apps.DaemonSet)
-REPLICA_SETS = Resource("apps/v1", "replicasets", "ReplicaSet", True, apps.ReplicaSet)
-STATEFUL_SETS = Resource("apps/v1", "statefulsets", "StatefulSet", True, apps.StatefulSet)
-DEPLOYMENTS = Resource("apps/v1", "deployments", "Deployment", True, apps.Deployment)
-JOBS = Resource("batch/v1", "jobs", "Job", True, batch.Job)
+SERVICES = Resource("v1", "services", "Service", True, core.Service)
+CONFIG_MAPS = Resource("v1", "configmaps", "ConfigMap", True, core.ConfigMap)
+SECRETS = Resource("v1", "secrets", "Secret", True, core.Secret)
+EVENTS = Resource("v1", "events", "Event", True, core.Event)
+POD_TEMPLATES = Resource("v1", "podtemplates", "PodTemplate", True, pods.PodTemplate)
+DAEMON_SETS = Resource("apps/v1", "daemonsets", "DaemonSet", True, workloads.DaemonSet)
+REPLICA_SETS = Resource("apps/v1", "replicasets", "ReplicaSet", True, workloads.ReplicaSet)
+STATEFUL_SETS = Resource("apps/v1", "statefulsets", "StatefulSet", True, workloads.StatefulSet)
+DEPLOYMENTS = Resource("apps/v1", "deployments", "Deployment", True, workloads.Deployment)
+JOBS = Resource("batch/v1", "jobs", "Job", True, workloads.Job)
 POD_DISRUPTION_BUDGETS = Resource(
-    "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", True, policy.PodDisruptionBudget
+    "policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", True, workloads.PodDisruptionBudget
 )
-STORAGE_CLASSES = Resource("storage.k8s.io/v1", "storageclasses", "StorageClass", False, storage.StorageClass)
-CSI_NODES = Resource("storage.k8s.io/v1", "csinodes", "CSINode", False, storage.CSINode)
-CSI_DRIVERS = Resource("storage.k8s.io/v1", "csidrivers", "CSIDriver", False, storage.CSIDriver)
+STORAGE_CLASSES = Resource("storage.k8s.io/v1", "storageclasses", "StorageClass", False, core.StorageClass)
+CSI_NODES = Resource("storage.k8s.io/v1", "csinodes", "CSINode", False, core.CSINode)
+CSI_DRIVERS = Resource("storage.k8s.io/v1", "csidrivers", "CSIDriver", False, core.CSIDriver)
 CSI_STORAGE_CAPACITIES = Resource(
-    "storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", True, storage.CSIStorageCapacity
+    "storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", True, core.CSIStorageCapacity
 )
 VOLUME_ATTACHMENTS = Resource(
-    "storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", False, storage.VolumeAttachment
+    "storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", False, core.VolumeAttachment
 )
-PRIORITY_CLASSES = Resource("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", False, scheduling.PriorityClass)
-LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease", True, coordination.Lease)
+PRIORITY_CLASSES = Resource("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", False, workloads.PriorityClass)
+LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease", True, core.Lease)
 RESOURCE_SLICES = Resource("resource.k8s.io/v1", "resourceslices", "ResourceSlice", False, resource.ResourceSlice)
 RESOURCE_CLAIMS = Resource("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", True, resource.ResourceClaim)
 RESOURCE_CLAIM_TEMPLATES = Resource(

@@ -6,7 +6,7 @@ What kube-scheduler cannot parse is an `InvalidSelector`: the API server admits 
 
 from typing import Self
 
-from windlass import label_syntax, selectors
+from windlass import selectors
 from windlass.kube import fields
 from windlass.kube.models import core, meta
 
@@ -24,7 +24,7 @@ class InvalidSelector(fields.InvalidField):
     @property
     def message(self) -> str:
         """The text of kube-scheduler's error."""
-        return label_syntax.join_faults(self.faults)
+        return selectors.join_errors(self.faults)
 
     def with_faults_of(self, others: list[Self]) -> "InvalidSelector":
         """The same field with the faults of other parts of the selector after its own."""
@@ -32,13 +32,13 @@ class InvalidSelector(fields.InvalidField):
         return InvalidSelector(self.field, self.found, self.accepted, faults)
 
 
-def read_labels(selector: meta.LabelSelector | None, at: str) -> selectors.LabelSelector | None:
+def parse_label_selector(selector: meta.LabelSelector | None, at: str) -> selectors.LabelSelector | None:
     """A label selector; None, which selects nothing, stays None. InvalidSelector for the first part that is wrong."""
     if selector is None:
         return None
     wanted = []
     for key, value in sorted((selector.match_labels or {}).items()):
-        if faults := label_syntax.find_faults(key, selectors.Operator.IN, (value,)):
+        if faults := selectors.validate_requirement(key, selectors.Operator.IN, (value,)):
             raise InvalidSelector(f"{at}.matchLabels", {key: value}, "a label", tuple(faults))
         wanted.append(selectors.Requirement(key, selectors.Operator.IN, (value,)))
     for i, expression in enumerate(selector.match_expressions or ()):
@@ -46,7 +46,7 @@ def read_labels(selector: meta.LabelSelector | None, at: str) -> selectors.Label
     return selectors.LabelSelector.of(wanted) if wanted else selectors.EVERYTHING
 
 
-def read_nodes(selector: core.NodeSelector | None, at: str) -> selectors.NodeSelector | None:
+def parse_node_selector(selector: core.NodeSelector | None, at: str) -> selectors.NodeSelector | None:
     """A node selector; None means that any node will do. InvalidSelector names the faults of all terms."""
     complaints: list[InvalidSelector] = []
     found = _read_nodes(selector, at, complaints)
@@ -55,7 +55,7 @@ def read_nodes(selector: core.NodeSelector | None, at: str) -> selectors.NodeSel
     return found
 
 
-def read_affinity(
+def parse_node_affinity(
     selector: core.NodeSelector | None, at: str, complaints: list[fields.InvalidField]
 ) -> selectors.NodeSelector | None:
     """A node selector as kube-scheduler takes it: a term that cannot be parsed matches no node; the others count."""
@@ -95,13 +95,13 @@ def _read_term(
             complaints.append(error)
     if len(complaints) > before:
         return selectors.NodeSelectorTerm(fields=_read_names(term), is_invalid=True)
-    return selectors.NodeSelectorTerm(selectors.in_order(expressions), selectors.in_order(names))
+    return selectors.NodeSelectorTerm(selectors.sort_requirements(expressions), selectors.sort_requirements(names))
 
 
 def _read_names(term: core.NodeSelectorTerm) -> tuple[selectors.Requirement, ...]:
     """The names of nodes in a term that cannot be parsed."""
     named = (one for one in term.match_fields or () if one.key == "metadata.name" and one.operator == "In")
-    return selectors.in_order(
+    return selectors.sort_requirements(
         selectors.Requirement("metadata.name", selectors.Operator.IN, tuple(sorted(set(one.values or ()))))
         for one in named
     )
@@ -111,13 +111,13 @@ def _read_field(field: meta.Requirement, at: str, within: str) -> selectors.Requ
     """A requirement on a field of the node: its name, equal to one value or not."""
     values = field.values or ()
     if field.key != "metadata.name":
-        faults = (label_syntax.unsupported(f"{within}.key", field.key or "", ("metadata.name",)),)
+        faults = (selectors.not_supported_error(f"{within}.key", field.key or "", ("metadata.name",)),)
         raise InvalidSelector(f"{at}.key", field.key, "metadata.name", faults)
     if field.operator not in ("In", "NotIn"):
-        faults = (label_syntax.unsupported(f"{within}.operator", field.operator or "", ("In", "NotIn")),)
+        faults = (selectors.not_supported_error(f"{within}.operator", field.operator or "", ("In", "NotIn")),)
         raise InvalidSelector(f"{at}.operator", field.operator, "In or NotIn", faults)
     if len(values) != 1:
-        faults = (label_syntax.invalid(f"{within}.values", field.values, "must have one element"),)
+        faults = (selectors.invalid_error(f"{within}.values", field.values, "must have one element"),)
         raise InvalidSelector(f"{at}.values", field.values, "exactly one value", faults)
     return selectors.Requirement("metadata.name", selectors.Operator(field.operator), tuple(values))
 
@@ -128,20 +128,20 @@ def _read_requirement(
     """`within` is the path that kube-scheduler's message names, empty for label selectors."""
     if model.operator not in operators:
         fault = (
-            label_syntax.unsupported(f"{within}.operator", model.operator or "", operators)
+            selectors.not_supported_error(f"{within}.operator", model.operator or "", operators)
             if within
-            else label_syntax.unknown_operator(model.operator or "")
+            else selectors.unknown_operator_error(model.operator or "")
         )
-        raise InvalidSelector(f"{at}.operator", model.operator, fields.one_of(operators), (fault,))
+        raise InvalidSelector(f"{at}.operator", model.operator, fields.format_alternatives(operators), (fault,))
     operator, values = selectors.Operator(model.operator), model.values or []
-    if faults := label_syntax.find_faults(model.key or "", operator, values, within):
+    if faults := selectors.validate_requirement(model.key or "", operator, values, within):
         raise InvalidSelector(*_locate(model, operator, at), tuple(faults))
     return selectors.Requirement(model.key or "", operator, tuple(sorted(set(values))))
 
 
 def _locate(model: meta.Requirement, operator: selectors.Operator, at: str) -> tuple[str, object, str]:
     """The field of a requirement that is wrong, what it holds and what is accepted there."""
-    if label_syntax.find_faults(model.key or "", selectors.Operator.EXISTS, ()):
+    if selectors.validate_requirement(model.key or "", selectors.Operator.EXISTS, ()):
         return f"{at}.key", model.key, "the key of a label"
-    accepted = selectors.complain(operator, tuple(model.values or ())) or "values of labels"
+    accepted = selectors.explain_invalid_values(operator, tuple(model.values or ())) or "values of labels"
     return f"{at}.values", model.values, accepted

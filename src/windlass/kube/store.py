@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from windlass import unexpected
+from windlass import klog
 from windlass.kube.models import meta
 from windlass.kube.resources import Unreadable
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 
-class Handler(Protocol[T_contra]):
+class EventHandler(Protocol[T_contra]):
     """Who wants to know. For each object: added, then modified any number of times, then deleted."""
 
     def added(self, found: T_contra) -> None: ...
@@ -43,7 +43,7 @@ class Store(Generic[T]):
     def __init__(
         self,
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
-        handlers: Sequence[Handler[T]] = (),
+        handlers: Sequence[EventHandler[T]] = (),
         *,
         keeps_partial: bool = False,
         narrow: Callable[[Any], T] | None = None,
@@ -137,7 +137,7 @@ class Store(Generic[T]):
         self._entries[key] = entry
         for name, values in indexed:
             for value in values:
-                _index(self._indexes[name], value, key)
+                _add_to_index(self._indexes[name], value, key)
         for handler in self._handlers:
             if before is None:
                 self._tell(key, handler.added, entry.found)
@@ -156,15 +156,15 @@ class Store(Generic[T]):
             told(*found)
         except Exception as error:
             version = getattr(self._entries.get(key), "resource_version", None) or ""
-            unexpected.report(unexpected.Place.INFORMER, f"{type(found[0]).__name__} {key}", version, error)
+            klog.report_error(klog.ErrorPlace.INFORMER, f"{type(found[0]).__name__} {key}", version, error)
 
     def _unindex(self, key: str, indexed: list[tuple[str, tuple[str, ...]]]) -> None:
         for name, values in indexed:
             for value in values:
-                _unindex(self._indexes[name], value, key)
+                _remove_from_index(self._indexes[name], value, key)
 
 
-def _index(index: _Index, value: str, key: str) -> None:
+def _add_to_index(index: _Index, value: str, key: str) -> None:
     held = index.get(value)
     if held is None:
         index[value] = key
@@ -174,7 +174,7 @@ def _index(index: _Index, value: str, key: str) -> None:
         index[value] = {held: None, key: None}
 
 
-def _unindex(index: _Index, value: str, key: str) -> None:
+def _remove_from_index(index: _Index, value: str, key: str) -> None:
     held = index.get(value)
     if held == key:
         del index[value]

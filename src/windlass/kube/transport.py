@@ -46,7 +46,7 @@ class Request:
     def check_may_send(self) -> None:
         """Whoever waited for something asks again before it sends."""
         if self.may_send is not None and not self.may_send():
-            raise errors.Withheld(f"{self.call}: not sent: this process does not lead any more")
+            raise errors.WriteFenced(f"{self.call}: not sent: this process does not lead any more")
 
     @property
     def call(self) -> str:

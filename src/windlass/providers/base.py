@@ -5,29 +5,29 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from windlass import errors
-from windlass.engine import facts, plan
+from windlass.engine.model import facts, node_groups, plan
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class ObservedNodeGroups:
     """The node groups as they are now, sorted by id, and what had to be left out and why.
 
     An instance that has a node carries the node's own provider id, letter by letter: whatever a provider must normalise
     to bring both together, it does here.
     """
 
-    groups: tuple[facts.NodeGroup, ...] = ()
-    held: tuple[facts.HeldGroup, ...] = ()
+    groups: tuple[node_groups.NodeGroup, ...] = ()
+    held: tuple[node_groups.HeldGroup, ...] = ()
     """Those that exist and must be left alone for now. None of them is among `groups`."""
     set_aside: tuple[errors.InvalidObject, ...] = ()
-    machine_drain_rules: tuple[facts.MachineDrainRule, ...] = ()
+    machine_drain_rules: tuple[node_groups.MachineDrainRule, ...] = ()
     """Those that instances name."""
 
 
-class Refused(errors.WindlassError):
+class ProviderError(errors.WindlassError):
     """The provider could not do what it was told. `error` says why, as instances that cannot be created do."""
 
-    def __init__(self, error: facts.InstanceError) -> None:
+    def __init__(self, error: node_groups.InstanceError) -> None:
         super().__init__(error.message or error.code)
         self.error = error
 
@@ -40,10 +40,10 @@ class Provider(Protocol):
     """
 
     @property
-    def away(self) -> str:
+    def unavailable_reason(self) -> str:
         """Why no group can be changed now: whoever looks after them cannot be reached. Empty while they can."""
 
-    def observe(self, nodes: Sequence[facts.Node]) -> Groups:
+    def observe(self, nodes: Sequence[facts.Node]) -> ObservedNodeGroups:
         """The groups, given the nodes that exist."""
 
     async def resize(self, order: plan.Resize) -> None:
@@ -55,7 +55,7 @@ class Provider(Protocol):
     async def delete_instances(self, order: plan.DeleteInstances) -> None:
         """Delete instances without nodes, and lower the target size by as many."""
 
-    async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> Mapping[str, Refused]:
+    async def delete_nodes(self, group: str, nodes: Sequence[facts.Node]) -> Mapping[str, ProviderError]:
         """Delete the machines of these nodes, and lower the target size by as many.
 
         Returns the nodes, by name, whose machines could not be deleted while others were; `Refused` if none could.

@@ -8,7 +8,7 @@ with an ordered list of threads (Pike's machine), so that the leftmost match wit
 import functools
 from collections.abc import Iterable
 
-from windlass.regexp import classes, syntax
+from windlass.regexp import character_classes, syntax
 
 _MAX_REMEMBERED = 200_000
 """Instructions in the states that one expression keeps; beyond them, it begins anew."""
@@ -204,7 +204,7 @@ class _Steps:
 def _kind(character: str) -> int:
     if character == "\n":
         return _NEWLINE
-    return _WORD if classes.is_word(character) else _OTHER
+    return _WORD if character_classes.is_word(character) else _OTHER
 
 
 def _is_at(place: syntax.Place, before: int, character: str) -> bool:
@@ -218,6 +218,6 @@ def _is_at(place: syntax.Place, before: int, character: str) -> bool:
         case "end line":
             return character in (_END, "\n")
         case "word boundary":
-            return (before == _WORD) is not classes.is_word(character)
+            return (before == _WORD) is not character_classes.is_word(character)
         case "no word boundary":
-            return (before == _WORD) is classes.is_word(character)
+            return (before == _WORD) is character_classes.is_word(character)

@@ -8,7 +8,7 @@ concatenation and repeated by multiplication.
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from windlass.regexp import classes
+from windlass.regexp import character_classes
 
 MAX_INSTRUCTIONS = 20_000
 """Go allows some three million. An expression of 10 KiB without counted repetition always fits here."""
@@ -34,7 +34,7 @@ class InvalidExpression(ValueError):
 class Accept:
     """Goes on behind a character of this class."""
 
-    characters: classes.CharacterClass
+    characters: character_classes.CharacterClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +153,14 @@ class _Parser:
             case "$":
                 self._push_place("end line" if self._flags.multi_line else "end text", 1)
             case ".":
-                self._push(classes.ANY if self._flags.dot_newline else classes.ANY_BUT_NEWLINE)
+                self._push(character_classes.ANY if self._flags.dot_newline else character_classes.ANY_BUT_NEWLINE)
                 self._at += 1
             case character:
-                self._push(classes.literal(character, self._flags.folds))
+                self._push(character_classes.literal(character, self._flags.folds))
                 self._at += 1
         return False
 
-    def _push(self, characters: classes.CharacterClass) -> None:
+    def _push(self, characters: character_classes.CharacterClass) -> None:
         self._add(_Fragment((Accept(characters),), is_nullable=False))
 
     def _push_place(self, place: Place, width: int) -> None:
@@ -184,7 +184,7 @@ class _Parser:
         """`{2}`, `{2,}` or `{2,3}`; anything else is no repetition but a brace."""
         counts = self._parse_counts()
         if counts is None:
-            self._push(classes.literal("{", self._flags.folds))
+            self._push(character_classes.literal("{", self._flags.folds))
             self._at += 1
             return False
         least, most, width = counts
@@ -259,7 +259,7 @@ class _Parser:
         if end < 0:
             raise InvalidExpression("invalid named capture", self._text[self._at :])
         name = self._text[self._text.index("<", self._at) + 1 : end]
-        if not name or any(not classes.is_word(character) for character in name):
+        if not name or any(not character_classes.is_word(character) for character in name):
             raise InvalidExpression("invalid named capture", self._text[self._at : end + 1])
         self._at = end + 1
         self._groups.append(_Group(self._flags))
@@ -313,68 +313,68 @@ class _Parser:
             case "Q":
                 quoted, _, _ = self._text[self._at + 2 :].partition(r"\E")
                 for character in quoted:
-                    self._push(classes.literal(character, self._flags.folds))
+                    self._push(character_classes.literal(character, self._flags.folds))
                 self._at += 2 + len(quoted) + 2
             case _:
                 part = self._read_group()
                 if part is not None:
-                    self._push(classes.CharacterClass((part,)))
+                    self._push(character_classes.CharacterClass((part,)))
                 else:
-                    self._push(classes.literal(self._read_character(self._at), self._flags.folds))
+                    self._push(character_classes.literal(self._read_character(self._at), self._flags.folds))
 
     def _read_class(self) -> None:
         start = self._at
         self._at += 1
         is_negated = self._text.startswith("^", self._at)
         self._at += is_negated
-        parts: list[classes.Part] = []
+        parts: list[character_classes.Part] = []
         while not parts or not self._text.startswith("]", self._at):
             parts.append(self._read_posix_group() or self._read_group() or self._read_range(start))
         self._at += 1
-        self._push(classes.CharacterClass(tuple(parts), is_negated))
+        self._push(character_classes.CharacterClass(tuple(parts), is_negated))
 
-    def _read_posix_group(self) -> classes.Part | None:
+    def _read_posix_group(self) -> character_classes.Part | None:
         if not self._text.startswith("[:", self._at):
             return None
         end = self._text.find(":]", self._at + 2)
         if end < 0:
             return None
         name = self._text[self._at + 2 : end]
-        members = classes.ASCII_GROUPS.get(name.removeprefix("^"))
+        members = character_classes.ASCII_GROUPS.get(name.removeprefix("^"))
         if members is None:
             raise InvalidExpression("invalid character class range", self._text[self._at : end + 2])
         self._at = end + 2
-        return classes.Part(members.__contains__, name.startswith("^"), self._flags.folds)
+        return character_classes.Part(members.__contains__, name.startswith("^"), self._flags.folds)
 
-    def _read_group(self) -> classes.Part | None:
+    def _read_group(self) -> character_classes.Part | None:
         r"""`\d`, `\pL`, `\p{Lu}` and the like."""
         if not self._text.startswith("\\", self._at):
             return None
         letter = self._text[self._at + 1 : self._at + 2]
-        if letter in classes.PERL_GROUPS:
-            members, is_negated = classes.PERL_GROUPS[letter]
+        if letter in character_classes.PERL_GROUPS:
+            members, is_negated = character_classes.PERL_GROUPS[letter]
             self._at += 2
-            return classes.Part(members.__contains__, is_negated, self._flags.folds)
+            return character_classes.Part(members.__contains__, is_negated, self._flags.folds)
         if letter in ("p", "P"):
             return self._read_unicode_group(letter == "P")
         return None
 
-    def _read_unicode_group(self, is_negated: bool) -> classes.Part:
+    def _read_unicode_group(self, is_negated: bool) -> character_classes.Part:
         end = self._at + 3
         name = self._text[self._at + 2 : end]
         if name == "{":
             end = self._text.find("}", self._at) + 1
             name = self._text[self._at + 3 : end - 1] if end else ""
-        found = classes.find_unicode_group(name.removeprefix("^"))
+        found = character_classes.find_unicode_group(name.removeprefix("^"))
         if found is None or not end:
             raise InvalidExpression(
                 "invalid character class range", self._text[self._at : end] if end else self._text[self._at :]
             )
         self._at = end
         members, is_excluded = found
-        return classes.Part(members, (is_negated != name.startswith("^")) != is_excluded, self._flags.folds)
+        return character_classes.Part(members, (is_negated != name.startswith("^")) != is_excluded, self._flags.folds)
 
-    def _read_range(self, class_start: int) -> classes.Part:
+    def _read_range(self, class_start: int) -> character_classes.Part:
         start = self._at
         low = high = self._read_character(class_start)
         if self._text.startswith("-", self._at) and self._text[self._at + 1 : self._at + 2] not in ("", "]"):
@@ -382,7 +382,7 @@ class _Parser:
             high = self._read_character(class_start)
             if high < low:
                 raise InvalidExpression("invalid character class range", self._text[start : self._at])
-        return classes.span(low, high, self._flags.folds)
+        return character_classes.span(low, high, self._flags.folds)
 
     def _read_character(self, class_start: int) -> str:
         """A single character, escaped or not."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from windlass import clock
 from windlass.runtime import loop
 
-Check = Callable[[], str]
+HealthCheck = Callable[[], str]
 """Empty if all is well, otherwise why not."""
 
 
@@ -18,17 +18,17 @@ Check = Callable[[], str]
 class Health:
     """Checks by name, in the order they were added."""
 
-    live: dict[str, Check] = field(default_factory=dict)
-    ready: dict[str, Check] = field(default_factory=dict)
+    live: dict[str, HealthCheck] = field(default_factory=dict)
+    ready: dict[str, HealthCheck] = field(default_factory=dict)
 
-    def complaints(self, *, ready: bool) -> dict[str, str]:
+    def failures(self, *, ready: bool) -> dict[str, str]:
         """What is not well, by the name of its check. Who is not live is not ready."""
         checks = {**self.live, **self.ready} if ready else self.live
         return {name: why for name, check in checks.items() if (why := check())}
 
 
 @dataclass(frozen=True, slots=True)
-class Activity:
+class LoopActivity:
     """A loop is well if it turns, and if a turn succeeds from time to time."""
 
     loop: loop.Loop

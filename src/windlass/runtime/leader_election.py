@@ -1,20 +1,14 @@
-"""Leader election on a Lease: of many candidates, one leads, and never two.
+"""Leader election on a Lease, and fencing of writes.
 
-Whoever leads renews the lease every `retry_s`, and leads until `renew_deadline_s` after the beginning of its last
-renewal that succeeded. Whoever does not waits until the lease has not changed for as long as it says it lasts. Both
-are measured on the own monotonic clock, from the earliest moment for the leader and from the latest for the others, so
-that neither the wall clock, nor a slow answer, nor a process that stood still can make two of them:
-
-    leader     ├─ renewal begins ─── leads ───┤ renew_deadline_s
-    lease           ├─ written
-    others              ├─ seen ─────────── lease_s ──────────┤ may take it
-
-Whether one leads is a question of the moment (`is_leader`): a process that was paused finds out by asking. Clocks may
-run at different speeds as long as `lease_s` by the fastest is more than `renew_deadline_s` by the slowest.
+The leader renews the lease every `retry_s`, and leads until `renew_deadline_s` after the beginning of its last
+successful renewal. A candidate waits until the lease has not changed for its duration, measured by the monotonic clock.
+Fencing: each write checks leadership again right before it is sent, because the process may have been paused for longer
+than its lease lasts.
 """
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import math
 import random
@@ -25,20 +19,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from windlass import clock, errors
-from windlass.kube import client, times
+from windlass.kube import client, time_formats, transport
 from windlass.kube import errors as kube_errors
 from windlass.kube.resources import LEASES, Unstructured
 
 _LEASES = LEASES.untyped()
+
 _JITTER = 1.2
 """Candidates that wait ask after `retry_s` and up to this much of it more, lest they all ask at once."""
+
 _ATTEMPT_S = 1.0
 """The least that an attempt to renew has."""
+
 _RELEASE_S = 1.0
 """For giving the lease up. Without that the others wait until it has run out."""
+
 _LONGEST_LEASE_S = 900
 """No lease is waited for longer, whatever it says: anyone who may edit it could keep all others waiting for ever."""
+
 _MOST_TRANSITIONS = 2**31 - 2
+
 _UNKNOWN_HOLDER = "(unreadable)"
 """Of a lease that says nonsense: whoever held it before may still lead, and writes it anew; others wait."""
 
@@ -50,7 +50,7 @@ class LeadershipLost(errors.WindlassError):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LeaderElectionSettings:
     """How long leadership lasts. `lease_s` > `renew_deadline_s` > `retry_s`."""
 
     lease_s: int = 15
@@ -72,10 +72,10 @@ class Settings:
             )
 
 
-class Candidate:
+class LeaseCandidate:
     """What a candidate knows, and what it would write. No I/O."""
 
-    def __init__(self, namespace: str, name: str, identity: str, settings: Settings) -> None:
+    def __init__(self, namespace: str, name: str, identity: str, settings: LeaderElectionSettings) -> None:
         self.identity = identity
         self._settings = settings
         self._where = {"namespace": namespace, "name": name}
@@ -97,40 +97,40 @@ class Candidate:
     def leads_until_s(self) -> float:
         return self._leads_until_s or 0.0
 
-    def see(self, lease: Unstructured | None, now_s: float) -> None:
+    def observe(self, lease: Unstructured | None, now_s: float) -> None:
         """The lease as the server has it; None: there is none."""
         if lease is None and self.holder not in ("", self.identity):
-            self._free_at_s = max(self._free_at_s, self._runs_out_at_s())
+            self._free_at_s = max(self._free_at_s, self._expires_at_s())
         if lease is None or self._lease is None or _version(lease) != _version(self._lease):
             self._seen_at_s = now_s
         self._lease = lease
-        if not self._is_nobody_elses:
+        if not self._is_free_or_own:
             self._leads_until_s = None
 
     @property
-    def _is_nobody_elses(self) -> bool:
+    def _is_free_or_own(self) -> bool:
         return self.holder in ("", self.identity, _UNKNOWN_HOLDER)
 
     def may_restore(self, now_s: float) -> bool:
         """Is the lease ours, gone, or edited by someone who does not lead, while we do?"""
-        return self._lease is None or self.holder == self.identity or (self._is_nobody_elses and self.leads(now_s))
+        return self._lease is None or self.holder == self.identity or (self._is_free_or_own and self.leads(now_s))
 
     def may_write(self, now_s: float) -> bool:
         """The lease is ours, free, or has not changed for as long as it lasts."""
         if self._lease is None:
             return now_s >= self._free_at_s
         is_ours = self.holder in ("", self.identity) or self.may_restore(now_s)
-        return is_ours or now_s >= self._runs_out_at_s()
+        return is_ours or now_s >= self._expires_at_s()
 
-    def _runs_out_at_s(self) -> float:
+    def _expires_at_s(self) -> float:
         """Never sooner than our own lease would: its holder may not have seen what others wrote into it."""
         least_s = self._settings.lease_s
         lasts_s = _read_count(self._lease, "leaseDurationSeconds", max(_LONGEST_LEASE_S, least_s))
         return self._seen_at_s + max(lasts_s, least_s)
 
-    def compose(self, wall_s: float) -> Unstructured:
+    def build_lease(self, wall_s: float) -> Unstructured:
         """The lease with us as its holder."""
-        now = times.spell_micro(wall_s)
+        now = time_formats.format_micro_time(wall_s)
         before = _spec(self._lease)
         spec = {
             **before,
@@ -144,13 +144,13 @@ class Candidate:
             spec["leaseTransitions"] = before_us + (self._lease is not None)
         return self._with(spec)
 
-    def compose_release(self, wall_s: float) -> Unstructured:
+    def build_released_lease(self, wall_s: float) -> Unstructured:
         """The lease with nobody as its holder, free for anyone at once."""
-        now = times.spell_micro(wall_s)
+        now = time_formats.format_micro_time(wall_s)
         before = _spec(self._lease)
         return self._with({**before, "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now})
 
-    def wrote(self, lease: Unstructured, begun_s: float) -> None:
+    def record_write(self, lease: Unstructured, begun_s: float) -> None:
         """The server took what we composed; `begun_s` is when we began to send it."""
         self._lease = lease
         self._seen_at_s = begun_s
@@ -170,7 +170,7 @@ class Candidate:
         return self._lease is not None
 
 
-class Election:
+class LeaderElector:
     """Stands for election, and leads if elected."""
 
     def __init__(
@@ -179,19 +179,19 @@ class Election:
         namespace: str,
         name: str,
         identity: str,
-        settings: Settings | None = None,
+        settings: LeaderElectionSettings | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._clock = api.clock
         self._namespace, self._name = namespace, name
-        self._settings = settings or Settings()
+        self._settings = settings or LeaderElectionSettings()
         self._attempt_s = max(self._settings.renew_deadline_s / 2.0, _ATTEMPT_S)
         """For one attempt: a connection that hangs costs one, and not the lease. As controller-runtime has it."""
-        self._client = api.tried_once(self._attempt_s)
+        self._client = api.without_retries(self._attempt_s)
         self._failure = ""
         """Of the last attempt; empty if it succeeded."""
         self._rng = rng or api.rng
-        self._candidate = Candidate(namespace, name, identity, self._settings)
+        self._candidate = LeaseCandidate(namespace, name, identity, self._settings)
 
     @property
     def is_leader(self) -> bool:
@@ -216,7 +216,7 @@ class Election:
         try:
             await asyncio.wait((leading, renewing), return_when=asyncio.FIRST_COMPLETED)
             if not leading.done():
-                raise LeadershipLost(self._tell_lost())
+                raise LeadershipLost(self._describe_loss())
             leading.result()
         finally:
             # Renewed until the last: whoever ends may take a while to put things in order.
@@ -237,7 +237,7 @@ class Election:
         elif not leading.cancelled():
             leading.exception()
 
-    def _tell_lost(self) -> str:
+    def _describe_loss(self) -> str:
         where = f"lease {self._namespace}/{self._name}"
         if self.holder != self._candidate.identity:
             return f"{where} lost: {self.holder or 'nobody'} holds it"
@@ -248,7 +248,7 @@ class Election:
 
     async def _acquire(self) -> None:
         while True:
-            attempt = asyncio.ensure_future(self._try(self._settings.renew_deadline_s))
+            attempt = asyncio.ensure_future(self._try_acquire_or_renew(self._settings.renew_deadline_s))
             try:
                 await asyncio.shield(attempt)
             except asyncio.CancelledError:
@@ -261,7 +261,7 @@ class Election:
     async def _give_up(self, attempt: "asyncio.Future[None]") -> None:
         """End an attempt that is not wanted any more: what is on its way may take the lease, and would hold it."""
         with contextlib.suppress(TimeoutError):
-            await clock.within(self._clock, _RELEASE_S, _wait_done(attempt))
+            await clock.run_with_timeout(self._clock, _RELEASE_S, _wait_done(attempt))
         attempt.cancel()
         await asyncio.gather(attempt, return_exceptions=True)
         await self._release()
@@ -274,15 +274,15 @@ class Election:
             most_s = left_s / 2.0 if left_s > _ATTEMPT_S else left_s
             await self._clock.sleep(min(self._settings.retry_s, most_s))
             if self._leads():
-                await self._try(self._candidate.leads_until_s - self._clock.monotonic_s())
+                await self._try_acquire_or_renew(self._candidate.leads_until_s - self._clock.monotonic_s())
 
-    async def _try(self, seconds: float) -> None:
+    async def _try_acquire_or_renew(self, seconds: float) -> None:
         """Take or renew the lease, if we may. Failures are logged; what we know afterwards says whether we lead.
 
         No answer, however senseless, is more than a failed attempt: the lease is ours until it has run out.
         """
         try:
-            await clock.within(self._clock, min(seconds, self._attempt_s), self._look_and_write())
+            await clock.run_with_timeout(self._clock, min(seconds, self._attempt_s), self._read_and_write())
             self._failure = ""
         except Exception as error:
             is_unforeseen = not isinstance(error, errors.WindlassError | TimeoutError)
@@ -292,44 +292,44 @@ class Election:
                 self._namespace, self._name, self._failure, exc_info=is_unforeseen,
             )  # fmt: skip
 
-    async def _look_and_write(self) -> None:
+    async def _read_and_write(self) -> None:
         if not self._leads():
-            await self._look()
+            await self._read_lease()
         if self._candidate.may_write(self._clock.monotonic_s()):
-            await self._write(self._candidate.compose)
+            await self._write(self._candidate.build_lease)
 
     async def _write(self, compose: Callable[[float], Unstructured]) -> None:
         try:
-            await self._send(compose(self._clock.now_s()))
+            await self._put_lease(compose(self._clock.now_s()))
         except (kube_errors.Conflict, kube_errors.NotFound):
             # Someone else wrote it; or we did, and did not hear of it; or someone deleted it, and we make it again.
-            await self._look()
+            await self._read_lease()
             if self._candidate.may_restore(self._clock.monotonic_s()):
-                await self._send(compose(self._clock.now_s()))
+                await self._put_lease(compose(self._clock.now_s()))
 
-    async def _look(self) -> None:
+    async def _read_lease(self) -> None:
         try:
-            lease = _check(await self._client.get(_LEASES, self._name, self._namespace), "GET")
+            lease = _check_lease(await self._client.get(_LEASES, self._name, self._namespace), "GET")
         except kube_errors.NotFound:
             lease = None
-        self._candidate.see(lease, self._clock.monotonic_s())
+        self._candidate.observe(lease, self._clock.monotonic_s())
 
-    async def _send(self, lease: Unstructured) -> None:
+    async def _put_lease(self, lease: Unstructured) -> None:
         begun_s = self._clock.monotonic_s()
         if self._candidate.exists:
             written = await self._client.update(_LEASES, lease)
         else:
             written = await self._client.create(_LEASES, lease)
-        if _spec(_check(written, "PUT")).get("holderIdentity") != lease["spec"]["holderIdentity"]:
-            raise kube_errors.InvalidAnswer("PUT lease", "the answer is not the lease that was sent")
-        self._candidate.wrote(written, begun_s)
+        if _spec(_check_lease(written, "PUT")).get("holderIdentity") != lease["spec"]["holderIdentity"]:
+            raise kube_errors.InvalidResponse("PUT lease", "the answer is not the lease that was sent")
+        self._candidate.record_write(written, begun_s)
 
     async def _release(self) -> None:
         if not self._leads():
             return
         self._candidate.step_down()
         with contextlib.suppress(errors.WindlassError, TimeoutError):
-            await clock.within(self._clock, _RELEASE_S, self._write(self._candidate.compose_release))
+            await clock.run_with_timeout(self._clock, _RELEASE_S, self._write(self._candidate.build_released_lease))
 
 
 async def _wait_done(task: "asyncio.Future[None]") -> None:
@@ -341,12 +341,12 @@ def make_identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def _check(lease: Unstructured, verb: str) -> Unstructured:
+def _check_lease(lease: Unstructured, verb: str) -> Unstructured:
     """The lease, if it is one; InvalidAnswer for what no API server says, such as the page of a proxy."""
     metadata = lease.get("metadata")
     version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
     if not (isinstance(version, str) and version):
-        raise kube_errors.InvalidAnswer(f"{verb} lease", f"no lease: {lease!r:.200}")
+        raise kube_errors.InvalidResponse(f"{verb} lease", f"no lease: {lease!r:.200}")
     return lease
 
 
@@ -370,3 +370,24 @@ def _spec(lease: Unstructured | None) -> dict[str, Any]:
 
 def _version(lease: Unstructured) -> str:
     return str(lease["metadata"].get("resourceVersion"))
+
+
+_READS = ("GET", "HEAD")
+
+
+class FencedTransport:
+    """Carries reads always, and writes while one may act."""
+
+    def __init__(self, inner: transport.Transport, may_act: Callable[[], bool]) -> None:
+        self._inner, self._may_act = inner, may_act
+
+    async def send(self, request: transport.Request) -> transport.Response:
+        if request.method not in _READS:
+            request = dataclasses.replace(request, may_send=self._may_act)
+            request.check_may_send()
+        return await self._inner.send(request)
+
+
+def fence_writes(server: transport.Transport, election: LeaderElector | None) -> transport.Transport:
+    """A server to which one who stands for election writes only while leading; None: nobody else could write."""
+    return server if election is None else FencedTransport(server, lambda: election.is_leader)

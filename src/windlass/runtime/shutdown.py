@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 GRACE_S = 25.0
 """Less than the 30 s after which the kubelet kills."""
-STUCK = 3
+EXIT_STUCK = 3
 """Exit code: it was to end, and something in it did not. The log says so last."""
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -41,7 +41,7 @@ def execute(main: Coroutine[Any, Any, None], *, grace_s: float = GRACE_S) -> boo
         watchdog.disarm()
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     """Exit with this code at once: to take hundreds of megabytes apart would take seconds."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
@@ -50,7 +50,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def expect_end() -> None:
+def arm_watchdog() -> None:
     """From now on the process is about to end: `execute` gives it as long as if it had been asked to."""
     if _watchdog is not None:
         _watchdog.arm()
@@ -65,7 +65,7 @@ class _Watchdog:
 
     def arm(self) -> None:
         if self._timer is None:
-            self._timer = threading.Timer(self._after_s, _end_hard, (self._after_s,))
+            self._timer = threading.Timer(self._after_s, _exit_hard, (self._after_s,))
             self._timer.daemon = True
             self._timer.start()
 
@@ -77,15 +77,15 @@ class _Watchdog:
 _watchdog: _Watchdog | None = None
 
 
-def _end_hard(after_s: float) -> None:
+def _exit_hard(after_s: float) -> None:
     # Whoever hangs may hold the lock of a log handler.
-    telling = threading.Thread(target=_tell_stuck, args=(after_s,), daemon=True)
+    telling = threading.Thread(target=_log_stuck_threads, args=(after_s,), daemon=True)
     telling.start()
     telling.join(_LOGGING_S)
-    os._exit(STUCK)
+    os._exit(EXIT_STUCK)
 
 
-def _tell_stuck(after_s: float) -> None:
+def _log_stuck_threads(after_s: float) -> None:
     _log.error("the process did not end within %g s: exiting without waiting for its threads", after_s)
     for handler in logging.getLogger().handlers:
         handler.flush()
@@ -99,7 +99,7 @@ async def run(main: Coroutine[Any, Any, None], *, grace_s: float = GRACE_S) -> b
     try:
         return await _run(main, grace_s)
     finally:
-        expect_end()
+        arm_watchdog()
 
 
 async def _run(main: Coroutine[Any, Any, None], grace_s: float) -> bool:
@@ -137,7 +137,7 @@ def _listening(asked: asyncio.Event, insisted: asyncio.Event) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def handle(number: int, _: object) -> None:
-        expect_end()  # before the event loop hears of it: it may be busy, or hang
+        arm_watchdog()  # before the event loop hears of it: it may be busy, or hang
         loop.call_soon_threadsafe(hear, signal.Signals(number).name)
 
     before = {each: signal.signal(each, handle) for each in _SIGNALS}

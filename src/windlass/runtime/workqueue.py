@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from windlass import clock, errors
-from windlass.kube import throttle
+from windlass.kube import flow_control
 
 K = TypeVar("K", bound=Hashable)
 
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WorkQueueSettings:
     """How fast failures come back."""
 
     first_s: float = 0.005
@@ -35,10 +35,10 @@ class Settings:
 class WorkQueue(Generic[K]):
     """Keys, in the order they were added."""
 
-    def __init__(self, time: clock.Clock, settings: Settings | None = None) -> None:
+    def __init__(self, time: clock.Clock, settings: WorkQueueSettings | None = None) -> None:
         self._clock = time
-        self._settings = settings or Settings()
-        self._throttle = throttle.Throttle(self._settings.qps, self._settings.burst, time)
+        self._settings = settings or WorkQueueSettings()
+        self._throttle = flow_control.RateLimiter(self._settings.qps, self._settings.burst, time)
         self._ready: deque[K] = deque()
         self._wanted: set[K] = set()
         """Keys that are ready, or will be as soon as their handling ends."""
@@ -125,12 +125,14 @@ class WorkQueue(Generic[K]):
             await self._changed.wait()
             return
         try:
-            await clock.within(self._clock, self._later[0][0] - self._clock.monotonic_s(), self._changed.wait())
+            await clock.run_with_timeout(
+                self._clock, self._later[0][0] - self._clock.monotonic_s(), self._changed.wait()
+            )
         except TimeoutError:
             return
 
 
-async def work(queue: WorkQueue[K], handle: Callable[[K], Awaitable[float | None]], workers: int = 1) -> None:
+async def run_workers(queue: WorkQueue[K], handle: Callable[[K], Awaitable[float | None]], workers: int = 1) -> None:
     """Handle keys until cancelled.
 
     A handler returns None, or the seconds after which to look at the key again. One that fails is logged and called
@@ -138,10 +140,10 @@ async def work(queue: WorkQueue[K], handle: Callable[[K], Awaitable[float | None
     """
     async with asyncio.TaskGroup() as group:
         for _ in range(workers):
-            group.create_task(_work(queue, handle))
+            group.create_task(_run_worker(queue, handle))
 
 
-async def _work(queue: WorkQueue[K], handle: Callable[[K], Awaitable[float | None]]) -> None:
+async def _run_worker(queue: WorkQueue[K], handle: Callable[[K], Awaitable[float | None]]) -> None:
     while True:
         key = await queue.get()
         try:

@@ -1,4 +1,4 @@
-"""A simulation: a scenario, the world that it describes, whoever plays in it, and what came of it."""
+"""One simulation run: scenario, simulated cluster, autoscaler, metrics and invariant checks."""
 
 import asyncio
 import contextlib
@@ -10,28 +10,27 @@ from typing import Any
 
 from windlass import clock
 from windlass.kube import transport
-from windlass.simulator.checks.checker import Checker
-from windlass.simulator.checks.violation import Violation
-from windlass.simulator.measure import expectations, totals
-from windlass.simulator.measure.meter import Meter, Series
-from windlass.simulator.scenario import driving, machinery, model
-from windlass.simulator.scenario.trouble import Troubled
-from windlass.simulator.trace import playing, reading
-from windlass.simulator.world.world import World
+from windlass.simulator import metrics, workload_trace
+from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
+from windlass.simulator.invariant_objects import Violation
+from windlass.simulator.invariants import InvariantChecker
+from windlass.simulator.metrics import MetricsCollector, MetricSeries
+from windlass.simulator.scenario import driver, manifests, model
+from windlass.simulator.scenario.driver import FaultInjector
 
-Player = Callable[["Simulation"], Coroutine[Any, Any, None]]
+AutoscalerTask = Callable[["Simulation"], Coroutine[Any, Any, None]]
 """Who plays: an autoscaler that talks to `Simulation.transport` by `Simulation.clock` until it is cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SimulationResult:
     """What came of it. The same for the same scenario and seed, to the byte."""
 
     scenario: str
-    totals: totals.Totals
-    series: Series
+    totals: metrics.Totals
+    series: MetricSeries
     violations: tuple[Violation, ...]
-    outcomes: tuple[expectations.Outcome, ...] = field(default=())
+    outcomes: tuple[metrics.ExpectationResult, ...] = field(default=())
 
     @property
     def is_as_expected(self) -> bool:
@@ -39,7 +38,7 @@ class Result:
 
 
 @contextlib.contextmanager
-def _collecting_seldom() -> Iterator[None]:
+def _rare_garbage_collection() -> Iterator[None]:
     """Nearly all that a story leaves behind is free without the garbage collector, which would take an eighth of the
     time to look through a cluster's objects again and again.
     """
@@ -55,49 +54,51 @@ def _collecting_seldom() -> Iterator[None]:
 class Simulation:
     """One run of a scenario."""
 
-    def __init__(self, scenario: model.Scenario, trace: reading.Trace | None = None) -> None:
+    def __init__(self, scenario: model.Scenario, trace: workload_trace.Trace | None = None) -> None:
         self.scenario = scenario
-        self.clock = clock.Virtual(datetime.datetime.fromisoformat(scenario.begins).timestamp())
-        self.world = World(self.clock, machinery.make_groups(scenario), scenario.seed)
-        self.troubled = Troubled(self.world.transport, self.clock, self.world.dice.for_part("trouble"))
-        self.driver = driving.Driver(scenario, self.world, self.troubled)
-        self._trace = playing.TracePlayer(trace, self.world) if trace is not None else None
-        self.meter = Meter(self.world, float(scenario.sample))
-        self.checker = Checker(self.world.pulse, self.driver.excused)
-        self.world.pulse.join((self.meter, self.checker))
-        self.world.pulse.before_each_step(self.meter.read)
+        self.clock = clock.VirtualClock(datetime.datetime.fromisoformat(scenario.begins).timestamp())
+        self.cluster = SimulatedCluster(self.clock, manifests.make_node_groups(scenario), scenario.seed)
+        self.fault_injector = FaultInjector(
+            self.cluster.transport, self.clock, self.cluster.random_streams.for_component("trouble")
+        )
+        self.driver = driver.ScenarioDriver(scenario, self.cluster, self.fault_injector)
+        self._trace = workload_trace.TracePlayer(trace, self.cluster) if trace is not None else None
+        self.meter = MetricsCollector(self.cluster, float(scenario.sample))
+        self.checker = InvariantChecker(self.cluster.event_loop, self.driver.excused)
+        self.cluster.event_loop.add_components((self.meter, self.checker))
+        self.cluster.event_loop.before_each_step(self.meter.integrate)
 
     @property
     def transport(self) -> transport.Transport:
         """The way to the API server, with the story's trouble on it."""
-        return self.troubled
+        return self.fault_injector
 
-    def play(self, player: Player | None = None) -> Result:
+    def run(self, player: AutoscalerTask | None = None) -> SimulationResult:
         """The whole story, in virtual time."""
-        with _collecting_seldom():
-            return self.clock.run(self.live(player))
+        with _rare_garbage_collection():
+            return self.clock.run(self.run_async(player))
 
-    async def live(self, player: Player | None = None) -> Result:
+    async def run_async(self, player: AutoscalerTask | None = None) -> SimulationResult:
         """The same within an event loop of `clock`."""
-        self.world.found()
+        self.cluster.create()
         self.driver.start()
         if self._trace is not None:
             self._trace.start()
-        self.world.begin()
-        self.meter.begin()
+        self.cluster.start()
+        self.meter.start()
         playing = asyncio.ensure_future(player(self)) if player is not None else None
         try:
-            await self._live(playing)
+            await self._run_until_end(playing)
         finally:
             if playing is not None:
                 playing.cancel()
                 await asyncio.gather(playing, return_exceptions=True)
-        self.meter.read()
+        self.meter.integrate()
         return self.result()
 
-    async def _live(self, playing: "asyncio.Future[None] | None") -> None:
+    async def _run_until_end(self, playing: "asyncio.Future[None] | None") -> None:
         """Until the story is over, or until whoever plays fails."""
-        living = asyncio.ensure_future(self.world.pulse.run(self.scenario.duration))
+        living = asyncio.ensure_future(self.cluster.event_loop.run(self.scenario.duration))
         waiting = {living} if playing is None else {living, playing}
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if living.done():
@@ -109,12 +110,12 @@ class Simulation:
         playing.result()
         raise RuntimeError("the autoscaler ended before the story did")
 
-    def result(self) -> Result:
+    def result(self) -> SimulationResult:
         """What has come of it so far."""
-        summed = totals.add_up(
+        summed = metrics.compute_totals(
             self.meter,
-            evictions_by_machines=self.world.machines.evictions,
+            evictions_by_machines=self.cluster.machines.evictions,
             violations=len(self.checker.violations),
         )
-        judged = tuple(expectations.judge(one, summed, self.meter.series) for one in self.scenario.expect)
-        return Result(self.scenario.name, summed, self.meter.series, tuple(self.checker.violations), judged)
+        judged = tuple(metrics.check_expectation(one, summed, self.meter.series) for one in self.scenario.expect)
+        return SimulationResult(self.scenario.name, summed, self.meter.series, tuple(self.checker.violations), judged)

@@ -1,4 +1,4 @@
-"""The screen: how everything stands, redrawn when something was heard and nobody has paused it."""
+"""The `windlass top` application: redraws when a status arrives, unless paused."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,20 +10,19 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Input, Static
 
 from windlass import errors
-from windlass.simulator.reporting import amounts
-from windlass.tui import rows
-from windlass.tui.answer import Answer
-from windlass.tui.feed import Hear, Heard
-from windlass.tui.lines import Lines
+from windlass.simulator.report import number_format
+from windlass.tui import status_rows
+from windlass.tui.status_stream import StatusCallback, StatusUpdate
+from windlass.tui.widgets import Answer, Lines
 
-Explain = Callable[[rows.Kind, str], str]
+ExplainCallback = Callable[[status_rows.RowKind, str], str]
 """What there is to say of a group, node or pod. WindlassError if nobody answers. May take a while."""
-Follow = Callable[[Hear], Coroutine[Any, Any, None]]
-_OLD_S = 60.0
+FollowStatus = Callable[[StatusCallback], Coroutine[Any, Any, None]]
+_STALE_S = 60.0
 """A status older than this by the clock over there is called old."""
 
 
-class Top(App[None]):
+class TopApp(App[None]):
     """`windlass top`."""
 
     TITLE = "windlass top"
@@ -46,12 +45,12 @@ class Top(App[None]):
     #filter { display: none; dock: bottom; }
     """
 
-    def __init__(self, follow: Follow, explain: Explain) -> None:
+    def __init__(self, follow: FollowStatus, explain: ExplainCallback) -> None:
         super().__init__()
         self._follow, self._explain = follow, explain
-        self._heard, self._shown = Heard(trouble="nothing heard yet"), Heard()
-        self._sort: rows.Sort = "name"
-        self._wanted = ""
+        self._heard, self._shown = StatusUpdate(trouble="nothing heard yet"), StatusUpdate()
+        self._sort: status_rows.SortKey = "name"
+        self._filter_text = ""
         self._is_paused = False
 
     def compose(self) -> ComposeResult:
@@ -65,12 +64,12 @@ class Top(App[None]):
 
     def on_mount(self) -> None:
         self.query_one("#nodes").focus()
-        self.run_worker(self._follow(self.hear), exit_on_error=True)
+        self.run_worker(self._follow(self.receive_status), exit_on_error=True)
         self._draw()
 
     # ── What is heard ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def hear(self, heard: Heard) -> None:
+    def receive_status(self, heard: StatusUpdate) -> None:
         """Keep it, and show it unless paused."""
         self._heard = heard
         if not self._is_paused:
@@ -88,24 +87,24 @@ class Top(App[None]):
         status = self._shown.status
         if status is None:
             return
-        only = f", with “{self._wanted}”" if self._wanted else ""
-        self.query_one("#trends", Static).update(rows.trends(status, self.size.width - 2))
+        only = f", with “{self._filter_text}”" if self._filter_text else ""
+        self.query_one("#trends", Static).update(status_rows.trend_lines(status, self.size.width - 2))
         nodes = self.query_one("#nodes", Lines)
-        nodes.show(rows.of_nodes(status, self._sort, self._wanted), f" by {self._sort}{only}")
-        self.query_one("#pending", Lines).show(rows.of_pending(status, self._wanted), only)
-        self.query_one("#decisions", Lines).show(rows.of_decisions(status, self._wanted), only)
+        nodes.show(status_rows.node_rows(status, self._sort, self._filter_text), f" by {self._sort}{only}")
+        self.query_one("#pending", Lines).show(status_rows.pending_rows(status, self._filter_text), only)
+        self.query_one("#decisions", Lines).show(status_rows.decision_rows(status, self._filter_text), only)
 
     def _draw_head(self) -> None:
         status, heard = self._shown.status, self._heard
-        text = rows.head(status) if status is not None else Text("windlass top", "bold")
+        text = status_rows.summary_line(status) if status is not None else Text("windlass top", "bold")
         if self._is_paused:
             text.append("  paused", "bold yellow")
         if heard.trouble:
             text.append(f"  {heard.trouble}", "bold red")
         elif status is not None and status.cluster.is_over and status.cluster.mode != "recorded":
             text.append("  it is over", "bold")
-        elif status is not None and heard.now_s - status.cluster.at_s > _OLD_S and not self._is_paused:
-            text.append(f"  {amounts.duration(heard.now_s - status.cluster.at_s)} old", "bold red")
+        elif status is not None and heard.now_s - status.cluster.at_s > _STALE_S and not self._is_paused:
+            text.append(f"  {number_format.format_duration(heard.now_s - status.cluster.at_s)} old", "bold red")
         self.query_one("#head", Static).update(text)
 
     # ── What is asked ────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +114,7 @@ class Top(App[None]):
         self._draw()
 
     def action_sort(self) -> None:
-        self._sort = rows.SORTS[(rows.SORTS.index(self._sort) + 1) % len(rows.SORTS)]
+        self._sort = status_rows.SORT_KEYS[(status_rows.SORT_KEYS.index(self._sort) + 1) % len(status_rows.SORT_KEYS)]
         self._draw()
 
     def action_filter(self) -> None:
@@ -128,7 +127,7 @@ class Top(App[None]):
         self._leave_filter()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._wanted = event.value.strip()
+        self._filter_text = event.value.strip()
         self._draw()
 
     def on_input_submitted(self) -> None:
@@ -139,11 +138,11 @@ class Top(App[None]):
         self.query_one("#nodes").focus()
 
     async def on_lines_chosen(self, event: Lines.Chosen) -> None:
-        self.run_worker(self._answer(event.row), group="answer", exclusive=True)
+        self.run_worker(self._show_answer(event.row), group="answer", exclusive=True)
 
-    async def _answer(self, row: rows.Row) -> None:
+    async def _show_answer(self, row: status_rows.StatusRow) -> None:
         if row.kind == "decision":
-            said = rows.describe_decision(self._shown.status, row.name) if self._shown.status else ""
+            said = status_rows.describe_decision(self._shown.status, row.name) if self._shown.status else ""
         else:
             try:
                 said = await asyncio.to_thread(self._explain, row.kind, row.name)

@@ -1,86 +1,135 @@
-"""The dashboard over HTTP. Everything is read, nothing is written: GET and HEAD, and 405 for all else.
+"""Dashboard server: the page and the read-only status API over HTTP or HTTPS. GET and HEAD; 405 for all else.
 
-/                    the page; its files beside it
-/published           how everything stands; /published/stream as it changes (`autoscaler.published.routes`)
-/explain/…           why, for a pod, a node or a group (`autoscaler.explaining`)
-/session             a cookie for whoever sends the token, where one is asked for
+/                    the page; its files beside it, served from memory with an ETag
+/published           the status; /published/stream as it changes
+/explain/…           reasons for a pod, a node or a group
+/session             a session cookie in exchange for the token, where one is required
 """
 
+import contextlib
+import hashlib
+import importlib.resources
 import logging
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from aiohttp import web
 
 from windlass import errors
-from windlass.autoscaler import explaining
-from windlass.autoscaler.published import routes
-from windlass.autoscaler.published.publisher import Publisher
-from windlass.runtime import same_origin
-from windlass.web import access, files
+from windlass.observability import status_routes
+from windlass.observability.options import DashboardOptions
+from windlass.observability.status_publisher import StatusPublisher
+from windlass.runtime import http_server
+from windlass.web import access_control
+
+_CONTENT_TYPES: Mapping[str, str] = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """One file."""
+
+    body: bytes
+    content_type: str
+    tag: str
+
+    def respond(self, request: web.Request) -> web.Response:
+        """The file, or that the browser has it already. It always asks: the next version may be another."""
+        headers = {"ETag": f'"{self.tag}"', "Cache-Control": "no-cache"}
+        if any(tag.value == self.tag for tag in request.if_none_match or ()):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=self.body, content_type=self.content_type, charset="utf-8", headers=headers)
+
+
+def load_static_files() -> dict[str, StaticFile]:
+    """By name."""
+    found: dict[str, StaticFile] = {}
+    for one in importlib.resources.files(__package__).joinpath("page").iterdir():
+        kind = _CONTENT_TYPES.get("." + one.name.rpartition(".")[2])
+        if kind is not None:
+            body = one.read_bytes()
+            found[one.name] = StaticFile(body, kind, hashlib.sha256(body).hexdigest()[:16])
+    return found
+
 
 SESSION_PATH = "/session"
 
 _METHODS = ("GET", "HEAD")
+
 _log = logging.getLogger(__name__)
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def make_app(
-    published: Publisher, asked: explaining.Answering, allowed: access.Access, *, secure: bool = False
+    published: StatusPublisher,
+    asked: status_routes.ExplainSource,
+    allowed: access_control.AccessPolicy,
+    *,
+    secure: bool = False,
 ) -> web.Application:
     """`secure`: it is served over TLS."""
-    page = files.load()
-    app = web.Application(middlewares=[_guard(allowed, frozenset(f"/{name}" for name in page) | {"/"})])
-    app.on_response_prepare.append(same_origin.add_headers)
-    app.router.add_get("/", _serving(page["index.html"]))
+    page = load_static_files()
+    app = web.Application(middlewares=[_require_access(allowed, frozenset(f"/{name}" for name in page) | {"/"})])
+    app.on_response_prepare.append(http_server.add_security_headers)
+    app.router.add_get("/", _serve_file(page["index.html"]))
     for name, file in page.items():
-        app.router.add_get(f"/{name}", _serving(file))
-    app.router.add_get(SESSION_PATH, _opening(allowed, secure))
-    routes.add_routes(app, published, asked)
-    explaining.add_routes(app, asked)
+        app.router.add_get(f"/{name}", _serve_file(file))
+    app.router.add_get(SESSION_PATH, _open_session(allowed, secure))
+    status_routes.add_status_routes(app, published, asked)
+    status_routes.add_explain_routes(app, asked)
     return app
 
 
-def _guard(allowed: access.Access, open_paths: frozenset[str]) -> Callable[..., Awaitable[web.StreamResponse]]:
+def _require_access(
+    allowed: access_control.AccessPolicy, open_paths: frozenset[str]
+) -> Callable[..., Awaitable[web.StreamResponse]]:
     """`open_paths` hold no secret: the page, which asks for the token."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method not in _METHODS:
             raise web.HTTPMethodNotAllowed(request.method, _METHODS)
-        if isinstance(allowed, access.Loopback):
-            same_origin.check_host(request)
-        elif request.path not in open_paths and not _admits(allowed, request):
+        if isinstance(allowed, access_control.LoopbackAccess):
+            http_server.check_host(request)
+        elif request.path not in open_paths and not _is_authorized(allowed, request):
             raise web.HTTPUnauthorized(text="a token is needed\n", headers={"WWW-Authenticate": "Bearer"})
         return await handler(request)
 
     return guard
 
 
-def _admits(allowed: access.Token, request: web.Request) -> bool:
-    authorization, cookie = request.headers.get("Authorization", ""), request.cookies.get(access.COOKIE, "")
+def _is_authorized(allowed: access_control.TokenAccess, request: web.Request) -> bool:
+    authorization, cookie = request.headers.get("Authorization", ""), request.cookies.get(access_control.COOKIE, "")
     try:
-        return allowed.admits(authorization, cookie, access.now_s())
+        return allowed.is_authorized(authorization, cookie, access_control.now_s())
     except errors.InvalidInput as error:
         _log.error("nobody is let in: %s", error)
         return False
 
 
-def _serving(file: files.File) -> Handler:
+def _serve_file(file: StaticFile) -> Handler:
     async def serve(request: web.Request) -> web.StreamResponse:
-        return file.answer(request)
+        return file.respond(request)
 
     return serve
 
 
-def _opening(allowed: access.Access, secure: bool) -> Handler:
+def _open_session(allowed: access_control.AccessPolicy, secure: bool) -> Handler:
     async def open_session(_: web.Request) -> web.StreamResponse:
         response = web.Response(status=204)
-        if isinstance(allowed, access.Token):
+        if isinstance(allowed, access_control.TokenAccess):
             response.set_cookie(
-                access.COOKIE,
-                allowed.make_cookie(access.now_s()),
-                max_age=access.COOKIE_S,
+                access_control.COOKIE,
+                allowed.make_cookie(access_control.now_s()),
+                max_age=access_control.COOKIE_MAX_AGE_S,
                 httponly=True,
                 samesite="Strict",
                 secure=secure,
@@ -88,3 +137,83 @@ def _opening(allowed: access.Access, secure: bool) -> Handler:
         return response
 
     return open_session
+
+
+def validate_options(chosen: DashboardOptions) -> None:
+    """InvalidInput for flags with which no dashboard can be served, whatever the cluster."""
+    if chosen.dashboard_address:
+        choose_tls(chosen)
+        choose_access(chosen)
+
+
+def choose_access(chosen: DashboardOptions) -> access_control.AccessPolicy:
+    """InvalidInput for an address that others can reach, without a token to ask them for."""
+    if chosen.dashboard_token_file:
+        token = access_control.TokenAccess(Path(chosen.dashboard_token_file))
+        token.read()
+        return token
+    if is_loopback(chosen.dashboard_address):
+        return access_control.LoopbackAccess()
+    raise errors.InvalidInput(
+        f"--dashboard-address {chosen.dashboard_address}: others can reach it; expected --dashboard-token-file, "
+        "or a loopback address such as 127.0.0.1:8086"
+    )
+
+
+def is_loopback(address: str) -> bool:
+    """Can nobody but this machine reach it?"""
+    return http_server.is_loopback(address.rpartition(":")[0].strip("[]"))
+
+
+def choose_tls(chosen: DashboardOptions) -> ssl.SSLContext | None:
+    """InvalidInput if the certificate cannot be used."""
+    certificate, key = chosen.dashboard_tls_cert_file, chosen.dashboard_tls_key_file
+    if not certificate and not key:
+        return None
+    if not certificate or not key:
+        raise errors.InvalidInput(
+            "--dashboard-tls-cert-file: found one of it and --dashboard-tls-key-file, expected both"
+        )
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise errors.InvalidInput(f"--dashboard-tls-cert-file {certificate}: cannot be used: {error}") from error
+    return context
+
+
+@contextlib.asynccontextmanager
+async def serve_dashboard(
+    chosen: DashboardOptions,
+    published: StatusPublisher,
+    asked: status_routes.ExplainSource,
+    allowed: access_control.AccessPolicy | None = None,
+) -> AsyncIterator[str]:
+    """Give the page's address. `allowed`: who may read it, if not as the flags say. InvalidInput for wrong flags."""
+    tls = choose_tls(chosen)
+    allowed = choose_access(chosen) if allowed is None else allowed
+    app = make_app(published, asked, allowed, secure=tls is not None)
+    if isinstance(allowed, access_control.TokenAccess) and tls is None and not is_loopback(chosen.dashboard_address):
+        _log.warning("the dashboard's token crosses the network in the clear: --dashboard-tls-cert-file encrypts it")
+    async with http_server.serve(chosen.dashboard_address, app, tls) as port:
+        host = chosen.dashboard_address.rpartition(":")[0] or "localhost"
+        yield f"{'http' if tls is None else 'https'}://{host}:{port}/"
+
+
+@contextlib.asynccontextmanager
+async def serve_beside_autoscaler(
+    chosen: DashboardOptions, published: StatusPublisher, asked: status_routes.ExplainSource
+) -> AsyncIterator[None]:
+    """Beside an autoscaler, which goes on without where the address is taken: nodes matter more than a page."""
+    if not chosen.dashboard_address:
+        yield
+        return
+    validate_options(chosen)  # wrong flags end the process; an address that is taken does not
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            place = await stack.enter_async_context(serve_dashboard(chosen, published, asked))
+        except errors.InvalidInput as error:
+            _log.warning("the dashboard is not served: %s", error)
+        else:
+            _log.info("serving the dashboard on %s", place)
+        yield

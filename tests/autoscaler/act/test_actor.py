@@ -6,18 +6,21 @@ from dataclasses import replace
 
 from tests.autoscaler.little_cluster import Cluster, play
 from tests.kube.little_server import answer, refusal
-from windlass.autoscaler.act import actor
-from windlass.autoscaler.act.outcome import Outcome
-from windlass.engine import facts, plan, taints
-from windlass.engine.provisioning.request import Condition
-from windlass.kube import client, prepare, resources, transport
+from windlass.autoscaler import actuator
+from windlass.engine import taints
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.plan import PlanResult
+from windlass.engine.model.provisioning import Condition
+from windlass.kube import client, request_builders, resources, transport
 from windlass.providers import base
 
 MARK = plan.SetTaint("a-1", "k", "v", "NoSchedule")
 
 
-def acting(cluster: Cluster) -> actor.Actor:
-    return actor.Actor(client.Client(cluster.carrier, cluster.clock, client.Settings(qps=0)), cluster.provider)
+def acting(cluster: Cluster) -> actuator.Actuator:
+    return actuator.Actuator(
+        client.Client(cluster.carrier, cluster.clock, client.ClientSettings(qps=0)), cluster.provider
+    )
 
 
 def known(cluster: Cluster) -> dict[str, facts.Node]:
@@ -25,8 +28,8 @@ def known(cluster: Cluster) -> dict[str, facts.Node]:
     return {node.name: replace(node, uid="") for node in cluster.provider.nodes}
 
 
-async def change(cluster: Cluster, *ordered: plan.Instruction) -> Outcome:
-    return await acting(cluster).change(ordered, known(cluster).get)
+async def change(cluster: Cluster, *ordered: plan.Instruction) -> PlanResult:
+    return await acting(cluster).apply_changes(ordered, known(cluster).get)
 
 
 def test_all_that_is_wanted_of_a_node_is_written_at_once() -> None:
@@ -63,15 +66,15 @@ def test_soft_taints_come_last_and_none_is_begun_when_their_time_is_up() -> None
         cluster.add_group("a", 9)
         cluster.register_nodes()
         names = [f"a-{number}" for number in range(1, 10)]
-        marks = [plan.SetTaint(name, taints.DELETION_CANDIDATE, "1", "PreferNoSchedule") for name in names[:-1]]
-        acts = actor.Actor(
-            client.Client(cluster.carrier, cluster.clock, client.Settings(qps=1, burst=1)), cluster.provider
+        marks = [plan.SetTaint(name, taints.DELETION_CANDIDATE_KEY, "1", "PreferNoSchedule") for name in names[:-1]]
+        acts = actuator.Actuator(
+            client.Client(cluster.carrier, cluster.clock, client.ClientSettings(qps=1, burst=1)), cluster.provider
         )
         urgent = plan.Cordon(names[-1])
-        outcome = await acts.change((*marks, urgent), known(cluster).get, soft_taint_s=3.0)
+        outcome = await acts.apply_changes((*marks, urgent), known(cluster).get, soft_taint_s=3.0)
         assert outcome.done == (urgent, *marks[:5])
         assert outcome.failed == {}, "the next loop orders the rest again"
-        assert (await acts.change(tuple(marks[5:]), known(cluster).get, soft_taint_s=0.0)).done == ()
+        assert (await acts.apply_changes(tuple(marks[5:]), known(cluster).get, soft_taint_s=0.0)).done == ()
 
     play(scenario)
 
@@ -86,7 +89,7 @@ def test_another_writer_s_taint_is_not_lost() -> None:
             if request.method == "PUT":
                 cluster.carrier.refuse = before
                 patch = {"spec": {"taints": [{"key": "theirs", "effect": "NoSchedule"}]}}
-                cluster.server.handle(prepare.merge_patch(resources.NODES, "a-1", patch))
+                cluster.server.handle(request_builders.build_merge_patch(resources.NODES, "a-1", patch))
             return None
 
         cluster.carrier.refuse = interfere
@@ -101,14 +104,14 @@ def test_nodes_keep_the_mark_of_a_candidate_while_raised_groups_get_their_machin
         cluster.add_group("a", 1)
         cluster.register_nodes()
         acts, nodes = acting(cluster), known(cluster)
-        mark = plan.SetTaint("a-1", taints.DELETION_CANDIDATE, "1", "PreferNoSchedule")
-        unmark = plan.RemoveTaint("a-1", taints.DELETION_CANDIDATE)
+        mark = plan.SetTaint("a-1", taints.DELETION_CANDIDATE_KEY, "1", "PreferNoSchedule")
+        unmark = plan.RemoveTaint("a-1", taints.DELETION_CANDIDATE_KEY)
         await acts.resize((plan.Resize("MachineDeployment/default/a", 1, 2, 5),), together=True)
-        assert (await acts.change((mark,), nodes.get)).done == (mark,), "marks are set as ever"
-        assert (await acts.change((unmark, MARK), nodes.get)).done == (MARK,)
-        assert await cluster.taints("a-1") == {"k", taints.DELETION_CANDIDATE}
+        assert (await acts.apply_changes((mark,), nodes.get)).done == (mark,), "marks are set as ever"
+        assert (await acts.apply_changes((unmark, MARK), nodes.get)).done == (MARK,)
+        assert await cluster.taints("a-1") == {"k", taints.DELETION_CANDIDATE_KEY}
         await cluster.clock.sleep(31.0)
-        assert (await acts.change((unmark,), nodes.get)).done == (unmark,)
+        assert (await acts.apply_changes((unmark,), nodes.get)).done == (unmark,)
         assert await cluster.taints("a-1") == {"k"}
 
     play(scenario)
@@ -140,7 +143,7 @@ def test_nodes_of_one_group_are_deleted_together() -> None:
         orders = [plan.DeleteNode("a-1", "a"), plan.DeleteNode("a-3", "a")]
         assert (await change(cluster, *orders)).done == tuple(orders)
         assert group.size == 1
-        group.refuses = facts.InstanceError("Other", "no", "not now")
+        group.refuses = node_groups.InstanceError("Other", "no", "not now")
         last = plan.DeleteNode("a-2", "a")
         assert (await change(cluster, last)).failed == {last: "not now"}
 
@@ -155,11 +158,11 @@ def test_one_after_the_other_ends_at_the_first_refusal() -> None:
     async def scenario(cluster: Cluster) -> None:
         for id in "abc":
             cluster.add_group(id)
-        cluster.provider.groups["b"].refuses = facts.InstanceError("Other", "code", "no")
+        cluster.provider.groups["b"].refuses = node_groups.InstanceError("Other", "code", "no")
         first, second, third = resizes("a", "b", "c")
         outcome = await acting(cluster).resize((first, second, third), together=False)
         assert outcome.done == (first,)
-        assert outcome.failed == {second: "no", third: actor.NOT_TRIED}
+        assert outcome.failed == {second: "no", third: actuator.NOT_ATTEMPTED}
         assert [cluster.provider.groups[id].size for id in "abc"] == [1, 0, 0]
 
     play(scenario)
@@ -169,10 +172,10 @@ def test_together_a_refusal_concerns_only_the_group_itself() -> None:
     async def scenario(cluster: Cluster) -> None:
         for id in "abc":
             cluster.add_group(id)
-        cluster.provider.groups["b"].refuses = facts.InstanceError("Other", "code", "no")
+        cluster.provider.groups["b"].refuses = node_groups.InstanceError("Other", "code", "no")
         outcome = await acting(cluster).resize(tuple(resizes("a", "b", "c")), together=True)
         assert [cluster.provider.groups[id].size for id in "abc"] == [1, 0, 1]
-        assert outcome.refused == {"b": facts.InstanceError("Other", "code", "no")}
+        assert outcome.refused == {"b": node_groups.InstanceError("Other", "code", "no")}
 
     play(scenario)
 
@@ -183,9 +186,9 @@ def test_a_node_that_the_provider_refuses_fails_alone() -> None:
         cluster.register_nodes()
         delete = cluster.provider.delete_nodes
 
-        async def refuse_one(group: str, nodes: Sequence[facts.Node]) -> Mapping[str, base.Refused]:
+        async def refuse_one(group: str, nodes: Sequence[facts.Node]) -> Mapping[str, base.ProviderError]:
             await delete(group, [node for node in nodes if node.name != "a-2"])
-            return {"a-2": base.Refused(facts.InstanceError("Other", "x", "not this one"))}
+            return {"a-2": base.ProviderError(node_groups.InstanceError("Other", "x", "not this one"))}
 
         cluster.provider.delete_nodes = refuse_one  # type: ignore[method-assign]
         outcome = await change(cluster, *(plan.DeleteNode(name, "a") for name in ("a-1", "a-2", "a-3")))
@@ -212,13 +215,13 @@ def test_answers_to_hundreds_of_requests_keep_no_loop_waiting_and_all_are_writte
             return answer(200, {"metadata": {"name": tried[-1], "namespace": "default"}, "spec": {}})
 
         cluster.carrier.refuse = refuse
-        throttled = client.Client(cluster.carrier, cluster.clock, client.Settings(qps=5, burst=1))
-        acts = actor.Actor(throttled, cluster.provider)
+        throttled = client.Client(cluster.carrier, cluster.clock, client.ClientSettings(qps=5, burst=1))
+        acts = actuator.Actuator(throttled, cluster.provider)
         left = {order(number) for number in range(200)} | {provisioned := order(200, "Provisioned")}
         longest_s = 0.0
         for _ in range(40):
             began_s = cluster.clock.monotonic_s()
-            outcome = await acts.change(tuple(sorted(left, key=str)), lambda _: None)
+            outcome = await acts.apply_changes(tuple(sorted(left, key=str)), lambda _: None)
             longest_s = max(longest_s, cluster.clock.monotonic_s() - began_s)
             left -= set(outcome.done)
         assert tried[0] == provisioned.name, "others would give its room away"
@@ -235,12 +238,12 @@ def test_a_node_is_tainted_while_many_requests_are_answered() -> None:
         cluster.carrier.refuse = lambda request: (
             refusal(404, "NotFound") if "provisioningrequests" in request.path else None
         )
-        throttled = client.Client(cluster.carrier, cluster.clock, client.Settings(qps=5, burst=1))
-        acts = actor.Actor(throttled, cluster.provider)
-        answering = asyncio.create_task(acts.change(tuple(map(order, range(50))), lambda _: None))
+        throttled = client.Client(cluster.carrier, cluster.clock, client.ClientSettings(qps=5, burst=1))
+        acts = actuator.Actuator(throttled, cluster.provider)
+        answering = asyncio.create_task(acts.apply_changes(tuple(map(order, range(50))), lambda _: None))
         await cluster.clock.sleep(0.5)
         began_s = cluster.clock.monotonic_s()
-        await acts.change((MARK,), known(cluster).get)
+        await acts.apply_changes((MARK,), known(cluster).get)
         assert cluster.clock.monotonic_s() - began_s < 1.0
         assert not answering.done()
         await answering

@@ -9,10 +9,10 @@ import pytest
 
 from tests.autoscaler.little_cluster import NOW_S, Cluster, play
 from tests.providers.clusterapi.bed import refusal
-from windlass.autoscaler.act.evictor import Evictor
-from windlass.autoscaler.act.outcome import Outcome
-from windlass.engine import plan
-from windlass.engine.observation import Answer, Evictions
+from windlass.autoscaler.evictor import Evictor
+from windlass.engine.model import plan
+from windlass.engine.model.plan import PlanResult
+from windlass.engine.observation import EvictionAnswer, EvictionState
 from windlass.kube import client, resources, transport
 
 
@@ -22,7 +22,9 @@ def evict(name: str, uid: str = "", node: str = "a-1") -> plan.Evict:
 
 @contextlib.asynccontextmanager
 async def evicting(cluster: Cluster, qps: float = 0.0) -> AsyncIterator[Evictor[str]]:
-    evictor: Evictor[str] = Evictor(client.Client(cluster.carrier, cluster.clock, client.Settings(qps=qps, burst=1)))
+    evictor: Evictor[str] = Evictor(
+        client.Client(cluster.carrier, cluster.clock, client.ClientSettings(qps=qps, burst=1))
+    )
     running = asyncio.create_task(evictor.run())
     try:
         yield evictor
@@ -31,15 +33,15 @@ async def evicting(cluster: Cluster, qps: float = 0.0) -> AsyncIterator[Evictor[
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def send(cluster: Cluster, *orders: plan.Evict) -> Outcome:
+async def send(cluster: Cluster, *orders: plan.Evict) -> PlanResult:
     """What became of them."""
     async with evicting(cluster) as evictor:
         evictor.submit(orders, "batch")
         while evictor.observe().unanswered:
             await cluster.clock.sleep(0.1)
-        ((about, outcome),) = evictor.take_outcomes()
+        ((about, outcome),) = evictor.take_results()
         assert about == "batch"
-        assert evictor.take_outcomes() == []
+        assert evictor.take_results() == []
         return outcome
 
 
@@ -97,14 +99,14 @@ def test_when_each_eviction_was_answered_is_told() -> None:
         async with evicting(cluster, qps=0.1) as evictor:
             evictor.submit([evict("p", "1"), evict("q", "2")], "")
             await cluster.clock.sleep(1.0)
-            assert evictor.observe() == Evictions(frozenset({"2"}), {"1": Answer(NOW_S, NOW_S)})
+            assert evictor.observe() == EvictionState(frozenset({"2"}), {"1": EvictionAnswer(NOW_S, NOW_S)})
             await cluster.clock.sleep(10.0)
-            assert evictor.observe().answered["2"] == Answer(NOW_S + 10.0, NOW_S + 10.0)
+            assert evictor.observe().answered["2"] == EvictionAnswer(NOW_S + 10.0, NOW_S + 10.0)
             evictor.submit([evict("p", "1")], "")
             await cluster.clock.sleep(10.0)
-            assert evictor.observe().answered["1"] == Answer(NOW_S, NOW_S + 20.0)
-            evictor.forget_answers()
-            assert evictor.observe() == Evictions()
+            assert evictor.observe().answered["1"] == EvictionAnswer(NOW_S, NOW_S + 20.0)
+            evictor.clear_answers()
+            assert evictor.observe() == EvictionState()
 
     play(scenario)
 
@@ -116,7 +118,7 @@ def test_an_eviction_that_waits_for_its_turn_can_be_withdrawn() -> None:
             evictor.submit([evict(name, name, "a-1" if i < 30 else "a-2") for i, name in enumerate(names)], "")
             evictor.submit([evict("p0", "p0")], "twice")
             await cluster.clock.sleep(5.0)
-            evictor.withdraw_all_but({"a-1"})
+            evictor.cancel_except({"a-1"})
             await cluster.clock.sleep(1000.0)
             assert len([call for call in cluster.carrier.calls if "/eviction" in call]) == 30
 

@@ -10,8 +10,8 @@ import yaml
 from tests.autoscaler.little_cluster import Cluster, play
 from windlass.apiserver.server import Server
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.engine.provisioning import classes
-from windlass.engine.settings import Settings
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.model.settings import Settings
 from windlass.kube import resources
 
 Json = dict[str, Any]
@@ -76,7 +76,13 @@ def add_template(cluster: Served, name: str = "t", cpu: str = "1", **spec: Any) 
 # What users write
 
 
-def ask(cluster: Served, name: str, count: int = 1, kind: str = classes.CHECK_CAPACITY, template: str = "t") -> None:
+def ask(
+    cluster: Served,
+    name: str,
+    count: int = 1,
+    kind: str = provisioning_conditions.CHECK_CAPACITY_CLASS,
+    template: str = "t",
+) -> None:
     pods = {"count": count, "podTemplateRef": {"name": template}}
     _add(cluster, "v1", "ProvisioningRequest", name, {"provisioningClassName": kind, "podSets": [pods]})
 

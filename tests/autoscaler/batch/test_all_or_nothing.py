@@ -8,26 +8,26 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from tests.autoscaler.batch import stage
 from tests.providers.clusterapi import bed
 from windlass import clock
-from windlass.autoscaler import process
-from windlass.autoscaler.autoscaler import inline
-from windlass.autoscaler.wiring import LeaderElection, Wiring
-from windlass.engine.provisioning import classes
-from windlass.engine.settings import ProvisioningRequests, Settings
+from windlass.autoscaler import app
+from windlass.autoscaler.autoscaler import run_inline
+from windlass.autoscaler.options.process_options import LeaderElectionOptions, ProcessOptions
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.model.settings import ProvisioningRequestSettings, Settings
 from windlass.kube import resources
-from windlass.providers import clusterapi
+from windlass.providers.clusterapi import group_discovery
 
-SERVED = Settings(provisioning_requests=ProvisioningRequests(enable_provisioning_requests=True))
-ALONE = Wiring(leader_election=LeaderElection(leader_elect=False))
+SERVED = Settings(provisioning_requests=ProvisioningRequestSettings(enable_provisioning_requests=True))
+ALONE = ProcessOptions(leader_election=LeaderElectionOptions(leader_elect=False))
 SMALL, LARGE = "MachineDeployment/default/small", "MachineDeployment/default/large"
 
 
 @contextlib.asynccontextmanager
 async def autoscaling(found: bed.Bed) -> AsyncIterator[None]:
     """The whole process meanwhile, with the provider of Cluster API; nobody makes Machines."""
-    servers = process.Servers(found.carrier, found.carrier)
-    config = clusterapi.Config()
-    running = process.Process(servers, SERVED, ALONE, config, found.clock, inline, random.Random(1))
-    parts = (running.world.run(), running.provider.run(), running.lead())
+    servers = app.ApiServers(found.carrier, found.carrier)
+    config = group_discovery.Config()
+    running = app.AutoscalerProcess(servers, SERVED, ALONE, config, found.clock, run_inline, random.Random(1))
+    parts = (running.cluster_state.run(), running.provider.run(), running.lead())
     tasks = [asyncio.create_task(part) for part in parts]
     try:
         yield
@@ -41,14 +41,14 @@ def played(scenario: Callable[[bed.Bed], Awaitable[None]]) -> Callable[[], None]
     """Makes a test of a scenario: two groups at zero, which together have room for six pods, and neither alone."""
 
     def test() -> None:
-        time = clock.Virtual(bed.NOW_S)
-        found = bed.Bed(time, "v1beta2", clusterapi.Config())
+        time = clock.VirtualClock(bed.NOW_S)
+        found = bed.Bed(time, "v1beta2", group_discovery.Config())
         stage.install(found, "provisioningrequests")
         found.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
         found.group("small", 0, (0, 2), annotations=bed.enough("4"))
         found.group("large", 0, (0, 2), annotations=bed.enough("8"))
         stage.add_template(found, cpu="3")
-        stage.ask(found, "r", 6, classes.ATOMIC)
+        stage.ask(found, "r", 6, provisioning_conditions.ATOMIC_SCALE_UP_CLASS)
 
         async def main() -> None:
             async with autoscaling(found):

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from tests.autoscaler.batch.stage import Json, add_buffer, add_template, message, played, reasons, serving, status
 from tests.autoscaler.little_cluster import Cluster
-from windlass.autoscaler.batch import completing
-from windlass.engine.settings import GroupDefaults, Injection, Settings
+from windlass.autoscaler.capacity_apis import buffer_templates
+from windlass.engine.model.settings import GroupDefaults, InjectionSettings, Settings
 from windlass.kube import resources
 
 SPARE = Settings(
-    injection=Injection(capacity_buffer_controller_enabled=True, capacity_buffer_pod_injection_enabled=True)
+    injection=InjectionSettings(capacity_buffer_controller_enabled=True, capacity_buffer_pod_injection_enabled=True)
 )
 QUICK = replace(SPARE, groups=GroupDefaults(scale_down_unneeded_time_s=30.0))
 ALONE = replace(SPARE, injection=replace(SPARE.injection, capacity_buffer_pod_dry_run_enabled=False))
@@ -157,7 +157,7 @@ async def test_the_api_server_completes_pods_of_a_template_and_none_is_created(c
         assert not (await cluster.api.list(resources.PODS)).items
         asked = [one for one in cluster.carrier.sent if one.method == "POST" and one.path.endswith("/pods")]
         assert [("dryRun", "All") in one.query for one in asked] == [True], "once, not in every round"
-        await cluster.clock.sleep(completing.KNOWN_S)
+        await cluster.clock.sleep(buffer_templates.CACHE_S)
         asked = [one for one in cluster.carrier.sent if one.method == "POST" and one.path.endswith("/pods")]
         assert len(asked) == 2
 

@@ -2,10 +2,10 @@
 
 from tests.autoscaler.batch.stage import add_quota, message, played, serving, status
 from tests.autoscaler.little_cluster import Cluster
-from windlass.engine.settings import Limits, Settings
+from windlass.engine.model.settings import LimitSettings, Settings
 from windlass.kube import resources
 
-ENFORCED = Settings(limits=Limits(capacity_quotas_enabled=True))
+ENFORCED = Settings(limits=LimitSettings(capacity_quotas_enabled=True))
 VALID = "cluster-autoscaler.kubernetes.io/valid"
 
 

@@ -7,12 +7,12 @@ import pytest
 from tests.autoscaler.batch.stage import add_template, ask, message, played, said, serving, status, until_said
 from tests.autoscaler.little_cluster import Cluster, play
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.engine.provisioning import aging, classes
-from windlass.engine.provisioning.request import CONSUME
-from windlass.engine.settings import ProvisioningRequests, Settings
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.model.provisioning import CONSUME_ANNOTATION
+from windlass.engine.model.settings import ProvisioningRequestSettings, Settings
 from windlass.kube import errors, resources
 
-SERVED = Settings(provisioning_requests=ProvisioningRequests(enable_provisioning_requests=True))
+SERVED = Settings(provisioning_requests=ProvisioningRequestSettings(enable_provisioning_requests=True))
 BATCHED = replace(
     SERVED, provisioning_requests=replace(SERVED.provisioning_requests, check_capacity_batch_processing=True)
 )
@@ -35,7 +35,7 @@ async def test_a_request_is_answered_and_booked_and_its_booking_ends(cluster: Cl
         ask(cluster, "late", 1)
         await until_said(cluster, "late", NOT_FOUND)
         assert booked(running) == {"default/r": 4}
-        await cluster.clock.sleep(aging.BOOKING_S)
+        await cluster.clock.sleep(provisioning_conditions.BOOKING_S)
         await until_said(cluster, "r", {**FOUND, "BookingExpired": "CapacityReservationTimeExpired"})
         await until_said(cluster, "late", FOUND, 700)
 
@@ -45,7 +45,7 @@ async def test_an_atomic_request_gets_nodes_that_ordinary_scale_down_leaves_alon
     cluster: Cluster,
 ) -> None:
     async with serving(cluster, nodes=0):
-        ask(cluster, "r", 8, classes.ATOMIC)
+        ask(cluster, "r", 8, provisioning_conditions.ATOMIC_SCALE_UP_CLASS)
         await until_said(cluster, "r", ORDERED)
         await cluster.until(lambda: len(cluster.provider.nodes) == 2)
         await cluster.clock.sleep(400)
@@ -111,10 +111,19 @@ async def test_a_request_is_told_what_groups_and_nodes_have_against_its_pods(clu
         add_template(cluster, "huge", cpu="100")
         add_template(cluster, "gpu", resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
         expected = {
-            ("huge", classes.ATOMIC): "Groups say: 1 Insufficient cpu",
-            ("huge", classes.CHECK_CAPACITY): "Room for 0 of 5 pods; nodes say of the next: 1 Insufficient cpu",
-            ("t", classes.CHECK_CAPACITY): "Room for 4 of 5 pods; nodes say of the next: 1 Insufficient cpu",
-            ("gpu", classes.ATOMIC): "Groups say: 1 request r: device class nowhere does not exist",
+            ("huge", provisioning_conditions.ATOMIC_SCALE_UP_CLASS): "Groups say: 1 Insufficient cpu",
+            (
+                "huge",
+                provisioning_conditions.CHECK_CAPACITY_CLASS,
+            ): "Room for 0 of 5 pods; nodes say of the next: 1 Insufficient cpu",
+            (
+                "t",
+                provisioning_conditions.CHECK_CAPACITY_CLASS,
+            ): "Room for 4 of 5 pods; nodes say of the next: 1 Insufficient cpu",
+            (
+                "gpu",
+                provisioning_conditions.ATOMIC_SCALE_UP_CLASS,
+            ): "Groups say: 1 request r: device class nowhere does not exist",
         }
         for (template, kind), why in expected.items():
             name = f"{template}-{kind.partition('.')[0]}"
@@ -163,7 +172,7 @@ async def test_a_booking_ends_when_all_pods_of_the_request_are_scheduled(cluster
         (node,) = cluster.provider.nodes
         for name, left in (("p", 2), ("q", 1)):
             assert booked(running) == {"default/r": left}
-            cluster.add_pod(name, "1", node.name, annotations={CONSUME: "r"})
+            cluster.add_pod(name, "1", node.name, annotations={CONSUME_ANNOTATION: "r"})
             await cluster.clock.sleep(30)
         await until_said(cluster, "r", {**FOUND, "BookingExpired": "CapacityBookingConsumed"})
         assert booked(running) == {}
@@ -182,7 +191,7 @@ async def test_a_booking_whose_template_is_deleted_has_failed(cluster: Cluster) 
 @played(SERVED)
 async def test_a_request_without_an_answer_for_a_week_has_failed(cluster: Cluster) -> None:
     ask(cluster, "r", 2)
-    await cluster.clock.sleep(aging.EXPIRATION_S + 60)
+    await cluster.clock.sleep(provisioning_conditions.EXPIRATION_S + 60)
     async with serving(cluster):
         await until_said(cluster, "r", {"Failed": "Expired"})
 
@@ -190,7 +199,7 @@ async def test_a_request_without_an_answer_for_a_week_has_failed(cluster: Cluste
 @played(SERVED)
 async def test_pods_that_use_a_request_trigger_no_scale_up(cluster: Cluster) -> None:
     async with serving(cluster, nodes=0):
-        cluster.add_pod("p", annotations={CONSUME: "r"})
+        cluster.add_pod("p", annotations={CONSUME_ANNOTATION: "r"})
         await cluster.clock.sleep(60)
         assert not cluster.provider.nodes
 

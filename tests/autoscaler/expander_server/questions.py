@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from windlass.engine import facts
-from windlass.engine.expanders.option import Helped, Option
-from windlass.engine.expanders.outside import Opinion, Question
+from windlass.engine.expanders.grpc import BestOptionsRequest
+from windlass.engine.model import facts
+from windlass.engine.model.scale_up_status import BestOptionsResponse, ExpansionOption, SchedulablePods
 
 GIB = 2**30
 CREATED_S = 1_700_000_000.0
@@ -22,11 +22,15 @@ def pod(name: str, **more: object) -> facts.Pod:
     return facts.Pod("default", name, **fields)  # type: ignore[arg-type]
 
 
-def ask(groups: Sequence[str] = ("a", "b"), pods: Sequence[facts.Pod] = (pod("p0"), pod("p1"))) -> Question:
+def ask(groups: Sequence[str] = ("a", "b"), pods: Sequence[facts.Pod] = (pod("p0"), pod("p1"))) -> BestOptionsRequest:
     """Each group would help all pods with two nodes; there is a node of each, and one of a group that is no option."""
-    options = tuple(Option(group, node(group), 2, (Helped(pods[0], len(pods)),), debug=group) for group in groups)
-    return Question(options, (tuple(pods),) * len(options), {group: node(group) for group in (*groups, "other")})
+    options = tuple(
+        ExpansionOption(group, node(group), 2, (SchedulablePods(pods[0], len(pods)),), debug=group) for group in groups
+    )
+    return BestOptionsRequest(
+        options, (tuple(pods),) * len(options), {group: node(group) for group in (*groups, "other")}
+    )
 
 
-def opinion(*groups: str) -> Opinion:
-    return Opinion(ask().about, groups)
+def opinion(*groups: str) -> BestOptionsResponse:
+    return BestOptionsResponse(ask().about, groups)

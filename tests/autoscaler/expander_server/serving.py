@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from testbed import building, cache
-from windlass.autoscaler import expander_server
+from windlass.autoscaler import grpc_expander
 
 Json = dict[str, Any]
 
 SOURCE = Path(__file__).parent / "server"
-PROTO = Path(expander_server.__file__).parent / "expander.proto"
+PROTO = Path(grpc_expander.__file__).parent / "expander.proto"
 ABSENT = "the expander server in Go is not built"
 _BUILT_FROM = ("main.go", "go.mod", "go.sum")
 _FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")

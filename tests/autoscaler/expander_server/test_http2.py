@@ -10,14 +10,14 @@ from h2.events import DataReceived, RequestReceived, StreamEnded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.autoscaler.expander_server import http2
+from windlass.autoscaler.grpc_expander import client
 
 OK = ((":status", "200"), ("content-type", "application/grpc"))
 Headers = Sequence[tuple[str, str]]
 
 
-def dial(message: bytes = b"question") -> http2.Call:
-    return http2.Call("host:1", False, "/service/Method", message, 5.0)
+def dial(message: bytes = b"question") -> client.UnaryCall:
+    return client.UnaryCall("host:1", False, "/service/Method", message, 5.0)
 
 
 class Server:
@@ -53,7 +53,7 @@ class Server:
         return self.connection.data_to_send()
 
 
-def meet(call: http2.Call) -> Server:
+def meet(call: client.UnaryCall) -> Server:
     """The question is put."""
     server, sent = Server(), call.begin()
     while not server.is_asked:
@@ -107,7 +107,7 @@ def test_what_is_no_answer_says_why(headers: Headers, content: bytes, trailers: 
     call = dial()
     call.receive(meet(call).answer(headers, content, trailers))
     assert call.is_over
-    with pytest.raises(http2.NoAnswer, match=said):
+    with pytest.raises(client.CallFailed, match=said):
         call.answer()
 
 
@@ -115,7 +115,7 @@ def test_a_call_that_is_given_up_by_the_server_is_over() -> None:
     call = dial()
     server = meet(call)
     server.connection.reset_stream(server.stream, 7)
-    with pytest.raises(http2.NoAnswer, match="Unavailable: the server gave the call up"):
+    with pytest.raises(client.CallFailed, match="Unavailable: the server gave the call up"):
         call.receive(server.connection.data_to_send())
 
 
@@ -145,11 +145,11 @@ def test_an_answer_that_is_damaged_anywhere_ends_a_call_or_changes_nothing(data:
     _play(call, [bytes(whole[:cut]), bytes(whole[cut:])])
 
 
-def _play(call: http2.Call, pieces: Sequence[bytes]) -> None:
+def _play(call: client.UnaryCall, pieces: Sequence[bytes]) -> None:
     try:
         for piece in pieces:
             call.receive(piece)
         if call.is_over:
             call.answer()
-    except (http2.NoAnswer, *http2.PROTOCOL_ERRORS):
+    except (client.CallFailed, *client.PROTOCOL_ERRORS):
         pass

@@ -12,22 +12,24 @@ from tests.autoscaler.little_cluster import Cluster, play
 from tests.autoscaler.recording import recorded
 from tests.engine.decide import builders
 from windlass import clock
-from windlass.autoscaler import flags, once, process
-from windlass.autoscaler.expander_server import address, consulting, opening
-from windlass.autoscaler.expander_server.server import ExpanderServer
-from windlass.autoscaler.recording import reading, recorder, what_if
-from windlass.autoscaler.report import counting, pod_events
-from windlass.engine import decide, facts
-from windlass.engine.expanders.outside import Offer, Opinion, Question
-from windlass.engine.memory import Memory
+from windlass.autoscaler import app
+from windlass.autoscaler.grpc_expander import expander_query
+from windlass.autoscaler.grpc_expander.client import GrpcExpanderClient
+from windlass.autoscaler.options import flags
+from windlass.autoscaler.recording import recorder, replay
+from windlass.engine import loop
+from windlass.engine.expanders.grpc import BestOptionsRequest
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import node_groups
+from windlass.engine.model.scale_up_status import BestOptionsResponse, OptionKey
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
-from windlass.engine.snapshot import Snapshot
-from windlass.explain import choices, look, pods
-from windlass.explain.telling import pods as telling
-from windlass.kube.events import WARNING, About
+from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.explain import explain_context, pods, render_pods
+from windlass.kube.events import WARNING, InvolvedObject
+from windlass.observability import counter_values, metric_definitions, object_events
 
-Ask = Callable[[Question], Awaitable[Opinion]]
+Ask = Callable[[BestOptionsRequest], Awaitable[BestOptionsResponse]]
 
 
 def asking(*expanders: str) -> Settings:
@@ -39,14 +41,14 @@ class Scripted:
     """Answers one after another; the last for ever."""
 
     def __init__(self, *answers: Sequence[str] | str) -> None:
-        self.answers, self.asked = list(answers), list[Question]()
+        self.answers, self.asked = list(answers), list[BestOptionsRequest]()
 
-    async def __call__(self, question: Question) -> Opinion:
+    async def __call__(self, question: BestOptionsRequest) -> BestOptionsResponse:
         self.asked.append(question)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, str):
-            return Opinion(question.about, failure=answer)
-        return Opinion(question.about, tuple(answer))
+            return BestOptionsResponse(question.about, failure=answer)
+        return BestOptionsResponse(question.about, tuple(answer))
 
 
 def grown(cluster: Cluster) -> dict[str, int]:
@@ -90,26 +92,32 @@ def test_without_a_usable_answer_the_next_expander_decides(answer: Sequence[str]
     play(scenario, asking("grpc", "least-waste"))
 
 
-ABOUT = (Offer("a", 1), Offer("b", 2))
+ABOUT = (OptionKey("a", 1), OptionKey("b", 2))
 
 
 @pytest.mark.parametrize(
     ("opinion", "said", "worth"),
     [
-        (Opinion(ABOUT, failure="Unavailable: gone"), "gave no answer (Unavailable: gone); the next", "failed"),
-        (Opinion(ABOUT, ("x", "x", "")), 'named x, "" and none of the options; the next', "no_option"),
-        (Opinion(ABOUT), None, "none_wanted"),
-        (Opinion(ABOUT, ("b",)), None, "followed"),
+        (
+            BestOptionsResponse(ABOUT, failure="Unavailable: gone"),
+            "gave no answer (Unavailable: gone); the next",
+            "failed",
+        ),
+        (BestOptionsResponse(ABOUT, ("x", "x", "")), 'named x, "" and none of the options; the next', "no_option"),
+        (BestOptionsResponse(ABOUT), None, "none_wanted"),
+        (BestOptionsResponse(ABOUT, ("b",)), None, "followed"),
     ],
 )
 def test_what_was_asked_in_vain_is_an_event_and_every_answer_counts(
-    opinion: Opinion, said: str | None, worth: str
+    opinion: BestOptionsResponse, said: str | None, worth: str
 ) -> None:
     seen = Observation(Snapshot(), opinions=(opinion,))
-    events = list(pod_events.tell_opinions(seen, About("v1", "ConfigMap", "status", "kube-system")))
+    events = list(object_events.expander_events(seen, InvolvedObject("v1", "ConfigMap", "status", "kube-system")))
     assert [one.message for one in events] == ([] if said is None else [f"the grpc expander {said} expander decides"])
     assert all((one.type, one.reason) == (WARNING, "GRPCExpanderFailed") for one in events)
-    assert list(counting.count_opinions(seen)) == [counting.Count("windlass_expander_answers_total", (worth,))]
+    assert list(counter_values.count_opinions(seen)) == [
+        metric_definitions.CounterIncrement("windlass_expander_answers_total", (worth,))
+    ]
 
 
 def test_who_wants_no_option_is_asked_again_in_every_loop() -> None:
@@ -127,7 +135,7 @@ def test_who_wants_no_option_is_asked_again_in_every_loop() -> None:
 def test_a_group_that_refuses_is_decided_on_again_without_asking_again() -> None:
     async def scenario(cluster: Cluster) -> None:
         refusing, _ = cluster.add_group("a"), cluster.add_group("b")
-        refusing.refuses = facts.InstanceError("Other", "cloudProviderError", "no")
+        refusing.refuses = node_groups.InstanceError("Other", "cloudProviderError", "no")
         ask = Scripted(["a"], ["b"])
         async with cluster.autoscaling(ask=ask):
             cluster.add_pod("p", "2")
@@ -162,15 +170,15 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_recording_with_answers_is_decided_again_as_it_was(file: Path) -> None:
     assert recorded.differences(file) == []
-    said = {one.worth.value for step in reading.Recording(file) for one in step.seen.opinions}
+    said = {one.effect.value for step in replay.Recording(file) for one in step.seen.opinions}
     assert said == {"none wanted", "failed", "no option", "followed"}
 
 
 def test_what_was_not_done_because_it_was_decided_again_is_no_difference(file: Path) -> None:
-    recording = reading.Recording(file)
-    compared = list(what_if.compare(recording, recording.settings))
+    recording = replay.Recording(file)
+    compared = list(replay.compare_decisions(recording, recording.settings))
     provisional = recorded.count(
-        file, lambda turn: isinstance(turn.done, decide.Decision) and turn.done.question is not None
+        file, lambda turn: isinstance(turn.done, loop.Decision) and turn.done.question is not None
     )
     decisions = recorded.count(file, lambda turn: turn.step.of == recorder.DECIDE)
     assert provisional
@@ -187,8 +195,12 @@ def test_what_it_said_is_part_of_the_explanation() -> None:
         async with cluster.autoscaling(ask=Scripted(["b"])) as running:
             cluster.add_pod("p", "2")
             await cluster.until(lambda: grown(cluster))
-            told = await running.ask(
-                lambda *moment: list(telling.tell(pods.describe(replace(look.take(*moment), past=running.past), 0)))
+            told = await running.query(
+                lambda *moment: list(
+                    render_pods.render_pod(
+                        pods.explain_pod(replace(explain_context.evaluate(*moment), past=running.past_choices), 0)
+                    )
+                )
             )
         assert "The grpc expander chose b." in "\n".join(told)
 
@@ -198,12 +210,14 @@ def test_what_it_said_is_part_of_the_explanation() -> None:
 def test_a_simulation_without_a_server_leaves_it_to_the_next_expander() -> None:
     async def scenario(cluster: Cluster) -> None:
         cluster.add_group("a")
-        wiring = flags.read_wiring({"expander": "grpc,random"})
-        ask = process.asking(opening.open_server(["grpc", "random"], wiring.expander, is_needed=False), is_live=False)
+        wiring = flags.parse_process_options({"expander": "grpc,random"})
+        ask = app.make_expander_query(
+            expander_query.open_expander(["grpc", "random"], wiring.expander, is_needed=False), is_live=False
+        )
         async with cluster.autoscaling(ask=ask) as running:
             cluster.add_pod("p", "2")
             await cluster.until(lambda: grown(cluster))
-            choice = running.past["a"].choice
+            choice = running.past_choices["a"].choice
         assert choice.opinion.startswith("the grpc expander gave no answer (no --grpc-expander-url says")
 
     play(scenario, asking("grpc", "random"))
@@ -213,21 +227,23 @@ def test_a_slow_server_does_not_hold_the_loop_for_longer_than_rounds_may_take() 
     """Each answer takes 25 s of the clock, and there are 60: the third question is the last that is put."""
 
     async def scenario(cluster: Cluster) -> None:
-        asked: list[Question] = []
+        asked: list[BestOptionsRequest] = []
 
-        async def ask(question: Question) -> Opinion:
+        async def ask(question: BestOptionsRequest) -> BestOptionsResponse:
             asked.append(question)
             await cluster.clock.sleep(25.0)
-            return Opinion(question.about, ("a",))
+            return BestOptionsResponse(question.about, ("a",))
 
-        async def decide_anew(seen: Observation) -> decide.Decision:
+        async def decide_anew(seen: Observation) -> loop.Decision:
             """There is always another question, until someone fails."""
-            decision = decide.decide(seen, running.memory, cluster.settings, cluster.clock.now_s())
+            decision = loop.decide(seen, running.memory, cluster.settings, cluster.clock.now_s())
             failed = any(one.failure for one in seen.opinions)
-            return replace(decision, question=None if failed else Question((), (), {}))
+            return replace(decision, question=None if failed else BestOptionsRequest((), (), {}))
 
         async with cluster.autoscaling() as running:
-            seen, decision = await consulting.consult(Observation(Snapshot()), decide_anew, ask, cluster.clock, 60.0)
+            seen, decision = await expander_query.decide_with_expander(
+                Observation(Snapshot()), decide_anew, ask, cluster.clock, 60.0
+            )
         assert len(asked) == 3
         assert decision.question is None
         assert seen.opinions[-1].failure == "questions took 60 s; no time for more"
@@ -243,8 +259,8 @@ def test_loops_go_on_while_the_server_hangs_and_follow_it_again_when_it_answers(
     expander_binary: Path, tmp_path: Path
 ) -> None:
     with serving.serving(expander_binary) as served:
-        server = ExpanderServer(address.parse(f"http://127.0.0.1:{served.port}"), within_s=1.0)
-        ask = process.asking(server, is_live=False)
+        server = GrpcExpanderClient(expander_query.parse_address(f"http://127.0.0.1:{served.port}"), within_s=1.0)
+        ask = app.make_expander_query(server, is_live=False)
 
         async def scenario(cluster: Cluster) -> None:
             for name in "ab":
@@ -254,13 +270,13 @@ def test_loops_go_on_while_the_server_hangs_and_follow_it_again_when_it_answers(
                 cluster.add_pod("first", "2")
                 await cluster.until(lambda: grown(cluster))
                 (first,) = grown(cluster)
-                assert "DeadlineExceeded" in running.past[first].choice.opinion
+                assert "DeadlineExceeded" in running.past_choices[first].choice.opinion
                 other = "b" if first == "a" else "a"
                 served.tell(f"answer {other}")
                 for number in range(4):
                     cluster.add_pod(f"later{number}", "3")
                 await cluster.until(lambda: other in grown(cluster))
-                assert running.past[other].choice.opinion == f"the grpc expander chose {other}"
+                assert running.past_choices[other].choice.opinion == f"the grpc expander chose {other}"
 
         play(scenario, asking("grpc", "random"))
     assert recorded.differences(tmp_path / "file") == []
@@ -272,11 +288,13 @@ def test_a_plan_asks_the_server_that_its_flags_name(expander_binary: Path) -> No
     with serving.serving(expander_binary) as served:
         served.tell("answer b")
         given = {"expander": "grpc", "grpc-expander-url": f"http://127.0.0.1:{served.port}"}
-        settings, wiring = flags.read_flags(given), flags.read_wiring(given)
-        moment = asyncio.run(once.consult((seen, Memory(), settings, builders.NOW_S), wiring, clock.Real()))
-    at = look.take(*moment)
+        settings, wiring = flags.parse_settings(given), flags.parse_process_options(given)
+        moment = asyncio.run(
+            app.query_expander((seen, LoopMemory(), settings, builders.NOW_S), wiring, clock.RealClock())
+        )
+    at = explain_context.evaluate(*moment)
     assert builders.sizes(at.decision) == {"b": 1}
     (proposal,) = at.decision.story.scale_ups
-    choice = choices.describe(proposal)
+    choice = explain_context.explain_choice(proposal)
     assert choice is not None
     assert choice.opinion == "the grpc expander chose b"

@@ -7,36 +7,39 @@ from pathlib import Path
 import pytest
 
 from tests.autoscaler.expander_server import questions
-from windlass.autoscaler import wiring
-from windlass.autoscaler.expander_server import address, opening
-from windlass.autoscaler.expander_server.address import Address
-from windlass.autoscaler.expander_server.server import ExpanderServer
+from windlass.autoscaler.grpc_expander import expander_query
+from windlass.autoscaler.grpc_expander.client import GrpcExpanderClient
+from windlass.autoscaler.grpc_expander.expander_query import ExpanderAddress
+from windlass.autoscaler.options import process_options
 from windlass.errors import InvalidInput
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("expander.kube-system.svc.cluster.local:7000", Address("expander.kube-system.svc.cluster.local", 7000)),
-        ("dns:///expander:7000", Address("expander", 7000)),
-        ("dns:expander:7000", Address("expander", 7000)),
-        ("passthrough:///10.0.0.1:7000", Address("10.0.0.1", 7000)),
-        ("https://expander:443", Address("expander", 443)),
-        ("http://expander:80/", Address("expander", 80, is_encrypted=False)),
-        ("[::1]:7000", Address("::1", 7000)),
-        ("unix:/run/expander.sock", Address("localhost", path="/run/expander.sock")),
-        ("unix:///run/expander.sock", Address("localhost", path="/run/expander.sock")),
+        (
+            "expander.kube-system.svc.cluster.local:7000",
+            ExpanderAddress("expander.kube-system.svc.cluster.local", 7000),
+        ),
+        ("dns:///expander:7000", ExpanderAddress("expander", 7000)),
+        ("dns:expander:7000", ExpanderAddress("expander", 7000)),
+        ("passthrough:///10.0.0.1:7000", ExpanderAddress("10.0.0.1", 7000)),
+        ("https://expander:443", ExpanderAddress("expander", 443)),
+        ("http://expander:80/", ExpanderAddress("expander", 80, is_encrypted=False)),
+        ("[::1]:7000", ExpanderAddress("::1", 7000)),
+        ("unix:/run/expander.sock", ExpanderAddress("localhost", path="/run/expander.sock")),
+        ("unix:///run/expander.sock", ExpanderAddress("localhost", path="/run/expander.sock")),
     ],
 )
-def test_addresses_are_read_as_grpc_spells_them(text: str, found: Address) -> None:
-    assert address.parse(text) == found
+def test_addresses_are_read_as_grpc_spells_them(text: str, found: ExpanderAddress) -> None:
+    assert expander_query.parse_address(text) == found
 
 
 @pytest.mark.parametrize(
     ("text", "name"), [("a:1", "a:1"), ("[::1]:2", "[::1]:2"), ("unix:/x", "localhost"), ("dns:///a:3", "a:3")]
 )
 def test_a_server_is_called_by_its_name(text: str, name: str) -> None:
-    assert address.parse(text).authority == name
+    assert expander_query.parse_address(text).authority == name
 
 
 NOT = ["", "expander", "expander:", ":7000", "expander:0", "expander:70000", "a b:1", "a:1/x", "unix:", "xds:///a:1"]
@@ -45,41 +48,47 @@ NOT = ["", "expander", "expander:", ":7000", "expander:0", "expander:70000", "a 
 @pytest.mark.parametrize("text", NOT)
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match=r"--grpc-expander-url: found .* expected HOST:PORT"):
-        address.parse(text)
+        expander_query.parse_address(text)
 
 
 def test_nobody_is_asked_where_the_chain_does_not_name_it() -> None:
-    assert opening.open_server(["least-waste"], wiring.Expander("nonsense", "missing")) is None
+    assert expander_query.open_expander(["least-waste"], process_options.ExpanderOptions("nonsense", "missing")) is None
 
 
 def test_a_server_without_tls_is_asked_for_by_name() -> None:
-    found = opening.open_server(["grpc"], wiring.Expander("http://localhost:1"))
-    assert found == ExpanderServer(Address("localhost", 1, is_encrypted=False))
+    found = expander_query.open_expander(["grpc"], process_options.ExpanderOptions("http://localhost:1"))
+    assert found == GrpcExpanderClient(ExpanderAddress("localhost", 1, is_encrypted=False))
 
 
 def test_a_socket_on_this_machine_needs_no_certificate() -> None:
-    found = opening.open_server(["priority", "grpc"], wiring.Expander("unix:/run/x"))
-    assert found == ExpanderServer(Address("localhost", path="/run/x", is_encrypted=False))
+    found = expander_query.open_expander(["priority", "grpc"], process_options.ExpanderOptions("unix:/run/x"))
+    assert found == GrpcExpanderClient(ExpanderAddress("localhost", path="/run/x", is_encrypted=False))
 
 
 @pytest.mark.parametrize(
     ("chosen", "said"),
     [
-        (wiring.Expander(), "--grpc-expander-url: found nothing, expected HOST:PORT"),
-        (wiring.Expander("localhost:1"), "--grpc-expander-cert: found nothing, expected the file of"),
-        (wiring.Expander("localhost:1", "missing.pem"), "--grpc-expander-cert: found 'missing.pem', expected a file"),
-        (wiring.Expander("http://localhost:1", "x"), "--grpc-expander-cert: found 'x', expected nothing beside http"),
+        (process_options.ExpanderOptions(), "--grpc-expander-url: found nothing, expected HOST:PORT"),
+        (process_options.ExpanderOptions("localhost:1"), "--grpc-expander-cert: found nothing, expected the file of"),
+        (
+            process_options.ExpanderOptions("localhost:1", "missing.pem"),
+            "--grpc-expander-cert: found 'missing.pem', expected a file",
+        ),
+        (
+            process_options.ExpanderOptions("http://localhost:1", "x"),
+            "--grpc-expander-cert: found 'x', expected nothing beside http",
+        ),
     ],
 )
-def test_flags_that_reach_nobody_are_refused(chosen: wiring.Expander, said: str) -> None:
+def test_flags_that_reach_nobody_are_refused(chosen: process_options.ExpanderOptions, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        opening.open_server(["grpc"], chosen)
+        expander_query.open_expander(["grpc"], chosen)
 
 
 def test_where_no_server_need_be_named_the_next_expander_decides() -> None:
-    nobody = opening.open_server(["grpc"], wiring.Expander(), is_needed=False)
+    nobody = expander_query.open_expander(["grpc"], process_options.ExpanderOptions(), is_needed=False)
     assert nobody is not None
-    assert nobody.ask(questions.ask()).failure == "no --grpc-expander-url says where the server is"
+    assert nobody.best_options(questions.ask()).failure == "no --grpc-expander-url says where the server is"
 
 
 def test_a_missing_package_is_named_and_everything_else_works_without_it() -> None:
@@ -100,4 +109,4 @@ except errors.InvalidInput as error:
 
 
 def test_the_protocol_is_shipped() -> None:
-    assert (Path(opening.__file__).parent / "expander.proto").is_file()
+    assert (Path(expander_query.__file__).parent / "expander.proto").is_file()

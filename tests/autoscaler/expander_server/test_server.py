@@ -11,10 +11,10 @@ import pytest
 import trustme
 
 from tests.autoscaler.expander_server import questions, serving
-from windlass.autoscaler.expander_server import address
-from windlass.autoscaler.expander_server.server import ExpanderServer
-from windlass.engine import facts
-from windlass.engine.expanders.outside import Opinion
+from windlass.autoscaler.grpc_expander import expander_query
+from windlass.autoscaler.grpc_expander.client import GrpcExpanderClient
+from windlass.engine.model import facts
+from windlass.engine.model.scale_up_status import BestOptionsResponse
 from windlass.errors import InvalidInput
 from windlass.selectors import LabelSelector, NodeSelector, NodeSelectorTerm, Operator, Requirement
 
@@ -52,8 +52,8 @@ def encrypted(expander_binary: Path, certificates: Certificates) -> Iterator[ser
         yield served
 
 
-def dial(served: serving.Served, within_s: float = 60.0) -> ExpanderServer:
-    return ExpanderServer(address.parse(f"http://127.0.0.1:{served.port}"), within_s=within_s)
+def dial(served: serving.Served, within_s: float = 60.0) -> GrpcExpanderClient:
+    return GrpcExpanderClient(expander_query.parse_address(f"http://127.0.0.1:{served.port}"), within_s=within_s)
 
 
 # ── Being heard ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -61,7 +61,7 @@ def dial(served: serving.Served, within_s: float = 60.0) -> ExpanderServer:
 
 def test_the_server_sees_options_pods_and_a_node_of_every_group(plain: serving.Served) -> None:
     plain.tell("answer b")
-    assert dial(plain).ask(questions.ask()) == questions.opinion("b")
+    assert dial(plain).best_options(questions.ask()) == questions.opinion("b")
     heard = plain.hear()
     assert [(one["group"], one["nodes"], one["debug"]) for one in heard["options"]] == [("a", 2, "a"), ("b", 2, "b")]
     for option in heard["options"]:
@@ -98,7 +98,7 @@ def test_the_server_reads_a_pod_as_kubernetes_spells_it(plain: serving.Served) -
         "p0", spec=spec, labels={"app": "web"}, annotations={"note": "é"}, grace_s=30.0, unschedulable_since_s=1.7e9 + 5
     )
     plain.tell("answer a")
-    dial(plain).ask(questions.ask(["a"], [asked]))
+    dial(plain).best_options(questions.ask(["a"], [asked]))
     ((heard,),) = [option["pods"] for option in plain.hear()["options"]]
     selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}
     assert heard["metadata"] == {
@@ -187,7 +187,7 @@ def test_the_server_reads_a_node_as_kubernetes_spells_it(plain: serving.Served) 
         conditions=(facts.Condition("Ready", "True", questions.CREATED_S, "KubeletReady"),),
     )
     plain.tell("answer a")
-    dial(plain).ask(replace(questions.ask(["a"]), templates={"a": template}))
+    dial(plain).best_options(replace(questions.ask(["a"]), templates={"a": template}))
     heard = plain.hear()["nodes"]["a"]
     assert heard["metadata"] == {
         "name": "template-a",
@@ -209,7 +209,7 @@ def test_more_pods_than_a_window_holds_are_sent_and_echoed(plain: serving.Served
     pods = [questions.pod(f"p{number}", annotations={"filler": "x" * 900}) for number in range(2500)]
     plain.tell("answer b a")
     question = questions.ask(pods=pods)
-    assert dial(plain).ask(question) == Opinion(question.about, ("b", "a"))
+    assert dial(plain).best_options(question) == BestOptionsResponse(question.about, ("b", "a"))
     assert [len(option["pods"]) for option in plain.hear()["options"]] == [2500, 2500]
 
 
@@ -221,8 +221,10 @@ def test_a_server_is_believed_by_its_authority_or_by_its_own_certificate(
     encrypted: serving.Served, certificates: Certificates, trusted: str
 ) -> None:
     encrypted.tell("answer a")
-    at = address.parse(f"localhost:{encrypted.port}")
-    assert ExpanderServer(at, str(getattr(certificates, trusted)), 60.0).ask(questions.ask()) == questions.opinion("a")
+    at = expander_query.parse_address(f"localhost:{encrypted.port}")
+    assert GrpcExpanderClient(at, str(getattr(certificates, trusted)), 60.0).best_options(
+        questions.ask()
+    ) == questions.opinion("a")
 
 
 @pytest.mark.parametrize(("host", "trusted"), [("localhost", "stranger"), ("127.0.0.1", "authority")])
@@ -230,15 +232,15 @@ def test_a_server_that_cannot_prove_who_it_is_is_told_nothing(
     encrypted: serving.Served, certificates: Certificates, host: str, trusted: str
 ) -> None:
     encrypted.tell("answer a")
-    at = address.parse(f"{host}:{encrypted.port}")
-    opinion = ExpanderServer(at, str(getattr(certificates, trusted)), 60.0).ask(questions.ask())
+    at = expander_query.parse_address(f"{host}:{encrypted.port}")
+    opinion = GrpcExpanderClient(at, str(getattr(certificates, trusted)), 60.0).best_options(questions.ask())
     assert opinion.failure.startswith(f"Unavailable: {host}:{encrypted.port} cannot be reached: ")
     assert "certificate verify failed" in opinion.failure
     assert encrypted.count_calls() == 0
 
 
 def test_plain_words_to_an_encrypted_server_are_no_answer(encrypted: serving.Served) -> None:
-    assert dial(encrypted).ask(questions.ask()).failure.startswith("Unavailable: ")
+    assert dial(encrypted).best_options(questions.ask()).failure.startswith("Unavailable: ")
 
 
 def test_a_certificate_that_cannot_be_read_is_refused_at_once(tmp_path: Path) -> None:
@@ -246,7 +248,7 @@ def test_a_certificate_that_cannot_be_read_is_refused_at_once(tmp_path: Path) ->
     nonsense.write_text("no certificate\n")
     for path in (nonsense, tmp_path / "missing.pem"):
         with pytest.raises(InvalidInput, match=r"--grpc-expander-cert: found .*expected a file of PEM certificates"):
-            ExpanderServer(address.parse("localhost:1"), str(path))
+            GrpcExpanderClient(expander_query.parse_address("localhost:1"), str(path))
 
 
 # ── Trouble ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,12 +256,12 @@ def test_a_certificate_that_cannot_be_read_is_refused_at_once(tmp_path: Path) ->
 
 def test_a_server_that_hangs_is_given_up(plain: serving.Served) -> None:
     plain.tell("hang")
-    assert dial(plain, 0.5).ask(questions.ask()).failure == "DeadlineExceeded: no answer within 0.5 s"
+    assert dial(plain, 0.5).best_options(questions.ask()).failure == "DeadlineExceeded: no answer within 0.5 s"
 
 
 def test_an_error_is_told_in_the_servers_words(plain: serving.Served) -> None:
     plain.tell("fail prices unknown: 100% é")
-    assert dial(plain).ask(questions.ask()).failure == "Internal: prices unknown: 100% é"
+    assert dial(plain).best_options(questions.ask()).failure == "Internal: prices unknown: 100% é"
 
 
 @pytest.mark.parametrize(
@@ -275,23 +277,25 @@ def test_an_error_is_told_in_the_servers_words(plain: serving.Served) -> None:
 )
 def test_what_is_no_answer_at_all_counts_as_none(plain: serving.Served, answer: str) -> None:
     plain.tell(f"raw {answer}")
-    assert "expected" in (failure := dial(plain).ask(questions.ask()).failure) or "found" in failure
+    assert "expected" in (failure := dial(plain).best_options(questions.ask()).failure) or "found" in failure
 
 
 def test_fields_that_nobody_knows_are_passed_over(plain: serving.Served) -> None:
     plain.tell("raw 0a050a01623063 0a00 1a0161 2001")
-    assert dial(plain).ask(questions.ask()) == questions.opinion("b", "")
+    assert dial(plain).best_options(questions.ask()) == questions.opinion("b", "")
 
 
 def test_a_server_that_went_and_came_back_is_asked_as_before(expander_binary: Path) -> None:
     with serving.serving(expander_binary) as served:
         served.tell("answer a")
         server = dial(served)
-        assert server.ask(questions.ask()) == questions.opinion("a")
-    assert server.ask(questions.ask()).failure.startswith(f"Unavailable: 127.0.0.1:{served.port} cannot be reached: ")
+        assert server.best_options(questions.ask()) == questions.opinion("a")
+    assert server.best_options(questions.ask()).failure.startswith(
+        f"Unavailable: 127.0.0.1:{served.port} cannot be reached: "
+    )
     with serving.serving(expander_binary, port=served.port) as served:
         served.tell("answer b")
-        assert server.ask(questions.ask()) == questions.opinion("b")
+        assert server.best_options(questions.ask()) == questions.opinion("b")
 
 
 @pytest.mark.parametrize(
@@ -307,8 +311,8 @@ def test_someone_who_speaks_no_grpc_gives_no_answer(said: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         answering = threading.Thread(target=_answer_once, args=(listening, said))
         answering.start()
-        at = address.parse(f"http://127.0.0.1:{listening.getsockname()[1]}")
-        opinion = ExpanderServer(at, within_s=60.0).ask(questions.ask())
+        at = expander_query.parse_address(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        opinion = GrpcExpanderClient(at, within_s=60.0).best_options(questions.ask())
         answering.join()
     assert opinion.failure.startswith("Unavailable: ")
 

@@ -7,15 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.autoscaler.expander_server import questions
-from windlass.autoscaler.expander_server import messages, wire
-from windlass.autoscaler.expander_server.wire import Field
+from windlass.autoscaler.grpc_expander import messages, protobuf
+from windlass.autoscaler.grpc_expander.protobuf import ProtoField
 
-INNER = {"text": Field(1), "number": Field(2), "several": Field(3), "by_name": Field(4, is_map=True)}
-OUTER = {"one": Field(1, INNER), "many": Field(15, INNER), "by_name": Field(16, INNER, is_map=True), "raw": Field(17)}
+INNER = {
+    "text": ProtoField(1),
+    "number": ProtoField(2),
+    "several": ProtoField(3),
+    "by_name": ProtoField(4, is_map=True),
+}
+OUTER = {
+    "one": ProtoField(1, INNER),
+    "many": ProtoField(15, INNER),
+    "by_name": ProtoField(16, INNER, is_map=True),
+    "raw": ProtoField(17),
+}
 
 
 def read(content: bytes) -> list[tuple[int, int, int | bytes]]:
-    return list(wire.read_fields(content))
+    return list(protobuf.read_fields(content))
 
 
 @pytest.mark.parametrize(
@@ -37,26 +47,26 @@ def read(content: bytes) -> list[tuple[int, int, int | bytes]]:
     ],
 )
 def test_values_are_written_as_protobuf_spells_them(value: dict[str, object], written: str) -> None:
-    assert wire.encode(OUTER, value).hex() == written
+    assert protobuf.encode_message(OUTER, value).hex() == written
 
 
 @given(st.integers(-(2**63), 2**64 - 1))
 def test_numbers_come_back(number: int) -> None:
-    ((_, kind, found),) = read(wire.encode(INNER, {"number": number}))
-    assert (kind, found) == (wire.VARINT, number % 2**64)
+    ((_, kind, found),) = read(protobuf.encode_message(INNER, {"number": number}))
+    assert (kind, found) == (protobuf.VARINT, number % 2**64)
 
 
 @given(st.lists(st.tuples(st.integers(1, 2**29 - 1), st.binary(max_size=300)), max_size=8))
 def test_fields_come_back_in_order(fields: list[tuple[int, bytes]]) -> None:
-    content = b"".join(wire.delimit(number, value) for number, value in fields)
-    assert read(content) == [(number, wire.BYTES, value) for number, value in fields]
+    content = b"".join(protobuf.encode_delimited(number, value) for number, value in fields)
+    assert read(content) == [(number, protobuf.BYTES, value) for number, value in fields]
 
 
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_are_an_answer_or_none(content: bytes) -> None:
     try:
-        groups = messages.read_answer(content)
-    except wire.NotProtobuf:
+        groups = messages.decode_response(content)
+    except protobuf.NotProtobuf:
         return
     assert all(isinstance(group, str) for group in groups)
 
@@ -64,18 +74,20 @@ def test_arbitrary_bytes_are_an_answer_or_none(content: bytes) -> None:
 @given(st.lists(st.text(max_size=20), max_size=5), st.data())
 def test_an_answer_that_is_damaged_anywhere_is_an_answer_or_none(groups: list[str], data: st.DataObject) -> None:
     content = bytearray(_answer(groups))
-    assert messages.read_answer(bytes(content)) == tuple(groups)
+    assert messages.decode_response(bytes(content)) == tuple(groups)
     for _ in range(data.draw(st.integers(1, 3))):
         if content:
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(content)))
-    with contextlib.suppress(wire.NotProtobuf):
-        messages.read_answer(bytes(content[:cut]))
+    with contextlib.suppress(protobuf.NotProtobuf):
+        messages.decode_response(bytes(content[:cut]))
 
 
 def _answer(groups: list[str]) -> bytes:
     return b"".join(
-        wire.delimit(1, wire.encode({"group": Field(1), "count": Field(2)}, {"group": group, "count": 1}))
+        protobuf.encode_delimited(
+            1, protobuf.encode_message({"group": ProtoField(1), "count": ProtoField(2)}, {"group": group, "count": 1})
+        )
         for group in groups
     )
 
@@ -83,18 +95,18 @@ def _answer(groups: list[str]) -> bytes:
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(b"\x0a\x00" * (messages.MOST_OPTIONS + 1), id="options"),
-        pytest.param(wire.delimit(1, b"\x2a\x00" * (messages.MOST_FIELDS + 1)), id="pods of one option"),
+        pytest.param(b"\x0a\x00" * (messages.MAX_OPTIONS + 1), id="options"),
+        pytest.param(protobuf.encode_delimited(1, b"\x2a\x00" * (messages.MAX_FIELDS + 1)), id="pods of one option"),
     ],
 )
 def test_an_answer_without_end_is_none(content: bytes) -> None:
-    with pytest.raises(wire.NotProtobuf, match="found more than"):
-        messages.read_answer(content)
+    with pytest.raises(protobuf.NotProtobuf, match="found more than"):
+        messages.decode_response(content)
 
 
 def test_pods_that_options_share_are_written_for_each() -> None:
     pods = [questions.pod(f"p{number}") for number in range(3)]
-    content = messages.write_question(questions.ask(["a", "b", "c"], pods))
+    content = messages.encode_request(questions.ask(["a", "b", "c"], pods))
     options = [value for number, _, value in read(content) if number == 1 and isinstance(value, bytes)]
     of_each = [[value for number, _, value in read(option) if number == 5] for option in options]
     assert len(of_each) == 3

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from windlass.autoscaler.observe import cluster
+from windlass.autoscaler.readers import cluster_dump
 
 Json = dict[str, Any]
 
@@ -128,7 +128,7 @@ pod with a pod affinity term or a spread constraint that cannot be parsed."""
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_object_is_set_aside_with_its_name_and_field_and_the_others_are_seen(what: str) -> None:
     bad, field, found = BAD[what]
-    seen = cluster.read([GOOD[0], bad, GOOD[1]])
+    seen = cluster_dump.read_objects([GOOD[0], bad, GOOD[1]])
 
     assert [fact.name for fact in seen.nodes if not fact.unreadable] == ["n"]
     assert [fact.key for fact in seen.pods] == [*(["ns/bad"] if what in COUNTS_FOR_NOTHING else []), "ns/p"]
@@ -145,7 +145,7 @@ def test_a_bad_object_within_a_list_is_set_aside_alone(what: str) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [GOOD[0], bad, GOOD[1]]}
 
     for raw in (listed, msgspec.json.encode(listed), msgspec.json.format(msgspec.json.encode(listed))):
-        seen = cluster.read([raw])
+        seen = cluster_dump.read_objects([raw])
         is_pod = bad["kind"] == "Pod"
         assert (len(seen.nodes), len(seen.pods)) == (1 if is_pod else 2, 1 + (what in COUNTS_FOR_NOTHING))
         assert [error.field for error in seen.set_aside] == [field]
@@ -158,7 +158,7 @@ def test_what_cannot_be_read_in_full_is_not_gone(what: str) -> None:
     bound = (
         bad if not isinstance(bad.get("spec", {}), dict) else {**bad, "spec": {**bad.get("spec", {}), "nodeName": "n"}}
     )
-    seen = cluster.read([GOOD[0], bound, GOOD[1]])
+    seen = cluster_dump.read_objects([GOOD[0], bound, GOOD[1]])
     if bad["kind"] == "Node":
         assert [(fact.name, bool(fact.unreadable)) for fact in seen.nodes] == [("n", False), ("bad", True)]
     elif bound is not bad:
@@ -178,7 +178,7 @@ def test_what_is_no_object_is_set_aside_too() -> None:
         {("a",): 1},
         {"kind": "List", "items": [3, GOOD[0]]},
     ]
-    seen = cluster.read([*nothing, *GOOD])
+    seen = cluster_dump.read_objects([*nothing, *GOOD])
 
     assert len(seen.set_aside) == len(nothing)
     assert (len(seen.nodes), len(seen.pods)) == (2, 1)
@@ -186,7 +186,7 @@ def test_what_is_no_object_is_set_aside_too() -> None:
 
 def test_items_of_a_typed_list_need_not_say_what_they_are() -> None:
     items = [{"metadata": {"name": "a", "namespace": "ns"}}, {"metadata": {"name": "b", "namespace": "ns"}}]
-    seen = cluster.read([msgspec.json.encode({"apiVersion": "v1", "kind": "PodList", "items": items})])
+    seen = cluster_dump.read_objects([msgspec.json.encode({"apiVersion": "v1", "kind": "PodList", "items": items})])
 
     assert [fact.key for fact in seen.pods] == ["ns/a", "ns/b"]
 
@@ -195,18 +195,18 @@ def test_an_empty_list_and_kinds_that_no_one_reads_are_passed_over() -> None:
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
     empty = {"apiVersion": "v1", "kind": "NodeList", "items": []}
 
-    assert cluster.read([config, empty, {"kind": "List", "items": None}]) == cluster.Cluster()
+    assert cluster_dump.read_objects([config, empty, {"kind": "List", "items": None}]) == cluster_dump.ClusterObjects()
 
 
 def test_every_kind_that_is_read_has_its_place() -> None:
     objects = [
         {"apiVersion": version, "kind": kind, "metadata": {"name": kind, "namespace": "ns"}}
-        for version, kind in cluster.READERS
+        for version, kind in cluster_dump.READERS
     ]
-    seen = cluster.read(objects)
+    seen = cluster_dump.read_objects(objects)
 
     assert not seen.set_aside
-    for (_, kind), (place, _) in cluster.READERS.items():
+    for (_, kind), (place, _) in cluster_dump.READERS.items():
         assert kind in [fact.name for fact in getattr(seen, place)]
 
 
@@ -224,5 +224,9 @@ def test_yaml_is_read_as_json_is() -> None:
         "status": {"capacity": {"cpu": "4", "memory": "1536Mi", "pods": "110"}},
     }
 
-    assert cluster.read([yaml.safe_load(text)]) == cluster.read([json])
-    assert cluster.read([json]).nodes[0].capacity == (("cpu", 4000), ("memory", 1536 * 2**20), ("pods", 110))
+    assert cluster_dump.read_objects([yaml.safe_load(text)]) == cluster_dump.read_objects([json])
+    assert cluster_dump.read_objects([json]).nodes[0].capacity == (
+        ("cpu", 4000),
+        ("memory", 1536 * 2**20),
+        ("pods", 110),
+    )

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from windlass import errors, unexpected
-from windlass.autoscaler.observe import cluster, devices, pods
-from windlass.engine import facts
-from windlass.engine.devices import model
-from windlass.kube import models
+from windlass import errors, klog
+from windlass.autoscaler.readers import cluster_dump, dra, pods
+from windlass.engine.model import dynamic_resources, facts
+from windlass.kube import scheme
 from windlass.kube.models import pods as pod_models
 from windlass.kube.models import resource
 
@@ -16,14 +15,14 @@ Json = dict[str, Any]
 GI = (1 << 30) * 10**9
 
 
-def read_slice(**spec: Any) -> model.ResourceSlice:
+def read_slice(**spec: Any) -> dynamic_resources.ResourceSlice:
     json = {"metadata": {"name": "s"}, "spec": {"driver": "d", "pool": {"name": "p"}, **spec}}
-    return devices.read_slice(models.decode_as(resource.ResourceSlice, json))
+    return dra.read_resource_slice(scheme.decode_as(resource.ResourceSlice, json))
 
 
 def read_pod(spec: Json, status: Json | None = None) -> facts.PodSpec:
     json = {"metadata": {"namespace": "ns", "name": "pod", "uid": "u"}, "spec": spec, "status": status or {}}
-    return pods.read(models.decode_as(pod_models.Pod, json)).spec
+    return pods.read_pod(scheme.decode_as(pod_models.Pod, json)).spec
 
 
 def test_a_slice() -> None:
@@ -40,14 +39,20 @@ def test_a_slice() -> None:
         pool={"name": "p", "generation": 3, "resourceSliceCount": 2},
         devices=[{"name": "a", "attributes": attributes, "capacity": capacity, "allowMultipleAllocations": True}],
     )
-    policy = model.RequestPolicy(default=GI, has_range=True, minimum=GI)
-    traits = model.Traits(
-        (("l", None), ("n", 1), ("s", "x"), ("t", True), ("v", model.VersionText("1.0.0"))),
-        (("memory", model.Capacity(2 * GI, policy)),),
+    policy = dynamic_resources.CapacityRequestPolicy(default=GI, has_range=True, minimum=GI)
+    traits = dynamic_resources.DeviceTraits(
+        (("l", None), ("n", 1), ("s", "x"), ("t", True), ("v", dynamic_resources.VersionValue("1.0.0"))),
+        (("memory", dynamic_resources.DeviceCapacity(2 * GI, policy)),),
         True,
     )
-    assert seen == model.ResourceSlice(
-        "s", "d", "p", 3, 2, model.Reach(node_name="n"), devices=(model.Device("a", traits),)
+    assert seen == dynamic_resources.ResourceSlice(
+        "s",
+        "d",
+        "p",
+        3,
+        2,
+        dynamic_resources.NodeReach(node_name="n"),
+        devices=(dynamic_resources.Device("a", traits),),
     )
 
 
@@ -67,7 +72,7 @@ def test_a_slice_with_nonsense_is_set_aside_with_its_name_and_field(spec: Json, 
     assert (raised.value.kind, raised.value.name, raised.value.field) == ("ResourceSlice", "s", field)
     good = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "good"}, "spec": {}}
     bad = {**good, "metadata": {"name": "bad"}, "spec": spec}
-    found = cluster.read([bad, good])
+    found = cluster_dump.read_objects([bad, good])
     assert [one.name for one in found.slices] == ["good"]
     assert [one.name for one in found.set_aside] == ["bad"]
 
@@ -95,11 +100,11 @@ _REQUEST = "spec.devices.requests[0].exactly"
     ],
 )  # fmt: skip
 def test_a_field_of_the_wrong_type_is_named_and_no_unexpected_error(kind: str, spec: Json, field: str) -> None:
-    before = unexpected.ERRORS.counts()
+    before = klog.UNEXPECTED_ERRORS.counts()
     bad = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": "bad"}, "spec": spec}
-    [complaint] = cluster.read([bad]).set_aside
+    [complaint] = cluster_dump.read_objects([bad]).set_aside
     assert (complaint.kind, complaint.name, complaint.field) == (kind, "bad", field)
-    assert unexpected.ERRORS.counts() == before
+    assert klog.UNEXPECTED_ERRORS.counts() == before
 
 
 def test_a_claim_that_was_made_for_a_pod_is_known_once_the_pod_names_it() -> None:
@@ -132,7 +137,7 @@ def test_containers_that_start_the_pod_use_what_those_that_stay_will_use() -> No
     assert read_pod({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}).extended == ()
 
 
-def allocated(*conditions: tuple[str, str] | None) -> model.Allocation:
+def allocated(*conditions: tuple[str, str] | None) -> dynamic_resources.ClaimAllocation:
     """A claim with a device for each condition, which is what its driver said of it; None: nothing."""
     results, statuses = [], []
     for number, said in enumerate(conditions):
@@ -143,7 +148,7 @@ def allocated(*conditions: tuple[str, str] | None) -> model.Allocation:
     allocation = {"devices": {"results": results}, "allocationTimestamp": "1970-01-01T00:01:40Z"}
     status = {"allocation": allocation, "devices": statuses}
     json = {"metadata": {"name": "c", "namespace": "n"}, "spec": {}, "status": status}
-    found = devices.read_claim(models.decode_as(resource.ResourceClaim, json)).allocation
+    found = dra.read_resource_claim(scheme.decode_as(resource.ResourceClaim, json)).allocation
     assert found is not None
     return found
 

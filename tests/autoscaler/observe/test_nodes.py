@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from windlass import errors
-from windlass.autoscaler.observe import nodes
-from windlass.engine import facts
-from windlass.kube import models
+from windlass.autoscaler.readers import nodes
+from windlass.engine.model import facts
+from windlass.kube import scheme
 from windlass.kube.models import core
 
 Json = dict[str, Any]
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 def read(spec: Json | None = None, status: Json | None = None, **metadata: Any) -> facts.Node:
     json = {"metadata": {"name": "n", **metadata}, "spec": spec, "status": status}
-    return nodes.read(models.decode_as(core.Node, json))
+    return nodes.read_node(scheme.decode_as(core.Node, json))
 
 
 def test_all_that_is_known_of_a_node() -> None:
@@ -80,6 +80,6 @@ def test_a_node_that_cannot_be_used_says_why(spec: Json, status: Json, field: st
 
 
 def test_namespaces_have_labels() -> None:
-    model = models.decode_as(core.Namespace, {"metadata": {"name": "ns", "labels": {"team": "x"}}})
+    model = scheme.decode_as(core.Namespace, {"metadata": {"name": "ns", "labels": {"team": "x"}}})
 
     assert nodes.read_namespace(model) == facts.Namespace("ns", {"team": "x"})

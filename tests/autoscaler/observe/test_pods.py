@@ -4,10 +4,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass import selectors, unexpected
-from windlass.autoscaler.observe import daemons, pods
-from windlass.engine import facts
-from windlass.kube import models, resources
+from windlass import klog, selectors
+from windlass.autoscaler.readers import pods, workloads
+from windlass.engine.model import facts
+from windlass.kube import resources, scheme
 from windlass.kube.models import pods as pod_models
 from windlass.selectors import LabelSelector, Operator, Requirement
 
@@ -18,11 +18,11 @@ DAEMON_TOLERATIONS = [{"key": "node.kubernetes.io/not-ready", "operator": "Exist
 
 def pod(spec: Json | None = None, *, name: str = "p", namespace: str = "ns", **more: Any) -> pod_models.Pod:
     metadata = {"name": name, "namespace": namespace, **more.pop("metadata", {})}
-    return models.decode_as(pod_models.Pod, {"metadata": metadata, "spec": spec or {}, **more})
+    return scheme.decode_as(pod_models.Pod, {"metadata": metadata, "spec": spec or {}, **more})
 
 
 def read(spec: Json | None = None, *, pending: bool = False, **more: Any) -> facts.Pod:
-    return pods.Reader(remembered=100).read(pod(spec, **more), pending=pending)
+    return pods.PodReader(remembered=100).read(pod(spec, **more), pending=pending)
 
 
 def test_identity_times_and_owner() -> None:
@@ -83,16 +83,16 @@ def test_unschedulable_since_the_scheduler_said_so() -> None:
 @pytest.mark.parametrize(
     ("status", "health"),
     [
-        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}, facts.Health.READY),
-        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}, facts.Health.UNREADY),
-        ({"phase": "Running"}, facts.Health.UNREADY),
-        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}, facts.Health.NOT_STARTED),
-        ({}, facts.Health.NOT_STARTED),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}, facts.PodHealth.READY),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}, facts.PodHealth.UNREADY),
+        ({"phase": "Running"}, facts.PodHealth.UNREADY),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}, facts.PodHealth.NOT_STARTED),
+        ({}, facts.PodHealth.NOT_STARTED),
     ],
 )
-def test_the_health_of_a_bound_pod(status: Json, health: facts.Health) -> None:
+def test_the_health_of_a_bound_pod(status: Json, health: facts.PodHealth) -> None:
     assert read({"nodeName": "n"}, status=status).health is health
-    assert read(status=status).health is facts.Health.READY  # bound to no node: nothing evicts it
+    assert read(status=status).health is facts.PodHealth.READY  # bound to no node: nothing evicts it
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_match_label_keys_narrow_a_spread_constraint_to_the_pods_own_labels() ->
         "labelSelector": {"matchLabels": {"app": "a"}},
         "matchLabelKeys": ["hash", "absent"],
     }
-    reader = pods.Reader(remembered=100)
+    reader = pods.PodReader(remembered=100)
     found = [
         reader.read(pod({"topologySpreadConstraints": [constraint]}, metadata={"labels": {"hash": value}}))
         for value in ("1", "2")
@@ -347,7 +347,7 @@ def deployed(number: int) -> Json:
 
 
 def test_pods_of_one_template_share_one_spec_wherever_they_are() -> None:
-    reader = pods.Reader(remembered=100)
+    reader = pods.PodReader(remembered=100)
     found = [reader.read(pod(deployed(number), name=f"p{number}")) for number in range(5)]
 
     assert len({id(seen.spec) for seen in found}) == 1
@@ -356,7 +356,7 @@ def test_pods_of_one_template_share_one_spec_wherever_they_are() -> None:
 
 
 def test_a_label_that_happens_to_be_the_nodes_name_still_counts() -> None:
-    reader = pods.Reader(remembered=100)
+    reader = pods.PodReader(remembered=100)
     specs = [{"nodeSelector": {"nodeName": name}, "nodeName": name} for name in ("n1", "n2")]
     found = [reader.read(pod(spec)) for spec in specs]
 
@@ -364,7 +364,7 @@ def test_a_label_that_happens_to_be_the_nodes_name_still_counts() -> None:
 
 
 def test_a_claim_named_like_a_token_volume_still_counts() -> None:
-    reader = pods.Reader(remembered=100)
+    reader = pods.PodReader(remembered=100)
     names = ["kube-api-access-aaaaa", "kube-api-access-bbbbb"]
     found = [reader.read(pod({"volumes": [{"name": name, "ephemeral": {}}]})) for name in names]
 
@@ -372,7 +372,7 @@ def test_a_claim_named_like_a_token_volume_still_counts() -> None:
 
 
 def test_pods_of_one_template_do_not_share_what_is_their_own() -> None:
-    reader = pods.Reader(remembered=100)
+    reader = pods.PodReader(remembered=100)
     affinity = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "z"}]}
     spec = {"volumes": [{"name": "v", "ephemeral": {}}], "affinity": {"podAffinity": affinity}}
     first, second = reader.read(pod(spec, name="a")), reader.read(pod(spec, name="b", namespace="other"))
@@ -382,14 +382,14 @@ def test_pods_of_one_template_do_not_share_what_is_their_own() -> None:
 
 
 def test_reading_does_not_depend_on_what_was_read_before() -> None:
-    reader = pods.Reader(remembered=3)
+    reader = pods.PodReader(remembered=3)
     specs = [
         {"nodeName": f"n{i % 3}", "priority": i % 5, "volumes": [{"name": "v", "ephemeral": {}}]} for i in range(40)
     ]
     for i, spec in enumerate(specs):
         model = pod(spec, name=f"p{i}")
         for pending in (False, True):
-            assert reader.read(model, pending=pending) == pods.Reader(remembered=100).read(model, pending=pending)
+            assert reader.read(model, pending=pending) == pods.PodReader(remembered=100).read(model, pending=pending)
 
 
 def daemon(number: int) -> pod_models.Pod:
@@ -400,12 +400,12 @@ def daemon(number: int) -> pod_models.Pod:
 
 
 def test_templates_of_nodes_that_are_gone_are_forgotten_and_read_again_alike() -> None:
-    reader = pods.Reader(remembered=1_000_000)
+    reader = pods.PodReader(remembered=1_000_000)
     first = reader.read(daemon(0))
-    reader.forget_older()
+    reader.forget_unused()
     assert reader.read(daemon(0)).spec is first.spec, "it was read in the generation before"
     for _ in range(2):
-        reader.forget_older()
+        reader.forget_unused()
     again = reader.read(daemon(0))
     assert again.spec is not first.spec
     assert again == first
@@ -477,8 +477,8 @@ def test_a_pending_pod_that_names_a_node_is_like_no_other() -> None:
 def test_spacing_of_the_text_changes_nothing() -> None:
     compact = msgspec.json.encode({"metadata": {"name": "p"}, "spec": deployed(1)})
     spaced = msgspec.json.format(compact, indent=2)
-    reader = pods.Reader(remembered=100)
-    first, second = (reader.read(models.decode_as(pod_models.Pod, text)) for text in (compact, spaced))
+    reader = pods.PodReader(remembered=100)
+    first, second = (reader.read(scheme.decode_as(pod_models.Pod, text)) for text in (compact, spaced))
 
     assert first == second
     assert first.spec is second.spec
@@ -486,17 +486,17 @@ def test_spacing_of_the_text_changes_nothing() -> None:
 
 @pytest.mark.parametrize("levels", [600, 800])
 def test_what_is_nested_deeper_than_anything_that_counts_costs_no_pod(levels: int) -> None:
-    before = unexpected.ERRORS.counts()
+    before = klog.UNEXPECTED_ERRORS.counts()
     deep = b'{"a":' * levels + b"1" + b"}" * levels
     text = b'{"metadata":{"name":"web"},"spec":{"nodeName":"n","volumes":[{"name":"v","future":%s}]}}' % deep
-    seen, complaint = pods.read_complaining(resources.PODS.decode(text))
+    seen, complaint = pods.read_pod_with_warning(resources.PODS.decode(text))
     assert (seen.name, seen.node_name) == ("web", "n")
     assert str(complaint) == "Pod web: spec: found 'more levels', expected at most 100"
 
     own = b'{"metadata":{"name":"d"},"spec":{"template":{"spec":{"volumes":[{"name":"v","future":%s}]}}}}' % deep
-    _, of_daemons = daemons.read_complaining(resources.DAEMON_SETS.decode(own))
+    _, of_daemons = workloads.read_daemon_set_with_warning(resources.DAEMON_SETS.decode(own))
     assert str(of_daemons) == "DaemonSet d: spec.template.spec: found 'more levels', expected at most 100"
-    assert unexpected.ERRORS.counts() == before
+    assert klog.UNEXPECTED_ERRORS.counts() == before
 
 
 # DaemonSet pods: the controller pins each to its node
@@ -520,7 +520,7 @@ def daemon_pod(node: str, *, named: str | None = None, kind: str = "DaemonSet", 
 
 
 def test_bound_daemonset_pods_of_all_nodes_share_one_spec_and_one_digest() -> None:
-    reader = pods.Reader(remembered=100)
+    reader = pods.PodReader(remembered=100)
     one, other = reader.read(daemon_pod("n1")), reader.read(daemon_pod("n2"))
 
     assert (one.node_name, other.node_name) == ("n1", "n2")
@@ -530,7 +530,7 @@ def test_bound_daemonset_pods_of_all_nodes_share_one_spec_and_one_digest() -> No
 
 
 def test_a_pending_daemonset_pod_keeps_the_node_that_it_is_pinned_to() -> None:
-    reader = pods.Reader(remembered=100)
+    reader = pods.PodReader(remembered=100)
     reader.read(daemon_pod("n1"))
     one, other = reader.read(daemon_pod("", named="n1")), reader.read(daemon_pod("", named="n2"))
     as_pending = reader.read(daemon_pod("n1"), pending=True)
@@ -541,7 +541,7 @@ def test_a_pending_daemonset_pod_keeps_the_node_that_it_is_pinned_to() -> None:
 
 
 def test_a_daemonset_pod_on_another_node_than_it_is_pinned_to_keeps_its_affinity() -> None:
-    reader = pods.Reader(remembered=100)
+    reader = pods.PodReader(remembered=100)
     here, elsewhere = reader.read(daemon_pod("n1")), reader.read(daemon_pod("n2", named="n1"))
 
     assert here.spec.node_affinity is None
@@ -565,14 +565,14 @@ def test_a_daemonset_pod_on_another_node_than_it_is_pinned_to_keeps_its_affinity
 )  # fmt: skip
 def test_other_node_affinities_of_daemonset_pods_stay_as_they_are(affinity: Json) -> None:
     bound, plain = daemon_pod("n1", affinity=affinity), pod({"affinity": affinity, "nodeName": "n1"})
-    reader = pods.Reader(remembered=100)
+    reader = pods.PodReader(remembered=100)
 
     assert reader.read(bound).spec.node_affinity == reader.read(plain).spec.node_affinity is not None
 
 
 def test_a_pod_that_no_daemonset_owns_keeps_the_node_that_it_is_pinned_to() -> None:
     assert read({"affinity": pin("n1"), "nodeName": "n1"}).spec.node_affinity == selector_of("n1")
-    seen = pods.Reader(remembered=100).read(daemon_pod("n1", kind="ReplicaSet"))
+    seen = pods.PodReader(remembered=100).read(daemon_pod("n1", kind="ReplicaSet"))
     assert seen.spec.node_affinity == selector_of("n1")
 
 
@@ -582,7 +582,7 @@ def test_a_pinned_daemonset_pod_keeps_its_other_affinities() -> None:
     preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}}]
     pinned = pin("n1")
     pinned["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
-    seen = pods.Reader(remembered=100).read(daemon_pod("n1", affinity={**pinned, "podAntiAffinity": apart}))
+    seen = pods.PodReader(remembered=100).read(daemon_pod("n1", affinity={**pinned, "podAntiAffinity": apart}))
 
     assert seen.spec.node_affinity is None
     assert [one.topology_key for one in seen.spec.anti_affinity] == ["kubernetes.io/hostname"]

@@ -5,12 +5,12 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from windlass import clock, releases
-from windlass.apiserver import core, inprocess, server
-from windlass.autoscaler.observe import server_release
-from windlass.autoscaler.observe.world import World
+from windlass import clock, scheduler_releases
+from windlass.apiserver import embedded_server, registry, server
+from windlass.autoscaler import scheduler_config
+from windlass.autoscaler.cluster_state import ClusterState
 from windlass.kube import client, errors, transport
-from windlass.providers import simulated
+from windlass.providers import fake_provider
 
 
 class Answering:
@@ -30,38 +30,48 @@ class Answering:
         return transport.Response(self._status, {}, stream())
 
 
-def find(found: Answering, choice: server_release.Choice, said: list[errors.KubeError]) -> releases.Release:
-    time = clock.Virtual()
-    return time.run(server_release.find(client.Client(found, time), choice, said.append))
+def find(
+    found: Answering, choice: scheduler_config.SchedulerRelease, said: list[errors.KubeError]
+) -> scheduler_releases.SchedulerRelease:
+    time = clock.VirtualClock()
+    return time.run(scheduler_config.find_scheduler_release(client.Client(found, time), choice, said.append))
 
 
 def test_the_servers_version_decides_and_gates_come_on_top() -> None:
     gates = {"VolumeLimitScaling": False}
-    found = find(Answering(), server_release.Choice(gates=gates), [])
-    assert found == releases.with_gates(releases.NEWEST, gates)
+    found = find(Answering(), scheduler_config.SchedulerRelease(gates=gates), [])
+    assert found == scheduler_releases.with_feature_gates(scheduler_releases.NEWEST_RELEASE, gates)
 
 
 def test_the_flag_decides_without_asking() -> None:
-    assert find(Answering(failures=1000), server_release.Choice("1.36"), []) == releases.OLDEST
+    assert (
+        find(Answering(failures=1000), scheduler_config.SchedulerRelease("1.36"), [])
+        == scheduler_releases.OLDEST_RELEASE
+    )
 
 
 def test_a_server_that_cannot_be_reached_is_asked_again_and_reported() -> None:
     said: list[errors.KubeError] = []
-    assert find(Answering(failures=12), server_release.Choice(), said) == releases.NEWEST
+    assert find(Answering(failures=12), scheduler_config.SchedulerRelease(), said) == scheduler_releases.NEWEST_RELEASE
     assert said
 
 
 @pytest.mark.parametrize(("status", "body"), [(403, b"{}"), (404, b"{}"), (200, b"[]"), (200, b'{"gitVersion": 7}')])
 def test_a_server_that_tells_no_version_is_taken_for_the_oldest_release(status: int, body: bytes) -> None:
-    assert find(Answering(status=status, body=body), server_release.Choice(), []) == releases.OLDEST
+    assert (
+        find(Answering(status=status, body=body), scheduler_config.SchedulerRelease(), [])
+        == scheduler_releases.OLDEST_RELEASE
+    )
 
 
 @pytest.mark.parametrize("version", ["v1.36.3", "v1.37.1"])
 def test_pods_are_read_and_filtered_by_the_servers_release(version: str) -> None:
-    time = clock.Virtual()
-    served = server.Server(time, core.Settings(version=version))
-    api = client.Client(inprocess.InProcess(served, time), time)
-    world = World(api, simulated.Provider(time), lambda kind: None, scheduler=server_release.Choice())
+    time = clock.VirtualClock()
+    served = server.Server(time, registry.ServerSettings(version=version))
+    api = client.Client(embedded_server.InProcessTransport(served, time), time)
+    world = ClusterState(
+        api, fake_provider.Provider(time), lambda kind: None, scheduler=scheduler_config.SchedulerRelease()
+    )
 
     async def follow() -> None:
         following = asyncio.create_task(world.run())
@@ -70,4 +80,4 @@ def test_pods_are_read_and_filtered_by_the_servers_release(version: str) -> None
         await asyncio.gather(following, return_exceptions=True)
 
     time.run(follow())
-    assert world.snapshot.release == releases.nearest(version)
+    assert world.snapshot.release == scheduler_releases.nearest_release(version)

@@ -3,9 +3,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from windlass import errors, unexpected
-from windlass.autoscaler.observe import gate, sinks
-from windlass.engine import facts, snapshot
+from windlass import errors, klog
+from windlass.autoscaler import informer_sinks
+from windlass.engine.model import facts
+from windlass.engine.snapshot import snapshot
 from windlass.kube import resources
 from windlass.kube.models import core, pods
 from windlass.selectors import EVERYTHING
@@ -30,8 +31,11 @@ def node(name: str, cpu: str = "8") -> core.Node:
 class Scene:
     def __init__(self) -> None:
         self.kept = snapshot.Snapshot()
-        self.gate = gate.Gate()
-        self.pods, self.nodes = sinks.pod_sink(self.kept, self.gate), sinks.node_sink(self.kept, self.gate)
+        self.gate = informer_sinks.ChangeBuffer()
+        self.pods, self.nodes = (
+            informer_sinks.pod_sink(self.kept, self.gate),
+            informer_sinks.node_sink(self.kept, self.gate),
+        )
 
     def put(self, *found: pods.Pod | core.Node) -> None:
         for each in found:
@@ -87,12 +91,15 @@ def test_a_change_of_health_moves_no_pod_and_is_a_change_only_under_budgets() ->
     ready, unready = ([{"type": "Ready", "status": status}] for status in ("True", "False"))
     scene = Scene()
     scene.put(node("n"), pod("a", node="n", conditions=ready), pod("b", node="n", conditions=ready))
-    before, kinds = scene.kept.generation, len(scene.kept.pods.kinds)
+    before, kinds = scene.kept.generation, len(scene.kept.pods.template_keys)
     scene.put(pod("a", node="n", conditions=unready))
 
-    assert [scene.kept.pod(row).health for row in scene.kept.pods_on(0)] == [facts.Health.UNREADY, facts.Health.READY]
+    assert [scene.kept.pod(row).health for row in scene.kept.pods_on(0)] == [
+        facts.PodHealth.UNREADY,
+        facts.PodHealth.READY,
+    ]
     assert scene.on("n") == ["a", "b"]
-    assert len(scene.kept.pods.kinds) == kinds
+    assert len(scene.kept.pods.template_keys) == kinds
     assert scene.kept.generation == before
     scene.kept.guarded = frozenset({"ns"})
     scene.put(pod("a", node="n", conditions=ready))
@@ -126,13 +133,13 @@ def test_daemonset_pods_of_many_nodes_are_as_many_kinds_and_shapes_as_there_are_
             scene.put(daemon_pod(daemon_set, f"n{number}", is_bound=True))
 
     assert len(scene.kept.pods) == 60
-    assert len(set(scene.kept.pods.kind_ids.tolist())) == 3
+    assert len(set(scene.kept.pods.template_ids.tolist())) == 3
     assert len(set(scene.kept.pods.shape_ids.tolist())) == 1
     assert scene.on("n7") == ["logs-n7", "network-n7", "storage-n7"]
 
 
 def test_a_fact_that_is_as_good_as_gone_is_not_kept_and_its_end_is_no_change() -> None:
-    kept = sinks.Kept[str]()
+    kept = informer_sinks.FactCache[str]()
     kept.put("a", "x")
     kept.put("b", "y")
     kept.put("b", None)
@@ -176,7 +183,7 @@ def test_what_cannot_be_read_is_refused_by_name() -> None:
 def test_what_is_seen_while_a_decision_is_made_waits() -> None:
     scene = Scene()
     scene.put(node("n"), pod("a", node="n"))
-    with scene.gate.closed():
+    with scene.gate.frozen():
         scene.put(pod("b", node="n"), pod("a"))
         scene.pods.remove(pod("b").meta)
         scene.put(pod("c", node="n"))
@@ -187,7 +194,7 @@ def test_what_is_seen_while_a_decision_is_made_waits() -> None:
 def test_a_pod_that_cannot_be_read_is_complained_about_at_once() -> None:
     scene = Scene()
     bad = {"metadata": {"name": "bad", "namespace": "ns"}, "spec": {"overhead": {"cpu": "much"}}}
-    with scene.gate.closed(), pytest.raises(errors.InvalidObject, match="ns/bad"):
+    with scene.gate.frozen(), pytest.raises(errors.InvalidObject, match="ns/bad"):
         scene.put(resources.PODS.decode(msgspec.json.encode(bad)))
 
 
@@ -206,7 +213,7 @@ def test_nothing_changes_where_nothing_did() -> None:
 
 def set_aside(scene: Scene, raw: dict[str, Any], kind: resources.Resource[Any] = resources.PODS) -> None:
     """As an informer does with an object of which the sink, or the decoder, can make nothing."""
-    sink: sinks.Sink[Any, Any] = scene.pods if kind is resources.PODS else scene.nodes
+    sink: informer_sinks.FactSink[Any, Any] = scene.pods if kind is resources.PODS else scene.nodes
     found = kind.read(msgspec.json.encode(raw))
     if isinstance(found, resources.Unreadable):
         sink.set_aside(found)
@@ -325,13 +332,13 @@ def test_a_pod_that_cannot_be_counted_stays_on_its_node_whenever_the_gate_opens(
         return add(fact)
 
     monkeypatch.setattr(scene.kept, "add_pod", fail)
-    before = unexpected.ERRORS.counts()[unexpected.Place.INFORMER]
-    with scene.gate.closed():
+    before = klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.INFORMER]
+    with scene.gate.frozen():
         scene.put(pod("a", node="n"), pod("odd", node="n"), pod("b", node="n"))
         assert scene.names() == []
     assert sorted(scene.on("n")) == ["a", "b", "odd"]
     assert odd(scene).unreadable
-    assert unexpected.ERRORS.counts()[unexpected.Place.INFORMER] == before + 1
+    assert klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.INFORMER] == before + 1
     assert list(scene.pods.complaints) == ["uid-odd"]
     assert "OverflowError: int too large to convert" in caplog.text
 
@@ -353,8 +360,8 @@ def test_an_object_that_cannot_be_removed_keeps_no_other_from_going(monkeypatch:
 
 
 def test_a_disruption_budget_that_cannot_be_read_allows_nothing() -> None:
-    kept: sinks.Kept[facts.PodDisruptionBudget] = sinks.Kept()
-    sink = sinks.budget_sink(kept, gate.Gate())
+    kept: informer_sinks.FactCache[facts.PodDisruptionBudget] = informer_sinks.FactCache()
+    sink = informer_sinks.budget_sink(kept, informer_sinks.ChangeBuffer())
     raw = {"metadata": {"name": "b", "namespace": "ns"}, "spec": {"selector": 5}, "status": {"disruptionsAllowed": 3}}
     found = resources.POD_DISRUPTION_BUDGETS.read(msgspec.json.encode(raw))
     assert isinstance(found, resources.Unreadable)

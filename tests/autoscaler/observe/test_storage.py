@@ -3,11 +3,10 @@ from typing import Any
 import pytest
 
 from windlass import errors, selectors
-from windlass.autoscaler.observe import storage
-from windlass.engine import facts
-from windlass.kube import models
+from windlass.autoscaler.readers import storage_objects
+from windlass.engine.model import facts
+from windlass.kube import scheme
 from windlass.kube.models import core
-from windlass.kube.models import storage as storage_models
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 Json = dict[str, Any]
@@ -16,12 +15,12 @@ BETA_CLASS = {"volume.beta.kubernetes.io/storage-class": "beta"}
 
 def read_volume(spec: Json, status: Json | None = None, **metadata: Any) -> facts.PersistentVolume:
     json = {"metadata": {"name": "v", **metadata}, "spec": spec, "status": status}
-    return storage.read_volume(models.decode_as(core.PersistentVolume, json))
+    return storage_objects.read_volume(scheme.decode_as(core.PersistentVolume, json))
 
 
 def read_claim(spec: Json, **metadata: Any) -> facts.PersistentVolumeClaim:
     json = {"metadata": {"namespace": "ns", "name": "c", **metadata}, "spec": spec}
-    return storage.read_claim(models.decode_as(core.PersistentVolumeClaim, json))
+    return storage_objects.read_claim(scheme.decode_as(core.PersistentVolumeClaim, json))
 
 
 def test_a_volume() -> None:
@@ -136,23 +135,23 @@ def test_classes_and_csi_objects() -> None:
         "spec": {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}},
     }
 
-    assert storage.read_class(
-        models.decode_as(storage_models.StorageClass, {**storage_class, "allowedTopologies": topologies})
+    assert storage_objects.read_storage_class(
+        scheme.decode_as(core.StorageClass, {**storage_class, "allowedTopologies": topologies})
     ) == facts.StorageClass("s", "p", True, ((("zone", ("a", "b")),),))
-    assert storage.read_csi_node(models.decode_as(storage_models.CSINode, csi_node)) == facts.CSINode(
+    assert storage_objects.read_csi_node(scheme.decode_as(core.CSINode, csi_node)) == facts.CSINode(
         "n", (("d", 3), ("e", None)), frozenset({"kubernetes.io/aws-ebs", "kubernetes.io/gce-pd"})
     )
-    assert storage.read_attachment(
-        models.decode_as(storage_models.VolumeAttachment, attachment)
+    assert storage_objects.read_attachment(
+        scheme.decode_as(core.VolumeAttachment, attachment)
     ) == facts.VolumeAttachment("a", "d", "n", "v")
     driver = {"metadata": {"name": "d"}, "spec": {"storageCapacity": True}}
-    assert storage.read_csi_driver(models.decode_as(storage_models.CSIDriver, driver)) == facts.CSIDriver("d", True)
+    assert storage_objects.read_csi_driver(scheme.decode_as(core.CSIDriver, driver)) == facts.CSIDriver("d", True)
 
 
 def test_capacity_that_is_not_told_is_not_zero() -> None:
     def read(**fields: Any) -> facts.CSIStorageCapacity:
         json = {"metadata": {"namespace": "ns", "name": "c"}, "storageClassName": "s", **fields}
-        return storage.read_capacity(models.decode_as(storage_models.CSIStorageCapacity, json))
+        return storage_objects.read_storage_capacity(scheme.decode_as(core.CSIStorageCapacity, json))
 
     assert read() == facts.CSIStorageCapacity("ns", "c", "s")
     assert read(capacity="0", maximumVolumeSize="1Ki", nodeTopology={}) == facts.CSIStorageCapacity(
@@ -176,6 +175,8 @@ def test_a_selector_of_a_claim_that_cannot_be_parsed_is_kept_in_the_words_of_kub
 def test_a_topology_that_cannot_be_parsed_is_that_of_no_node() -> None:
     bad = [{"matchLabelExpressions": [{"key": "zone", "values": ["a", "not valid"]}]}]
     made = {"metadata": {"name": "s"}, "provisioner": "p", "allowedTopologies": bad}
-    assert storage.read_class(models.decode_as(storage_models.StorageClass, made)).allowed_topologies == ((),)
+    assert storage_objects.read_storage_class(scheme.decode_as(core.StorageClass, made)).allowed_topologies == ((),)
     offered = {"metadata": {"name": "c"}, "nodeTopology": {"matchLabels": {"zone": "not valid"}}}
-    assert storage.read_capacity(models.decode_as(storage_models.CSIStorageCapacity, offered)).node_topology is None
+    assert (
+        storage_objects.read_storage_capacity(scheme.decode_as(core.CSIStorageCapacity, offered)).node_topology is None
+    )

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from windlass import clock
-from windlass.autoscaler.observe.untried import Untried, is_tried
+from windlass.autoscaler.batcher import UnprocessedPods, is_processed
 from windlass.kube.models import pods
 
 NEVER, LONG = float("-inf"), float("inf")
@@ -47,12 +47,12 @@ NO_PLACE = said("False", "Unschedulable")
     ids=["new", "pending", "unschedulable", "gated", "bound", "told where to run", "running"],
 )
 def test_a_pod_is_tried_once_a_scheduler_spoke_of_it_or_need_not(found: pods.Pod, expected: bool) -> None:
-    assert is_tried(found) is expected
+    assert is_processed(found) is expected
 
 
 def test_when_a_pod_came_is_known_after_it_was_tried() -> None:
-    time = clock.Virtual()
-    untried = Untried(time, nobody)
+    time = clock.VirtualClock()
+    untried = UnprocessedPods(time, nobody)
 
     async def main() -> None:
         untried.put("a", pod(), False)
@@ -60,16 +60,16 @@ def test_when_a_pod_came_is_known_after_it_was_tried() -> None:
         untried.put("b", pod(), False)
         await time.sleep(1.0)
         untried.put("a", pod(NO_PLACE), True)
-        assert untried.came_s == 0.0
+        assert untried.last_arrival_s == 0.0
         untried.put("c", pod(NO_PLACE), True)
-        assert untried.came_s == 2.0, "it was tried before anyone saw it"
+        assert untried.last_arrival_s == 2.0, "it was tried before anyone saw it"
 
     time.run(main())
 
 
 def test_the_latest_pod_says_how_long_all_are_awaited() -> None:
-    time = clock.Virtual()
-    untried = Untried(time, nobody)
+    time = clock.VirtualClock()
+    untried = UnprocessedPods(time, nobody)
 
     async def main() -> None:
         assert untried.awaited_until_s(LONG) == NEVER
@@ -87,8 +87,8 @@ def test_the_latest_pod_says_how_long_all_are_awaited() -> None:
 
 
 def test_pods_of_a_controller_whose_pods_find_no_place_are_hardly_waited_for() -> None:
-    time = clock.Virtual()
-    untried = Untried(time, nobody)
+    time = clock.VirtualClock()
+    untried = UnprocessedPods(time, nobody)
 
     async def main() -> None:
         for name in "abc":
@@ -102,7 +102,7 @@ def test_pods_of_a_controller_whose_pods_find_no_place_are_hardly_waited_for() -
         assert untried.awaited_until_s(0.5) == 0.5
         assert untried.awaited_until_s(LONG) == 5.0
         untried.put("b", pod(NO_PLACE, controller="web"), True)
-        assert (untried.is_foreseen, untried.came_s) == (True, 0.0)
+        assert (untried.is_foreseen, untried.last_arrival_s) == (True, 0.0)
         untried.put("d", pod(NO_PLACE, controller="web"), True)
         assert not untried.is_foreseen, "nobody had seen it before"
         await time.sleep(5.0)
@@ -113,8 +113,8 @@ def test_pods_of_a_controller_whose_pods_find_no_place_are_hardly_waited_for() -
 
 
 def test_a_controller_that_still_creates_pods_is_waited_for_but_not_for_ever() -> None:
-    time, lacking = clock.Virtual(), ["web"]
-    untried = Untried(time, lambda refused: [one for one in lacking if one in refused])
+    time, lacking = clock.VirtualClock(), ["web"]
+    untried = UnprocessedPods(time, lambda refused: [one for one in lacking if one in refused])
 
     async def main() -> None:
         untried.put("a", pod(controller="web"), False)
@@ -131,8 +131,8 @@ def test_a_controller_that_still_creates_pods_is_waited_for_but_not_for_ever() -
 
 
 def test_a_pod_that_nobody_tries_is_given_up() -> None:
-    time = clock.Virtual()
-    untried = Untried(time, nobody)
+    time = clock.VirtualClock()
+    untried = UnprocessedPods(time, nobody)
 
     async def main() -> None:
         untried.put("a", pod(), False)

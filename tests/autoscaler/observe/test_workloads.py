@@ -4,10 +4,10 @@ import pytest
 
 from tests.conformance import objects
 from windlass import selectors
-from windlass.autoscaler.observe import workloads
-from windlass.engine import facts
-from windlass.kube import models
-from windlass.kube.models import batch
+from windlass.autoscaler.readers import workloads
+from windlass.engine.model import facts
+from windlass.kube import scheme
+from windlass.kube.models import workloads as models_workloads
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 METADATA = {"namespace": "ns", "name": "x", "uid": "u"}
@@ -78,6 +78,6 @@ def test_jobs_and_daemon_sets() -> None:
 def test_a_job_is_under_way_until_it_is_over_and_none_of_its_pods_is_left(
     status: dict[str, Any], is_under_way: bool
 ) -> None:
-    job = models.decode_as(batch.Job, {"metadata": METADATA, "status": status})
+    job = scheme.decode_as(models_workloads.Job, {"metadata": METADATA, "status": status})
 
-    assert workloads.read_job_under_way(job) == (workloads.read_job(job) if is_under_way else None)
+    assert workloads.read_active_job(job) == (workloads.read_job_controller(job) if is_under_way else None)

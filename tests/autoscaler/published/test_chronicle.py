@@ -5,17 +5,18 @@ import random
 from collections.abc import Callable
 
 from tests.cli.test_simulate import STORY
-from windlass.autoscaler import flags, process
-from windlass.autoscaler.published import chronicle
-from windlass.engine.decide import Decision
-from windlass.providers.clusterapi import config
-from windlass.simulator import autoscaling, simulation
-from windlass.simulator.scenario import reading
+from windlass.autoscaler import app
+from windlass.autoscaler.options import flags
+from windlass.engine.loop import Decision
+from windlass.observability import decision_log
+from windlass.providers.clusterapi import group_discovery
+from windlass.simulator import autoscaler_run, simulation
+from windlass.simulator.scenario import loader
 
-Played = tuple[simulation.Result, list[chronicle.Entry], int]
+Played = tuple[simulation.SimulationResult, list[decision_log.LogEntry], int]
 
 
-async def _play_every_loop(story: simulation.Simulation, hear: autoscaling.Hear) -> None:
+async def _play_every_loop(story: simulation.Simulation, hear: autoscaler_run.DecisionCallback) -> None:
     """The same, but for loops that are left out."""
 
     async def think(work: Callable[[], Decision]) -> Decision:
@@ -25,38 +26,40 @@ async def _play_every_loop(story: simulation.Simulation, hear: autoscaling.Hear)
 
     given = {name: [str(value).lower()] for name, value in story.scenario.flags.items()}
     alone = {"leader-elect": ["false"], "kube-client-qps": ["0"], "write-status-configmap": ["false"]}
-    servers = process.Servers(story.transport, story.transport)
-    chosen, wiring = flags.read_flags(given), flags.read_wiring({**given, **alone})
-    playing = process.Process(servers, chosen, wiring, config.read((), {}), story.clock, think, random.Random(4))
+    servers = app.ApiServers(story.transport, story.transport)
+    chosen, wiring = flags.parse_settings(given), flags.parse_process_options({**given, **alone})
+    playing = app.AutoscalerProcess(
+        servers, chosen, wiring, group_discovery.read_config((), {}), story.clock, think, random.Random(4)
+    )
     playing.autoscaler._patient = False
     async with asyncio.TaskGroup() as together:
-        together.create_task(playing.world.run())
+        together.create_task(playing.cluster_state.run())
         together.create_task(playing.provider.run())
         together.create_task(playing.lead())
 
 
-def _play(play: Callable[[simulation.Simulation, autoscaling.Hear], object]) -> Played:
-    story = simulation.Simulation(reading.read(STORY, "small"))
-    told, loops = chronicle.Chronicle(story.clock.monotonic_s), 0
+def _play(play: Callable[[simulation.Simulation, autoscaler_run.DecisionCallback], object]) -> Played:
+    story = simulation.Simulation(loader.parse_scenario(STORY, "small"))
+    told, loops = decision_log.DecisionLog(story.clock.monotonic_s), 0
 
     def hear(decision: Decision) -> None:
         nonlocal loops
         loops += 1
-        told.hear(decision)
+        told.add_decision(decision)
 
-    result = story.play(lambda found: play(found, hear))  # type: ignore[arg-type, return-value]
+    result = story.run(lambda found: play(found, hear))  # type: ignore[arg-type, return-value]
     return result, list(told.entries), loops
 
 
 def test_leaving_out_idle_loops_changes_nothing_that_happens() -> None:
-    result, told, loops = _play(autoscaling.play)
+    result, told, loops = _play(autoscaler_run.run_autoscaler)
     other, otherwise, more = _play(_play_every_loop)
     assert (result.totals, told) == (other.totals, otherwise)
     assert loops < more / 2
 
 
 def test_decisions_are_told_with_their_reasons() -> None:
-    _, told, _ = _play(autoscaling.play)
+    _, told, _ = _play(autoscaler_run.run_autoscaler)
     ups = [one for one in told if one.kind == "up"]
     downs = [one for one in told if one.kind == "down"]
     assert ups[0].at_s >= 300

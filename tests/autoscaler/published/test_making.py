@@ -8,25 +8,27 @@ from hypothesis import given
 from tests.engine.decide import builders
 from tests.engine.decide.builders import NOW_S
 from tests.engine.decide.strategies import World, worlds
-from windlass.autoscaler.published import making
-from windlass.autoscaler.published.model import Help, Node, Pending, State, Status
-from windlass.engine import facts, plan
-from windlass.engine.decide import Decision, decide
-from windlass.engine.memory import Memory
+from windlass.engine.loop import Decision, decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import node_groups, plan
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
+from windlass.observability import status_builder
+from windlass.observability.status_model import NodeState, PendingPods, PendingState, PublishedNode, PublishedStatus
 
 
-def publish(seen: Observation, memory: Memory | None = None, now_s: float = NOW_S) -> tuple[Status, Decision]:
-    decision = decide(seen, memory or Memory(), Settings(), now_s)
-    return making.make(seen, decision, making.measure(seen, now_s)), decision
+def publish(
+    seen: Observation, memory: LoopMemory | None = None, now_s: float = NOW_S
+) -> tuple[PublishedStatus, Decision]:
+    decision = decide(seen, memory or LoopMemory(), Settings(), now_s)
+    return status_builder.build_status(seen, decision, status_builder.measure_cluster(seen, now_s)), decision
 
 
-def find(status: Status, name: str) -> Node:
+def find(status: PublishedStatus, name: str) -> PublishedNode:
     return next(node for node in status.nodes if node.name == name)
 
 
-def only_pending(status: Status) -> Pending:
+def only_pending(status: PublishedStatus) -> PendingPods:
     (found,) = status.pending
     return found
 
@@ -41,7 +43,7 @@ def test_every_node_instance_and_waiting_pod_is_told_once(world: World) -> None:
     registered = {node.provider_id for node in seen.nodes}
     missing = {one.provider_id for group in seen.groups for one in group.instances} - registered
     assert names.keys() - {node.name for node in seen.nodes} == missing
-    assert sum(one.count for one in status.pending) == len(seen.snapshot.waiting()) == status.cluster.pending
+    assert sum(one.count for one in status.pending) == len(seen.snapshot.pending()) == status.cluster.pending
     assert [group.id for group in status.groups] == sorted(group.id for group in seen.groups)
     assert status.cluster.ready <= status.cluster.nodes == len(seen.nodes)
     assert [node.name for node in status.nodes] == sorted(names)
@@ -54,9 +56,9 @@ def test_states_of_nodes_are_those_of_the_decision(world: World) -> None:
     states = {node.name: node.state for node in status.nodes}
     durable = decision.memory.durable
     for name in durable.drains:
-        assert states[name] is State.DRAINING
+        assert states[name] is NodeState.DRAINING
     for name in durable.scale_down.since:
-        assert states[name] in (State.UNNEEDED, State.DRAINING, State.UNREADY, State.BOOTING)
+        assert states[name] in (NodeState.UNNEEDED, NodeState.DRAINING, NodeState.UNREADY, NodeState.BOOTING)
     for one in decision.plan:
         if isinstance(one, plan.Resize):
             assert next(group for group in status.groups if group.id == one.group).target_size == one.to_size
@@ -76,7 +78,7 @@ def test_a_pod_that_no_group_helps_is_told_why() -> None:
     small = builders.group("a", members, template=builders.node("t", 1000, provider_id=""))
     status, _ = publish(builders.observe([small], members, [builders.pending("large", 5000)]))
     pending = only_pending(status)
-    assert (pending.pod, pending.help, pending.owner) == ("default/large", Help.NOWHERE, "ReplicaSet app")
+    assert (pending.pod, pending.help, pending.owner) == ("default/large", PendingState.NOWHERE, "ReplicaSet app")
     assert [(one.group, one.texts) for one in pending.reasons] == [("a", ("Insufficient cpu",))]
 
 
@@ -88,7 +90,7 @@ def test_pods_alike_for_which_a_group_grows_are_told_together() -> None:
         [builders.running("full", "a-0", 4000), *(builders.pending(f"p{n}", 1000, age_s=60.0 + n) for n in range(6))],
     )
     pending = only_pending(publish(seen)[0])
-    assert (pending.count, pending.help, pending.groups) == (6, Help.HELPED, ("a",))
+    assert (pending.count, pending.help, pending.groups) == (6, PendingState.HELPED, ("a",))
     assert pending.since_s == NOW_S - 65.0
 
 
@@ -97,23 +99,23 @@ def test_a_node_is_unneeded_since_the_loop_that_first_said_so() -> None:
     seen = builders.observe([builders.group("a", members)], members)
     _, decision = publish(seen)
     status, _ = publish(seen, decision.memory, NOW_S + 60.0)
-    assert {(node.state, node.since_s) for node in status.nodes} == {(State.UNNEEDED, NOW_S)}
+    assert {(node.state, node.since_s) for node in status.nodes} == {(NodeState.UNNEEDED, NOW_S)}
 
 
 def test_instances_without_a_node_boot_or_have_failed() -> None:
     members = builders.nodes("a", 1)
-    error = facts.InstanceError("OutOfResources", "NoCapacity", "none left")
+    error = node_groups.InstanceError("OutOfResources", "NoCapacity", "none left")
     instances = (
-        facts.Instance("id://young", "Creating"),
-        facts.Instance("id://bad", "Creating", error),
-        facts.Instance("id://going", "Deleting"),
+        node_groups.Instance("id://young", "Creating"),
+        node_groups.Instance("id://bad", "Creating", error),
+        node_groups.Instance("id://going", "Deleting"),
     )
     status, _ = publish(builders.observe([builders.group("a", members, instances=instances)], members))
     found = {node.name: (node.state, node.why) for node in status.nodes[-3:]}
     assert found == {
-        "id://young": (State.BOOTING, ""),
-        "id://bad": (State.FAILED, "NoCapacity: none left"),
-        "id://going": (State.DRAINING, "deleting"),
+        "id://young": (NodeState.BOOTING, ""),
+        "id://bad": (NodeState.FAILED, "NoCapacity: none left"),
+        "id://going": (NodeState.DRAINING, "deleting"),
     }
     (group,) = status.groups
     assert (group.failed, group.errors) == (1, ("NoCapacity: none left",))
@@ -128,7 +130,7 @@ def test_cost_counts_machines_whose_price_is_known() -> None:
 
 
 def test_a_group_whose_replicas_a_topology_owns_says_so() -> None:
-    owner = facts.ReplicasOwner("capi-topology", "remove replicas")
+    owner = node_groups.ReplicasOwner("capi-topology", "remove replicas")
     owned, other = replace(builders.group("a"), replicas_owner=owner), builders.group("b")
     status, _ = publish(builders.observe([owned, other]))
     assert [group.replicas_owner for group in status.groups] == [owner.message, ""]

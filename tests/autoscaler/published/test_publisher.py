@@ -7,29 +7,29 @@ import msgspec
 
 from tests.engine.decide import builders
 from tests.engine.decide.builders import NOW_S
-from windlass.autoscaler.published import changes
-from windlass.autoscaler.published.model import Change, Status
-from windlass.autoscaler.published.publisher import Message, Publisher, Watcher
-from windlass.engine.decide import Decision, decide
-from windlass.engine.memory import Memory
+from windlass.engine.loop import Decision, decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
+from windlass.observability import status_model
+from windlass.observability.status_model import PublishedStatus, StatusChange
+from windlass.observability.status_publisher import StatusMessage, StatusPublisher, StatusWatcher
 
 
 class Loop:
     """Decides on a cluster of one group, again and again, and tells a publisher."""
 
     def __init__(self) -> None:
-        self.now_s, self.memory = NOW_S, Memory()
-        self.published = Publisher(lambda: self.now_s)
+        self.now_s, self.memory = NOW_S, LoopMemory()
+        self.published = StatusPublisher(lambda: self.now_s)
 
     def go_round(self, nodes: int = 3, pending: int = 0) -> None:
         seen, decision = self.decide(nodes, pending)
-        self.published.decided(seen, decision, self.now_s)
+        self.published.on_decision(seen, decision, self.now_s)
 
     def look(self, nodes: int = 3) -> None:
         seen, decision = self.decide(nodes, 0)
-        self.published.look(seen, decision, self.now_s)
+        self.published.refresh(seen, decision, self.now_s)
 
     def decide(self, nodes: int, pending: int) -> tuple[Observation, Decision]:
         self.now_s += 10.0
@@ -41,30 +41,30 @@ class Loop:
         return seen, decision
 
 
-def read(status: Status | None, messages: list[Message]) -> Status:
+def read(status: PublishedStatus | None, messages: list[StatusMessage]) -> PublishedStatus:
     """What a reader makes of the messages."""
     for message in messages:
         if message.event == "status":
-            status = msgspec.json.decode(message.data, type=Status)
+            status = msgspec.json.decode(message.data, type=PublishedStatus)
         else:
             assert status is not None
-            status = changes.apply(status, msgspec.json.decode(message.data, type=Change))
+            status = status_model.apply_change(status, msgspec.json.decode(message.data, type=StatusChange))
     assert status is not None
     return status
 
 
-def take(loop: Loop, watcher: Watcher) -> list[str]:
-    return [message.event for message in loop.published.take(watcher)]
+def take(loop: Loop, watcher: StatusWatcher) -> list[str]:
+    return [message.event for message in loop.published.take_messages(watcher)]
 
 
 async def test_who_watches_gets_everything_and_then_what_changes() -> None:
     loop = Loop()
     with loop.published.watch() as watcher:
         loop.go_round()
-        first = loop.published.take(watcher)
+        first = loop.published.take_messages(watcher)
         loop.go_round(4)
         loop.go_round(4, pending=2)
-        more = loop.published.take(watcher)
+        more = loop.published.take_messages(watcher)
         assert [message.event for message in (*first, *more)] == ["status", "change", "change"]
         assert read(read(None, first), more) == loop.published.status
         assert take(loop, watcher) == []
@@ -75,10 +75,10 @@ async def test_who_comes_back_goes_on_where_it_was() -> None:
     with loop.published.watch():
         loop.go_round()
         with loop.published.watch() as watcher:
-            (first,) = loop.published.take(watcher)
+            (first,) = loop.published.take_messages(watcher)
         loop.go_round(5)
         with loop.published.watch(first.id) as again:
-            missed = loop.published.take(again)
+            missed = loop.published.take_messages(again)
         assert [message.event for message in missed] == ["change"]
         assert read(read(None, [first]), missed) == loop.published.status
 
@@ -99,7 +99,7 @@ async def test_who_reads_too_slowly_gets_everything_instead_of_a_queue() -> None
         for number in range(500):
             loop.go_round(3 + number % 2)
         assert len(loop.published._row) <= 64
-        late = loop.published.take(watcher)
+        late = loop.published.take_messages(watcher)
         assert [message.event for message in late] == ["status"]
         assert read(None, late) == loop.published.status
 
@@ -111,7 +111,7 @@ async def test_while_nobody_watches_no_status_is_made_but_decisions_are_kept() -
     assert loop.published.status is None
     with loop.published.watch() as watcher:
         loop.look()
-        status = read(None, loop.published.take(watcher))
+        status = read(None, loop.published.take_messages(watcher))
     assert [one.said for one in status.decisions] == ["1 pod left that no group helps"]
     assert len(status.samples) == 5
     loop.go_round()
@@ -122,7 +122,7 @@ async def test_a_status_that_was_not_kept_up_to_date_is_not_gone_on_from() -> No
     loop = Loop()
     with loop.published.watch() as watcher:
         loop.go_round(3)
-        (first,) = loop.published.take(watcher)
+        (first,) = loop.published.take_messages(watcher)
     loop.go_round(7)
     with loop.published.watch(first.id) as again:
         loop.look(8)
@@ -145,7 +145,7 @@ async def test_what_was_spent_is_added_up() -> None:
         for _ in range(7):
             seen, decision = loop.decide(2, 0)
             priced = replace(seen, groups=tuple(replace(group, price_per_hour=36.0) for group in seen.groups))
-            loop.published.decided(priced, decision, loop.now_s)
+            loop.published.on_decision(priced, decision, loop.now_s)
         status = loop.published.status
         assert status is not None
         assert (status.cluster.cost.per_hour, status.cluster.cost.spent) == (72.0, 1.2)
@@ -157,4 +157,4 @@ async def test_the_end_is_told() -> None:
     with loop.published.watch() as watcher:
         loop.go_round()
         loop.published.end()
-        assert read(None, loop.published.take(watcher)).cluster.is_over
+        assert read(None, loop.published.take_messages(watcher)).cluster.is_over

@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.autoscaler.little_cluster import Cluster
 from windlass.autoscaler.autoscaler import Autoscaler
-from windlass.autoscaler.recording import journal, reading, recorder, replay
-from windlass.engine import facts
-from windlass.engine.settings import Settings
-from windlass.kube import prepare, resources
+from windlass.autoscaler.recording import recorder, replay, snapshot_journal
+from windlass.engine.model import node_groups
+from windlass.engine.model.settings import Settings
+from windlass.kube import request_builders, resources
 
 PLENTY = 2**30
 
@@ -28,8 +28,8 @@ def quick() -> Settings:
 
 @contextlib.asynccontextmanager
 async def recording(cluster: Cluster, path: Path, limit_bytes: int = PLENTY, **more: Any) -> AsyncIterator[Autoscaler]:
-    snapshot = journal.Journal()
-    kept = recorder.Recorder(snapshot, path, limit_bytes)
+    snapshot = snapshot_journal.JournaledSnapshot()
+    kept = recorder.DecisionRecorder(snapshot, path, limit_bytes)
     async with cluster.autoscaling(snapshot, recorder=kept, **more) as running:
         yield running
     kept.close()
@@ -39,23 +39,25 @@ async def live(cluster: Cluster, running: Autoscaler) -> None:
     """Pods come, one group refuses, nodes come, pods go, a node is drained and goes."""
     cluster.add_group("a", 1, boot_s=20.0, delete_s=1.0)
     refusing = cluster.add_group("b", 0)
-    refusing.refuses = facts.InstanceError("Other", "cloudProviderError", "no")
+    refusing.refuses = node_groups.InstanceError("Other", "cloudProviderError", "no")
     cluster.register_nodes()
     for number in range(6):
         cluster.add_pod(f"p{number}", "2")
     await cluster.until(lambda: cluster.provider.groups["a"].size >= 3)
     await cluster.until(lambda: len(cluster.provider.nodes) >= 3)
     for number in range(6):
-        assert cluster.server.handle(prepare.delete(resources.PODS, f"p{number}", "default")).status == 200
+        assert (
+            cluster.server.handle(request_builders.build_delete(resources.PODS, f"p{number}", "default")).status == 200
+        )
     await cluster.until(lambda: cluster.provider.groups["a"].size == 0, 600.0)
     await cluster.until(lambda: not running.memory.durable.drains)
 
 
 def differences(path: Path) -> list[tuple[int, tuple[str, ...]]]:
     """Steps that are not decided again as they were."""
-    turns = replay.turns(reading.Recording(path))
+    turns = replay.replay_steps(replay.Recording(path))
     return [(turn.step.number, turn.differences) for turn in turns if turn.differences]
 
 
-def count(path: Path, counted: Callable[[replay.Turn], bool] = lambda turn: True) -> int:
-    return sum(map(counted, replay.turns(reading.Recording(path))))
+def count(path: Path, counted: Callable[[replay.ReplayedStep], bool] = lambda turn: True) -> int:
+    return sum(map(counted, replay.replay_steps(replay.Recording(path))))

@@ -11,15 +11,16 @@ import pytest
 from tests.autoscaler.little_cluster import NOW_S, Cluster, play
 from tests.autoscaler.recording import recorded
 from tests.engine.devices.making import device, pool
-from windlass import errors, unexpected
-from windlass.autoscaler.dry_run import DryRun
-from windlass.autoscaler.recording import changes, files, journal, reading, recorder, replay
-from windlass.engine import facts, memory, plan
-from windlass.engine.decide import Decision, decide
+from windlass import errors, klog
+from windlass.autoscaler.recording import recorder, recording_file, replay, snapshot_journal
+from windlass.autoscaler.shadow_mode import DryRun
+from windlass.engine import loop_memory
+from windlass.engine.loop import Decision, decide
+from windlass.engine.model import durable_memory, facts, plan
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
-from windlass.engine.snapshot import snapshot as snapshots
-from windlass.kube import prepare, resources
+from windlass.engine.snapshot import snapshot
+from windlass.kube import request_builders, resources
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 
@@ -40,7 +41,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_step_is_decided_again_as_it_was(file: Path) -> None:
     assert recorded.differences(file) == []
-    plans = [turn.step.recorded.plan for turn in replay.turns(reading.Recording(file))]
+    plans = [turn.step.recorded.plan for turn in replay.replay_steps(replay.Recording(file))]
     kinds = {type(one) for ordered in plans for one in ordered}
     assert {plan.Resize, plan.Drain, plan.SetTaint, plan.DeleteNode} <= kinds
     assert recorded.count(file, lambda turn: bool(turn.step.seen.refused)) > 0
@@ -48,7 +49,7 @@ def test_every_step_is_decided_again_as_it_was(file: Path) -> None:
 
 
 def test_every_step_of_a_drain_is_recorded_and_none_where_nothing_drains(file: Path) -> None:
-    first, *moved = [turn for turn in replay.turns(reading.Recording(file)) if turn.step.of == recorder.ADVANCE]
+    first, *moved = [turn for turn in replay.replay_steps(replay.Recording(file)) if turn.step.of == recorder.ADVANCE]
     assert first.step.number == 1
     assert all(turn.memory.durable.drains for turn in moved)
     ordered = [turn.step.recorded.plan for turn in moved if turn.step.recorded.plan]
@@ -70,15 +71,15 @@ def test_another_process_decides_alike_though_it_hashes_otherwise(file: Path) ->
 def test_files_that_begin_in_the_middle_are_decided_again_as_they_were(tmp_path: Path) -> None:
     path = tmp_path / "file"
     record(path, limit_bytes=0)
-    assert files.earlier(path).exists()
-    for part in (files.earlier(path), path):
+    assert recording_file.rotated_path(path).exists()
+    for part in (recording_file.rotated_path(path), path):
         assert recorded.differences(part) == []
         assert recorded.count(part) > 1
-    assert reading.Recording(path).memory.durable.loop > 1
+    assert replay.Recording(path).memory.durable.loop > 1
 
 
 def test_a_file_begins_without_a_standing_decision_and_nothing_else_is_lost(tmp_path: Path) -> None:
-    begun: list[memory.Memory] = []
+    begun: list[loop_memory.LoopMemory] = []
 
     async def scenario(cluster: Cluster) -> None:
         async with recorded.recording(cluster, tmp_path / "file", 0) as running:
@@ -86,14 +87,14 @@ def test_a_file_begins_without_a_standing_decision_and_nothing_else_is_lost(tmp_
             begun.append(running.memory)
 
     play(scenario, recorded.quick())
-    at_beginning = reading.Recording(tmp_path / "file").memory.volatile
+    at_beginning = replay.Recording(tmp_path / "file").memory.volatile
     assert at_beginning.standing is None
     assert at_beginning.templates.keys() == begun[0].volatile.templates.keys() == {"a"}
 
 
 def test_a_recorded_autoscaler_does_what_one_that_is_not_recorded_does(tmp_path: Path) -> None:
-    def run(more: bool) -> tuple[memory.Durable, list[str]]:
-        ended: list[tuple[memory.Durable, list[str]]] = []
+    def run(more: bool) -> tuple[durable_memory.DurableMemory, list[str]]:
+        ended: list[tuple[durable_memory.DurableMemory, list[str]]] = []
 
         async def scenario(cluster: Cluster) -> None:
             running_one = recorded.recording(cluster, tmp_path / "file") if more else cluster.autoscaling()
@@ -109,8 +110,8 @@ def test_a_recorded_autoscaler_does_what_one_that_is_not_recorded_does(tmp_path:
 
 def test_questions_that_others_ask_of_the_snapshot_change_no_replay(tmp_path: Path) -> None:
     async def scenario(cluster: Cluster) -> None:
-        snapshot = journal.Journal()
-        kept = recorder.Recorder(snapshot, tmp_path / "file", recorded.PLENTY)
+        snapshot = snapshot_journal.JournaledSnapshot()
+        kept = recorder.DecisionRecorder(snapshot, tmp_path / "file", recorded.PLENTY)
         cluster.add_group("a", 1)
         cluster.register_nodes()
         async with cluster.autoscaling(snapshot, recorder=kept):
@@ -142,13 +143,13 @@ def test_a_dry_run_is_decided_again_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_decision_that_fails_is_recorded_and_fails_again(tmp_path: Path) -> None:
-    snapshot = journal.Journal()
-    kept = recorder.Recorder(snapshot, tmp_path / "file", recorded.PLENTY)
+    snapshot = snapshot_journal.JournaledSnapshot()
+    kept = recorder.DecisionRecorder(snapshot, tmp_path / "file", recorded.PLENTY)
     broken = replace(Settings(), seed=-1)
     with pytest.raises(ValueError, match="negative"):
-        kept.decide(Observation(snapshot), memory.Memory(), broken, NOW_S)
+        kept.decide(Observation(snapshot), loop_memory.LoopMemory(), broken, NOW_S)
     kept.close()
-    (turn,) = replay.turns(reading.Recording(tmp_path / "file"))
+    (turn,) = replay.replay_steps(replay.Recording(tmp_path / "file"))
     assert turn.differences == ()
     assert turn.error == turn.step.recorded.error
     assert "ValueError" in turn.error
@@ -162,106 +163,112 @@ def test_an_error_that_cannot_be_printed_is_recorded_by_its_name(
 
     for module in (recorder, replay):
         monkeypatch.setattr(module, "decide", fail)
-    snapshot = journal.Journal()
-    kept = recorder.Recorder(snapshot, tmp_path / "file", recorded.PLENTY)
+    snapshot = snapshot_journal.JournaledSnapshot()
+    kept = recorder.DecisionRecorder(snapshot, tmp_path / "file", recorded.PLENTY)
     with pytest.raises(ValueError) as raised:  # noqa: PT011, no message can be made of it
-        kept.decide(Observation(snapshot), memory.Memory(), Settings(), NOW_S)
+        kept.decide(Observation(snapshot), loop_memory.LoopMemory(), Settings(), NOW_S)
     assert raised.value.args == (10**5000,), "the error itself, not one about its message"
     kept.close()
-    (turn,) = replay.turns(reading.Recording(tmp_path / "file"))
+    (turn,) = replay.replay_steps(replay.Recording(tmp_path / "file"))
     assert (turn.error, turn.differences) == ("ValueError", ())
 
 
 def test_decisions_go_on_where_no_recording_can_be_written(tmp_path: Path) -> None:
-    snapshot = journal.Journal()
-    kept = recorder.Recorder(snapshot, tmp_path / "nowhere" / "file", recorded.PLENTY)
+    snapshot = snapshot_journal.JournaledSnapshot()
+    kept = recorder.DecisionRecorder(snapshot, tmp_path / "nowhere" / "file", recorded.PLENTY)
     seen = Observation(snapshot)
-    decided = kept.decide(seen, memory.Memory(), Settings(), NOW_S)
-    assert decided.memory.durable == decide(seen, memory.Memory(), Settings(), NOW_S).memory.durable
+    decided = kept.decide(seen, loop_memory.LoopMemory(), Settings(), NOW_S)
+    assert decided.memory.durable == decide(seen, loop_memory.LoopMemory(), Settings(), NOW_S).memory.durable
     snapshot.add_node(facts.Node("n"))
-    assert snapshot.notes.take() == [], "nothing piles up meanwhile"
+    assert snapshot.change_log.take() == [], "nothing piles up meanwhile"
 
 
 def test_a_recording_goes_on_in_a_new_file_after_what_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = unexpected.ERRORS.counts()[unexpected.Place.RECORDER]
+    before = klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.RECORDER]
     fail_at = iter([False] * 5 + [True, True] + [False] * 1000)
-    spell = changes.spell
+    spell = snapshot_journal.encode_change
 
-    def fail_sometimes(change: journal.Change) -> object:
+    def fail_sometimes(change: snapshot_journal.SnapshotChange) -> object:
         if next(fail_at):
             raise RuntimeError("an odd object")
         return spell(change)
 
-    monkeypatch.setattr(changes, "spell", fail_sometimes)
+    monkeypatch.setattr(snapshot_journal, "encode_change", fail_sometimes)
     path = tmp_path / "file"
     record(path)
-    for part in (files.earlier(path), path):
+    for part in (recording_file.rotated_path(path), path):
         assert recorded.differences(part) == []
     assert recorded.count(path) > 3
     retries = [record.args[1] for record in caplog.records if "recording interrupted" in record.msg]  # type: ignore[index]
     assert retries == [1, 2], "less and less often"
-    assert unexpected.ERRORS.counts()[unexpected.Place.RECORDER] == before + 2
+    assert klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.RECORDER] == before + 2
 
 
 def test_a_second_process_waits_until_the_first_has_ended_its_recording(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seen, chosen = Observation(journal.Journal()), Settings()
-    first, second = (recorder.Recorder(journal.Journal(), tmp_path / "file", recorded.PLENTY) for _ in range(2))
+    seen, chosen = Observation(snapshot_journal.JournaledSnapshot()), Settings()
+    first, second = (
+        recorder.DecisionRecorder(snapshot_journal.JournaledSnapshot(), tmp_path / "file", recorded.PLENTY)
+        for _ in range(2)
+    )
     for kept in (first, second, first):
-        kept.decide(seen, memory.Memory(), chosen, NOW_S)
+        kept.decide(seen, loop_memory.LoopMemory(), chosen, NOW_S)
     assert "another process writes it; expected a file of its own" in caplog.text
     first.close()
-    second.decide(seen, memory.Memory(), chosen, NOW_S)
+    second.decide(seen, loop_memory.LoopMemory(), chosen, NOW_S)
     second.close()
-    assert (recorded.count(files.earlier(tmp_path / "file")), recorded.count(tmp_path / "file")) == (2, 1)
+    assert (recorded.count(recording_file.rotated_path(tmp_path / "file")), recorded.count(tmp_path / "file")) == (2, 1)
 
 
 def test_amounts_beyond_64_bits_are_recorded_as_they_are(tmp_path: Path) -> None:
-    snapshot = journal.Journal()
+    snapshot = snapshot_journal.JournaledSnapshot()
     huge = device("a", memory=10**10_009)
-    snapshot.devices.stock.put(pool("n", huge))
-    kept = recorder.Recorder(snapshot, tmp_path / "file", recorded.PLENTY)
+    snapshot.devices.inventory.put(pool("n", huge))
+    kept = recorder.DecisionRecorder(snapshot, tmp_path / "file", recorded.PLENTY)
     for _ in range(2):
-        kept.decide(Observation(snapshot), memory.Memory(), Settings(), NOW_S)
-        snapshot.devices.stock.put(pool("n", huge, device("b")))
+        kept.decide(Observation(snapshot), loop_memory.LoopMemory(), Settings(), NOW_S)
+        snapshot.devices.inventory.put(pool("n", huge, device("b")))
     kept.close()
-    *_, last = replay.turns(reading.Recording(tmp_path / "file"))
+    *_, last = replay.replay_steps(replay.Recording(tmp_path / "file"))
     assert last.differences == ()
-    assert last.step.seen.snapshot.devices.stock.slices == snapshot.devices.stock.slices
+    assert last.step.seen.snapshot.devices.inventory.slices == snapshot.devices.inventory.slices
 
 
 def test_a_snapshot_that_is_cleared_of_what_is_unused_begins_a_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "_SPARE", 20)
+    monkeypatch.setattr(snapshot, "_CLUTTER_SLACK", 20)
     kinds: list[int] = []
 
     async def scenario(cluster: Cluster) -> None:
         cluster.add_group("a", 1)
         cluster.register_nodes()
-        snapshot = journal.Journal()
-        kept = recorder.Recorder(snapshot, tmp_path / "file", recorded.PLENTY)
+        snapshot = snapshot_journal.JournaledSnapshot()
+        kept = recorder.DecisionRecorder(snapshot, tmp_path / "file", recorded.PLENTY)
         async with cluster.autoscaling(snapshot, recorder=kept):
             for number in range(60):
                 cluster.add_pod(f"p{number}", f"{number + 1}m", labels={"app": f"a{number}"})
                 await cluster.clock.sleep(11.0)
-                assert cluster.server.handle(prepare.delete(resources.PODS, f"p{number}", "default")).status == 200
-                kinds.append(len(snapshot.pods.kinds))
+                assert (
+                    cluster.server.handle(request_builders.build_delete(resources.PODS, f"p{number}", "default")).status
+                    == 200
+                )
+                kinds.append(len(snapshot.pods.template_keys))
         kept.close()
 
     play(scenario)
     assert max(kinds) < 40
-    for part in (files.earlier(tmp_path / "file"), tmp_path / "file"):
+    for part in (recording_file.rotated_path(tmp_path / "file"), tmp_path / "file"):
         assert recorded.differences(part) == []
         assert recorded.count(part) > 3
 
 
 def test_what_was_tampered_with_is_found(file: Path, tmp_path: Path) -> None:
-    writer = files.Writer(tmp_path / "other", recorded.PLENTY)
-    head, *steps = files.read(file)
+    writer = recording_file.RecordingWriter(tmp_path / "other", recorded.PLENTY)
+    head, *steps = recording_file.read_frames(file)
     writer.begin(head)
     target = next(place for place, step in enumerate(steps) if step.get("plan"))
     for place, step in enumerate(steps):
@@ -271,9 +278,9 @@ def test_what_was_tampered_with_is_found(file: Path, tmp_path: Path) -> None:
 
 
 def test_loading_until_a_time_gives_what_the_last_decision_began_with(file: Path) -> None:
-    turns = [turn for turn in replay.turns(reading.Recording(file)) if turn.step.of == recorder.DECIDE]
+    turns = [turn for turn in replay.replay_steps(replay.Recording(file)) if turn.step.of == recorder.DECIDE]
     chosen = turns[len(turns) // 2]
-    moment = replay.load_until(file, chosen.step.now_s + 0.001)
+    moment = replay.load_inputs_at(file, chosen.step.now_s + 0.001)
     assert moment.now_s == chosen.step.now_s
     assert moment.memory.durable == chosen.memory.durable
     assert moment.settings == recorded.quick()
@@ -281,4 +288,4 @@ def test_loading_until_a_time_gives_what_the_last_decision_began_with(file: Path
     assert isinstance(chosen.done, Decision)
     assert again.plan == chosen.done.plan
     with pytest.raises(errors.InvalidInput, match="no decision at"):
-        replay.load_until(file, NOW_S - 1.0)
+        replay.load_inputs_at(file, NOW_S - 1.0)

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.autoscaler.recording import recorded
-from windlass.autoscaler import flags, process, wiring
-from windlass.autoscaler.autoscaler import inline
-from windlass.autoscaler.recording import files, recorder
-from windlass.providers.clusterapi import config
+from windlass.autoscaler import app
+from windlass.autoscaler.autoscaler import run_inline
+from windlass.autoscaler.options import flags, process_options
+from windlass.autoscaler.recording import recorder, recording_file
+from windlass.providers.clusterapi import group_discovery
 from windlass.simulator import simulation
-from windlass.simulator.scenario import reading
+from windlass.simulator.scenario import loader
 
 EVENTFUL = """
 name: eventful
@@ -50,24 +51,26 @@ GIVEN = {"leader-elect": "false", "kube-client-qps": "0", "scale-down-unneeded-t
 
 def play(path: Path, limit_mib: int) -> None:
     async def player(story: simulation.Simulation) -> None:
-        servers = process.Servers(story.transport, story.transport)
-        wired = replace(flags.read_wiring(GIVEN), recording=wiring.Recording(str(path), limit_mib))
-        chosen, found, chance = flags.read_flags(GIVEN), config.read((), {}), random.Random(1)
-        running = process.Process(servers, chosen, wired, found, story.clock, inline, chance)
+        servers = app.ApiServers(story.transport, story.transport)
+        wired = replace(
+            flags.parse_process_options(GIVEN), recording=process_options.RecordingOptions(str(path), limit_mib)
+        )
+        chosen, found, chance = flags.parse_settings(GIVEN), group_discovery.read_config((), {}), random.Random(1)
+        running = app.AutoscalerProcess(servers, chosen, wired, found, story.clock, run_inline, chance)
         async with asyncio.TaskGroup() as together:
-            together.create_task(running.world.run())
+            together.create_task(running.cluster_state.run())
             together.create_task(running.provider.run())
             together.create_task(running.lead())
 
-    assert simulation.Simulation(reading.read(EVENTFUL, "eventful")).play(player).violations == ()
+    assert simulation.Simulation(loader.parse_scenario(EVENTFUL, "eventful")).run(player).violations == ()
 
 
 @pytest.mark.parametrize("limit_mib", [100, 0])
 def test_a_story_is_decided_again_as_it_was(tmp_path: Path, limit_mib: int) -> None:
     path = tmp_path / "file"
     play(path, limit_mib)
-    assert files.earlier(path).exists() == (limit_mib == 0)
-    parts = (path, files.earlier(path)) if limit_mib == 0 else (path,)
+    assert recording_file.rotated_path(path).exists() == (limit_mib == 0)
+    parts = (path, recording_file.rotated_path(path)) if limit_mib == 0 else (path,)
     assert [recorded.differences(part) for part in parts] == [[]] * len(parts)
     assert sum(recorded.count(part, lambda turn: turn.step.of == recorder.DECIDE) for part in parts) > 10
     assert sum(recorded.count(part, lambda turn: bool(turn.step.recorded.plan)) for part in parts) > 1

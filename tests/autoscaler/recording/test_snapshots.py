@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from tests.engine.test_snapshot_histories import Pool, pools
-from windlass.autoscaler.recording import changes, journal, layout, values
-from windlass.engine import facts
-from windlass.engine.snapshot import Snapshot
+from windlass.autoscaler.recording import snapshot_journal, value_codec
+from windlass.engine.model import facts
+from windlass.engine.snapshot.snapshot import Snapshot
 
 
 def describe(snapshot: Snapshot) -> dict[str, Any]:
@@ -24,17 +24,17 @@ def describe(snapshot: Snapshot) -> dict[str, Any]:
         "vacant": (nodes.vacant, pods.vacant),
         "pods": {row: snapshot.pod(row) for row in pods.rows.values()},
         "on": [snapshot.pods_on(row) for row in range(nodes.count)],
-        "homeless": {name: rows for name, rows in snapshot.homeless.items() if rows},
-        "waiting": snapshot.waiting(),
+        "homeless": {name: rows for name, rows in snapshot.orphaned.items() if rows},
+        "waiting": snapshot.pending(),
         "shapes": [snapshot.shapes[number] for number in range(len(snapshot.shapes))],
-        "numbers": (pods.shape_ids.tolist(), pods.kind_ids.tolist(), snapshot.shapes.visible),
-        "namespaces": snapshot.tallies.namespaces,
+        "numbers": (pods.shape_ids.tolist(), pods.template_ids.tolist(), snapshot.shapes.visible),
+        "namespaces": snapshot.topology_counts.namespaces,
         "claims": snapshot.storage.claims,
     }
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 50)), max_size=40)
-HEALTH = list(facts.Health)
+HEALTH = list(facts.PodHealth)
 
 
 def step(snapshot: Snapshot, pool: Pool, what: int, which: int) -> None:
@@ -64,7 +64,7 @@ def step(snapshot: Snapshot, pool: Pool, what: int, which: int) -> None:
                 snapshot.set_health(pod.uid, HEALTH[which % 3])
 
 
-def wire(plain: values.Plain) -> values.Plain:
+def wire(plain: value_codec.Plain) -> value_codec.Plain:
     """Through a file."""
     return msgspec.msgpack.decode(msgspec.msgpack.encode(plain))
 
@@ -73,23 +73,23 @@ def wire(plain: values.Plain) -> values.Plain:
 def test_what_changes_is_changed_alike_in_a_snapshot_that_is_built_again(
     pool: Pool, before: list[tuple[int, int]], after: list[tuple[int, int]]
 ) -> None:
-    lived = journal.Journal()
+    lived = snapshot_journal.JournaledSnapshot()
     for what, which in before:
         step(lived, pool, what, which)
-    specs: changes.Specs = {}
-    lived.notes.take()
-    built, known, kinds = layout.build(wire(layout.spell(lived, specs)))
+    specs: snapshot_journal.SpecNumbers = {}
+    lived.change_log.take()
+    built, known, kinds = snapshot_journal.decode_snapshot(wire(snapshot_journal.encode_snapshot(lived, specs)))
     assert describe(built) == describe(lived)
-    maker = changes.Maker(built, known, kinds)
+    maker = snapshot_journal.ChangeApplier(built, known, kinds)
     for what, which in after:
-        count, generations = len(lived.pods.kinds), (lived.generation, built.generation)
+        count, generations = len(lived.pods.template_keys), (lived.generation, built.generation)
         step(lived, pool, what, which)
-        new = lived.pods.kinds.values[count:]
+        new = lived.pods.template_keys.values[count:]
         first = len(specs)
-        spelled = [values.spell_kind(kind, specs.setdefault(kind.spec, len(specs))) for kind in new]
-        maker.learn(wire([values.spell(spec) for spec in list(specs)[first:]]), wire(spelled))
-        for change in lived.notes.take():
-            maker.make(wire(changes.spell(change)))
+        spelled = [value_codec.encode_pod_template(kind, specs.setdefault(kind.spec, len(specs))) for kind in new]
+        maker.add_specs(wire([value_codec.encode_value(spec) for spec in list(specs)[first:]]), wire(spelled))
+        for change in lived.change_log.take():
+            maker.apply(wire(snapshot_journal.encode_change(change)))
         assert describe(built) == describe(lived)
         grown = lived.generation - generations[0], built.generation - generations[1]
         assert (grown[0] > 0) == (grown[1] > 0)

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass import regexp
-from windlass.autoscaler.recording import digests, sequences, values
-from windlass.engine import facts, plan, searching
+from windlass.autoscaler.recording import recorder, value_codec
 from windlass.engine.expanders import priority
-from windlass.engine.memory import Volatile
-from windlass.engine.provisioning.request import Condition
-from windlass.engine.scale_up.templates import GroupTemplate
-from windlass.engine.settings import Settings
+from windlass.engine.loop_memory import VolatileMemory
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.provisioning import Condition
+from windlass.engine.model.scale_up_status import GroupTemplate
+from windlass.engine.model.settings import Settings
+from windlass.engine.placement import hinting
+from windlass.regexp import matcher
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 SELECTOR = LabelSelector((Requirement("a", Operator.IN, ("b", "c")),))
@@ -32,7 +33,7 @@ POD = facts.Pod(
 )
 
 
-def wire(plain: values.Plain) -> values.Plain:
+def wire(plain: value_codec.Plain) -> value_codec.Plain:
     return msgspec.msgpack.decode(msgspec.msgpack.encode(plain))
 
 
@@ -43,14 +44,16 @@ def wire(plain: values.Plain) -> values.Plain:
         Settings.cluster_autoscaler(),
         POD,
         POD.spec,
-        facts.DaemonSet("ns", "d", "u", POD),
-        facts.NodeGroup("g", 0, 5, 2, (facts.Instance("i", "Creating", facts.InstanceError("Other", "c")),)),
+        node_groups.DaemonSet("ns", "d", "u", POD),
+        node_groups.NodeGroup(
+            "g", 0, 5, 2, (node_groups.Instance("i", "Creating", node_groups.InstanceError("Other", "c")),)
+        ),
         facts.StorageClass("s", allowed_topologies=(((("k", ("v", "w"))),),)),
         facts.CSINode("n", (("d", None), ("e", 3)), frozenset({"p"})),
     ],
 )
 def test_a_value_comes_back(value: Any) -> None:
-    assert values.read(type(value), wire(values.spell(value))) == value
+    assert value_codec.decode_value(type(value), wire(value_codec.encode_value(value))) == value
 
 
 def test_a_plan_comes_back_whatever_is_in_it() -> None:
@@ -63,14 +66,14 @@ def test_a_plan_comes_back_whatever_is_in_it() -> None:
         named |= {name: ("a", "b") for name in ("provider_ids", "evict", "daemonset") if name in named}
         named |= {"conditions": (Condition("T", "True", "R", "m", 1.5),)} if "conditions" in named else {}
         one_of_each.append(kind(**named))
-    assert values.read_plan(wire(values.spell_plan(tuple(one_of_each)))) == tuple(one_of_each)
+    assert value_codec.decode_plan(wire(value_codec.encode_plan(tuple(one_of_each)))) == tuple(one_of_each)
     failed = {one: "no" for one in one_of_each}
-    assert values.read_failed(wire(values.spell_failed(failed))) == failed
+    assert value_codec.decode_failed(wire(value_codec.encode_failed(failed))) == failed
 
 
 def test_rules_come_back() -> None:
-    rules = (priority.Rule(10, regexp.compile("a.*")), priority.Rule(1, regexp.compile("(?i)b")))
-    assert values.read_rules(wire(values.spell_rules(rules))) == rules
+    rules = (priority.PriorityRule(10, matcher.compile("a.*")), priority.PriorityRule(1, matcher.compile("(?i)b")))
+    assert value_codec.decode_rules(wire(value_codec.encode_rules(rules))) == rules
 
 
 @pytest.mark.parametrize(
@@ -83,59 +86,63 @@ def test_rules_come_back() -> None:
     ],
 )
 def test_rules_of_older_files_are_read_as_python_wrote_them(recorded: str, found: str, not_found: str) -> None:
-    (rule,) = values.read_rules(wire([[3, recorded, re.ASCII]]))
+    (rule,) = value_codec.decode_rules(wire([[3, recorded, re.ASCII]]))
     assert rule.priority == 3
     assert found == "never" or rule.pattern.matches(found)
     assert not rule.pattern.matches(not_found)
 
 
 def test_what_is_volatile_comes_back_but_for_what_stands() -> None:
-    search = searching.Search(7, searching.Hints({"u": "n"}, {"v": "m"}))
-    kept = Volatile({"g": GroupTemplate(facts.Node("t"), (POD,))}, search, searching.Search())
+    search = hinting.HintingState(7, hinting.PlacementHints({"u": "n"}, {"v": "m"}))
+    kept = VolatileMemory({"g": GroupTemplate(facts.Node("t"), (POD,))}, search, hinting.HintingState())
     csi_node = facts.CSINode("t", (("disks.example.com", 2), ("files.example.com", None)))
     equipped = {"g": GroupTemplate(facts.Node("t", csi_node=csi_node))}
     aged = replace(kept, templates=equipped, learned_s={"g": 5.0}, began_s=3.0)
     for one in (kept, replace(kept, booking=search), aged):
-        assert values.read_volatile(wire(values.spell_volatile(one))) == one
+        assert value_codec.decode_volatile(wire(value_codec.encode_volatile(one))) == one
 
 
 def test_what_was_recorded_before_templates_had_an_age_can_be_read() -> None:
-    spelled = wire(values.spell_volatile(Volatile({"g": GroupTemplate(facts.Node("t"))})))
+    spelled = wire(value_codec.encode_volatile(VolatileMemory({"g": GroupTemplate(facts.Node("t"))})))
     del spelled["learned_s"], spelled["began_s"]
-    found = values.read_volatile(spelled)
+    found = value_codec.decode_volatile(spelled)
     assert set(found.templates) == {"g"}
     assert not found.learned_s
     assert found.began_s is None
 
 
 INSTANCES = st.lists(
-    st.builds(facts.Instance, st.sampled_from("abcdef"), st.sampled_from(["Running", "Creating"])),
+    st.builds(node_groups.Instance, st.sampled_from("abcdef"), st.sampled_from(["Running", "Creating"])),
     unique_by=lambda one: one.provider_id,
 ).map(tuple)
 GROUPS = st.lists(
-    st.builds(facts.NodeGroup, st.sampled_from("abc"), st.just(0), st.integers(1, 3), st.integers(0, 2), INSTANCES),
+    st.builds(
+        node_groups.NodeGroup, st.sampled_from("abc"), st.just(0), st.integers(1, 3), st.integers(0, 2), INSTANCES
+    ),
     unique_by=lambda one: one.id,
 ).map(tuple)
 
 
 @given(GROUPS, GROUPS)
-def test_any_groups_follow_from_any_others(old: tuple[facts.NodeGroup, ...], new: tuple[facts.NodeGroup, ...]) -> None:
-    found = sequences.GROUPS.find_changes(old, new)
+def test_any_groups_follow_from_any_others(
+    old: tuple[node_groups.NodeGroup, ...], new: tuple[node_groups.NodeGroup, ...]
+) -> None:
+    found = value_codec.GROUP_CODEC.find_changes(old, new)
     assert (found is None) == (old == new)
-    assert sequences.GROUPS.change(old, wire(found) if found is not None else [[0, len(old)]]) == new
+    assert value_codec.GROUP_CODEC.apply_changes(old, wire(found) if found is not None else [[0, len(old)]]) == new
 
 
 def test_one_instance_more_costs_one_instance() -> None:
-    many = tuple(facts.Instance(f"i{number}") for number in range(1000))
-    old = (facts.NodeGroup("g", 0, 2000, 1000, many),)
-    new = (replace(old[0], instances=(*many[:500], facts.Instance("new"), *many[500:])),)
-    assert len(msgspec.msgpack.encode(sequences.GROUPS.find_changes(old, new))) < 100
+    many = tuple(node_groups.Instance(f"i{number}") for number in range(1000))
+    old = (node_groups.NodeGroup("g", 0, 2000, 1000, many),)
+    new = (replace(old[0], instances=(*many[:500], node_groups.Instance("new"), *many[500:])),)
+    assert len(msgspec.msgpack.encode(value_codec.GROUP_CODEC.find_changes(old, new))) < 100
 
 
 def test_digests_tell_values_apart_and_know_equal_ones() -> None:
-    assert digests.digest({"a": 1.0}) == digests.digest({"a": 1})
-    assert digests.digest(frozenset("abcdef")) == digests.digest(frozenset("fedcba"))
-    assert digests.digest(POD) == digests.digest(replace(POD))
-    assert digests.digest(POD) != digests.digest(replace(POD, name="q"))
-    assert digests.digest(np.arange(3)) != digests.digest(np.arange(4))
-    assert digests.digest((1, 2)) != digests.digest((2, 1))
+    assert recorder.digest({"a": 1.0}) == recorder.digest({"a": 1})
+    assert recorder.digest(frozenset("abcdef")) == recorder.digest(frozenset("fedcba"))
+    assert recorder.digest(POD) == recorder.digest(replace(POD))
+    assert recorder.digest(POD) != recorder.digest(replace(POD, name="q"))
+    assert recorder.digest(np.arange(3)) != recorder.digest(np.arange(4))
+    assert recorder.digest((1, 2)) != recorder.digest((2, 1))

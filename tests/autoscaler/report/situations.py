@@ -4,29 +4,30 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tests.engine.decide import builders
-from windlass.autoscaler.act.outcome import Outcome
-from windlass.autoscaler.report import events
-from windlass.engine import advance, decide, facts, plan
-from windlass.engine.memory import Memory
+from windlass.engine import drain_loop, loop
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, plan
+from windlass.engine.model.plan import PlanResult
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
-from windlass.kube.events import About, Occurrence
+from windlass.kube.events import EventOccurrence, InvolvedObject
+from windlass.observability import decision_events
 
 PEER, NOW_S = builders.PEER, builders.NOW_S
-STATUS = About("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
+STATUS = InvolvedObject("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
 GIB = 2**30
 
 Told = tuple[str, str, str, str, str, str]
 """Type, reason, kind, namespace, name and message."""
 
 
-def flat(occurrences: Iterable[Occurrence]) -> list[Told]:
+def flat(occurrences: Iterable[EventOccurrence]) -> list[Told]:
     return [
         (one.type, one.reason, one.about.kind, one.about.namespace, one.about.name, one.message) for one in occurrences
     ]
 
 
-def find(occurrences: Iterable[Occurrence], reason: str) -> list[Occurrence]:
+def find(occurrences: Iterable[EventOccurrence], reason: str) -> list[EventOccurrence]:
     return [one for one in occurrences if one.reason == reason]
 
 
@@ -35,38 +36,38 @@ class Play:
     """Loops and drains, one after another, with what is told of each."""
 
     settings: Settings = PEER
-    memory: Memory = field(default_factory=Memory)
-    drains: events.Drains = field(default_factory=dict)
-    said: list[Occurrence] = field(default_factory=list)
+    memory: LoopMemory = field(default_factory=LoopMemory)
+    drains: decision_events.DrainsByNode = field(default_factory=dict)
+    said: list[EventOccurrence] = field(default_factory=list)
 
     def decide(
         self, seen: Observation, now_s: float = NOW_S, failed: Mapping[plan.Instruction, str] | None = None
-    ) -> decide.Decision:
-        decision = decide.decide(seen, self.memory, self.settings, now_s)
-        told = events.tell_decision(seen, decision, self.settings, STATUS, now_s)
+    ) -> loop.Decision:
+        decision = loop.decide(seen, self.memory, self.settings, now_s)
+        told = decision_events.scaling_events(seen, decision, self.settings, STATUS, now_s)
         outcome = carried_out(decision.plan, failed)
-        doing = events.doing_decision(seen, decision, self.settings)
+        doing = decision_events.scaling_plan_context(seen, decision, self.settings)
         self.said += told.before
-        self.said += events.tell_outcome(doing, outcome, STATUS)
-        self.said += [*told.after, *events.tell_triggered(told, outcome)]
+        self.said += decision_events.plan_result_events(doing, outcome, STATUS)
+        self.said += [*told.after, *decision_events.raised_group_events(told, outcome)]
         self.memory, self.drains = decision.memory, decision.memory.durable.drains
         return decision
 
     def advance(
         self, seen: Observation, now_s: float = NOW_S, failed: Mapping[plan.Instruction, str] | None = None
-    ) -> advance.Advanced:
-        advanced = advance.advance(seen, self.memory, self.settings, now_s)
-        told = events.tell_advance(seen, advanced, self.drains)
-        doing = events.doing_advance(seen, advanced, self.drains)
+    ) -> drain_loop.DrainLoopResult:
+        advanced = drain_loop.advance(seen, self.memory, self.settings, now_s)
+        told = decision_events.drain_events(seen, advanced, self.drains)
+        doing = decision_events.drain_plan_context(seen, advanced, self.drains)
         self.said += told.before
-        self.said += events.tell_outcome(doing, carried_out(advanced.plan, failed), STATUS)
+        self.said += decision_events.plan_result_events(doing, carried_out(advanced.plan, failed), STATUS)
         self.memory, self.drains = advanced.memory, advanced.memory.durable.drains
         return advanced
 
 
-def carried_out(wanted: plan.Plan, failed: Mapping[plan.Instruction, str] | None = None) -> Outcome:
+def carried_out(wanted: plan.Plan, failed: Mapping[plan.Instruction, str] | None = None) -> PlanResult:
     failed = failed or {}
-    return Outcome(tuple(one for one in wanted if one not in failed), dict(failed))
+    return PlanResult(tuple(one for one in wanted if one not in failed), dict(failed))
 
 
 def mark(node: facts.Node, now_s: float) -> facts.Node:

@@ -8,13 +8,15 @@ from typing import Any
 from tests.autoscaler.report.situations import NOW_S, PEER, carried_out
 from tests.kube.faulty import Faulty
 from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.autoscaler.report import Reporter
-from windlass.engine import advance, decide, plan
-from windlass.engine.memory import Memory
+from windlass.apiserver import embedded_server, server
+from windlass.engine import drain_loop
+from windlass.engine import loop as engine_loop
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import plan
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
 from windlass.kube import client, errors, resources, transport
+from windlass.observability.reporter import Reporter
 
 CONFIG_MAPS, EVENTS = resources.CONFIG_MAPS.untyped(), resources.EVENTS.untyped()
 
@@ -23,13 +25,13 @@ class Stage:
     """One process that reports."""
 
     def __init__(self, settings: Settings = PEER, **wired: Any) -> None:
-        self.clock = clock.Virtual(NOW_S)
-        self.settings, self.memory = settings, Memory()
-        carrier = inprocess.InProcess(server.Server(self.clock), self.clock)
+        self.clock = clock.VirtualClock(NOW_S)
+        self.settings, self.memory = settings, LoopMemory()
+        carrier = embedded_server.InProcessTransport(server.Server(self.clock), self.clock)
         self.faults = Faulty(carrier, random.Random(1))
         self.calls: list[tuple[str, str]] = []
         """Method and path of every request."""
-        self.api = client.Client(self, self.clock, client.Settings(qps=0))
+        self.api = client.Client(self, self.clock, client.ClientSettings(qps=0))
         self._wired = wired
 
     def play(self, script: Callable[["Stage"], Awaitable[None]]) -> "Stage":
@@ -49,20 +51,22 @@ class Stage:
         self.clock.run(main())
         return self
 
-    def loop(self, seen: Observation, failed: Mapping[plan.Instruction, str] | None = None) -> decide.Decision:
+    def loop(self, seen: Observation, failed: Mapping[plan.Instruction, str] | None = None) -> engine_loop.Decision:
         """Observe, decide, act, report."""
         now_s = self.clock.now_s()
         self.reporter.begin_loop()
-        decision = decide.decide(seen, self.memory, self.settings, now_s)
+        decision = engine_loop.decide(seen, self.memory, self.settings, now_s)
         self.memory = decision.memory
         account = self.reporter.before_acting(seen, decision, now_s)
         self.reporter.after_acting(account, carried_out(decision.plan, failed))
         self.reporter.end_loop()
         return decision
 
-    def move_drains(self, seen: Observation, failed: Mapping[plan.Instruction, str] | None = None) -> advance.Advanced:
+    def move_drains(
+        self, seen: Observation, failed: Mapping[plan.Instruction, str] | None = None
+    ) -> drain_loop.DrainLoopResult:
         now_s = self.clock.now_s()
-        advanced = advance.advance(seen, self.memory, self.settings, now_s)
+        advanced = drain_loop.advance(seen, self.memory, self.settings, now_s)
         self.memory = advanced.memory
         account = self.reporter.before_acting(seen, advanced, now_s)
         self.reporter.after_acting(account, carried_out(advanced.plan, failed))

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from tests.autoscaler.report.situations import NOW_S, Play, carried_out, find, flat, mark
 from tests.engine.decide import builders
-from windlass.autoscaler import priorities
-from windlass.autoscaler.report import events
-from windlass.engine import facts, plan
-from windlass.engine.memory import DrainBegun, Durable, Memory
-from windlass.engine.settings import Settings
+from windlass.autoscaler import priority_config
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.durable_memory import DurableMemory, StartedDrain
+from windlass.engine.model.settings import Settings
+from windlass.observability import decision_events
 
 MD_A = "MachineDeployment/default/md-a"
 STATUS_OBJECT = ("ConfigMap", "kube-system", "cluster-autoscaler-status")
@@ -62,7 +63,7 @@ def test_a_raise_that_is_refused_is_told_and_nobody_triggered_it() -> None:
     ]
     assert find(play.said, "TriggeredScaleUp") == []
     again = Play()
-    again.decide(replace(seen, refused={"g": facts.InstanceError("Other", "cloudProviderError", "no")}))
+    again.decide(replace(seen, refused={"g": node_groups.InstanceError("Other", "cloudProviderError", "no")}))
     assert find(again.said, "TriggeredScaleUp") == find(again.said, "NotTriggerScaleUp") == []
 
 
@@ -113,8 +114,8 @@ def test_an_unhealthy_cluster_is_told() -> None:
 def test_instances_that_could_not_be_created_are_told_with_class_code_and_message() -> None:
     play = Play()
     play.decide(builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 100)]))
-    error = facts.InstanceError("OutOfResources", "QUOTA_EXCEEDED", "quota of cpus exceeded")
-    broken = facts.Instance("id://broken", "Creating", error)
+    error = node_groups.InstanceError("OutOfResources", "QUOTA_EXCEEDED", "quota of cpus exceeded")
+    broken = node_groups.Instance("id://broken", "Creating", error)
     play.decide(builders.observe([builders.group("g", target=1, instances=[broken])]), NOW_S + 10)
     (told,) = find(play.said, "ScaleUpFailed")
     assert told.message == (
@@ -124,7 +125,7 @@ def test_instances_that_could_not_be_created_are_told_with_class_code_and_messag
 
 
 def test_groups_that_no_priority_matches_are_told_to_the_priorities() -> None:
-    rules = priorities.read("10: [spot.*]")
+    rules = priority_config.parse_priorities("10: [spot.*]")
     groups = [builders.group("spot", target=0), builders.group("plain", target=0)]
     seen = builders.observe(groups, [], [builders.pending("p", 100)], priorities=rules)
     play = Play(builders.choose(builders.PEER, "scale_up", expander=("priority",)))
@@ -134,7 +135,7 @@ def test_groups_that_no_priority_matches_are_told_to_the_priorities() -> None:
     assert "node group plain not found" in told.message
     assert find(play.said, "PriorityConfigMapNoGroupMatched") == []
     nobody = Play(play.settings)
-    nobody.decide(replace(seen, priorities=priorities.read("10: [other]")))
+    nobody.decide(replace(seen, priorities=priority_config.parse_priorities("10: [other]")))
     assert len(find(nobody.said, "PriorityConfigMapNotMatchedGroup")) == 2
     assert len(find(nobody.said, "PriorityConfigMapNoGroupMatched")) == 1
 
@@ -142,9 +143,9 @@ def test_groups_that_no_priority_matches_are_told_to_the_priorities() -> None:
 # ── Drains ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def drain(node: facts.Node, group: str = "g", is_empty: bool = False) -> Memory:
-    begun = DrainBegun(group, NOW_S, is_empty, uid=node.uid)
-    return Memory(Durable(loop=5, drains={node.name: begun}))
+def drain(node: facts.Node, group: str = "g", is_empty: bool = False) -> LoopMemory:
+    begun = StartedDrain(group, NOW_S, is_empty, uid=node.uid)
+    return LoopMemory(DurableMemory(loop=5, drains={node.name: begun}))
 
 
 def test_a_drain_is_told_from_its_beginning_to_its_end() -> None:
@@ -152,7 +153,7 @@ def test_a_drain_is_told_from_its_beginning_to_its_end() -> None:
     members = builders.nodes("g", 2)
     pods = [builders.running("busy", "g-0", 2500), builders.running("lonely", "g-1", 1000)]
     group = builders.group("g", members, max_size=10)
-    play = Play(settings, Memory(Durable(loop=5)))
+    play = Play(settings, LoopMemory(DurableMemory(loop=5)))
     play.decide(builders.observe([group], members, pods))
     play.decide(builders.observe([group], members, pods), NOW_S + 1)
     begun = [one.message for one in find(play.said, "ScaleDown") if one.about.kind == "ConfigMap"]
@@ -176,7 +177,7 @@ def test_an_empty_node_has_events_of_its_own() -> None:
     members = builders.nodes("g", 2)
     pods = [builders.running("busy", "g-0", 2500)]
     group = builders.group("g", members)
-    play = Play(settings, Memory(Durable(loop=5)))
+    play = Play(settings, LoopMemory(DurableMemory(loop=5)))
     play.decide(builders.observe([group], members, pods))
     play.decide(builders.observe([group], members, pods), NOW_S + 1)
     play.advance(builders.observe([group], members, pods), NOW_S + 1)
@@ -265,7 +266,7 @@ def test_marks_left_by_a_process_that_died_are_told_as_cleaned_up() -> None:
 def test_marks_that_nobody_remembers_are_told_as_cleaned_up_by_windlass() -> None:
     members = [mark(node, NOW_S - 3600) for node in builders.nodes("g", 1)]
     seen = builders.observe([builders.group("g", members)], members)
-    play = Play(Settings(), Memory(Durable(loop=5)))
+    play = Play(Settings(), LoopMemory(DurableMemory(loop=5)))
     play.advance(seen)
     assert [one.about.name for one in find(play.said, "ClusterAutoscalerCleanup")] == ["g-0"]
     assert find(play.said, "ScaleDownFailed") == []
@@ -273,9 +274,9 @@ def test_marks_that_nobody_remembers_are_told_as_cleaned_up_by_windlass() -> Non
 
 def test_taints_of_candidates_that_come_and_go_are_told_to_nobody() -> None:
     node = replace(builders.nodes("g", 1)[0])
-    doing = events.Doing({"g-0": events.about_node(node)})
+    doing = decision_events.PlanContext({"g-0": decision_events.node_reference(node)})
     soft = (
         plan.SetTaint("g-0", "DeletionCandidateOfClusterAutoscaler", "1", "PreferNoSchedule"),
         plan.RemoveTaint("g-0", "DeletionCandidateOfClusterAutoscaler"),
     )
-    assert events.tell_outcome(doing, carried_out(soft), events.about_node(node)) == ()
+    assert decision_events.plan_result_events(doing, carried_out(soft), decision_events.node_reference(node)) == ()

@@ -11,11 +11,11 @@ from tests.autoscaler.report import recorded
 from tests.autoscaler.report.situations import PEER, mark
 from tests.autoscaler.report.stage import Stage
 from tests.engine.decide import builders
-from windlass.autoscaler import wiring
-from windlass.autoscaler.report import counting, families, readings
-from windlass.autoscaler.report.metrics import Metrics
-from windlass.engine import facts, plan, taints
-from windlass.engine.settings import Settings
+from windlass.engine import taints
+from windlass.engine.model import facts, plan
+from windlass.engine.model.settings import Settings
+from windlass.observability import counter_values, gauge_values, metric_definitions, options
+from windlass.observability.metric_registry import MetricRegistry
 
 _SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? (\S+)$")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
@@ -79,7 +79,7 @@ async def a_scale_up_and_a_scale_down(stage: Stage) -> None:
 @pytest.fixture(scope="module")
 def face() -> str:
     settings = builders.at_once(PEER)
-    stage = Stage(settings, reporting=wiring.Reporting(emit_per_nodegroup_metrics=True))
+    stage = Stage(settings, reporting=options.ReportingOptions(emit_per_nodegroup_metrics=True))
     return stage.play(a_scale_up_and_a_scale_down).reporter.metrics.render().decode()
 
 
@@ -89,7 +89,7 @@ def test_each_recorded_family_is_there_with_its_type_and_labels(family: str, fac
 
 
 def test_no_family_is_there_that_the_peer_does_not_have(face: str) -> None:
-    known = {family.name for family in families.FAMILIES}
+    known = {family.name for family in metric_definitions.METRIC_FAMILIES}
     ours = {name for name in read(face) if name.startswith("cluster_autoscaler_")}
     assert ours <= known
     assert ours == set(recorded.families())
@@ -132,37 +132,39 @@ def test_nothing_shows_when_a_series_began_or_is_totalled_twice(face: str) -> No
 
 
 def test_series_that_the_peer_shows_from_the_start_are_there() -> None:
-    text = Metrics().render().decode()
-    for name, labels in families.INITIAL:
-        family = next(one for one in families.FAMILIES if one.name == families.PEER + name)
+    text = MetricRegistry().render().decode()
+    for name, labels in metric_definitions.INITIAL_SERIES:
+        family = next(
+            one for one in metric_definitions.METRIC_FAMILIES if one.name == metric_definitions.CA_PREFIX + name
+        )
         assert value(text, family.name, **dict(zip(family.labels, labels, strict=True))) == 0
     assert not [name for name, _, _ in samples(text) if name.startswith("cluster_autoscaler_node_group_")]
     assert "cluster_autoscaler_unremovable_nodes_count" not in read(text)
 
 
 def test_a_group_that_is_gone_disappears_and_a_reason_that_is_gone_is_nought() -> None:
-    metrics = Metrics(per_group=True)
+    metrics = MetricRegistry(per_group=True)
     size, reason = "cluster_autoscaler_node_group_max_count", "cluster_autoscaler_unremovable_nodes_count"
-    metrics.read({size: {("a",): 3.0, ("b",): 4.0}, reason: {("NotUnderutilized",): 2.0}})
-    metrics.read({size: {("b",): 4.0}, reason: {}})
+    metrics.set_gauges({size: {("a",): 3.0, ("b",): 4.0}, reason: {("NotUnderutilized",): 2.0}})
+    metrics.set_gauges({size: {("b",): 4.0}, reason: {}})
     text = metrics.render().decode()
     assert [labels for name, labels, _ in samples(text) if name == size] == [(("node_group", "b"),)]
     assert value(text, reason, reason="NotUnderutilized") == 0
 
 
 def test_buckets_are_the_peers() -> None:
-    buckets = families.DURATIONS.buckets
+    buckets = metric_definitions.FUNCTION_DURATIONS.buckets
     assert len(buckets) == 150
     assert buckets[0] == 0.1
     assert buckets[-1] == pytest.approx(1800.0)
-    assert list(families.HETEROGENEITY.buckets) == [1, 2, 4, 8, 16, 32]
-    assert families.REMOVAL_LATENCY.buckets[-1] == pytest.approx(1477.89, abs=0.01)
+    assert list(metric_definitions.HETEROGENEITY.buckets) == [1, 2, 4, 8, 16, 32]
+    assert metric_definitions.REMOVAL_LATENCY.buckets[-1] == pytest.approx(1477.89, abs=0.01)
 
 
 def test_labels_and_help_are_escaped() -> None:
-    metrics = Metrics(per_group=True)
+    metrics = MetricRegistry(per_group=True)
     name = "cluster_autoscaler_node_group_max_count"
-    metrics.read({name: {('a"b\\c\nd',): 1.0}})
+    metrics.set_gauges({name: {('a"b\\c\nd',): 1.0}})
     assert f'{name}{{node_group="a\\"b\\\\c\\nd"}} 1\n' in metrics.render().decode()
 
 
@@ -185,7 +187,7 @@ def test_gpus_are_described_as_far_as_they_show(
     has = tuple(capacity.items())
     node = builders.node("n", labels=labels, capacity=has, allocatable=has)
     group = builders.group("g", template=builders.node("t", capacity=tuple(template.items())))
-    assert counting.describe_gpu(node, group) == told
+    assert counter_values.describe_gpu(node, group) == told
 
 
 def test_scale_ups_that_failed_are_counted_by_cause() -> None:
@@ -208,7 +210,7 @@ def test_nodes_that_do_not_come_are_counted_once_however_long_the_decision_stand
             await stage.clock.sleep(45)
             stage.loop(late)
 
-    text = Stage(settings, reporting=wiring.Reporting(emit_per_nodegroup_metrics=True)).play(script)
+    text = Stage(settings, reporting=options.ReportingOptions(emit_per_nodegroup_metrics=True)).play(script)
     face = text.reporter.metrics.render().decode()
     assert value(face, "cluster_autoscaler_failed_node_creations_total", reason="timeout") == 1
     assert value(face, "cluster_autoscaler_node_group_backoff_status", node_group="g", reason="timeout") == 1
@@ -217,7 +219,7 @@ def test_nodes_that_do_not_come_are_counted_once_however_long_the_decision_stand
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        (taints.TO_BE_DELETED, taints.TO_BE_DELETED),
+        (taints.TO_BE_DELETED_KEY, taints.TO_BE_DELETED_KEY),
         ("node.kubernetes.io/not-ready", "node.kubernetes.io/not-ready"),
         ("ignore-taint.cluster-autoscaler.kubernetes.io/x", "ignore-taint.cluster-autoscaler.kubernetes.io/"),
         ("startup-taint.cluster-autoscaler.kubernetes.io/x", "startup-taint"),
@@ -228,7 +230,7 @@ def test_nodes_that_do_not_come_are_counted_once_however_long_the_decision_stand
 )
 def test_taints_are_counted_by_type(key: str, told: str) -> None:
     chosen = replace(Settings().templates, startup_taint=("mine",))
-    assert readings.type_of_taint(key, taints.read_settings(chosen)) == told
+    assert gauge_values.taint_type(key, taints.make_transient_taints(chosen)) == told
 
 
 def test_limits_that_stand_in_the_way_are_counted() -> None:
@@ -257,7 +259,7 @@ def test_removals_are_told_by_how_late_they_come_and_what_kept_them() -> None:
         left = [node for node in members if node.name not in stage.memory.durable.drains]
         stage.loop(builders.observe([builders.group("g", left)], left, [busy]))
 
-    chosen = wiring.Reporting(node_removal_latency_tracking_enabled=True)
+    chosen = options.ReportingOptions(node_removal_latency_tracking_enabled=True)
     text = Stage(settings, reporting=chosen).play(script).reporter.metrics.render().decode()
     late = "cluster_autoscaler_node_removal_latency_seconds"
     assert value(text, f"{late}_sum", deleted="true", delay_reason="none") == 20
@@ -276,14 +278,18 @@ def test_the_longest_time_that_a_candidate_was_skipped_is_shown_if_asked_for(ena
             stage.loop(builders.observe([builders.group("g", members, min_size=1)], members))
             await stage.clock.sleep(10)
 
-    chosen = wiring.Reporting(max_node_skip_eval_time_tracker_enabled=enabled)
+    chosen = options.ReportingOptions(max_node_skip_eval_time_tracker_enabled=enabled)
     text = Stage(settings, reporting=chosen).play(script).reporter.metrics.render().decode()
     assert value(text, "cluster_autoscaler_max_node_skip_eval_duration_seconds") == longest_s
 
 
 def test_metrics_of_our_own_are_documented() -> None:
     page = (Path(__file__).parents[3] / "docs" / "outside.md").read_text()
-    own = [family for family in families.FAMILIES if family.name.startswith(families.OWN)]
+    own = [
+        family
+        for family in metric_definitions.METRIC_FAMILIES
+        if family.name.startswith(metric_definitions.WINDLASS_PREFIX)
+    ]
     assert own
     for family in own:
         labels = ", ".join(f"`{label}`" for label in family.labels)

@@ -9,9 +9,10 @@ from tests.autoscaler.report import recorded
 from tests.autoscaler.report.recorded import FROZEN, MD_A, STILL_THERE, A
 from tests.autoscaler.report.situations import NOW_S, PEER, Play, Told, find, flat, mark
 from tests.engine.decide import builders
-from windlass.autoscaler.report import events
-from windlass.engine import facts, plan
-from windlass.engine.memory import Durable, Memory
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.durable_memory import DurableMemory
+from windlass.observability import decision_events
 
 SPEC_LATER = {"node_selector": (("zone", "elsewhere"),)}
 
@@ -39,7 +40,7 @@ def remove(name: str, *pods: facts.Pod) -> list[Told]:
     keeps, goes = builders.node("md-a-ssh9m-keeps"), builders.node(name)
     group = builders.group(MD_A, [keeps, goes], min_size=1)
     busy = builders.running("busy", keeps.name, 2500)
-    play = Play(builders.at_once(PEER), Memory(Durable(loop=5)))
+    play = Play(builders.at_once(PEER), LoopMemory(DurableMemory(loop=5)))
     seen = builders.observe([group], [keeps, goes], [busy, *pods])
     for now_s in (NOW_S, NOW_S + 1):
         play.decide(seen, now_s)
@@ -63,10 +64,10 @@ def machines_that_never_register() -> list[Told]:
     settings = builders.choose(PEER, "groups", max_node_provision_time_s=60.0)
     said: list[Told] = []
     for name, failure in (("flfgv-62hrq", ""), ("78c5k-zqpgb", "min size reached, nodes will not be deleted")):
-        stuck = facts.Instance(f"pending-machine-default_a-{name}", "Creating")
+        stuck = node_groups.Instance(f"pending-machine-default_a-{name}", "Creating")
         members = builders.nodes("a", 1)
         group = builders.group(A, members, instances=[stuck])
-        play = Play(settings, Memory(Durable(loop=5)))
+        play = Play(settings, LoopMemory(DurableMemory(loop=5)))
         removal = plan.DeleteInstances(A, (stuck.provider_id,), "never registered")
         play.decide(builders.observe([group], members), NOW_S)
         play.decide(builders.observe([group], members), NOW_S + 61, {removal: failure} if failure else {})
@@ -79,9 +80,9 @@ def nodes_that_do_not_come() -> list[Told]:
     members = builders.nodes("a", 1)
     busy = builders.running("busy", "a-0", 4000)
     waiting = [builders.pending(f"w-{number}", 4000) for number in range(3)]
-    play = Play(settings, Memory(Durable(loop=5)))
+    play = Play(settings, LoopMemory(DurableMemory(loop=5)))
     play.decide(builders.observe([builders.group(A, members)], members, [busy, *waiting]))
-    late = builders.group(A, members, target=4, instances=[facts.Instance("pending-machine-x", "Creating")])
+    late = builders.group(A, members, target=4, instances=[node_groups.Instance("pending-machine-x", "Creating")])
     seen = builders.observe([late], members, [busy, *waiting])
     play.decide(seen, NOW_S + 30)
     revert = plan.ReduceTarget(A, 3, "nodes did not come in time", 4)
@@ -94,7 +95,7 @@ def a_deletion_that_is_refused() -> list[Told]:
     keeps = builders.node("a-zrgn2-keeps")
     busy = builders.running("busy", keeps.name, 3000)
     group = builders.group(A, [keeps, node])
-    play = Play(builders.at_once(PEER), Memory(Durable(loop=5)))
+    play = Play(builders.at_once(PEER), LoopMemory(DurableMemory(loop=5)))
     for now_s in (NOW_S, NOW_S + 1):
         play.decide(builders.observe([group], [keeps, node], [busy]), now_s)
     play.advance(builders.observe([group], [keeps, node], [busy]), NOW_S + 1)
@@ -108,10 +109,10 @@ def a_deletion_that_is_refused() -> list[Told]:
 
 def a_raise_that_is_refused() -> list[Told]:
     seen = builders.observe([builders.group(A, target=0)], [], [builders.pending("w-6f95b79587-5s8jt", 100)])
-    play = Play(PEER, Memory(Durable(loop=5)))
-    error = facts.InstanceError("Other", "cloudProviderError", FROZEN)
+    play = Play(PEER, LoopMemory(DurableMemory(loop=5)))
+    error = node_groups.InstanceError("Other", "cloudProviderError", FROZEN)
     play.decide(seen, failed={plan.Resize(A, 0, 1, 10): FROZEN})
-    play.memory = Memory(Durable(loop=5))
+    play.memory = LoopMemory(DurableMemory(loop=5))
     play.decide(replace(seen, refused={A: error}))
     play.decide(seen, NOW_S + 10)
     return flat(play.said)
@@ -141,7 +142,7 @@ def marks_left_behind() -> list[Told]:
 
 
 def an_election() -> list[Told]:
-    return flat([events.tell_leading("kube-system", "cluster-autoscaler", "vm", leads=True)])
+    return flat([decision_events.leader_event("kube-system", "cluster-autoscaler", "vm", leads=True)])
 
 
 SITUATIONS = (

@@ -11,10 +11,11 @@ import yaml
 from tests.autoscaler.report.situations import NOW_S, PEER, carried_out
 from tests.autoscaler.report.stage import CONFIG_MAPS, Stage
 from tests.engine.decide import builders
-from windlass.autoscaler import wiring
-from windlass.autoscaler.report import Reporter, status_writer
-from windlass.engine import decide, facts, plan
+from windlass.engine import loop
+from windlass.engine.model import node_groups, plan
 from windlass.kube import client, errors
+from windlass.observability import options, status_configmap
+from windlass.observability.reporter import Reporter
 
 ONE_WAITS = builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 100)])
 NONE_FITS = builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 64_000)])
@@ -92,7 +93,7 @@ def test_name_and_place_of_the_status_are_the_users() -> None:
         about = {one["involvedObject"]["name"] for one in await stage.events()}
         assert about == {"mine", "p"}
 
-    Stage(objects=wiring.Objects(status_config_map_name="mine")).play(script)
+    Stage(objects=options.ObjectOptions(status_config_map_name="mine")).play(script)
 
 
 def test_without_a_status_nothing_is_told_about_it() -> None:
@@ -103,11 +104,11 @@ def test_without_a_status_nothing_is_told_about_it() -> None:
         assert await stage.status() is None
         assert [one["reason"] for one in await stage.events()] == ["TriggeredScaleUp"]
 
-    Stage(objects=wiring.Objects(write_status_configmap=False)).play(script)
+    Stage(objects=options.ObjectOptions(write_status_configmap=False)).play(script)
 
 
-@pytest.mark.parametrize("mode", [wiring.Mode(dry_run=True), wiring.Mode(shadow=True)])
-def test_who_acts_on_nothing_writes_nothing(mode: wiring.Mode) -> None:
+@pytest.mark.parametrize("mode", [options.ModeOptions(dry_run=True), options.ModeOptions(shadow=True)])
+def test_who_acts_on_nothing_writes_nothing(mode: options.ModeOptions) -> None:
     async def script(stage: Stage) -> None:
         stage.loop(ONE_WAITS)
         await stage.clock.sleep(3)
@@ -144,17 +145,17 @@ def test_the_same_event_is_written_again_within_five_minutes_only_if_wanted(dupl
         assert told["message"] == "pod didn't trigger scale-up: 1 Insufficient cpu"
         assert told["count"] == counted
 
-    Stage(reporting=wiring.Reporting(record_duplicated_events=duplicates)).play(script)
+    Stage(reporting=options.ReportingOptions(record_duplicated_events=duplicates)).play(script)
 
 
 def test_a_decision_made_again_after_a_refusal_is_told_once() -> None:
     async def script(stage: Stage) -> None:
         reporter, now_s = stage.reporter, stage.clock.now_s()
-        first = decide.decide(ONE_WAITS, stage.memory, PEER, now_s)
+        first = loop.decide(ONE_WAITS, stage.memory, PEER, now_s)
         account = reporter.before_acting(ONE_WAITS, first, now_s)
-        error = facts.InstanceError("Other", "cloudProviderError", "frozen")
+        error = node_groups.InstanceError("Other", "cloudProviderError", "frozen")
         seen = replace(ONE_WAITS, refused={"g": error})
-        second = decide.decide(seen, stage.memory, PEER, now_s)
+        second = loop.decide(seen, stage.memory, PEER, now_s)
         again = reporter.before_acting(seen, second, now_s, instead_of=account)
         reporter.after_acting(again, carried_out((), {plan.Resize("g", 0, 1, 10): "frozen"}))
         await stage.clock.sleep(3)
@@ -202,7 +203,7 @@ def test_many_loops_in_a_row_write_the_status_now_and_then() -> None:
         last = await stage.status()
         assert last is not None
         writes = int(last["metadata"]["resourceVersion"]) - int(first["metadata"]["resourceVersion"])
-        assert writes <= 10.0 / status_writer.PAUSE_S + 2
+        assert writes <= 10.0 / status_configmap.WRITE_INTERVAL_S + 2
 
     Stage().play(script)
 
@@ -227,7 +228,9 @@ OWNED = builders.observe(
     [
         replace(
             builders.group("MachineDeployment/default/g", target=0),
-            replicas_owner=facts.ReplicasOwner("capi-topology", "remove replicas", "cluster.x-k8s.io/v1beta2", "uid-g"),
+            replicas_owner=node_groups.ReplicasOwner(
+                "capi-topology", "remove replicas", "cluster.x-k8s.io/v1beta2", "uid-g"
+            ),
         )
     ]
 )
@@ -249,9 +252,9 @@ def test_an_event_about_a_group_goes_to_the_management_cluster() -> None:
     assert management.calls == [("POST", "/api/v1/namespaces/default/events")]
 
 
-@pytest.mark.parametrize("mode", [wiring.Mode(dry_run=True), wiring.Mode(shadow=True)])
+@pytest.mark.parametrize("mode", [options.ModeOptions(dry_run=True), options.ModeOptions(shadow=True)])
 def test_who_acts_on_nothing_only_logs_that_a_group_has_another_owner(
-    mode: wiring.Mode, caplog: pytest.LogCaptureFixture
+    mode: options.ModeOptions, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def script(stage: Stage) -> None:
         stage.loop(OWNED)
@@ -270,7 +273,7 @@ def test_errors_are_counted_by_type() -> None:
     async def script(stage: Stage) -> None:
         stage.reporter.begin_loop()
         stage.reporter.loop_failed(errors.ConnectFailed("GET /", "down"))
-        stage.reporter.loop_failed(errors.NotCurrent("Pod: watch cut off"))
+        stage.reporter.loop_failed(errors.WatchStale("Pod: watch cut off"))
         stage.reporter.loop_failed(RuntimeError("bug"))
         text = stage.reporter.metrics.render().decode()
         assert 'cluster_autoscaler_errors_total{type="apiCallError"} 2\n' in text
@@ -282,7 +285,7 @@ def test_errors_are_counted_by_type() -> None:
 
 def test_a_bug_in_reporting_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     async def script(stage: Stage) -> None:
-        decision = decide.decide(ONE_WAITS, stage.memory, PEER, NOW_S)
+        decision = loop.decide(ONE_WAITS, stage.memory, PEER, NOW_S)
         broken = replace(decision, story=None)  # type: ignore[arg-type]
         account = stage.reporter.before_acting(ONE_WAITS, broken, NOW_S)
         stage.reporter.after_acting(account, carried_out(decision.plan))

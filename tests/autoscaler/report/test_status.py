@@ -12,33 +12,36 @@ from tests.autoscaler.report import recorded
 from tests.autoscaler.report.situations import PEER, carried_out
 from tests.engine.decide import builders
 from tests.engine.decide.builders import NOW_S
-from windlass.autoscaler.act.outcome import Outcome
-from windlass.autoscaler.report import status, status_text
-from windlass.autoscaler.report.status import Condition, GroupStatus, Status
-from windlass.engine import decide, facts
-from windlass.engine.backoff import Backoff
-from windlass.engine.memory import Durable, Memory
+from windlass.engine import loop
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import node_groups
+from windlass.engine.model.cluster_health import Backoff, Readiness
+from windlass.engine.model.durable_memory import DurableMemory
+from windlass.engine.model.plan import PlanResult
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.readiness import Readiness
-from windlass.engine.settings import Settings
-from windlass.kube import times
+from windlass.kube import time_formats
+from windlass.observability import cluster_status, status_configmap
+from windlass.observability.cluster_status import AutoscalerStatus, NodeGroupStatus, StatusCondition
 
-BEFORE = status.initializing(NOW_S - 10)
+BEFORE = cluster_status.initial_status(NOW_S - 10)
 
 
 def look(
-    seen: Observation, settings: Settings = PEER, before: Status = BEFORE, memory: Memory | None = None,
-    now_s: float = NOW_S, outcome: Outcome | None = None,
-) -> tuple[Status, decide.Decision]:  # fmt: skip
-    decision = decide.decide(seen, memory or Memory(Durable(loop=5)), settings, now_s)
+    seen: Observation, settings: Settings = PEER, before: AutoscalerStatus = BEFORE, memory: LoopMemory | None = None,
+    now_s: float = NOW_S, outcome: PlanResult | None = None,
+) -> tuple[AutoscalerStatus, loop.Decision]:  # fmt: skip
+    decision = loop.decide(seen, memory or LoopMemory(DurableMemory(loop=5)), settings, now_s)
     outcome = outcome or carried_out(decision.plan)
-    found = status.describe(seen.groups, seen.group_of_nodes(), decision, outcome, before, now_s)
+    found = cluster_status.build_cluster_status(seen.groups, seen.group_of_nodes(), decision, outcome, before, now_s)
     return found, decision
 
 
 def test_the_recorded_situation_gives_the_recorded_text() -> None:
-    now_s = times.parse("2026-11-15T08:23:16Z") + 0.2965
-    healthy_s, grown_s, needed_s = (times.parse(f"2026-11-15T08:{at}Z") for at in ("20:50", "21:00", "22:33"))
+    now_s = time_formats.parse_time("2026-11-15T08:23:16Z") + 0.2965
+    healthy_s, grown_s, needed_s = (
+        time_formats.parse_time(f"2026-11-15T08:{at}Z") for at in ("20:50", "21:00", "22:33")
+    )
     members = [replace(node, created_s=healthy_s) for node in builders.nodes("md-a", 2)]
     others = [builders.node("control-plane")]
     busy = [builders.running(f"busy-{number}", f"md-a-{number}", 3000) for number in range(2)]
@@ -53,8 +56,8 @@ def test_the_recorded_situation_gives_the_recorded_text() -> None:
         )
     }
     seen = builders.observe([group], [*members, *others], busy)
-    found, _ = look(seen, before=status.initializing(now_s - 10, since), now_s=now_s)
-    ours, theirs = status_text.spell(found).split("\n"), recorded.STATUS.split("\n")
+    found, _ = look(seen, before=cluster_status.initial_status(now_s - 10, since), now_s=now_s)
+    ours, theirs = status_configmap.format_status(found).split("\n"), recorded.STATUS.split("\n")
     assert ours[:-2] == theirs[:-2]
     assert ours[-2] == "time: 2026-11-15 08:23:16.2965 +0000 UTC"
     assert ours[-1] == theirs[-1] == ""
@@ -63,8 +66,8 @@ def test_the_recorded_situation_gives_the_recorded_text() -> None:
 @pytest.mark.skipif(not recorded.OUTSIDE.exists(), reason="the recording is not at hand")
 def test_the_transcription_is_the_recording() -> None:
     config_map = yaml.safe_load((recorded.OUTSIDE / "status.yaml").read_text())
-    assert config_map["data"][status_text.KEY] == recorded.STATUS
-    assert list(config_map["metadata"]["annotations"]) == [status_text.LAST_UPDATED]
+    assert config_map["data"][status_configmap.STATUS_KEY] == recorded.STATUS
+    assert list(config_map["metadata"]["annotations"]) == [status_configmap.LAST_UPDATED_ANNOTATION]
     assert (config_map["metadata"]["namespace"], config_map["metadata"]["name"]) == (
         "kube-system",
         "cluster-autoscaler-status",
@@ -72,21 +75,23 @@ def test_the_transcription_is_the_recording() -> None:
 
 
 def test_every_field_that_the_peer_can_show_is_shown() -> None:
-    at_s = times.parse("2023-11-24T04:28:19Z")
-    since_s = times.parse("2023-11-23T14:52:02Z")
+    at_s = time_formats.parse_time("2023-11-24T04:28:19Z")
+    since_s = time_formats.parse_time("2023-11-23T14:52:02Z")
     nodes = Readiness(
         ready=tuple("abcd"), unready=tuple("ef"), not_started=tuple("ghi"), suspended=("j",), deleted=("k",),
         unregistered=tuple("lm"), long_unregistered=("n",), resource_unready=("e",),
     )  # fmt: skip
-    error = facts.InstanceError("OutOfResources", "QUOTA_EXCEEDED", "Quota 'CPUS' exceeded.")
-    group = GroupStatus(
-        "sample", Condition("Healthy", at_s, since_s), nodes, 8, 2, 12, Condition("Backoff", at_s, since_s),
-        Backoff(at_s + 60, 300.0, at_s, error), Condition("CandidatesPresent", at_s, since_s), 2,
+    error = node_groups.InstanceError("OutOfResources", "QUOTA_EXCEEDED", "Quota 'CPUS' exceeded.")
+    group = NodeGroupStatus(
+        "sample", StatusCondition("Healthy", at_s, since_s), nodes, 8, 2, 12, StatusCondition("Backoff", at_s, since_s),
+        Backoff(at_s + 60, 300.0, at_s, error), StatusCondition("CandidatesPresent", at_s, since_s), 2,
     )  # fmt: skip
-    cluster = status.ClusterStatus(
-        group.health, nodes, Condition("NoActivity", at_s, since_s), group.scale_down, group.candidates
+    cluster = cluster_status.ClusterWideStatus(
+        group.health, nodes, StatusCondition("NoActivity", at_s, since_s), group.scale_down, group.candidates
     )
-    told = yaml.safe_load(status_text.spell(Status(at_s + 0.5467503, cluster, (group,), "TEST_MSG")))
+    told = yaml.safe_load(
+        status_configmap.format_status(AutoscalerStatus(at_s + 0.5467503, cluster, (group,), "TEST_MSG"))
+    )
     seen = {"lastProbeTime": "2023-11-24T04:28:19Z", "lastTransitionTime": "2023-11-23T14:52:02Z"}
     counts = {
         "registered": {
@@ -124,7 +129,7 @@ def test_every_field_that_the_peer_can_show_is_shown() -> None:
 
 
 def test_nothing_is_known_before_the_first_loop() -> None:
-    told = yaml.safe_load(status_text.spell(status.initializing(NOW_S)))
+    told = yaml.safe_load(status_configmap.format_status(cluster_status.initial_status(NOW_S)))
     nothing = {"lastProbeTime": None, "lastTransitionTime": None}
     assert told["autoscalerStatus"] == "Initializing"
     assert told["clusterWide"]["scaleUp"] == told["clusterWide"]["scaleDown"] == nothing
@@ -143,12 +148,12 @@ def test_a_group_that_was_raised_is_in_progress_at_its_new_size() -> None:
 
 
 def test_a_raise_that_failed_leaves_the_size_and_backs_off() -> None:
-    error = facts.InstanceError("Other", "cloudProviderError", "x" * 600)
+    error = node_groups.InstanceError("Other", "cloudProviderError", "x" * 600)
     seen = builders.observe([builders.group("g", target=0)], [], [builders.pending("p", 100)])
     found, _ = look(replace(seen, refused={"g": error}))
     (group,) = found.groups
     assert (group.target_size, group.scale_up.status) == (0, "Backoff")
-    told = status_text.document(found)["nodeGroups"][0]["scaleUp"]["backoffInfo"]
+    told = status_configmap.status_document(found)["nodeGroups"][0]["scaleUp"]["backoffInfo"]
     assert told["errorCode"] == "cloudProviderError"
     assert len(told["errorMessage"]) == 500
     assert told["errorMessage"].endswith("x<truncated>")
@@ -175,10 +180,10 @@ def test_since_when_stays_until_it_changes() -> None:
     second, decision = look(
         builders.observe([group], members, busy), before=first, memory=decision.memory, now_s=NOW_S + 10
     )
-    assert second.groups[0].scale_down == Condition("NoCandidates", NOW_S + 10, NOW_S)
+    assert second.groups[0].scale_down == StatusCondition("NoCandidates", NOW_S + 10, NOW_S)
     third, _ = look(builders.observe([group], members), before=second, memory=decision.memory, now_s=NOW_S + 20)
-    assert third.groups[0].scale_down == Condition("CandidatesPresent", NOW_S + 20, NOW_S + 20)
-    assert third.groups[0].health == Condition("Healthy", NOW_S + 20, NOW_S)
+    assert third.groups[0].scale_down == StatusCondition("CandidatesPresent", NOW_S + 20, NOW_S + 20)
+    assert third.groups[0].health == StatusCondition("Healthy", NOW_S + 20, NOW_S)
 
 
 def test_a_loop_that_did_not_come_to_scale_down_says_what_the_last_one_found() -> None:
@@ -197,9 +202,11 @@ def test_a_restart_goes_on_with_the_times_of_the_text() -> None:
     members = builders.nodes("g", 1)
     seen = builders.observe([builders.group("g", members)], members, [builders.running("busy", "g-0", 3000)])
     first, decision = look(seen)
-    restored = status.initializing(NOW_S + 50, status_text.read_since(status_text.spell(first)))
+    restored = cluster_status.initial_status(
+        NOW_S + 50, status_configmap.parse_transition_times(status_configmap.format_status(first))
+    )
     second, _ = look(seen, before=restored, memory=decision.memory, now_s=NOW_S + 60)
-    assert second.groups[0].health == Condition("Healthy", NOW_S + 60, NOW_S)
+    assert second.groups[0].health == StatusCondition("Healthy", NOW_S + 60, NOW_S)
 
 
 @pytest.mark.parametrize(
@@ -207,12 +214,12 @@ def test_a_restart_goes_on_with_the_times_of_the_text() -> None:
     ["", "{", "[]", "nodeGroups: 3", "clusterWide: {health: {status: 1, lastTransitionTime: x}}", "a: 2001-99-99"],
 )
 def test_a_text_that_tells_nothing_is_no_trouble(text: str) -> None:
-    assert status_text.read_since(text) == {}
+    assert status_configmap.parse_transition_times(text) == {}
 
 
 @pytest.mark.parametrize(("fraction", "told"), [(0.0, "12"), (0.5, "12.5"), (0.000001, "12.000001"), (0.25, "12.25")])
 def test_moments_are_spelled_as_go_does(fraction: float, told: str) -> None:
-    assert status_text.spell_time(1_000_212.0 + fraction) == f"1970-01-12 13:50:{told} +0000 UTC"
+    assert status_configmap.format_go_time(1_000_212.0 + fraction) == f"1970-01-12 13:50:{told} +0000 UTC"
 
 
 def test_times_in_messages_are_spelled_as_go_does() -> None:
@@ -222,7 +229,7 @@ def test_times_in_messages_are_spelled_as_go_does() -> None:
     asked, decision = look(builders.observe([builders.group("g", members)], members, pods), settings)
     late = builders.observe([builders.group("g", members, target=2)], members, pods)
     found, _ = look(late, settings, before=asked, memory=decision.memory, now_s=NOW_S + 900.5)
-    told = status_text.document(found)["nodeGroups"][0]["scaleUp"]
+    told = status_configmap.status_document(found)["nodeGroups"][0]["scaleUp"]
     assert told["status"] == "Backoff"
     assert told["backoffInfo"] == {
         "errorCode": "timeout",
@@ -231,7 +238,10 @@ def test_times_in_messages_are_spelled_as_go_does() -> None:
 
 
 CONDITIONS = st.builds(
-    Condition, st.sampled_from(["Healthy", "Unhealthy", "NoActivity"]), st.just(NOW_S), st.integers(0, 2**31).map(float)
+    StatusCondition,
+    st.sampled_from(["Healthy", "Unhealthy", "NoActivity"]),
+    st.just(NOW_S),
+    st.integers(0, 2**31).map(float),
 )
 
 
@@ -243,25 +253,27 @@ MESSAGES = st.text(max_size=600).filter(lambda text: not text.endswith("s"))
 def test_whatever_names_and_messages_hold_the_text_can_be_read_back(
     names: list[str], message: str, data: st.DataObject
 ) -> None:
-    waiting = Backoff(NOW_S, 1.0, NOW_S, facts.InstanceError("Other", "code", message))
+    waiting = Backoff(NOW_S, 1.0, NOW_S, node_groups.InstanceError("Other", "code", message))
     groups = tuple(
-        GroupStatus(
+        NodeGroupStatus(
             name, data.draw(CONDITIONS), Readiness(), 1, 0, 9, data.draw(CONDITIONS), waiting, data.draw(CONDITIONS), 0
         )
         for name in names
     )  # fmt: skip
-    text = status_text.spell(Status(NOW_S, None, groups))
+    text = status_configmap.format_status(AutoscalerStatus(NOW_S, None, groups))
     told = yaml.safe_load(text).get("nodeGroups", [])
     assert [group["name"] for group in told] == names
     messages = [group["scaleUp"]["backoffInfo"].get("errorMessage", "") for group in told]
-    assert messages == [status.truncate(message)] * len(names)
-    since = status_text.read_since(text)
+    assert messages == [cluster_status.truncate_message(message)] * len(names)
+    since = status_configmap.parse_transition_times(text)
     for group in groups:
         parts = {"health": group.health, "scaleUp": group.scale_up, "scaleDown": group.scale_down}
         assert all(since[group.name, part] == (one.status, one.since_s) for part, one in parts.items())
 
 
 def test_groups_that_are_left_alone_are_named_with_the_reason() -> None:
-    found = status_text.document(Status(NOW_S, held=(facts.HeldGroup("MachineDeployment/default/g", "it is paused"),)))
+    found = status_configmap.status_document(
+        AutoscalerStatus(NOW_S, held=(node_groups.HeldGroup("MachineDeployment/default/g", "it is paused"),))
+    )
     assert found["heldNodeGroups"] == [{"name": "MachineDeployment/default/g", "reason": "it is paused"}]
-    assert "heldNodeGroups" not in status_text.document(Status(NOW_S))
+    assert "heldNodeGroups" not in status_configmap.status_document(AutoscalerStatus(NOW_S))

@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import pytest
 
-from windlass import clock, unexpected
-from windlass.apiserver import core, inprocess, server
-from windlass.autoscaler import report
-from windlass.engine.settings import Settings
+from windlass import clock, klog
+from windlass.apiserver import embedded_server, registry, server
+from windlass.engine.model.settings import Settings
 from windlass.kube import client, resources, transport
-from windlass.kube.events import About, Occurrence
+from windlass.kube.events import EventOccurrence, InvolvedObject
+from windlass.observability import reporter as observability_reporter
 
 BODIES = [b"<html>maintenance</html>", b"", b"null", b"[]", b"{}", b'{"metadata": 1}', b"[" * 50_000]
 
@@ -19,10 +19,10 @@ BODIES = [b"<html>maintenance</html>", b"", b"null", b"[]", b"{}", b'{"metadata"
 class Net:
     """Answers what a test wants answered oddly with these bytes, and carries the rest to the server."""
 
-    def __init__(self, time: clock.Virtual) -> None:
-        self.clock, self.server = time, server.Server(time, core.Settings())
+    def __init__(self, time: clock.VirtualClock) -> None:
+        self.clock, self.server = time, server.Server(time, registry.ServerSettings())
         self.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
-        self.inner = inprocess.InProcess(self.server, time)
+        self.inner = embedded_server.InProcessTransport(self.server, time)
         self.is_odd: Callable[[transport.Request], bool] = lambda _: False
         self.body = b""
 
@@ -36,16 +36,18 @@ class Net:
         return transport.Response(200, {}, chunks())
 
     async def events(self) -> set[str]:
-        api = client.Client(self.inner, self.clock, client.Settings(qps=0))
+        api = client.Client(self.inner, self.clock, client.ClientSettings(qps=0))
         return {str(one["message"]) for one in (await api.list(resources.EVENTS.untyped())).items}
 
 
-def play(scenario: Callable[[Net, report.Reporter], Awaitable[None]]) -> None:
-    time = clock.Virtual(1.7e9)
+def play(scenario: Callable[[Net, observability_reporter.Reporter], Awaitable[None]]) -> None:
+    time = clock.VirtualClock(1.7e9)
 
     async def main() -> None:
         net = Net(time)
-        reporter = report.Reporter(client.Client(net, time, client.Settings(qps=0), random.Random(1)), Settings())
+        reporter = observability_reporter.Reporter(
+            client.Client(net, time, client.ClientSettings(qps=0), random.Random(1)), Settings()
+        )
         await reporter.start()
         writing = asyncio.create_task(reporter.run())
         try:
@@ -58,13 +60,13 @@ def play(scenario: Callable[[Net, report.Reporter], Awaitable[None]]) -> None:
     time.run(main())
 
 
-def tell(reporter: report.Reporter, number: int) -> None:
-    reporter._tell((Occurrence(About("v1", "Node", f"n{number}"), "Normal", "ScaleDown", f"m{number}"),))
+def tell(reporter: observability_reporter.Reporter, number: int) -> None:
+    reporter._emit((EventOccurrence(InvolvedObject("v1", "Node", f"n{number}"), "Normal", "ScaleDown", f"m{number}"),))
 
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
 def test_an_odd_answer_costs_no_event_but_its_own(body: bytes) -> None:
-    async def scenario(net: Net, reporter: report.Reporter) -> None:
+    async def scenario(net: Net, reporter: observability_reporter.Reporter) -> None:
         net.body = body
         for number in range(4):
             net.is_odd = lambda request, odd=number == 1: odd and "/events" in request.path  # type: ignore[misc]
@@ -77,7 +79,7 @@ def test_an_odd_answer_costs_no_event_but_its_own(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
 def test_an_odd_answer_to_the_status_is_made_up_for(body: bytes) -> None:
-    async def scenario(net: Net, reporter: report.Reporter) -> None:
+    async def scenario(net: Net, reporter: observability_reporter.Reporter) -> None:
         net.body, net.is_odd = body, lambda request: "/configmaps" in request.path
         reporter._writer.put(reporter._status)
         await net.clock.sleep(5.0)
@@ -95,9 +97,9 @@ def test_an_odd_answer_to_the_status_is_made_up_for(body: bytes) -> None:
 
 
 def test_what_fails_in_an_unforeseen_way_is_counted_and_begun_again() -> None:
-    async def scenario(net: Net, reporter: report.Reporter) -> None:
+    async def scenario(net: Net, reporter: observability_reporter.Reporter) -> None:
         before, record, fails = (
-            unexpected.ERRORS.counts()[unexpected.Place.REPORTER],
+            klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.REPORTER],
             reporter._recorder.record,
             [True, True],
         )
@@ -113,6 +115,6 @@ def test_what_fails_in_an_unforeseen_way_is_counted_and_begun_again() -> None:
             tell(reporter, number)
         await net.clock.sleep(30.0)
         assert await net.events() == {"m2", "m3"}
-        assert unexpected.ERRORS.counts()[unexpected.Place.REPORTER] == before + 2
+        assert klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.REPORTER] == before + 2
 
     play(scenario)

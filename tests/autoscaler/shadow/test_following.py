@@ -21,11 +21,12 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.autoscaler.shadow import deeds, following
-from windlass.engine import facts, plan, taints
-from windlass.engine.memory import Memory
+from windlass.autoscaler import shadow_actions, shadow_mode
+from windlass.engine import taints
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, plan
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
 
 
 def crowd(size: int, target: int | None = None) -> Observation:
@@ -38,7 +39,8 @@ def crowd(size: int, target: int | None = None) -> Observation:
 def idle(count: int, marked: Sequence[str] = (), at_s: float = NOW_S) -> Observation:
     """One group of empty nodes, some of which the other has marked."""
     found = [
-        replace(one, taints=(taints.to_be_deleted(at_s),)) if one.name in marked else one for one in nodes("a", count)
+        replace(one, taints=(taints.make_to_be_deleted(at_s),)) if one.name in marked else one
+        for one in nodes("a", count)
     ]
     return observe([group("a", found)], found)
 
@@ -46,11 +48,11 @@ def idle(count: int, marked: Sequence[str] = (), at_s: float = NOW_S) -> Observa
 @pytest.mark.parametrize("settings", BOTH)
 def test_a_wish_is_wished_again_as_long_as_nobody_fulfils_it(settings: Settings) -> None:
     seen = crowd(1)
-    memory = following.begin(seen, settings, NOW_S)
+    memory = shadow_mode.initial_memory(seen, settings, NOW_S)
     for step in range(5):
         decision = decide_once(seen, settings, memory, NOW_S + step * 10)
         assert sizes(decision) == {"a": 5}
-        memory = following.follow(memory, decision)
+        memory = shadow_mode.memory_without_plan(memory, decision)
         assert not memory.durable.health.requests.scale_ups
         assert memory.durable.activity.added_s is None
 
@@ -58,13 +60,13 @@ def test_a_wish_is_wished_again_as_long_as_nobody_fulfils_it(settings: Settings)
 @pytest.mark.parametrize("settings", BOTH)
 def test_what_the_other_asked_for_is_awaited(settings: Settings) -> None:
     before, after = crowd(1), crowd(1, target=5)
-    memory = following.begin(before, settings, NOW_S)
-    memory = following.follow(memory, decide_once(before, settings, memory))
-    done = deeds.find_deeds(deeds.look(before), after, NOW_S + 10)
-    memory = following.take_over(memory, done, after, settings, NOW_S + 10)
+    memory = shadow_mode.initial_memory(before, settings, NOW_S)
+    memory = shadow_mode.memory_without_plan(memory, decide_once(before, settings, memory))
+    done = shadow_actions.find_observed_actions(shadow_actions.take_baseline(before), after, NOW_S + 10)
+    memory = shadow_mode.adopt_actions(memory, done, after, settings, NOW_S + 10)
     decision = decide_once(after, settings, memory, NOW_S + 10)
 
-    assert done == (deeds.Resized("a", 1, 5, NOW_S + 10),)
+    assert done == (shadow_actions.ObservedResize("a", 1, 5, NOW_S + 10),)
     assert sizes(decision) == {}
     assert decision.story.upcoming == {"a": 4}
     assert memory.durable.activity.added_s == NOW_S + 10
@@ -73,39 +75,39 @@ def test_what_the_other_asked_for_is_awaited(settings: Settings) -> None:
 @pytest.mark.parametrize("settings", BOTH)
 def test_too_small_a_step_of_the_others_leaves_the_rest_to_be_wished(settings: Settings) -> None:
     before, after = crowd(1), crowd(1, target=3)
-    memory = following.begin(before, settings, NOW_S)
-    done = deeds.find_deeds(deeds.look(before), after, NOW_S + 10)
-    memory = following.take_over(memory, done, after, settings, NOW_S + 10)
+    memory = shadow_mode.initial_memory(before, settings, NOW_S)
+    done = shadow_actions.find_observed_actions(shadow_actions.take_baseline(before), after, NOW_S + 10)
+    memory = shadow_mode.adopt_actions(memory, done, after, settings, NOW_S + 10)
     assert sizes(decide_once(after, settings, memory, NOW_S + 10)) == {"a": 5}
 
 
 @pytest.mark.parametrize("settings", BOTH)
 def test_a_scale_up_of_the_others_that_never_comes_makes_its_group_back_off(settings: Settings) -> None:
     before, after = crowd(1), crowd(1, target=5)
-    memory = following.begin(before, settings, NOW_S)
-    done = deeds.find_deeds(deeds.look(before), after, NOW_S)
-    memory = following.take_over(memory, done, after, settings, NOW_S)
+    memory = shadow_mode.initial_memory(before, settings, NOW_S)
+    done = shadow_actions.find_observed_actions(shadow_actions.take_baseline(before), after, NOW_S)
+    memory = shadow_mode.adopt_actions(memory, done, after, settings, NOW_S)
     for now_s in (NOW_S, NOW_S + 901, NOW_S + 911):
         decision = decide_once(after, settings, memory, now_s)
-        memory = following.follow(memory, decision)
+        memory = shadow_mode.memory_without_plan(memory, decision)
     assert "a" in memory.durable.health.backoffs
 
 
 @pytest.mark.parametrize("settings", BOTH)
 def test_nodes_on_their_way_when_a_shadow_begins_are_awaited(settings: Settings) -> None:
     seen = crowd(1, target=5)
-    assert sizes(decide_once(seen, settings, following.begin(seen, settings, NOW_S))) == {}
+    assert sizes(decide_once(seen, settings, shadow_mode.initial_memory(seen, settings, NOW_S))) == {}
 
 
 @pytest.mark.parametrize("settings", BOTH)
 def test_a_removal_is_wished_again_as_long_as_nobody_begins_it(settings: Settings) -> None:
     settings = at_once(settings)
     seen = idle(3)
-    memory = following.begin(seen, settings, NOW_S)
+    memory = shadow_mode.initial_memory(seen, settings, NOW_S)
     wished = []
     for step in range(4):
         decision = decide_once(seen, settings, memory, NOW_S + step * 10)
-        memory = following.follow(memory, decision)
+        memory = shadow_mode.memory_without_plan(memory, decision)
         wished.append(set(drained(decision)))
         assert not memory.durable.drains
     assert wished[1:] == [{"a-0", "a-1", "a-2"}] * 3
@@ -115,35 +117,35 @@ def test_a_removal_is_wished_again_as_long_as_nobody_begins_it(settings: Setting
 def test_drains_of_the_others_count_against_the_budgets(settings: Settings) -> None:
     settings = choose(at_once(settings), "scale_down", max_scale_down_parallelism=1)
     before, after = idle(3), idle(3, marked=["a-1"])
-    memory = following.begin(before, settings, NOW_S)
+    memory = shadow_mode.initial_memory(before, settings, NOW_S)
     for step in range(2):
-        memory = following.follow(memory, decide_once(before, settings, memory, NOW_S + step))
-    done = deeds.find_deeds(deeds.look(before), after, NOW_S + 10)
-    memory = following.take_over(memory, done, after, settings, NOW_S + 10)
+        memory = shadow_mode.memory_without_plan(memory, decide_once(before, settings, memory, NOW_S + step))
+    done = shadow_actions.find_observed_actions(shadow_actions.take_baseline(before), after, NOW_S + 10)
+    memory = shadow_mode.adopt_actions(memory, done, after, settings, NOW_S + 10)
 
-    assert done == (deeds.Marked("a-1", "a", NOW_S),)
+    assert done == (shadow_actions.ObservedRemoval("a-1", "a", NOW_S),)
     assert set(memory.durable.drains) == {"a-1"}
     assert memory.durable.drains["a-1"].is_empty
     assert drained(decide_once(after, settings, memory, NOW_S + 10)) == []
     gone = observe([group("a", nodes("a", 1))], nodes("a", 1))
-    assert not following.take_over(memory, (), gone, settings, NOW_S + 20).durable.drains
+    assert not shadow_mode.adopt_actions(memory, (), gone, settings, NOW_S + 20).durable.drains
 
 
 @pytest.mark.parametrize("settings", BOTH)
 def test_a_drain_that_the_other_gave_up_begins_the_pause_that_a_failure_of_ours_would(settings: Settings) -> None:
-    begun = following.take_over(Memory(), (), idle(2, marked=["a-0"]), settings, NOW_S)
-    given_back = following.take_over(begun, (), idle(2), settings, NOW_S + 10).durable
+    begun = shadow_mode.adopt_actions(LoopMemory(), (), idle(2, marked=["a-0"]), settings, NOW_S)
+    given_back = shadow_mode.adopt_actions(begun, (), idle(2), settings, NOW_S + 10).durable
     gone = observe([group("a")])
 
     assert not given_back.drains
     assert given_back.activity.failed_s == (NOW_S + 10 if settings is WINDLASS else None)
-    assert following.take_over(begun, (), gone, settings, NOW_S + 10).durable.activity.failed_s is None
+    assert shadow_mode.adopt_actions(begun, (), gone, settings, NOW_S + 10).durable.activity.failed_s is None
 
 
 def test_the_others_marks_tell_since_when_nodes_are_unneeded() -> None:
-    marked = node("a-0", taints=(taints.deletion_candidate(NOW_S - 700),))
+    marked = node("a-0", taints=(taints.make_deletion_candidate(NOW_S - 700),))
     seen = observe([group("a", [marked, node("a-1")])], [marked, node("a-1")])
-    memory = following.begin(seen, WINDLASS, NOW_S)
+    memory = shadow_mode.initial_memory(seen, WINDLASS, NOW_S)
 
     assert memory.durable.scale_down.since == {"a-0": NOW_S - 700}
     assert drained(decide_once(seen, WINDLASS, memory)) == ["a-0"]
@@ -151,9 +153,9 @@ def test_the_others_marks_tell_since_when_nodes_are_unneeded() -> None:
 
 def test_a_shadow_never_cleans_up_after_the_other() -> None:
     seen = idle(2, marked=["a-0"])
-    undo = plan.RemoveTaint("a-0", taints.TO_BE_DELETED)
-    assert undo in decide_once(seen, WINDLASS, Memory()).plan
-    assert undo not in decide_once(seen, WINDLASS, following.begin(seen, WINDLASS, NOW_S)).plan
+    undo = plan.RemoveTaint("a-0", taints.TO_BE_DELETED_KEY)
+    assert undo in decide_once(seen, WINDLASS, LoopMemory()).plan
+    assert undo not in decide_once(seen, WINDLASS, shadow_mode.initial_memory(seen, WINDLASS, NOW_S)).plan
 
 
 def test_a_node_with_pods_is_not_taken_for_empty() -> None:
@@ -161,5 +163,5 @@ def test_a_node_with_pods_is_not_taken_for_empty() -> None:
     agent = facts.Owner("apps/v1", "DaemonSet", "agent", "uid-agent")
     for pods, is_empty in (([running("p", "a-0")], False), ([running("d", "a-0", owner=agent)], True)):
         seen = observe([group("a", found)], found, pods)
-        drains = following.take_over(Memory(), (), seen, WINDLASS, NOW_S).durable.drains
+        drains = shadow_mode.adopt_actions(LoopMemory(), (), seen, WINDLASS, NOW_S).durable.drains
         assert (drains["a-0"].is_empty, drains["a-0"].since_s) == (is_empty, NOW_S)

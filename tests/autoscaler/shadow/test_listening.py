@@ -4,9 +4,9 @@ import asyncio
 from typing import Any
 
 from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.autoscaler.shadow import listening
-from windlass.autoscaler.shadow.deeds import Said
+from windlass.apiserver import embedded_server, server
+from windlass.autoscaler import shadow_actions
+from windlass.autoscaler.shadow_actions import AutoscalerEvent
 from windlass.kube import client, resources
 
 EVENTS = resources.EVENTS.untyped()
@@ -16,9 +16,9 @@ class Notes:
     """Writes down what is heard."""
 
     def __init__(self) -> None:
-        self.heard: list[Said] = []
+        self.heard: list[AutoscalerEvent] = []
 
-    def hear(self, said: Said) -> None:
+    def on_event(self, said: AutoscalerEvent) -> None:
         self.heard.append(said)
 
 
@@ -36,13 +36,15 @@ def event(name: str, kind: str, about: str, reason: str, message: str, component
 
 
 def test_events_of_the_other_are_heard_and_those_of_third_parties_are_not() -> None:
-    time, notes = clock.Virtual(), Notes()
-    api = client.Client(inprocess.InProcess(server.Server(time), time), time, client.Settings(qps=0))
+    time, notes = clock.VirtualClock(), Notes()
+    api = client.Client(
+        embedded_server.InProcessTransport(server.Server(time), time), time, client.ClientSettings(qps=0)
+    )
     step = "pod triggered scale-up: [{MachineDeployment/default/md-a 1->6 (max: 10)}]"
 
     async def script() -> None:
         await api.create(EVENTS, event("one", "Pod", "p", "TriggeredScaleUp", step, "cluster-autoscaler"))
-        listening_task = asyncio.create_task(listening.listen(api, notes))
+        listening_task = asyncio.create_task(shadow_actions.watch_events(api, notes))
         await time.sleep(1.0)
         await api.create(EVENTS, event("two", "Pod", "p", "FailedScheduling", "no", "default-scheduler"))
         await api.create(EVENTS, event("three", "Node", "n", "ScaleDown", "marked", "cluster-autoscaler"))
@@ -51,5 +53,8 @@ def test_events_of_the_other_are_heard_and_those_of_third_parties_are_not() -> N
         await asyncio.gather(listening_task, return_exceptions=True)
 
     time.run(script())
-    assert notes.heard == [Said("default/p", "TriggeredScaleUp", step), Said("n", "ScaleDown", "marked")]
+    assert notes.heard == [
+        AutoscalerEvent("default/p", "TriggeredScaleUp", step),
+        AutoscalerEvent("n", "ScaleDown", "marked"),
+    ]
     assert notes.heard[0].steps == {"MachineDeployment/default/md-a": (1, 6)}

@@ -6,14 +6,15 @@ from dataclasses import replace
 import prometheus_client
 
 from tests.engine.decide.builders import NOW_S, WINDLASS, at_once, group, nodes, observe, pending, running
-from windlass.autoscaler.shadow.deeds import Said
-from windlass.autoscaler.shadow.shadow import Shadow
-from windlass.autoscaler.shadow.verdicts import Direction, Kind
-from windlass.engine import facts, taints
-from windlass.engine.decide import decide
-from windlass.engine.memory import Memory
+from windlass.autoscaler.shadow_actions import AutoscalerEvent
+from windlass.autoscaler.shadow_comparison import ScaleDirection, VerdictKind
+from windlass.autoscaler.shadow_mode import Shadow
+from windlass.engine import taints
+from windlass.engine.loop import decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
 
 
 class Stage:
@@ -23,20 +24,20 @@ class Stage:
         self.registry = prometheus_client.CollectorRegistry()
         self.shadow = Shadow(60.0, self.registry)
         self.now_s = NOW_S
-        self._settings, self._memory = settings, Memory()
+        self._settings, self._memory = settings, LoopMemory()
 
     def show(self, seen: Observation, times: int = 1) -> None:
         for _ in range(times):
-            before = self.shadow.look(seen, self._memory, self._settings, self.now_s)
+            before = self.shadow.before_decision(seen, self._memory, self._settings, self.now_s)
             decision = decide(seen, before, self._settings, self.now_s)
-            self._memory = self.shadow.compare(seen, before, decision, self.now_s)
+            self._memory = self.shadow.after_decision(seen, before, decision, self.now_s)
             self.now_s += 10.0
 
-    def count(self, direction: Direction, kind: Kind) -> float:
+    def count(self, direction: ScaleDirection, kind: VerdictKind) -> float:
         labels = {"direction": direction.value, "verdict": kind.value}
         return self.registry.get_sample_value("windlass_shadow_verdicts_total", labels) or 0.0
 
-    def kinds(self) -> dict[tuple[Direction, Kind], int]:
+    def kinds(self) -> dict[tuple[ScaleDirection, VerdictKind], int]:
         return dict(self.shadow.totals.counts)
 
 
@@ -62,11 +63,13 @@ def spare(count: int, marked: Sequence[str] = (), at_s: float = NOW_S) -> Observ
 def test_both_raise_the_same_group_to_the_same_size() -> None:
     stage = Stage()
     stage.show(waiting({"a": 1}), times=2)
-    stage.shadow.hear(Said("default/p-0", "TriggeredScaleUp", "pod triggered scale-up: [{a 1->4 (max: 10)}]"))
+    stage.shadow.on_event(
+        AutoscalerEvent("default/p-0", "TriggeredScaleUp", "pod triggered scale-up: [{a 1->4 (max: 10)}]")
+    )
     stage.show(waiting({"a": 4}), times=20)
 
-    assert stage.kinds() == {(Direction.UP, Kind.AGREED): 1}
-    assert stage.count(Direction.UP, Kind.AGREED) == 1.0
+    assert stage.kinds() == {(ScaleDirection.UP, VerdictKind.AGREED): 1}
+    assert stage.count(ScaleDirection.UP, VerdictKind.AGREED) == 1.0
     assert stage.registry.get_sample_value("windlass_shadow_lead_seconds_sum", {"direction": "scale-up"}) == 20.0
     assert "agreed on 1 of 1" in stage.shadow.end()
 
@@ -76,7 +79,7 @@ def test_the_other_goes_in_small_steps() -> None:
     for target in (1, 2, 3, 4):
         stage.show(waiting({"a": target}))
     stage.show(waiting({"a": 4}), times=10)
-    assert stage.kinds() == {(Direction.UP, Kind.AGREED): 1}
+    assert stage.kinds() == {(ScaleDirection.UP, VerdictKind.AGREED): 1}
 
 
 def test_the_other_takes_too_few() -> None:
@@ -84,7 +87,7 @@ def test_the_other_takes_too_few() -> None:
     stage.show(waiting({"a": 1}))
     stage.show(waiting({"a": 2}), times=20)
     (verdict,) = stage.shadow.differences
-    assert (verdict.kind, verdict.wanted, verdict.done) == (Kind.OTHER_SIZE, 3, 1)
+    assert (verdict.kind, verdict.wanted, verdict.done) == (VerdictKind.OTHER_SIZE, 3, 1)
     assert verdict.ours.startswith("for default/p-")
 
 
@@ -95,17 +98,19 @@ def test_the_other_takes_another_group() -> None:
     other = "b" if chosen == "a" else "a"
     stage.show(waiting({chosen: 1, other: 4}), times=20)
     (verdict,) = stage.shadow.differences
-    assert (verdict.kind, verdict.subject, verdict.instead) == (Kind.OTHER_CHOICE, chosen, other)
+    assert (verdict.kind, verdict.subject, verdict.instead) == (VerdictKind.OTHER_CHOICE, chosen, other)
     assert (verdict.wanted, verdict.done) == (3, 3)
 
 
 def test_the_other_does_nothing_and_says_why() -> None:
     stage = Stage()
     for number in range(3):
-        stage.shadow.hear(Said(f"default/p-{number}", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 x"))
+        stage.shadow.on_event(
+            AutoscalerEvent(f"default/p-{number}", "NotTriggerScaleUp", "pod didn't trigger scale-up: 1 x")
+        )
     stage.show(waiting({"a": 1}), times=30)
     (verdict,) = stage.shadow.differences
-    assert (verdict.kind, verdict.wanted, verdict.done) == (Kind.ONLY_WINDLASS, 3, 0)
+    assert (verdict.kind, verdict.wanted, verdict.done) == (VerdictKind.ONLY_WINDLASS, 3, 0)
     assert verdict.theirs == "pod didn't trigger scale-up: 1 x"
 
 
@@ -115,7 +120,7 @@ def test_the_other_raises_a_group_that_nobody_needs() -> None:
     found = nodes("a", 1)
     stage.show(observe([group("a", found, target=3)], found, [running("p", "a-0", 3000)]), times=10)
     (verdict,) = stage.shadow.differences
-    assert (verdict.kind, verdict.wanted, verdict.done) == (Kind.ONLY_OTHER, 0, 2)
+    assert (verdict.kind, verdict.wanted, verdict.done) == (VerdictKind.ONLY_OTHER, 0, 2)
     assert verdict.ours == "ScaleUpNotNeeded"
 
 
@@ -124,7 +129,7 @@ def test_both_remove_the_same_nodes() -> None:
     stage.show(spare(3), times=2)
     stage.show(spare(3, marked=["a-1", "a-2"], at_s=stage.now_s), times=2)
     stage.show(spare(1), times=10)
-    assert stage.kinds() == {(Direction.DOWN, Kind.AGREED): 2}
+    assert stage.kinds() == {(ScaleDirection.DOWN, VerdictKind.AGREED): 2}
 
 
 def test_the_other_removes_what_we_keep_and_is_told_why() -> None:
@@ -132,7 +137,7 @@ def test_the_other_removes_what_we_keep_and_is_told_why() -> None:
     stage.show(spare(3), times=2)
     stage.show(spare(3, marked=["a-1"], at_s=stage.now_s), times=10)
     (verdict,) = stage.shadow.differences
-    assert (verdict.direction, verdict.kind, verdict.subject) == (Direction.DOWN, Kind.ONLY_OTHER, "a-1")
+    assert (verdict.direction, verdict.kind, verdict.subject) == (ScaleDirection.DOWN, VerdictKind.ONLY_OTHER, "a-1")
     assert verdict.ours.startswith("NotUnneededLongEnough: a-1 ")
 
 
@@ -161,7 +166,7 @@ def test_the_summary_is_a_table_and_the_differences() -> None:
 def test_marks_of_candidates_are_no_removals() -> None:
     stage = Stage()
     found = nodes("a", 2)
-    marked = [replace(one, taints=(taints.deletion_candidate(NOW_S),)) for one in found]
+    marked = [replace(one, taints=(taints.make_deletion_candidate(NOW_S),)) for one in found]
     stage.show(observe([group("a", found)], found), times=2)
     stage.show(observe([group("a", marked)], marked), times=10)
     assert stage.kinds() == {}

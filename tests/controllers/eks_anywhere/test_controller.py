@@ -9,8 +9,9 @@ from tests.controllers.machine_pool.world import definition
 from tests.controllers.worker_pools import world
 from tests.controllers.worker_pools.world import DEFINITIONS, EKS, TEMPLATES, World, in_virtual_time, owners
 from windlass import clock
-from windlass.controllers import controller, eks_anywhere
-from windlass.controllers.eks_anywhere.settings import Settings
+from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers.eks_anywhere import controller
+from windlass.controllers.eks_anywhere.model import EksAnywhereSettings
 from windlass.kube import errors, resources, transport
 
 NS = "eksa-system"
@@ -18,8 +19,8 @@ MD = "prod-a"
 Json = dict[str, Any]
 
 
-def make(site: controller.Site) -> controller.Controller:
-    return eks_anywhere.make(site, Settings())
+def make(site: controller_runtime.ControllerContext) -> controller_interface.Controller:
+    return controller.new_controller(site, EksAnywhereSettings())
 
 
 def group(name: str = "a", count: int | None = None, limits: tuple[int, int] | None = None) -> Json:
@@ -331,7 +332,7 @@ async def test_of_two_clusters_of_one_name_the_older_has_its_groups_and_the_othe
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 def test_either_version_of_cluster_api_serves(version: str) -> None:
-    time = clock.Virtual(world.NOW_S)
+    time = clock.VirtualClock(world.NOW_S)
 
     async def play() -> None:
         scene = World(time, version)

@@ -8,34 +8,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controllers.worker_pools.builders import MACHINE, V1BETA2, applied, counted, wanted
-from windlass.controllers.eks_anywhere import facts, names, observe, report
-from windlass.controllers.eks_anywhere.decide import NO_CLUSTER_S, NOT_READY_S, conditions, decide, workers
-from windlass.controllers.worker_pools import applying, manifest
-from windlass.controllers.worker_pools.machine_deployments import MachineDeployment
-from windlass.controllers.worker_pools.sizes import Limits, Size
+from windlass.controllers import machine_deployments
+from windlass.controllers.eks_anywhere import model, reconcile
+from windlass.controllers.eks_anywhere.reconcile import NO_CLUSTER_REQUEUE_S, NOT_READY_REQUEUE_S, reconcile_cluster
+from windlass.controllers.machine_deployments import MachineDeployment, PoolSize, ReplicaLimits
 
 NOW_S = 1_800_000_000.0
 NOW = "2027-01-15T08:00:00Z"
-UP = conditions.true(names.CONTROL_PLANE_INITIALIZED)
+UP = reconcile.true_condition(model.CONTROL_PLANE_INITIALIZED)
 
 
-def static(name: str, count: int, **fields: Any) -> facts.Group:
-    return facts.Group(name, f"prod-{name}", Size(count), MACHINE, **fields)
+def static(name: str, count: int, **fields: Any) -> model.WorkerNodeGroup:
+    return model.WorkerNodeGroup(name, f"prod-{name}", PoolSize(count), MACHINE, **fields)
 
 
-def scaled(name: str, low: int, high: int, count: int = 1) -> facts.Group:
-    return facts.Group(name, f"prod-{name}", Size(count, Limits(low, high)), MACHINE)
+def scaled(name: str, low: int, high: int, count: int = 1) -> model.WorkerNodeGroup:
+    return model.WorkerNodeGroup(name, f"prod-{name}", PoolSize(count, ReplicaLimits(low, high)), MACHINE)
 
 
-def judge(groups: list[facts.Group], found: list[MachineDeployment]) -> tuple[str, str, str, str]:
-    verdict = workers.judge(UP, groups, found, {})
+def judge(groups: list[model.WorkerNodeGroup], found: list[MachineDeployment]) -> tuple[str, str, str, str]:
+    verdict = reconcile.workers_ready_condition(UP, groups, found, {})
     return verdict.status, verdict.reason, verdict.severity, verdict.message
 
 
 # WorkersReady, in the order in which it is judged: each row would also match a later one
 
 BEHIND = {"generation": 2, "observed_generation": 1}
-ROWS: list[tuple[str, list[facts.Group], list[MachineDeployment], tuple[str, str, str, str]]] = [
+ROWS: list[tuple[str, list[model.WorkerNodeGroup], list[MachineDeployment], tuple[str, str, str, str]]] = [
     (
         "a status that is behind comes before an upgrade",
         [static("a", 3)],
@@ -164,15 +163,17 @@ ROWS: list[tuple[str, list[facts.Group], list[MachineDeployment], tuple[str, str
 
 @pytest.mark.parametrize(("groups", "found", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_workers_are_judged_in_order(
-    groups: list[facts.Group], found: list[MachineDeployment], expected: tuple[str, str, str, str]
+    groups: list[model.WorkerNodeGroup], found: list[MachineDeployment], expected: tuple[str, str, str, str]
 ) -> None:
     assert judge(groups, found) == expected
 
 
 def test_workers_of_a_cluster_without_a_control_plane_are_not_looked_at() -> None:
-    down = conditions.false(names.CONTROL_PLANE_INITIALIZED, names.INITIALIZATION_IN_PROGRESS, names.INFO, "why")
-    verdict = workers.judge(down, [static("a", 1)], [counted("prod-a", 5, **BEHIND)], {})
-    assert verdict == facts.Condition("WorkersReady", "False", "ControlPlaneNotInitialized", "Info")
+    down = reconcile.false_condition(
+        model.CONTROL_PLANE_INITIALIZED, model.INITIALIZATION_IN_PROGRESS, model.INFO, "why"
+    )
+    verdict = reconcile.workers_ready_condition(down, [static("a", 1)], [counted("prod-a", 5, **BEHIND)], {})
+    assert verdict == model.Condition("WorkersReady", "False", "ControlPlaneNotInitialized", "Info")
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 30), st.integers(0, 30))
@@ -183,11 +184,11 @@ def test_an_autoscaled_group_is_never_called_scaling(low: int, more: int, curren
 
 
 @pytest.mark.parametrize("toggled", [static("a", 3), scaled("a", 1, 5)])
-def test_one_predicate_decides_whatever_the_annotations_say_yet(toggled: facts.Group) -> None:
+def test_one_predicate_decides_whatever_the_annotations_say_yet(toggled: model.WorkerNodeGroup) -> None:
     """Upstream skipped by annotation and summed up by spec: a group that was toggled was missing in between."""
-    limits = None if toggled.size.is_autoscaled else Limits(1, 5)
-    body = manifest.spell(wanted("prod-a", "prod", limits), 3)
-    live = applied(body, names.MANAGER, replicas=3)
+    limits = None if toggled.size.is_autoscaled else ReplicaLimits(1, 5)
+    body = machine_deployments.build_manifest(wanted("prod-a", "prod", limits), 3)
+    live = applied(body, model.MANAGER, replicas=3)
     live = dataclasses.replace(live, current=3, ready=3, up_to_date=3)
     assert judge([toggled], [live])[0] == "True"
 
@@ -195,33 +196,37 @@ def test_one_predicate_decides_whatever_the_annotations_say_yet(toggled: facts.G
 # The plan
 
 
-def seen(*groups: facts.Group, found: tuple[MachineDeployment, ...] = (), **fields: Any) -> facts.Seen:
-    before = fields.pop("status", facts.Status((facts.Condition(names.CONTROL_PLANE_INITIALIZED, "True"),)))
-    cluster = facts.Cluster("default", "prod", generation=4, groups=groups, status=before)
+def seen(
+    *groups: model.WorkerNodeGroup, found: tuple[MachineDeployment, ...] = (), **fields: Any
+) -> model.ObservedCluster:
+    before = fields.pop("status", model.ClusterStatus((model.Condition(model.CONTROL_PLANE_INITIALIZED, "True"),)))
+    cluster = model.Cluster("default", "prod", generation=4, groups=groups, status=before)
     initialized = fields.pop("is_initialized_by_other", True)
-    return facts.Seen(
+    return model.ObservedCluster(
         cluster, V1BETA2, "eksa-system", machine_deployments=found, is_initialized_by_other=initialized, **fields
     )
 
 
-def live(group: facts.Group, count: int, *others: dict[str, Any]) -> MachineDeployment:
-    want = manifest.Wanted(V1BETA2, "eksa-system", group.machine_deployment, "prod", MACHINE, group.size.limits)
-    body = manifest.spell(want, None if group.size.is_autoscaled else count)
+def live(group: model.WorkerNodeGroup, count: int, *others: dict[str, Any]) -> MachineDeployment:
+    want = machine_deployments.DesiredMachineDeployment(
+        V1BETA2, "eksa-system", group.machine_deployment, "prod", MACHINE, group.size.limits
+    )
+    body = machine_deployments.build_manifest(want, None if group.size.is_autoscaled else count)
     status = {"replicas": count, "readyReplicas": count, "upToDateReplicas": count}
     second = {"manager": "cluster-autoscaler", "operation": "Update", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
-    return applied(body, names.MANAGER, second, *others, replicas=count, status=status)
+    return applied(body, model.MANAGER, second, *others, replicas=count, status=status)
 
 
-def condition(plan: Any, kind: str) -> facts.Condition:
-    found: facts.Condition = next(each for each in plan.status.conditions if each.type == kind)
+def condition(plan: Any, kind: str) -> model.Condition:
+    found: model.Condition = next(each for each in plan.status.conditions if each.type == kind)
     return found
 
 
 def test_new_groups_become_machine_deployments_with_replicas_or_with_bounds() -> None:
-    plan = decide(seen(static("a", 3), scaled("b", 2, 9, count=77)), NOW_S)
+    plan = reconcile_cluster(seen(static("a", 3), scaled("b", 2, 9, count=77)), NOW_S)
     first, second = plan.steps
-    assert isinstance(first, applying.Apply)
-    assert isinstance(second, applying.Apply)
+    assert isinstance(first, machine_deployments.ApplyMachineDeployment)
+    assert isinstance(second, machine_deployments.ApplyMachineDeployment)
     assert first.body is not None
     assert second.body is not None
     assert (first.name, first.body["spec"]["replicas"]) == ("prod-a", 3)
@@ -237,63 +242,69 @@ def test_new_groups_become_machine_deployments_with_replicas_or_with_bounds() ->
 
 def test_nothing_is_written_of_what_is_as_it_should_be() -> None:
     one, other = static("a", 3), scaled("b", 2, 9)
-    plan = decide(seen(one, other, found=(live(one, 3), live(other, 7))), NOW_S)
+    plan = reconcile_cluster(seen(one, other, found=(live(one, 3), live(other, 7))), NOW_S)
     assert plan.steps == ()
     assert condition(plan, "Ready").status == "True"
-    assert plan.again_s is None
+    assert plan.requeue_after_s is None
 
 
 def test_groups_that_are_gone_are_deleted_and_what_is_not_ours_is_not() -> None:
     gone, foreign = live(static("gone", 1), 1), counted("prod-own", 1, body={"metadata": {"name": "prod-own"}})
     going = dataclasses.replace(live(static("going", 1), 1), is_deleting=True)
-    plan = decide(seen(found=(gone, foreign, going)), NOW_S)
-    assert plan.steps == (applying.Delete("prod-gone", "uid"),)
+    plan = reconcile_cluster(seen(found=(gone, foreign, going)), NOW_S)
+    assert plan.steps == (machine_deployments.DeleteMachineDeployment("prod-gone", "uid"),)
 
 
 def test_a_machine_deployment_that_is_going_is_waited_for() -> None:
     going = dataclasses.replace(live(static("a", 1), 1), is_deleting=True)
-    assert decide(seen(static("a", 3), found=(going,)), NOW_S).steps == ()
+    assert reconcile_cluster(seen(static("a", 3), found=(going,)), NOW_S).steps == ()
 
 
 BAD = [
-    (Size(-1), "worker node count must be zero or greater if autoscaling is not enabled"),
-    (Size(1, Limits(-1, 3)), "min count must be non negative"),
-    (Size(1, Limits(2, 1)), "min count must be no greater than max count"),
+    (PoolSize(-1), "worker node count must be zero or greater if autoscaling is not enabled"),
+    (PoolSize(1, ReplicaLimits(-1, 3)), "min count must be non negative"),
+    (PoolSize(1, ReplicaLimits(2, 1)), "min count must be no greater than max count"),
 ]
 
 
 @pytest.mark.parametrize(("size", "message"), BAD)
-def test_a_bad_group_stays_as_it_was_and_the_others_go_on(size: Size, message: str) -> None:
+def test_a_bad_group_stays_as_it_was_and_the_others_go_on(size: PoolSize, message: str) -> None:
     bad, good = dataclasses.replace(static("a", 1), size=size), static("b", 2)
-    status = facts.Status((UP,), reconciled_generation=3)
-    plan = decide(seen(bad, good, found=(live(static("a", 1), 1),), status=status), NOW_S)
+    status = model.ClusterStatus((UP,), reconciled_generation=3)
+    plan = reconcile_cluster(seen(bad, good, found=(live(static("a", 1), 1),), status=status), NOW_S)
     assert [step.name for step in plan.steps] == ["prod-b"]
     told = f"workerNodeGroupConfigurations[a]: {message}"
     assert (plan.status.failure_reason, plan.status.failure_message) == ("ClusterInvalid", told)
     assert (plan.status.observed_generation, plan.status.reconciled_generation) == (4, 3)
     ready = condition(plan, "WorkersReady")
     assert (ready.reason, ready.message) == ("ScalingUp", "Scaling up worker nodes, 2 expected (0 actual)")
-    plan = decide(seen(bad, found=(live(static("a", 1), 1),), status=status), NOW_S)
+    plan = reconcile_cluster(seen(bad, found=(live(static("a", 1), 1),), status=status), NOW_S)
     ready = condition(plan, "WorkersReady")
     assert (ready.reason, ready.severity, ready.message) == ("WorkerNodeGroupsInvalid", "Error", told)
     assert condition(plan, "Ready").reason == "WorkerNodeGroupsInvalid"
 
 
 def test_a_group_without_templates_says_what_it_lacks() -> None:
-    plan = decide(seen(dataclasses.replace(static("a", 1), machine=manifest.Machine())), NOW_S)
+    plan = reconcile_cluster(
+        seen(dataclasses.replace(static("a", 1), machine=machine_deployments.MachineTemplate())), NOW_S
+    )
     assert plan.steps == ()
     expected = "workerNodeGroupConfigurations[a]: bootstrap: found nothing, expected configRef or dataSecretName"
     assert plan.status.failure_message == expected
 
 
 def test_when_it_is_looked_at_again() -> None:
-    assert decide(seen(static("a", 1), has_capi_cluster=False), NOW_S).again_s == NO_CLUSTER_S == 5.0
-    assert decide(seen(static("a", 1)), NOW_S).again_s == NOT_READY_S == 10.0
-    assert decide(seen(), NOW_S).again_s is None
+    assert (
+        reconcile_cluster(seen(static("a", 1), has_capi_cluster=False), NOW_S).requeue_after_s
+        == NO_CLUSTER_REQUEUE_S
+        == 5.0
+    )
+    assert reconcile_cluster(seen(static("a", 1)), NOW_S).requeue_after_s == NOT_READY_REQUEUE_S == 10.0
+    assert reconcile_cluster(seen(), NOW_S).requeue_after_s is None
 
 
 def test_nothing_is_written_before_there_is_a_cluster_to_write_it_for() -> None:
-    plan = decide(seen(static("a", 1), has_capi_cluster=False, is_initialized_by_other=False), NOW_S)
+    plan = reconcile_cluster(seen(static("a", 1), has_capi_cluster=False, is_initialized_by_other=False), NOW_S)
     assert plan.steps == ()
     assert plan.status.reconciled_generation is None
 
@@ -302,50 +313,56 @@ def test_nothing_is_written_before_there_is_a_cluster_to_write_it_for() -> None:
 
 
 def test_ready_is_what_is_worst_and_of_several_the_first() -> None:
-    info = conditions.false("A", "First", names.INFO, "one")
-    other = conditions.false("B", "Second", names.INFO, "two")
-    error = conditions.false("C", "Third", names.ERROR, "three")
-    warning = conditions.false("D", "Fourth", names.WARNING, "four")
-    assert conditions.sum_up([conditions.true("Z"), info, other]).reason == "First"
-    assert conditions.sum_up([info, warning]).reason == "Fourth"
-    assert conditions.sum_up([info, warning, error]) == facts.Condition("Ready", "False", "Third", "Error", "three")
-    assert conditions.sum_up([conditions.true("Z")]).status == "True"
+    info = reconcile.false_condition("A", "First", model.INFO, "one")
+    other = reconcile.false_condition("B", "Second", model.INFO, "two")
+    error = reconcile.false_condition("C", "Third", model.ERROR, "three")
+    warning = reconcile.false_condition("D", "Fourth", model.WARNING, "four")
+    assert reconcile.summarize_ready([reconcile.true_condition("Z"), info, other]).reason == "First"
+    assert reconcile.summarize_ready([info, warning]).reason == "Fourth"
+    assert reconcile.summarize_ready([info, warning, error]) == model.Condition(
+        "Ready", "False", "Third", "Error", "three"
+    )
+    assert reconcile.summarize_ready([reconcile.true_condition("Z")]).status == "True"
 
 
 def test_a_cni_that_is_not_to_be_upgraded_is_no_fault_and_any_other_is() -> None:
-    skipped = conditions.false(names.DEFAULT_CNI_CONFIGURED, "SkipUpgradesForDefaultCNIConfigured", names.WARNING)
-    assert conditions.sum_up([skipped]).status == "True"
-    broken = conditions.false(names.DEFAULT_CNI_CONFIGURED, "Broken", names.ERROR)
-    assert conditions.sum_up([broken]).reason == "Broken"
+    skipped = reconcile.false_condition(
+        model.DEFAULT_CNI_CONFIGURED, "SkipUpgradesForDefaultCNIConfigured", model.WARNING
+    )
+    assert reconcile.summarize_ready([skipped]).status == "True"
+    broken = reconcile.false_condition(model.DEFAULT_CNI_CONFIGURED, "Broken", model.ERROR)
+    assert reconcile.summarize_ready([broken]).reason == "Broken"
 
 
 def test_conditions_of_others_stay_and_times_move_with_the_status_alone() -> None:
-    other = facts.Condition("Own", "True", since="2020-01-01T00:00:00Z")
-    old = facts.Condition(names.WORKERS_READY, "False", "ScalingUp", "Info", "m", "2020-01-01T00:00:00Z")
-    same = conditions.false(names.WORKERS_READY, "ScalingDown")
-    (mine, kept) = sorted(conditions.merge([old, other], [same], NOW_S), key=lambda each: each.type != "WorkersReady")
-    assert (mine.reason, mine.since) == ("ScalingDown", "2020-01-01T00:00:00Z")
+    other = model.Condition("Own", "True", last_transition_time="2020-01-01T00:00:00Z")
+    old = model.Condition(model.WORKERS_READY, "False", "ScalingUp", "Info", "m", "2020-01-01T00:00:00Z")
+    same = reconcile.false_condition(model.WORKERS_READY, "ScalingDown")
+    (mine, kept) = sorted(
+        reconcile.merge_conditions([old, other], [same], NOW_S), key=lambda each: each.type != "WorkersReady"
+    )
+    assert (mine.reason, mine.last_transition_time) == ("ScalingDown", "2020-01-01T00:00:00Z")
     assert kept == other
-    (flipped,) = conditions.merge([old], [conditions.true(names.WORKERS_READY)], NOW_S)
-    assert flipped == facts.Condition(names.WORKERS_READY, "True", since=NOW)
+    (flipped,) = reconcile.merge_conditions([old], [reconcile.true_condition(model.WORKERS_READY)], NOW_S)
+    assert flipped == model.Condition(model.WORKERS_READY, "True", last_transition_time=NOW)
 
 
 def test_a_status_that_says_the_same_is_not_written() -> None:
-    first = decide(seen(static("a", 1)), NOW_S).status
-    again = decide(seen(static("a", 1), status=first), NOW_S + 60.0).status
-    assert report.patch(first, again) == {}
-    assert report.patch(facts.Status(), first)["status"]["observedGeneration"] == 4
+    first = reconcile_cluster(seen(static("a", 1)), NOW_S).status
+    again = reconcile_cluster(seen(static("a", 1), status=first), NOW_S + 60.0).status
+    assert model.status_patch(first, again) == {}
+    assert model.status_patch(model.ClusterStatus(), first)["status"]["observedGeneration"] == 4
 
 
 # Reading
 
 
 def test_a_group_is_read_with_what_it_leaves_out() -> None:
-    group = observe.read_group("prod", {"autoscalingConfiguration": {"maxCount": 5}}, 2)
-    assert (group.name, group.machine_deployment, group.size) == ("md-2", "prod-md-2", Size(0, Limits(0, 5)))
-    assert observe.read_group("prod", {"name": "x"}).size == Size(1)
+    group = model.parse_group("prod", {"autoscalingConfiguration": {"maxCount": 5}}, 2)
+    assert (group.name, group.machine_deployment, group.size) == ("md-2", "prod-md-2", PoolSize(0, ReplicaLimits(0, 5)))
+    assert model.parse_group("prod", {"name": "x"}).size == PoolSize(1)
 
 
 def test_a_paused_cluster_is_left_alone() -> None:
-    body = {"metadata": {"name": "prod", "annotations": {names.PAUSED_ANNOTATION: "true"}}}
-    assert observe.read_cluster(body).is_left_alone
+    body = {"metadata": {"name": "prod", "annotations": {model.PAUSED_ANNOTATION: "true"}}}
+    assert model.parse_cluster(body).is_paused_or_deleting

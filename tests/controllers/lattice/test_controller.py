@@ -3,19 +3,19 @@
 from typing import Any
 
 from tests.controllers.worker_pools.world import LATTICE, TEMPLATES, World, in_virtual_time, owners
-from windlass.controllers import controller, lattice
-from windlass.controllers.lattice.settings import Settings
-from windlass.controllers.worker_pools import annotations
-from windlass.kube import prepare, resources
+from windlass.controllers import controller_interface, controller_runtime, machine_deployments
+from windlass.controllers.lattice import controller
+from windlass.controllers.lattice.model import LatticeSettings
+from windlass.kube import request_builders, resources
 
 NS = "capi-system"
 MD = "my-pool-general"
 Json = dict[str, Any]
 
 
-def make(site: controller.Site) -> controller.Controller:
+def make(site: controller_runtime.ControllerContext) -> controller_interface.Controller:
     """Without an autoscaler: the embedded server has no RBAC."""
-    return lattice.make(site, Settings(deploys_autoscaler=False))
+    return controller.new_controller(site, LatticeSettings(deploys_autoscaler=False))
 
 
 async def put(scene: World, **pool: int) -> None:
@@ -29,7 +29,7 @@ async def status(scene: World) -> Json:
 
 
 async def events(scene: World, reason: str) -> list[Json]:
-    found = (await scene.api.list(resources.EVENTS.untyped(), prepare.Selection(NS))).items
+    found = (await scene.api.list(resources.EVENTS.untyped(), request_builders.ListOptions(NS))).items
     return [event for event in found if event["reason"] == reason]
 
 
@@ -65,7 +65,7 @@ async def test_a_new_autoscaled_pool_begins_where_it_should_and_fields_belong_to
         await scene.catch_up()
         found = await scene.deployment(MD, NS)
         assert owners(found, "spec", "replicas") == {"cluster-autoscaler"}
-        for name in (annotations.MIN_SIZE, annotations.MAX_SIZE):
+        for name in (machine_deployments.MIN_SIZE_ANNOTATION, machine_deployments.MAX_SIZE_ANNOTATION):
             assert owners(found, "metadata", "annotations", name) == {"lattice-operator"}
         assert owners(found, "spec", "template", "spec", "clusterName") == {"lattice-operator"}
         assert owners(found, "status", "replicas") == {"client"}

@@ -10,8 +10,7 @@ from tests.controllers.machine_pool import world
 from tests.controllers.machine_pool.test_controller import in_virtual_time, old
 from tests.controllers.machine_pool.world import Stage, World, conditions
 from tests.controllers.openshift.carriers import Refusing
-from windlass.kube import errors as kube_errors
-from windlass.kube import kubeconfig, transport
+from windlass.kube import errors, kubeconfig, transport
 
 
 async def add_good_pool(stage: Stage, cluster: str = "work") -> None:
@@ -250,7 +249,7 @@ class Leaking:
     async def send(self, request: transport.Request) -> transport.Response:
         async def stream() -> AsyncGenerator[bytes, None]:
             if self.status == LOST:
-                raise kube_errors.ConnectionLost(request.call, f"Bad status line {SECRET!r}")
+                raise errors.ConnectionLost(request.call, f"Bad status line {SECRET!r}")
             yield b'{"AccessKeyId":"%s","reason":"%s","message":"%s"}\n' % ((SECRET.encode(),) * 3)
 
         return transport.Response(self.status, {"content-type": "application/json"}, stream())

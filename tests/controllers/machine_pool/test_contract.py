@@ -2,7 +2,7 @@
 
 import pytest
 
-from windlass.controllers.machine_pool import contract, names, plural
+from windlass.controllers.machine_pool import api_types, model
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ from windlass.controllers.machine_pool import contract, names, plural
     ],
 )
 def test_a_definition_is_named_by_the_plural_of_its_kind(kind: str, name: str) -> None:
-    assert contract.definition_name("example.com", kind) == f"{name}.example.com"
+    assert api_types.crd_name("example.com", kind) == f"{name}.example.com"
 
 
 def test_a_plural_stays_as_it_is() -> None:
     words = ["policies", "boxes", "indices", "children", "data", "machinepools"]
-    assert [plural.pluralize(word) for word in words] == words
+    assert [api_types.pluralize(word) for word in words] == words
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_plural_stays_as_it_is() -> None:
 def test_the_newest_contract_and_version_that_labels_name_are_chosen(
     labels: dict[str, str], chosen: tuple[str, str] | None
 ) -> None:
-    assert contract.choose_version(labels) == chosen
+    assert api_types.choose_contract_version(labels) == chosen
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,10 @@ def test_the_newest_contract_and_version_that_labels_name_are_chosen(
         ("a" * 63, "a" * 63),
         ("pool-" + "x" * 70, "hash_YSBc6g_z"),
         ("machines-" + "x" * 60, "hash_7_Pdvg_z"),
-        ("-pool", names.label_value("-pool")),
+        ("-pool", model.label_value("-pool")),
         ("", ""),
     ],
 )
 def test_a_name_that_may_not_be_a_label_is_hashed(name: str, value: str) -> None:
-    assert names.label_value(name) == value
-    assert names.is_label_value(names.label_value(name))
+    assert model.label_value(name) == value
+    assert model.is_label_value(model.label_value(name))

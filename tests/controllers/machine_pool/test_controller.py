@@ -8,9 +8,9 @@ from typing import Any
 from tests.controllers.machine_pool import world
 from tests.controllers.machine_pool.world import Stage, World, conditions
 from windlass import clock
-from windlass.controllers import controller
-from windlass.controllers.machine_pool.settings import Settings
-from windlass.kube import resources, times
+from windlass.controllers import controller_runtime
+from windlass.controllers.machine_pool.model import MachinePoolSettings
+from windlass.kube import resources, time_formats
 
 Test = Callable[[World, Stage], Awaitable[None]]
 
@@ -18,7 +18,7 @@ Test = Callable[[World, Stage], Awaitable[None]]
 def in_virtual_time(test: Test) -> Callable[[], None]:
     @functools.wraps(test)
     def run() -> None:
-        time = clock.Virtual(world.NOW_S)
+        time = clock.VirtualClock(world.NOW_S)
 
         async def play() -> None:
             scene = World(time)
@@ -32,7 +32,7 @@ def in_virtual_time(test: Test) -> Callable[[], None]:
 
 @contextlib.asynccontextmanager
 async def running_pool(
-    scene: World, stage: Stage, replicas: int = 2, settings: Settings | None = None, **machine: Any
+    scene: World, stage: Stage, replicas: int = 2, settings: MachinePoolSettings | None = None, **machine: Any
 ) -> AsyncIterator[None]:
     await stage.set()
     names = [f"p-{number}" for number in range(replicas)]
@@ -92,7 +92,7 @@ async def test_whoever_does_not_lead_changes_neither_the_management_nor_the_work
         pass
     await stage.add_infrastructure("p", ["test:///p-0"])
     before = scene.management.version  # the workload cluster's as well; too early for Events to expire
-    async with scene.controlled(lease=controller.Lease("default")):
+    async with scene.controlled(lease=controller_runtime.LeaseSettings("default")):
         await scene.settle(600.0)
         assert scene.errors() > 0
         assert scene.management.version == before
@@ -141,7 +141,7 @@ async def test_all_nodes_lost_at_once_are_noticed(scene: World, stage: Stage) ->
 @in_virtual_time
 async def test_nodes_become_available_when_their_time_has_passed_and_not_before(scene: World, stage: Stage) -> None:
     await stage.set()
-    since = times.spell(world.NOW_S)
+    since = time_formats.format_time(world.NOW_S)
     await scene.apply(world.node("p-0", since=since))
     await stage.add_infrastructure("p", ["test:///p-0"])
     await stage.add_pool("p", 1, minReadySeconds=100)
@@ -300,7 +300,7 @@ async def test_rotation_copies_every_new_secret_name_but_only_if_asked_for(scene
         await stage.add_infrastructure(name, [])
         reference = {"apiGroup": world.INFRASTRUCTURE, "kind": "NewBoot", "name": name}
         await stage.add_pool(name, 0, bootstrap={"configRef": reference})
-        async with scene.controlled(Settings(rotate_bootstrap_secret=rotate)):
+        async with scene.controlled(MachinePoolSettings(rotate_bootstrap_secret=rotate)):
             await scene.apply({**boot, "status": {"dataSecretName": "second"}})
             await scene.settle()
             bootstrap = (await scene.pool(name))["spec"]["template"]["spec"]["bootstrap"]
@@ -424,7 +424,7 @@ async def test_a_kubeconfig_that_changes_is_used_at_once(scene: World, stage: St
 
 
 def test_a_server_that_has_only_v1beta1_is_served_in_v1beta1() -> None:
-    time = clock.Virtual(world.NOW_S)
+    time = clock.VirtualClock(world.NOW_S)
 
     async def play() -> None:
         scene = World(time, "v1beta1")

@@ -6,34 +6,36 @@ from typing import Any
 import pytest
 
 from tests.controllers.machine_pool.builders import CLUSTER, CONFIG, INFRA, NOW_S, Json, external, pool, refs
-from windlass.controllers.machine_pool import facts, names, plan
-from windlass.controllers.machine_pool.decide import conditions, decide, deletion, ownership, phases
-from windlass.controllers.machine_pool.settings import Settings
+from windlass.controllers.machine_pool import conditions, conversion, model, owned_objects, reconcile
+from windlass.controllers.machine_pool.model import MachinePoolSettings
+from windlass.controllers.machine_pool.reconcile import reconcile_machine_pool
 
 READY = {"ready": True}
 
 
-def node(name: str, *, ready: bool = True, since_s: float | None = 0.0, **more: Any) -> facts.Node:
+def node(name: str, *, ready: bool = True, since_s: float | None = 0.0, **more: Any) -> model.Node:
     given = {"uid": f"uid-{name}", "provider_id": f"test:///{name}", "kubelet_version": "v1.36.3", **more}
-    return facts.Node(name, is_ready=ready, ready_since_s=since_s, **given)
+    return model.Node(name, is_ready=ready, ready_since_s=since_s, **given)
 
 
-def infra(*names: str, spec: Json | None = None, **status: Any) -> facts.External:
+def infra(*names: str, spec: Json | None = None, **status: Any) -> model.ProviderObject:
     listed = {"providerIDList": [f"test:///{name}" for name in names]}
     return external(INFRA, listed if spec is None else spec, {"ready": True, "replicas": len(names), **status})
 
 
-def see(before: facts.Pool, **more: Any) -> facts.Seen:
+def see(before: model.MachinePool, **more: Any) -> model.ObservedMachinePool:
     given: dict[str, Any] = {"cluster": CLUSTER, "bootstrap": None, "infrastructure": infra(), **more}
-    return facts.Seen(before, **given)
+    return model.ObservedMachinePool(before, **given)
 
 
-def run(before: facts.Pool, settings: Settings | None = None, now_s: float = NOW_S, **more: Any) -> plan.Plan:
-    return decide(see(before, **more), settings or Settings(), now_s)
+def run(
+    before: model.MachinePool, settings: MachinePoolSettings | None = None, now_s: float = NOW_S, **more: Any
+) -> model.MachinePoolPlan:
+    return reconcile_machine_pool(see(before, **more), settings or MachinePoolSettings(), now_s)
 
 
-def old(made: plan.Plan, kind: str) -> tuple[str, str, str] | None:
-    found = conditions.find(made.pool.status.old_conditions, kind)
+def old(made: model.MachinePoolPlan, kind: str) -> tuple[str, str, str] | None:
+    found = conditions.find_condition(made.pool.status.old_conditions, kind)
     return None if found is None else (found.status, found.reason, found.severity)
 
 
@@ -42,7 +44,7 @@ def old(made: plan.Plan, kind: str) -> tuple[str, str, str] | None:
 
 def test_the_finalizer_comes_first_and_alone() -> None:
     made = run(pool(finalizers=("other",)), infrastructure=infra("a"), nodes=(node("a"),))
-    assert made == plan.Plan(pool(finalizers=("other", names.FINALIZER)))
+    assert made == model.MachinePoolPlan(pool(finalizers=("other", model.FINALIZER)))
 
 
 def test_a_pool_without_its_cluster_is_left_alone_and_looked_at_again() -> None:
@@ -57,10 +59,10 @@ def test_a_pool_without_its_cluster_is_left_alone_and_looked_at_again() -> None:
     [
         ({}, False, ""),
         ({}, True, "Cluster spec.paused is set to true"),
-        ({names.PAUSED_ANNOTATION: ""}, False, "MachinePool has the cluster.x-k8s.io/paused annotation"),
-        ({names.PAUSED_ANNOTATION: "false"}, False, "MachinePool has the cluster.x-k8s.io/paused annotation"),
+        ({model.PAUSED_ANNOTATION: ""}, False, "MachinePool has the cluster.x-k8s.io/paused annotation"),
+        ({model.PAUSED_ANNOTATION: "false"}, False, "MachinePool has the cluster.x-k8s.io/paused annotation"),
         (
-            {names.PAUSED_ANNOTATION: "true"},
+            {model.PAUSED_ANNOTATION: "true"},
             True,
             "Cluster spec.paused is set to true, MachinePool has the cluster.x-k8s.io/paused annotation",
         ),
@@ -70,7 +72,7 @@ def test_a_paused_pool_says_so_and_nothing_else_happens(annotations: Json, clust
     before = pool(annotations=annotations)
     paused = dataclasses.replace(CLUSTER, is_paused=cluster)
     made = run(before, cluster=paused, infrastructure=infra("a"), nodes=(node("a"),))
-    said = conditions.find(made.pool.status.conditions, names.PAUSED)
+    said = conditions.find_condition(made.pool.status.conditions, model.PAUSED)
     assert said is not None
     word = "Paused" if message else "NotPaused"
     assert (said.status, said.reason, said.message) == (str(bool(message)), word, message)
@@ -82,16 +84,16 @@ def test_a_paused_pool_says_so_and_nothing_else_happens(annotations: Json, clust
 
 
 def test_a_deletion_waits_while_the_pool_is_paused() -> None:
-    going = pool(annotations={names.PAUSED_ANNOTATION: ""}, deleted_s=NOW_S)
+    going = pool(annotations={model.PAUSED_ANNOTATION: ""}, deleted_s=NOW_S)
     made = run(going, infrastructure=infra("a"))
     assert made.steps == ()
-    assert names.FINALIZER in made.pool.finalizers
+    assert model.FINALIZER in made.pool.finalizers
 
 
 def test_what_is_decided_twice_changes_nothing_more() -> None:
     seen = see(pool(replicas=2), infrastructure=infra("a", "b"), nodes=(node("a"), node("b", ready=False)))
-    once = decide(seen, Settings(), NOW_S)
-    twice = decide(dataclasses.replace(seen, pool=once.pool), Settings(), NOW_S + 100.0)
+    once = reconcile_machine_pool(seen, MachinePoolSettings(), NOW_S)
+    twice = reconcile_machine_pool(dataclasses.replace(seen, pool=once.pool), MachinePoolSettings(), NOW_S + 100.0)
     assert twice.pool == once.pool
     assert twice.events == ()
 
@@ -100,31 +102,31 @@ def test_what_is_decided_twice_changes_nothing_more() -> None:
 
 
 def test_the_pool_belongs_to_its_cluster() -> None:
-    stranger = facts.Owner("example.com/v1", "Team", "t", "1")
+    stranger = model.OwnerReference("example.com/v1", "Team", "t", "1")
     made = run(pool(owners=(stranger,), labels={"a": "b"}))
-    assert made.pool.owners == (stranger, facts.Owner(names.V1BETA2, "Cluster", "cluster-1", "uid-cluster"))
-    assert made.pool.labels == {"a": "b", names.CLUSTER_NAME_LABEL: "cluster-1"}
+    assert made.pool.owners == (stranger, model.OwnerReference(model.V1BETA2, "Cluster", "cluster-1", "uid-cluster"))
+    assert made.pool.labels == {"a": "b", model.CLUSTER_NAME_LABEL: "cluster-1"}
 
 
 def test_bootstrap_and_infrastructure_belong_to_the_pool() -> None:
     made = run(pool(bootstrap_ref=CONFIG), bootstrap=external(CONFIG))
-    adopted = [step for step in made.steps if isinstance(step, plan.Adopt)]
+    adopted = [step for step in made.steps if isinstance(step, model.AdoptProviderObject)]
     assert [step.external.reference for step in adopted] == [CONFIG, INFRA]
     for step in adopted:
-        assert step.owners == (facts.Owner(names.V1BETA2, "MachinePool", "pool", "uid-pool", True, True),)
-        assert step.labels == {names.CLUSTER_NAME_LABEL: "cluster-1"}
+        assert step.owners == (model.OwnerReference(model.V1BETA2, "MachinePool", "pool", "uid-pool", True, True),)
+        assert step.labels == {model.CLUSTER_NAME_LABEL: "cluster-1"}
 
 
 def test_what_belongs_to_the_pool_already_is_not_adopted_again() -> None:
-    labels = {names.CLUSTER_NAME_LABEL: "cluster-1"}
-    own = dataclasses.replace(infra(), owners=(ownership.controlled_by(pool()),), labels=labels)
+    labels = {model.CLUSTER_NAME_LABEL: "cluster-1"}
+    own = dataclasses.replace(infra(), owners=(owned_objects.controller_reference(pool()),), labels=labels)
     assert run(pool(), infrastructure=own).steps == ()
 
 
 def test_an_object_of_a_pool_that_was_made_anew_gets_its_new_uid() -> None:
-    stale = dataclasses.replace(ownership.controlled_by(pool()), uid="older")
+    stale = dataclasses.replace(owned_objects.controller_reference(pool()), uid="older")
     step = run(pool(), infrastructure=dataclasses.replace(infra(), owners=(stale,))).steps[0]
-    assert isinstance(step, plan.Adopt)
+    assert isinstance(step, model.AdoptProviderObject)
     assert [owner.uid for owner in step.owners] == ["uid-pool"]
 
 
@@ -164,20 +166,22 @@ def test_bootstrap(
     assert made.failures == ()
     assert (made.pool.status.bootstrap_created, made.pool.data_secret_name) == (created, left)
     wanted = ("True", "", "") if created else ("False", "WaitingForDataSecret", "Info")
-    assert old(made, names.BOOTSTRAP_READY) == wanted
+    assert old(made, model.BOOTSTRAP_READY) == wanted
 
 
 @pytest.mark.parametrize("name", [None, "s", "own"])
 def test_with_rotation_the_configs_name_is_copied_whatever_there_was(name: str | None) -> None:
     config = external(CONFIG, status={**CREATED, "dataSecretName": "rotated"})
     before = pool(data_secret_name=name, is_secret_copied=name == "s", bootstrap_ref=CONFIG)
-    made = run(before, Settings(rotate_bootstrap_secret=True), bootstrap=config)
+    made = run(before, MachinePoolSettings(rotate_bootstrap_secret=True), bootstrap=config)
     assert made.pool.data_secret_name == "rotated"
 
 
 def test_with_rotation_the_config_is_waited_for_even_if_a_user_set_a_name() -> None:
     made = run(
-        pool(bootstrap_ref=CONFIG), Settings(rotate_bootstrap_secret=True), bootstrap=external(CONFIG, status={})
+        pool(bootstrap_ref=CONFIG),
+        MachinePoolSettings(rotate_bootstrap_secret=True),
+        bootstrap=external(CONFIG, status={}),
     )
     assert made.pool.status.bootstrap_created is False
 
@@ -189,20 +193,20 @@ def test_a_config_that_is_ready_and_names_no_secret_is_looked_at_again(status: J
     assert len(made.failures) == 1
     assert "status.dataSecretName" in made.failures[0]
     assert made.pool.status.bootstrap_created is False
-    assert old(made, names.BOOTSTRAP_READY) == ("True", "", "")
+    assert old(made, model.BOOTSTRAP_READY) == ("True", "", "")
     assert made.pool.status.observed_generation is None
 
 
 def test_a_missing_config_is_looked_at_again_and_the_rest_goes_on() -> None:
     before = pool(data_secret_name=None, bootstrap_ref=CONFIG)
-    made = run(before, bootstrap=facts.Missing(CONFIG), infrastructure=infra("a"), nodes=(node("a"),))
+    made = run(before, bootstrap=model.MissingObject(CONFIG), infrastructure=infra("a"), nodes=(node("a"),))
     assert made.failures == ("NewBoot default/config not found",)
-    assert old(made, names.BOOTSTRAP_READY) is None
-    assert made.pool.status.phase == names.RUNNING
+    assert old(made, model.BOOTSTRAP_READY) is None
+    assert made.pool.status.phase == model.RUNNING
 
 
 def test_a_name_that_a_user_set_needs_no_config() -> None:
-    made = run(pool(bootstrap_ref=CONFIG), bootstrap=facts.Missing(CONFIG))
+    made = run(pool(bootstrap_ref=CONFIG), bootstrap=model.MissingObject(CONFIG))
     assert made.failures == ()
     assert made.pool.status.bootstrap_created is True
 
@@ -211,7 +215,7 @@ def test_a_config_that_is_going_changes_nothing() -> None:
     config = dataclasses.replace(external(CONFIG, status={}), is_deleting=True)
     before = pool(data_secret_name="s", is_secret_copied=True, bootstrap_ref=CONFIG, status={"bootstrap_created": True})
     made = run(before, bootstrap=config)
-    assert (made.pool.status.bootstrap_created, old(made, names.BOOTSTRAP_READY)) == (True, None)
+    assert (made.pool.status.bootstrap_created, old(made, model.BOOTSTRAP_READY)) == (True, None)
 
 
 # Infrastructure
@@ -236,7 +240,7 @@ def test_infrastructure_is_ready_in_either_spelling_of_its_contract(
     made = run(pool(), infrastructure=found)
     assert made.pool.status.infrastructure_provisioned is provisioned
     wanted = ("True", "", "") if provisioned else ("False", "WaitingForInfrastructure", "Info")
-    assert old(made, names.INFRASTRUCTURE_READY) == wanted
+    assert old(made, model.INFRASTRUCTURE_READY) == wanted
 
 
 @pytest.mark.parametrize(
@@ -264,32 +268,32 @@ def test_provider_ids_and_replicas_are_copied(
 
 
 def test_infrastructure_that_is_no_longer_ready_leaves_the_rest_as_it_was() -> None:
-    before = pool(provider_ids=("test:///a",), status={"replicas": 1, "node_refs": (facts.NodeRef("a", "uid-a"),)})
+    before = pool(provider_ids=("test:///a",), status={"replicas": 1, "node_refs": (model.NodeRef("a", "uid-a"),)})
     made = run(before, infrastructure=infra("b", ready=False), nodes=(node("a"),))
     assert made.pool.provider_ids == ("test:///a",)
     assert made.pool.status.infrastructure_provisioned is False
-    assert made.pool.status.phase == names.PROVISIONED
+    assert made.pool.status.phase == model.PROVISIONED
 
 
 def test_infrastructure_that_never_was_is_waited_for() -> None:
-    made = run(pool(), infrastructure=facts.Missing(INFRA))
-    assert old(made, names.INFRASTRUCTURE_READY) == ("False", "IncorrectExternalRef", "Error")
-    assert old(made, names.READY) == ("False", "IncorrectExternalRef", "Error")
+    made = run(pool(), infrastructure=model.MissingObject(INFRA))
+    assert old(made, model.INFRASTRUCTURE_READY) == ("False", "IncorrectExternalRef", "Error")
+    assert old(made, model.READY) == ("False", "IncorrectExternalRef", "Error")
     assert not made.pool.status.is_failed
-    assert made.pool.status.phase == names.PROVISIONING
+    assert made.pool.status.phase == model.PROVISIONING
 
 
 def test_infrastructure_that_is_gone_after_it_was_ready_is_a_failure_for_good() -> None:
-    before = pool(status={"infrastructure_provisioned": True, "phase": names.RUNNING})
-    made = run(before, infrastructure=facts.Missing(INFRA))
+    before = pool(status={"infrastructure_provisioned": True, "phase": model.RUNNING})
+    made = run(before, infrastructure=model.MissingObject(INFRA))
     status = made.pool.status
     assert status.failure_reason == "InvalidConfiguration"
     assert status.failure_message.endswith("NewPool default/infra has been deleted after being ready")
-    assert status.phase == names.FAILED
+    assert status.phase == model.FAILED
     again = run(made.pool, infrastructure=infra())
     assert again.pool.status.failure_reason == "InvalidConfiguration"
-    assert again.pool.status.phase == names.FAILED
-    assert old(again, names.INFRASTRUCTURE_READY) == ("True", "", "")
+    assert again.pool.status.phase == model.FAILED
+    assert old(again, model.INFRASTRUCTURE_READY) == ("True", "", "")
 
 
 def test_infrastructure_that_is_going_under_a_pool_that_stays_changes_nothing() -> None:
@@ -311,14 +315,14 @@ def test_infrastructure_that_is_going_under_a_pool_that_stays_changes_nothing() 
 def test_failures_of_both_providers_surface_and_stay(whose: str, failure: Json, reason: str, message: str) -> None:
     config = external(CONFIG, status=failure if whose == "bootstrap" else {})
     found = infra("a", **(failure if whose == "infrastructure" else {}))
-    before = pool(bootstrap_ref=CONFIG, status={"nodes": facts.Counts(1, 1)})
+    before = pool(bootstrap_ref=CONFIG, status={"nodes": model.NodeCounts(1, 1)})
     made = run(before, bootstrap=config, infrastructure=found, nodes=(node("a"),))
     status = made.pool.status
-    assert (status.failure_reason, status.phase) == (reason, names.FAILED)
+    assert (status.failure_reason, status.phase) == (reason, model.FAILED)
     assert status.failure_message.endswith(message)
-    assert status.nodes == facts.Counts(1, 1), "the counters are kept"
+    assert status.nodes == model.NodeCounts(1, 1), "the counters are kept"
     later = run(made.pool, bootstrap=external(CONFIG), infrastructure=infra("a"), nodes=(node("a"),))
-    assert (later.pool.status.failure_reason, later.pool.status.phase) == (reason, names.FAILED)
+    assert (later.pool.status.failure_reason, later.pool.status.phase) == (reason, model.FAILED)
 
 
 # Nodes
@@ -327,61 +331,61 @@ def test_failures_of_both_providers_surface_and_stay(whose: str, failure: Json, 
 @pytest.mark.parametrize(
     ("nodes", "min_ready_s", "found", "counts", "ready"),
     [
-        ((), 0, [], facts.Counts(0, 0, 2), None),
-        ((node("a", ready=False),), 0, ["a"], facts.Counts(0, 0, 2), "False"),
-        ((node("a"),), 0, ["a"], facts.Counts(1, 1, 1), "False"),
-        ((node("b"), node("a")), 0, ["a", "b"], facts.Counts(2, 2, 0), "True"),
-        ((node("a", provider_id="test:///A"), node("b")), 0, ["b"], facts.Counts(1, 1, 1), "False"),
-        ((node("a"), node("b", since_s=NOW_S - 5)), 10, ["a", "b"], facts.Counts(2, 1, 1), "True"),
-        ((node("a"), node("b", since_s=None)), 10, ["a", "b"], facts.Counts(2, 1, 1), "True"),
-        ((node("a"), node("stranger")), 0, ["a"], facts.Counts(1, 1, 1), "False"),
+        ((), 0, [], model.NodeCounts(0, 0, 2), None),
+        ((node("a", ready=False),), 0, ["a"], model.NodeCounts(0, 0, 2), "False"),
+        ((node("a"),), 0, ["a"], model.NodeCounts(1, 1, 1), "False"),
+        ((node("b"), node("a")), 0, ["a", "b"], model.NodeCounts(2, 2, 0), "True"),
+        ((node("a", provider_id="test:///A"), node("b")), 0, ["b"], model.NodeCounts(1, 1, 1), "False"),
+        ((node("a"), node("b", since_s=NOW_S - 5)), 10, ["a", "b"], model.NodeCounts(2, 1, 1), "True"),
+        ((node("a"), node("b", since_s=None)), 10, ["a", "b"], model.NodeCounts(2, 1, 1), "True"),
+        ((node("a"), node("stranger")), 0, ["a"], model.NodeCounts(1, 1, 1), "False"),
     ],
 )
 def test_nodes_are_found_by_provider_id_and_counted(
-    nodes: tuple[facts.Node, ...], min_ready_s: int, found: list[str], counts: facts.Counts, ready: str | None
+    nodes: tuple[model.Node, ...], min_ready_s: int, found: list[str], counts: model.NodeCounts, ready: str | None
 ) -> None:
     made = run(pool(replicas=2, min_ready_s=min_ready_s), infrastructure=infra("a", "b"), nodes=nodes)
     status = made.pool.status
     assert ([ref.name for ref in status.node_refs], status.nodes) == (found, counts)
-    said = old(made, names.REPLICAS_READY)
+    said = old(made, model.REPLICAS_READY)
     assert (said[0] if said else None) == ready
 
 
 def test_a_node_made_anew_is_referred_to_by_its_new_uid() -> None:
-    before = pool(provider_ids=("test:///a",), status={"node_refs": (facts.NodeRef("a", "older"),), "replicas": 1})
+    before = pool(provider_ids=("test:///a",), status={"node_refs": (model.NodeRef("a", "older"),), "replicas": 1})
     made = run(before, infrastructure=infra("a"), nodes=(node("a"),))
-    assert made.pool.status.node_refs == (facts.NodeRef("a", "uid-a"),)
+    assert made.pool.status.node_refs == (model.NodeRef("a", "uid-a"),)
     assert [event.reason for event in made.events] == ["SuccessfulSetNodeRefs"]
-    assert not [step for step in made.steps if isinstance(step, plan.DeleteNode)]
+    assert not [step for step in made.steps if isinstance(step, model.DeleteNode)]
 
 
 def test_a_node_that_becomes_available_is_looked_at_then() -> None:
     made = run(pool(min_ready_s=10), infrastructure=infra("a"), nodes=(node("a", since_s=NOW_S - 4),))
-    assert made.again_s == 6.0
+    assert made.requeue_after_s == 6.0
 
 
 @pytest.mark.parametrize(("nodes", "again_s"), [((), None), ((node("a"),), None), ((node("a", ready=False),), 30.0)])
 def test_nodes_that_are_there_but_not_ready_are_looked_at_again(
-    nodes: tuple[facts.Node, ...], again_s: float | None
+    nodes: tuple[model.Node, ...], again_s: float | None
 ) -> None:
-    assert run(pool(), infrastructure=infra("a"), nodes=nodes).again_s == again_s
+    assert run(pool(), infrastructure=infra("a"), nodes=nodes).requeue_after_s == again_s
 
 
 def test_nodes_are_marked_as_the_pools_and_lose_the_taint_that_waited_for_it() -> None:
-    keep = facts.Taint("keep", {"key": "keep", "effect": "NoSchedule"})
-    waits = facts.Taint(names.UNINITIALIZED_TAINT, {"key": names.UNINITIALIZED_TAINT, "effect": "NoSchedule"})
+    keep = model.Taint("keep", {"key": "keep", "effect": "NoSchedule"})
+    waits = model.Taint(model.UNINITIALIZED_TAINT, {"key": model.UNINITIALIZED_TAINT, "effect": "NoSchedule"})
     made = run(pool(), infrastructure=infra("a"), nodes=(node("a", taints=(waits, keep)),))
-    patches = [step for step in made.steps if isinstance(step, plan.PatchNode)]
+    patches = [step for step in made.steps if isinstance(step, model.PatchNode)]
     assert patches[0].taints == (keep,)
     assert patches[0].annotations == {
-        names.CLUSTER_NAME_ANNOTATION: "cluster-1",
-        names.CLUSTER_NAMESPACE_ANNOTATION: "default",
-        names.OWNER_KIND_ANNOTATION: "MachinePool",
-        names.OWNER_NAME_ANNOTATION: "pool",
+        model.CLUSTER_NAME_ANNOTATION: "cluster-1",
+        model.CLUSTER_NAMESPACE_ANNOTATION: "default",
+        model.OWNER_KIND_ANNOTATION: "MachinePool",
+        model.OWNER_NAME_ANNOTATION: "pool",
     }
     marked = node("a", taints=(keep,), annotations={**patches[0].annotations, "own": "too"})
     again = run(pool(), infrastructure=infra("a"), nodes=(marked,))
-    assert not [step for step in again.steps if isinstance(step, plan.PatchNode)]
+    assert not [step for step in again.steps if isinstance(step, model.PatchNode)]
 
 
 @pytest.mark.parametrize(
@@ -393,27 +397,27 @@ def test_nodes_are_marked_as_the_pools_and_lose_the_taint_that_waited_for_it() -
         (node("b", is_deleting=True), False),
     ],
 )
-def test_nodes_of_instances_that_left_are_deleted(there: facts.Node, deleted: bool) -> None:
-    refs_ = (facts.NodeRef("a", "uid-a"), facts.NodeRef("b", "uid-b"))
+def test_nodes_of_instances_that_left_are_deleted(there: model.Node, deleted: bool) -> None:
+    refs_ = (model.NodeRef("a", "uid-a"), model.NodeRef("b", "uid-b"))
     before = pool(provider_ids=("test:///a", "test:///b"), status={"node_refs": refs_, "replicas": 2})
     made = run(before, infrastructure=infra("a"), nodes=(node("a"), there))
-    assert [step.name for step in made.steps if isinstance(step, plan.DeleteNode)] == (["b"] if deleted else [])
+    assert [step.name for step in made.steps if isinstance(step, model.DeleteNode)] == (["b"] if deleted else [])
 
 
 def test_an_unreachable_cluster_leaves_counters_and_phase_but_drops_versions() -> None:
     status = {
         "replicas": 1,
-        "node_refs": (facts.NodeRef("a", "uid-a"),),
-        "nodes": facts.Counts(1, 1),
+        "node_refs": (model.NodeRef("a", "uid-a"),),
+        "nodes": model.NodeCounts(1, 1),
         "versions": (("v1.36.3", 1),),
         "infrastructure_provisioned": True,
-        "phase": names.RUNNING,
+        "phase": model.RUNNING,
     }
-    gone = facts.Unreachable("WorkloadClusterUnreachable", "workload cluster: refused")
+    gone = model.UnreachableCluster("WorkloadClusterUnreachable", "workload cluster: refused")
     made = run(pool(provider_ids=("test:///a",), status=status), infrastructure=infra("a", "b"), nodes=gone)
     after = made.pool.status
-    assert (after.nodes, after.node_refs, after.versions) == (facts.Counts(1, 1), status["node_refs"], ())
-    assert after.phase == names.RUNNING
+    assert (after.nodes, after.node_refs, after.versions) == (model.NodeCounts(1, 1), status["node_refs"], ())
+    assert after.phase == model.RUNNING
     assert made.pool.provider_ids == ("test:///a", "test:///b"), "what the provider says is known all the same"
     assert made.failures == ("nodes: workload cluster: refused",)
 
@@ -459,12 +463,12 @@ def test_phases(
         "bootstrap_created": boot,
         "infrastructure_provisioned": provisioned,
         "node_refs": refs([str(number) for number in range(known)]),
-        "nodes": facts.Counts(ready),
+        "nodes": model.NodeCounts(ready),
         "failure_reason": "CreateError" if failed else "",
     }
-    annotations = {} if managed is None else {names.MANAGED_BY_ANNOTATION: managed}
+    annotations = {} if managed is None else {model.MANAGED_BY_ANNOTATION: managed}
     found = pool(replicas=wanted, status=status, annotations=annotations, deleted_s=NOW_S if deleting else None)
-    assert phases.judge(found) == phase
+    assert conditions.compute_phase(found) == phase
 
 
 # Conditions
@@ -473,14 +477,14 @@ def test_phases(
 def test_a_providers_own_condition_is_mirrored() -> None:
     said = {"type": "Ready", "status": "False", "severity": "Warning", "reason": "Slow", "message": "soon"}
     made = run(pool(), infrastructure=infra("a", ready=False, conditions=[said]))
-    assert old(made, names.INFRASTRUCTURE_READY) == ("False", "Slow", "Warning")
-    assert old(made, names.READY) == ("False", "Slow", "Warning")
+    assert old(made, model.INFRASTRUCTURE_READY) == ("False", "Slow", "Warning")
+    assert old(made, model.READY) == ("False", "Slow", "Warning")
 
 
 def test_a_mirrored_condition_without_a_severity_is_not_passed_over() -> None:
     said = {"type": "Ready", "status": "False", "reason": "Slow", "message": "soon"}
     made = run(pool(), infrastructure=infra("a", conditions=[said]), nodes=(node("a"),))
-    assert old(made, names.READY) == ("False", "Slow", "Info")
+    assert old(made, model.READY) == ("False", "Slow", "Info")
 
 
 @pytest.mark.parametrize(
@@ -494,12 +498,12 @@ def test_a_mirrored_condition_without_a_severity_is_not_passed_over() -> None:
     ],
 )
 def test_the_worst_condition_says_why_a_pool_is_not_ready(severities: tuple[str | None, ...], reason: str) -> None:
-    kinds = (names.BOOTSTRAP_READY, names.INFRASTRUCTURE_READY, names.REPLICAS_READY)
+    kinds = (model.BOOTSTRAP_READY, model.INFRASTRUCTURE_READY, model.REPLICAS_READY)
     found = tuple(
-        conditions.true(kind) if severity is None else conditions.false(kind, kind[0], severity)
+        conditions.true_condition(kind) if severity is None else conditions.false_condition(kind, kind[0], severity)
         for kind, severity in zip(kinds, severities, strict=True)
     )
-    ready = conditions.summarize(found)
+    ready = conditions.summarize_ready(found)
     assert ready is not None
     assert (ready.status, ready.reason) == ("False" if reason else "True", reason)
 
@@ -508,32 +512,35 @@ def test_conditions_keep_their_time_until_they_change() -> None:
     first = run(pool(), infrastructure=infra("a"), now_s=NOW_S)
     second = run(first.pool, infrastructure=infra("a"), now_s=NOW_S + 60, nodes=(node("a"),))
     third = run(second.pool, infrastructure=infra("a"), now_s=NOW_S + 120, nodes=(node("a", ready=False),))
-    times = [{each.type: each.since for each in made.pool.status.old_conditions} for made in (first, second, third)]
-    assert times[0][names.INFRASTRUCTURE_READY] == times[2][names.INFRASTRUCTURE_READY]
-    assert times[1][names.REPLICAS_READY] < times[2][names.REPLICAS_READY]
+    times = [
+        {each.type: each.last_transition_time for each in made.pool.status.old_conditions}
+        for made in (first, second, third)
+    ]
+    assert times[0][model.INFRASTRUCTURE_READY] == times[2][model.INFRASTRUCTURE_READY]
+    assert times[1][model.REPLICAS_READY] < times[2][model.REPLICAS_READY]
 
 
 # Machines
 
 
-def infra_machine(name: str, provider_id: str = "", **more: Any) -> facts.InfraMachine:
-    return facts.InfraMachine(
-        facts.Reference(INFRA.group, "NewMachine", name), f"{INFRA.group}/v1beta1", provider_id, **more
+def infra_machine(name: str, provider_id: str = "", **more: Any) -> model.InfraMachine:
+    return model.InfraMachine(
+        model.ObjectReference(INFRA.group, "NewMachine", name), f"{INFRA.group}/v1beta1", provider_id, **more
     )
 
 
-def machine(name: str, **more: Any) -> facts.Machine:
-    labels = {names.POOL_NAME_LABEL: "pool", names.CLUSTER_NAME_LABEL: "cluster-1"}
+def machine(name: str, **more: Any) -> model.Machine:
+    labels = {model.POOL_NAME_LABEL: "pool", model.CLUSTER_NAME_LABEL: "cluster-1"}
     given = {
         "uid": f"uid-{name}",
         "generation": 1,
         "labels": labels,
-        "owners": (ownership.controlled_by(pool()),),
+        "owners": (owned_objects.controller_reference(pool()),),
         "infrastructure_name": name,
-        "up_to_date": facts.Condition("UpToDate", "True", "UpToDate", observed_generation=1),
+        "up_to_date": model.Condition("UpToDate", "True", "UpToDate", observed_generation=1),
         **more,
     }
-    return facts.Machine(name, **given)
+    return model.Machine(name, **given)
 
 
 KIND: Json = {"infrastructureMachineKind": "NewMachine"}
@@ -543,13 +550,13 @@ def test_every_infrastructure_machine_gets_a_machine() -> None:
     before = pool(template_labels={"team": "a"}, template_annotations={"note": "b"})
     known = (infra_machine("m-0", "test:///m-0"), infra_machine("m-1"))
     made = run(before, infrastructure=infra(**KIND), infra_machines=known, nodes=(node("m-0"),))
-    first, second = (step.body for step in made.steps if isinstance(step, plan.ApplyMachine))
+    first, second = (step.body for step in made.steps if isinstance(step, model.ApplyMachine))
     assert first["metadata"] == {
         "name": "m-0",
         "namespace": "default",
-        "labels": {"team": "a", names.POOL_NAME_LABEL: "pool", names.CLUSTER_NAME_LABEL: "cluster-1"},
+        "labels": {"team": "a", model.POOL_NAME_LABEL: "pool", model.CLUSTER_NAME_LABEL: "cluster-1"},
         "annotations": {"note": "b"},
-        "ownerReferences": [ownership.spell(ownership.controlled_by(pool()))],
+        "ownerReferences": [conversion.encode_owner(owned_objects.controller_reference(pool()))],
     }
     assert first["spec"] == {
         "clusterName": "cluster-1",
@@ -564,8 +571,8 @@ def test_pools_with_long_names_label_their_machines_with_a_hash() -> None:
     name = "pool-" + "x" * 70
     made = run(pool(name=name), infrastructure=infra(**KIND), infra_machines=(infra_machine("m-0"),))
     step = made.steps[-1]
-    assert isinstance(step, plan.ApplyMachine)
-    assert step.body["metadata"]["labels"][names.POOL_NAME_LABEL] == "hash_YSBc6g_z"
+    assert isinstance(step, model.ApplyMachine)
+    assert step.body["metadata"]["labels"][model.POOL_NAME_LABEL] == "hash_YSBc6g_z"
 
 
 @pytest.mark.parametrize(
@@ -576,20 +583,20 @@ def test_pools_with_long_names_label_their_machines_with_a_hash() -> None:
         ({"labels": {}}, True),
         ({"version": "v1.36.3"}, False),  # its Node is not there at the moment: the version stays
         ({"applied": frozenset({("labels", "dropped")})}, True),
-        ({"labels": {names.POOL_NAME_LABEL: "pool", names.CLUSTER_NAME_LABEL: "cluster-1", "more": "m"}}, False),
+        ({"labels": {model.POOL_NAME_LABEL: "pool", model.CLUSTER_NAME_LABEL: "cluster-1", "more": "m"}}, False),
     ],
 )
 def test_a_machine_is_applied_again_only_if_it_is_not_as_it_should_be(change: Json, applied: bool) -> None:
     made = run(
         pool(), infrastructure=infra(**KIND), infra_machines=(infra_machine("m"),), machines=(machine("m", **change),)
     )
-    assert any(isinstance(step, plan.ApplyMachine) for step in made.steps) is applied
+    assert any(isinstance(step, model.ApplyMachine) for step in made.steps) is applied
 
 
 @pytest.mark.parametrize("kind", [{}, {"infrastructureMachineKind": ""}, {"infrastructureMachineKind": None}])
 def test_infrastructure_that_names_no_kind_has_no_machines(kind: Json) -> None:
     made = run(pool(), infrastructure=infra("a", **kind))
-    assert not [step for step in made.steps if isinstance(step, plan.ApplyMachine)]
+    assert not [step for step in made.steps if isinstance(step, model.ApplyMachine)]
     assert made.pool.status.ready_replicas == 1
 
 
@@ -597,7 +604,7 @@ def test_machines_are_marked_and_never_deleted() -> None:
     going = machine("m", is_deleting=True)
     fresh = machine("n", up_to_date=None)
     made = run(pool(), infrastructure=infra(**KIND), machines=(going, fresh))
-    marks = {step.name: step.condition for step in made.steps if isinstance(step, plan.MarkMachine)}
+    marks = {step.name: step.condition for step in made.steps if isinstance(step, model.SetMachineUpToDate)}
     assert (marks["m"].status, marks["m"].reason, marks["m"].message) == (
         "False", "NotUpToDate", "Machine is being deleted")  # fmt: skip
     assert (marks["n"].status, marks["n"].observed_generation) == ("True", 1)
@@ -606,11 +613,11 @@ def test_machines_are_marked_and_never_deleted() -> None:
 
 def test_no_machine_is_made_for_one_that_is_going() -> None:
     made = run(pool(), infrastructure=infra(**KIND), infra_machines=(infra_machine("m", is_deleting=True),))
-    assert not [step for step in made.steps if isinstance(step, plan.ApplyMachine)]
+    assert not [step for step in made.steps if isinstance(step, model.ApplyMachine)]
 
 
 def test_counters_of_a_pool_with_machines_are_those_of_its_own_machines() -> None:
-    stranger = facts.Owner("example.com/v1", "Fleet", "f", "1", controller=True)
+    stranger = model.OwnerReference("example.com/v1", "Fleet", "f", "1", controller=True)
     there = (
         machine("a", is_ready=True, is_available=True, version="v1.36.3"),
         machine("b", is_ready=True, version="v1.36.2"),
@@ -632,32 +639,32 @@ def test_counters_of_a_pool_without_machines_are_what_its_infrastructure_says() 
 # Deletion
 
 
-def going(**more: Any) -> facts.Pool:
-    status = {"node_refs": (facts.NodeRef("a", "uid-a"),)}
+def going(**more: Any) -> model.MachinePool:
+    status = {"node_refs": (model.NodeRef("a", "uid-a"),)}
     given = {"deleted_s": NOW_S, "provider_ids": ("test:///a",), "node_deletion_timeout_s": 10.0, "status": status}
     return pool(**{**given, **more})
 
 
-GONE = facts.Missing(INFRA)
-DOWN = facts.Unreachable("WorkloadClusterUnreachable", "refused")
+GONE = model.MissingObject(INFRA)
+DOWN = model.UnreachableCluster("WorkloadClusterUnreachable", "refused")
 
 
 def test_providers_objects_go_first_and_are_waited_for() -> None:
     made = run(going(bootstrap_ref=CONFIG), bootstrap=external(CONFIG), infrastructure=infra("a"), nodes=(node("a"),))
-    assert [type(step) for step in made.steps] == [plan.DeleteExternal, plan.DeleteExternal]
-    assert (made.pool.status.phase, names.FINALIZER in made.pool.finalizers) == (names.DELETING, True)
+    assert [type(step) for step in made.steps] == [model.DeleteProviderObject, model.DeleteProviderObject]
+    assert (made.pool.status.phase, model.FINALIZER in made.pool.finalizers) == (model.DELETING, True)
     held = dataclasses.replace(infra("a"), is_deleting=True)
     waiting = run(going(), infrastructure=held, nodes=(node("a"),))
     assert waiting.steps == ()
-    assert names.FINALIZER in waiting.pool.finalizers
+    assert model.FINALIZER in waiting.pool.finalizers
 
 
 def test_then_all_nodes_go_those_in_the_list_as_well() -> None:
     made = run(going(), infrastructure=GONE, nodes=(node("a"),))
-    assert made.steps == (plan.DeleteNode("a", "uid-a"),)
-    assert names.FINALIZER in made.pool.finalizers
+    assert made.steps == (model.DeleteNode("a", "uid-a"),)
+    assert model.FINALIZER in made.pool.finalizers
     done = run(going(), infrastructure=GONE, nodes=())
-    assert names.FINALIZER not in done.pool.finalizers
+    assert model.FINALIZER not in done.pool.finalizers
 
 
 @pytest.mark.parametrize(
@@ -677,30 +684,30 @@ def test_the_pool_goes_when_its_nodes_are_gone_or_their_time_is_over(
     nodes: Any, passed_s: float, timeout_s: float | None, done: bool
 ) -> None:
     made = run(going(node_deletion_timeout_s=timeout_s), infrastructure=GONE, nodes=nodes, now_s=NOW_S + passed_s)
-    assert (names.FINALIZER not in made.pool.finalizers) is done
+    assert (model.FINALIZER not in made.pool.finalizers) is done
     if not done and timeout_s:
-        assert made.again_s is not None, "the end of the timeout is not slept through"
-        assert made.again_s <= timeout_s - passed_s + 0.2
+        assert made.requeue_after_s is not None, "the end of the timeout is not slept through"
+        assert made.requeue_after_s <= timeout_s - passed_s + 0.2
 
 
 def test_a_pool_that_knows_of_no_nodes_waits_for_no_cluster() -> None:
     made = run(going(status={}), infrastructure=GONE, nodes=DOWN)
-    assert names.FINALIZER not in made.pool.finalizers
+    assert model.FINALIZER not in made.pool.finalizers
 
 
 def test_a_cluster_that_goes_as_well_is_not_waited_for() -> None:
     cluster = dataclasses.replace(CLUSTER, is_deleting=True)
     made = run(going(node_deletion_timeout_s=0.0), cluster=cluster, infrastructure=GONE, nodes=DOWN)
-    assert names.FINALIZER not in made.pool.finalizers
+    assert model.FINALIZER not in made.pool.finalizers
 
 
 def test_other_finalizers_stay() -> None:
-    made = run(going(finalizers=("other", names.FINALIZER), status={}, provider_ids=()), infrastructure=GONE)
+    made = run(going(finalizers=("other", model.FINALIZER), status={}, provider_ids=()), infrastructure=GONE)
     assert made.pool.finalizers == ("other",)
 
 
 def test_a_definition_that_is_gone_holds_no_pool_but_one_without_a_label_does() -> None:
-    seen = see(going(status={}, provider_ids=()), infrastructure=facts.Missing(INFRA, "newpools.x"))
-    assert deletion.judge(seen, NOW_S).is_done
-    unlabelled = dataclasses.replace(seen, infrastructure=facts.Missing(INFRA, "newpools.x", unlabelled=True))
-    assert not deletion.judge(unlabelled, NOW_S).is_done
+    seen = see(going(status={}, provider_ids=()), infrastructure=model.MissingObject(INFRA, "newpools.x"))
+    assert reconcile.reconcile_deletion(seen, NOW_S).is_done
+    unlabelled = dataclasses.replace(seen, infrastructure=model.MissingObject(INFRA, "newpools.x", unlabelled=True))
+    assert not reconcile.reconcile_deletion(unlabelled, NOW_S).is_done

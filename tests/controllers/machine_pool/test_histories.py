@@ -13,7 +13,7 @@ from tests.controllers.machine_pool import world
 from tests.controllers.machine_pool.world import Stage, World, conditions
 from windlass import clock
 from windlass.kube import errors, resources, transport
-from windlass.kube.models import status
+from windlass.kube.models import meta
 
 NAMES = [f"p-{number}" for number in range(5)]
 KIND = {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachinePool", "metadata": {"name": "p"}}
@@ -35,7 +35,7 @@ class Unreliable:
             await response.stream.aclose()
             if self._chance.random() < 0.5:
                 raise errors.ConnectionLost(request.call, "lost")
-            raise errors.ServerError(request.call, 500, status.Status(reason="InternalError"))
+            raise errors.ServerError(request.call, 500, meta.Status(reason="InternalError"))
         return await self._carrier.send(request)
 
 
@@ -87,7 +87,7 @@ async def check(scene: World, ids: list[str]) -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_truth_is_told_in_the_end(seed: int) -> None:
-    time = clock.Virtual(world.NOW_S)
+    time = clock.VirtualClock(world.NOW_S)
     chance = random.Random(seed)
 
     async def play() -> None:

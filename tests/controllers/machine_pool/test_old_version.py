@@ -42,13 +42,13 @@ def spell(body: Json) -> Json:
             reference = where[name]
             version = f"{reference.pop('apiGroup')}/v1beta1"
             where[name] = {"apiVersion": version, **reference, "namespace": "default"}
-    return webhook.default(old, None)
+    return webhook.default_machine_pool(old, None)
 
 
 @pytest.mark.skipif(not STORIES.is_dir(), reason="NOT JUDGED: the recorded stories are not at ../shared/vectors")
 @pytest.mark.parametrize("path", stories() or [STORIES], ids=lambda path: path.stem)
 def test_the_last_state_is_as_recorded(path: Path) -> None:
-    time = clock.Virtual(world.NOW_S)
+    time = clock.VirtualClock(world.NOW_S)
     story = json.loads(path.read_text())
 
     async def play() -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.controllers.machine_pool.builders import CLUSTER, CONFIG, INFRA, NOW_S, external, pool
 from tests.controllers.machine_pool.test_spelling import STATUS
-from windlass.controllers.machine_pool import facts, names, plan
-from windlass.controllers.machine_pool.decide import decide
-from windlass.controllers.machine_pool.settings import Settings
+from windlass.controllers.machine_pool import model
+from windlass.controllers.machine_pool.model import MachinePoolSettings
+from windlass.controllers.machine_pool.reconcile import reconcile_machine_pool
 
 IDS = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=4)
 PROVIDER_STATUS = st.fixed_dictionaries(
@@ -29,16 +29,16 @@ PROVIDER_STATUS = st.fixed_dictionaries(
 )
 
 
-def externals(reference: facts.Reference) -> st.SearchStrategy[facts.External | facts.Missing]:
+def externals(reference: model.ObjectReference) -> st.SearchStrategy[model.ProviderObject | model.MissingObject]:
     there = st.builds(lambda ids, status: external(reference, {"providerIDList": ids}, status), IDS, PROVIDER_STATUS)
     going = there.map(lambda found: dataclasses.replace(found, is_deleting=True))
-    gone = st.builds(facts.Missing, st.just(reference), st.sampled_from(["", "definition"]))
+    gone = st.builds(model.MissingObject, st.just(reference), st.sampled_from(["", "definition"]))
     return there | going | gone
 
 
 NODES = st.lists(
     st.builds(
-        facts.Node,
+        model.Node,
         name=st.sampled_from(["x", "y", "z"]),
         uid=st.sampled_from(["1", "2"]),
         provider_id=st.sampled_from(["a", "b", ""]),
@@ -53,7 +53,7 @@ NODES = st.lists(
 
 
 @st.composite
-def seen(draw: st.DrawFn) -> facts.Seen:
+def seen(draw: st.DrawFn) -> model.ObservedMachinePool:
     given_pool = pool(
         replicas=draw(st.none() | st.integers(0, 3)),
         provider_ids=tuple(draw(st.lists(st.sampled_from(["a", "b"]), unique=True, max_size=2))),
@@ -65,59 +65,61 @@ def seen(draw: st.DrawFn) -> facts.Seen:
         node_deletion_timeout_s=draw(st.sampled_from([None, 0.0, 1.0, 10.0])),
     )
     given_pool = dataclasses.replace(given_pool, status=draw(STATUS))
-    there: Any = draw(NODES | st.just(facts.Unreachable("Down", "refused")))
-    return facts.Seen(
+    there: Any = draw(NODES | st.just(model.UnreachableCluster("Down", "refused")))
+    return model.ObservedMachinePool(
         given_pool,
         draw(st.sampled_from([CLUSTER, CLUSTER, None])),
         draw(externals(CONFIG)) if given_pool.bootstrap_ref else None,
         draw(externals(INFRA)),
         there,
-        rivals=draw(st.sampled_from([{}, {"a": "default/older"}])),
-        claimed=draw(st.sampled_from([{}, {"b": "default/younger"}])),
+        older_pools=draw(st.sampled_from([{}, {"a": "default/older"}])),
+        younger_pools=draw(st.sampled_from([{}, {"b": "default/younger"}])),
     )
 
 
 @given(seen(), st.booleans())
-def test_a_pool_that_is_as_decided_stays_so_and_nothing_is_told_twice(found: facts.Seen, rotate: bool) -> None:
-    settings = Settings(rotate_bootstrap_secret=rotate)
-    once = decide(found, settings, NOW_S)
+def test_a_pool_that_is_as_decided_stays_so_and_nothing_is_told_twice(
+    found: model.ObservedMachinePool, rotate: bool
+) -> None:
+    settings = MachinePoolSettings(rotate_bootstrap_secret=rotate)
+    once = reconcile_machine_pool(found, settings, NOW_S)
     copied = once.pool.data_secret_name != found.pool.data_secret_name or found.pool.is_secret_copied
     settled = dataclasses.replace(found, pool=dataclasses.replace(once.pool, is_secret_copied=copied))
-    twice = decide(settled, settings, NOW_S)
+    twice = reconcile_machine_pool(settled, settings, NOW_S)
     assert twice.pool == settled.pool
     assert [event for event in twice.events if event.type == "Normal"] == []
 
 
 @given(seen())
-def test_no_node_is_deleted_that_a_pool_still_names_or_that_another_one_does(found: facts.Seen) -> None:
-    made = decide(found, Settings(), NOW_S)
+def test_no_node_is_deleted_that_a_pool_still_names_or_that_another_one_does(found: model.ObservedMachinePool) -> None:
+    made = reconcile_machine_pool(found, MachinePoolSettings(), NOW_S)
     by_name = {node.name: node for node in (found.nodes if isinstance(found.nodes, tuple) else ())}
     for step in made.steps:
-        if isinstance(step, plan.DeleteNode):
+        if isinstance(step, model.DeleteNode):
             node = by_name[step.name]
-            assert node.provider_id not in {**found.rivals, **found.claimed}
+            assert node.provider_id not in {**found.older_pools, **found.younger_pools}
             assert step.uid == node.uid
             assert found.pool.is_deleting or node.provider_id not in made.pool.provider_ids
 
 
 @given(seen())
-def test_the_finalizer_goes_last(found: facts.Seen) -> None:
-    made = decide(found, Settings(), NOW_S)
-    if names.FINALIZER in found.pool.finalizers and names.FINALIZER not in made.pool.finalizers:
+def test_the_finalizer_goes_last(found: model.ObservedMachinePool) -> None:
+    made = reconcile_machine_pool(found, MachinePoolSettings(), NOW_S)
+    if model.FINALIZER in found.pool.finalizers and model.FINALIZER not in made.pool.finalizers:
         assert found.pool.is_deleting
-        assert not isinstance(found.infrastructure, facts.External)
-        assert not isinstance(found.bootstrap, facts.External)
+        assert not isinstance(found.infrastructure, model.ProviderObject)
+        assert not isinstance(found.bootstrap, model.ProviderObject)
         assert made.steps == ()
 
 
 @given(seen())
-def test_spec_replicas_is_nobodys_but_the_users(found: facts.Seen) -> None:
-    assert decide(found, Settings(), NOW_S).pool.replicas == found.pool.replicas
+def test_spec_replicas_is_nobodys_but_the_users(found: model.ObservedMachinePool) -> None:
+    assert reconcile_machine_pool(found, MachinePoolSettings(), NOW_S).pool.replicas == found.pool.replicas
 
 
 @given(seen())
-def test_a_failure_never_goes_away(found: facts.Seen) -> None:
-    made = decide(found, Settings(), NOW_S)
+def test_a_failure_never_goes_away(found: model.ObservedMachinePool) -> None:
+    made = reconcile_machine_pool(found, MachinePoolSettings(), NOW_S)
     if found.pool.status.is_failed:
         assert made.pool.status.is_failed
         before, after = found.pool.status, made.pool.status

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass import errors
-from windlass.controllers.machine_pool import facts, names, observe, report
+from windlass.controllers.machine_pool import conversion, model
 
 TEXT = st.text("abcXYZ-.", max_size=5)
 COUNT = st.integers(0, 5)
 CONDITIONS = st.lists(
     st.builds(
-        facts.Condition,
+        model.Condition,
         type=st.sampled_from(["Ready", "Paused", "Other"]),
         status=st.sampled_from(["True", "False", "Unknown"]),
         reason=TEXT,
@@ -25,7 +25,7 @@ CONDITIONS = st.lists(
     unique_by=lambda condition: condition.type,
 ).map(tuple)
 STATUS = st.builds(
-    facts.Status,
+    model.MachinePoolStatus,
     bootstrap_created=st.none() | st.booleans(),
     infrastructure_provisioned=st.none() | st.booleans(),
     replicas=st.none() | COUNT,
@@ -33,8 +33,8 @@ STATUS = st.builds(
     available_replicas=st.none() | COUNT,
     up_to_date_replicas=st.none() | COUNT,
     versions=st.lists(st.tuples(st.sampled_from(["v1", "v2"]), COUNT), max_size=2).map(tuple),
-    node_refs=st.lists(st.builds(facts.NodeRef, name=TEXT, uid=TEXT), max_size=2).map(tuple),
-    nodes=st.builds(facts.Counts, ready=COUNT, available=COUNT, unavailable=st.integers(-2, 2)),
+    node_refs=st.lists(st.builds(model.NodeRef, name=TEXT, uid=TEXT), max_size=2).map(tuple),
+    nodes=st.builds(model.NodeCounts, ready=COUNT, available=COUNT, unavailable=st.integers(-2, 2)),
     failure_reason=TEXT,
     failure_message=TEXT,
     phase=TEXT,
@@ -55,15 +55,15 @@ def whole(status: dict[str, Any], version: str) -> dict[str, Any]:
 
 
 @given(STATUS)
-def test_a_status_that_is_written_is_read_back_in_v1beta2(status: facts.Status) -> None:
-    spelled = report.spell_status(status)
-    assert observe.read_pool(whole(spelled, names.V1BETA2)).status == status
+def test_a_status_that_is_written_is_read_back_in_v1beta2(status: model.MachinePoolStatus) -> None:
+    spelled = conversion.encode_v1beta2_status(status)
+    assert conversion.parse_machine_pool(whole(spelled, model.V1BETA2)).status == status
 
 
 @given(STATUS)
-def test_a_status_that_is_written_is_read_back_in_v1beta1(status: facts.Status) -> None:
-    spelled = report.spell_old_status(status)
-    assert observe.read_pool(whole(spelled, names.V1BETA1)).status == status
+def test_a_status_that_is_written_is_read_back_in_v1beta1(status: model.MachinePoolStatus) -> None:
+    spelled = conversion.encode_v1beta1_status(status)
+    assert conversion.parse_machine_pool(whole(spelled, model.V1BETA1)).status == status
 
 
 def merge(target: Any, patch: Any) -> Any:
@@ -79,45 +79,45 @@ def merge(target: Any, patch: Any) -> Any:
     return merged
 
 
-@given(STATUS, STATUS, st.sampled_from([names.V1BETA1, names.V1BETA2]))
+@given(STATUS, STATUS, st.sampled_from([model.V1BETA1, model.V1BETA2]))
 def test_the_patch_makes_of_one_pool_the_other_and_is_empty_between_equals(
-    before: facts.Status, after: facts.Status, version: str
+    before: model.MachinePoolStatus, after: model.MachinePoolStatus, version: str
 ) -> None:
-    old = facts.Pool("n", "p", api_version=version, cluster_name="c", status=before)
+    old = model.MachinePool("n", "p", api_version=version, cluster_name="c", status=before)
     new = dataclasses.replace(old, status=after)
-    spell = report.spell_old_status if version == names.V1BETA1 else report.spell_status
-    _, patch = report.patch(old, new)
+    spell = conversion.encode_v1beta1_status if version == model.V1BETA1 else conversion.encode_v1beta2_status
+    _, patch = conversion.merge_patches(old, new)
     merged = merge({"status": spell(before)}, patch)
-    assert observe.read_pool(whole(merged["status"], version)).status == after
-    assert report.patch(new, new) == ({}, {})
+    assert conversion.parse_machine_pool(whole(merged["status"], version)).status == after
+    assert conversion.merge_patches(new, new) == ({}, {})
 
 
 def test_an_empty_list_of_instances_is_written_as_none() -> None:
-    before = facts.Pool("n", "p", provider_ids=("a",), cluster_name="c")
-    main, _ = report.patch(before, dataclasses.replace(before, provider_ids=()))
+    before = model.MachinePool("n", "p", provider_ids=("a",), cluster_name="c")
+    main, _ = conversion.merge_patches(before, dataclasses.replace(before, provider_ids=()))
     assert main == {"spec": {"providerIDList": None}}
 
 
 def test_what_v1beta1_spells_otherwise_is_read_as_well() -> None:
     reference = {"apiVersion": "infra.example/v1beta1", "kind": "Pool", "name": "x", "namespace": "n"}
     machine = {"infrastructureRef": reference, "nodeDeletionTimeout": "1m30s", "bootstrap": {"configRef": reference}}
-    body = whole({}, names.V1BETA1)
+    body = whole({}, model.V1BETA1)
     body["spec"] |= {"minReadySeconds": 7, "template": {"spec": machine}}
-    pool = observe.read_pool(body)
-    assert pool.infrastructure_ref == pool.bootstrap_ref == facts.Reference("infra.example", "Pool", "x")
+    pool = conversion.parse_machine_pool(body)
+    assert pool.infrastructure_ref == pool.bootstrap_ref == model.ObjectReference("infra.example", "Pool", "x")
     assert (pool.min_ready_s, pool.node_deletion_timeout_s) == (7, 90.0)
 
 
 @pytest.mark.parametrize("manager", ["windlass", "manager", "kubectl"])
 def test_managed_fields_say_who_set_the_name_of_the_secret(manager: str) -> None:
     fields: dict[str, Any] = {"f:spec": {"f:template": {"f:spec": {"f:bootstrap": {"f:dataSecretName": {}}}}}}
-    body = whole({}, names.V1BETA2)
+    body = whole({}, model.V1BETA2)
     body["metadata"]["managedFields"] = [{"manager": manager, "operation": "Update", "fieldsV1": fields}]
-    assert observe.read_pool(body).is_secret_copied is (manager != "kubectl")
+    assert conversion.parse_machine_pool(body).is_secret_copied is (manager != "kubectl")
 
 
 def test_a_pool_without_a_cluster_name_cannot_be_read() -> None:
-    body = whole({}, names.V1BETA2)
+    body = whole({}, model.V1BETA2)
     del body["spec"]["clusterName"]
     with pytest.raises(errors.InvalidObject, match=r"spec\.clusterName"):
-        observe.read_pool(body)
+        conversion.parse_machine_pool(body)

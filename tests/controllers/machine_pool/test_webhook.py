@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from windlass.controllers.machine_pool import names, webhook
+from windlass.controllers.machine_pool import model, webhook
 
 
 def body(spec: dict[str, Any] | None = None, machine: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
@@ -14,7 +14,7 @@ def body(spec: dict[str, Any] | None = None, machine: dict[str, Any] | None = No
 
 
 def sizes(least: str, most: str) -> dict[str, str]:
-    return {names.MIN_SIZE_ANNOTATION: least, names.MAX_SIZE_ANNOTATION: most}
+    return {model.MIN_SIZE_ANNOTATION: least, model.MAX_SIZE_ANNOTATION: most}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def sizes(least: str, most: str) -> dict[str, str]:
         (sizes("2", "9"), None, 5, 5),
         (sizes("2", "9"), None, 12, 9),
         (sizes("9", "7"), None, None, 9),
-        ({names.MIN_SIZE_ANNOTATION: "4"}, None, None, 1),
+        ({model.MIN_SIZE_ANNOTATION: "4"}, None, None, 1),
     ],
 )
 def test_replicas_that_are_left_out(
@@ -38,26 +38,26 @@ def test_replicas_that_are_left_out(
 ) -> None:
     asked_for = body({} if asked is None else {"replicas": asked}, annotations=annotations)
     old = None if before is None else body({"replicas": before})
-    assert webhook.default(asked_for, old)["spec"]["replicas"] == replicas
+    assert webhook.default_machine_pool(asked_for, old)["spec"]["replicas"] == replicas
 
 
 @pytest.mark.parametrize("size", ["", "two", "1.5", "99999999999"])
 def test_sizes_that_are_no_numbers_are_refused(size: str) -> None:
-    with pytest.raises(webhook.Refused, match="max-size"):
-        webhook.default(body(annotations=sizes("1", size)), None)
+    with pytest.raises(webhook.DefaultingError, match="max-size"):
+        webhook.default_machine_pool(body(annotations=sizes("1", size)), None)
 
 
 def test_defaults_and_what_is_given_stays() -> None:
-    made = webhook.default(body(machine={"version": "1.36.3"}), None)
+    made = webhook.default_machine_pool(body(machine={"version": "1.36.3"}), None)
     machine = made["spec"]["template"]["spec"]
-    assert made["metadata"]["labels"] == {names.CLUSTER_NAME_LABEL: "c"}
+    assert made["metadata"]["labels"] == {model.CLUSTER_NAME_LABEL: "c"}
     assert (machine["version"], machine["deletion"]) == ("v1.36.3", {"nodeDeletionTimeoutSeconds": 10})
-    given = webhook.default(body(machine={"deletion": {"nodeDeletionTimeoutSeconds": 0}}), None)
+    given = webhook.default_machine_pool(body(machine={"deletion": {"nodeDeletionTimeoutSeconds": 0}}), None)
     assert given["spec"]["template"]["spec"]["deletion"] == {"nodeDeletionTimeoutSeconds": 0}
 
 
 def test_v1beta1_spells_the_timeout_its_own_way() -> None:
-    made = webhook.default({"apiVersion": "cluster.x-k8s.io/v1beta1", **body()}, None)
+    made = webhook.default_machine_pool({"apiVersion": "cluster.x-k8s.io/v1beta1", **body()}, None)
     machine = made["spec"]["template"]["spec"]
     assert machine["nodeDeletionTimeout"] == "10s"
     assert "deletion" not in machine
@@ -65,7 +65,7 @@ def test_v1beta1_spells_the_timeout_its_own_way() -> None:
 
 def test_what_is_asked_for_is_not_changed_in_place() -> None:
     asked = body()
-    webhook.default(asked, None)
+    webhook.default_machine_pool(asked, None)
     assert asked == body()
 
 
@@ -85,7 +85,7 @@ def test_what_is_asked_for_is_not_changed_in_place() -> None:
     ],
 )
 def test_validation(made: dict[str, Any], before: dict[str, Any] | None, complaint: str) -> None:
-    complaints = webhook.validate(made, before)
+    complaints = webhook.validate_machine_pool(made, before)
     assert bool(complaints) is bool(complaint)
     assert not complaint or complaint in complaints[0]
 
@@ -96,4 +96,4 @@ def test_validation(made: dict[str, Any], before: dict[str, Any] | None, complai
 )
 def test_labels_of_the_template_are_checked(key: str, valid: bool) -> None:
     template = {"metadata": {"labels": {key: "v"}}, "spec": body()["spec"]["template"]["spec"]}
-    assert (webhook.validate(body({"template": template}), None) == []) is valid
+    assert (webhook.validate_machine_pool(body({"template": template}), None) == []) is valid

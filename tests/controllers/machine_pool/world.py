@@ -13,11 +13,11 @@ from typing import Any
 import prometheus_client
 
 from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.controllers import controller, machine_pool
-from windlass.controllers.machine_pool import settings as machine_pool_settings
-from windlass.controllers.metrics import Metrics
-from windlass.kube import access, client, errors, prepare, resources, transport
+from windlass.apiserver import embedded_server, server
+from windlass.controllers import controller_runtime
+from windlass.controllers.controller_runtime import ControllerMetrics
+from windlass.controllers.machine_pool import controller, model
+from windlass.kube import client, errors, request_builders, resources, rest_config, transport
 
 Json = dict[str, Any]
 
@@ -144,7 +144,7 @@ class Objects:
         return found
 
     async def events(self, name: str) -> list[Json]:
-        found = await self.api.list(resources.EVENTS.untyped(), prepare.Selection("default"))
+        found = await self.api.list(resources.EVENTS.untyped(), request_builders.ListOptions("default"))
         return [each for each in found.items if each["involvedObject"].get("name") == name]
 
     def _api_version(self, kind: str) -> str:
@@ -156,7 +156,7 @@ class Objects:
 class World(Objects):
     """Objects, and what becomes of them."""
 
-    def __init__(self, time: clock.Virtual, version: str = "v1beta2") -> None:
+    def __init__(self, time: clock.VirtualClock, version: str = "v1beta2") -> None:
         self.clock = time
         self.version = version
         self.management = server.Server(time)
@@ -164,16 +164,16 @@ class World(Objects):
         self.carriers: dict[str, transport.Transport] = {}
         """Ways to servers that are none of these."""
         self.down: set[str] = set()
-        self.written = Counting(inprocess.InProcess(self.management, time))
+        self.written = Counting(embedded_server.InProcessTransport(self.management, time))
         """What the controller has written, to the management cluster and to workload clusters."""
         self.api = self.client_of(self.management)
         self.registry = prometheus_client.CollectorRegistry()
 
     def client_of(self, served: server.Server) -> client.Client:
         return client.Client(
-            inprocess.InProcess(served, self.clock),
+            embedded_server.InProcessTransport(served, self.clock),
             self.clock,
-            client.Settings(qps=0, writer=prepare.Writer("client")),
+            client.ClientSettings(qps=0, writer=request_builders.WriteOptions("client")),
         )
 
     def add_cluster(self, name: str) -> client.Client:
@@ -182,27 +182,31 @@ class World(Objects):
         return self.client_of(served)
 
     @contextlib.asynccontextmanager
-    async def dial(self, found: access.Access) -> AsyncIterator[transport.Transport]:
-        carrier = self.carriers.get(found.server) or inprocess.InProcess(self.clusters[found.server], self.clock)
+    async def dial(self, found: rest_config.RestConfig) -> AsyncIterator[transport.Transport]:
+        carrier = self.carriers.get(found.server) or embedded_server.InProcessTransport(
+            self.clusters[found.server], self.clock
+        )
         yield Flaky(self, found.server, Counting(carrier, self.written.writes))
 
     @contextlib.asynccontextmanager
     async def controlled(
         self,
-        settings: machine_pool_settings.Settings | None = None,
+        settings: model.MachinePoolSettings | None = None,
         between: Callable[[transport.Transport], transport.Transport] = lambda carrier: carrier,
-        lease: controller.Lease | None = None,
+        lease: controller_runtime.LeaseSettings | None = None,
     ) -> AsyncIterator[None]:
         """With the controller running; `between` stands between it and the management cluster.
 
         With a lease, it is that of another: nobody stands for election here.
         """
         self.registry = prometheus_client.CollectorRegistry()
-        self.written = Counting(inprocess.InProcess(self.management, self.clock))
-        settings_ = client.Settings(qps=0, writer=prepare.Writer("windlass"))
-        measures = Metrics(self.registry)
-        site = controller.open_site(between(self.written), self.clock, settings_, measures, lease, workers=2)
-        made = machine_pool.make(site, settings or machine_pool_settings.Settings(), self.dial)
+        self.written = Counting(embedded_server.InProcessTransport(self.management, self.clock))
+        settings_ = client.ClientSettings(qps=0, writer=request_builders.WriteOptions("windlass"))
+        measures = ControllerMetrics(self.registry)
+        site = controller_runtime.new_controller_context(
+            between(self.written), self.clock, settings_, measures, lease, workers=2
+        )
+        made = controller.new_controller(site, settings or model.MachinePoolSettings(), self.dial)
         running = asyncio.ensure_future(made.run())
         try:
             await self.settle()

@@ -16,7 +16,7 @@ class Refusing:
     async def send(self, request: transport.Request) -> transport.Response:
         if self.is_on and request.method == self._method and request.path.endswith(self._path):
             body = b'{"message": "denied by a policy", "reason": "Forbidden", "code": 403}'
-            raise errors.from_answer(request.call, 403, {}, body)
+            raise errors.from_response(request.call, 403, {}, body)
         return await self._carrier.send(request)
 
 

@@ -15,9 +15,9 @@ from tests.controllers.machine_pool.world import definition
 from tests.controllers.openshift import scene
 from tests.controllers.openshift.scene import Between, Make, machine_sets_definition, nothing
 from tests.controllers.worker_pools.world import DEFINITIONS, without_rules
-from windlass.controllers.openshift import apis, gates, names
-from windlass.controllers.openshift.names import MACHINE_AUTOSCALERS
-from windlass.kube import conditions, errors, prepare, resources
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import MACHINE_AUTOSCALERS
+from windlass.kube import errors, request_builders, resources, unstructured
 
 Json = dict[str, Any]
 
@@ -56,20 +56,24 @@ class Cluster(scene.Scene):
         for kind in ("ServiceMonitor", "PrometheusRule"):
             await self.api.create(DEFINITIONS, definition("monitoring.coreos.com", kind, "v1"))
         await self.api.create(DEFINITIONS, network_policies_definition())
-        for api in apis.BOTH:
+        for api in machine_apis.MACHINE_APIS:
             await self.api.create(DEFINITIONS, machine_sets_definition(api))
             await self.api.create(resources.NAMESPACES.untyped(), {"metadata": {"name": api.namespace}})
-        await self.api.create(gates.INFRASTRUCTURES, {"metadata": {"name": gates.SINGLETON}})
+        await self.api.create(machine_apis.INFRASTRUCTURES, {"metadata": {"name": machine_apis.CLUSTER_SINGLETON}})
         platform = {"status": {"platformStatus": {"type": "AWS"}}}
-        await self.api.merge_patch(gates.INFRASTRUCTURES, gates.SINGLETON, platform, subresource="status")
-        await self.api.create(gates.FEATURE_GATES, {"metadata": {"name": gates.SINGLETON}})
+        await self.api.merge_patch(
+            machine_apis.INFRASTRUCTURES, machine_apis.CLUSTER_SINGLETON, platform, subresource="status"
+        )
+        await self.api.create(machine_apis.FEATURE_GATES, {"metadata": {"name": machine_apis.CLUSTER_SINGLETON}})
         await self.turn(on=True)
 
     async def turn(self, *, on: bool, version: str = "4.20.0") -> None:
         """The gate of Cluster API."""
         enabled = [{"name": GATE}] if on else []
         status = {"status": {"featureGates": [{"version": version, "enabled": enabled, "disabled": []}]}}
-        await self.api.merge_patch(gates.FEATURE_GATES, gates.SINGLETON, status, subresource="status")
+        await self.api.merge_patch(
+            machine_apis.FEATURE_GATES, machine_apis.CLUSTER_SINGLETON, status, subresource="status"
+        )
         await self.settle()
 
     async def loosen(self, definition: str) -> None:
@@ -91,7 +95,7 @@ class Cluster(scene.Scene):
 
     # MachineSets
 
-    async def add_set(self, api: apis.Api, name: str, authority: str = "") -> None:
+    async def add_set(self, api: machine_apis.MachineApi, name: str, authority: str = "") -> None:
         """A MachineSet; of Machine API with what it says of authority."""
         spec: Json = {"replicas": 1, "template": {}}
         if authority:
@@ -102,21 +106,21 @@ class Cluster(scene.Scene):
         await self.settle()
 
     async def add_pair(self, name: str, authority: str) -> None:
-        await self.add_set(apis.MACHINE_API, name, authority)
-        await self.add_set(apis.CLUSTER_API, name)
+        await self.add_set(machine_apis.MACHINE_API, name, authority)
+        await self.add_set(machine_apis.CLUSTER_API, name)
 
     async def say_authority(self, name: str, authority: str) -> None:
-        resource = apis.MACHINE_API.machine_sets()
+        resource = machine_apis.MACHINE_API.machine_sets()
         status = {"status": {"authoritativeAPI": authority}}
-        await self.api.merge_patch(resource, name, status, apis.MACHINE_API.namespace, subresource="status")
+        await self.api.merge_patch(resource, name, status, machine_apis.MACHINE_API.namespace, subresource="status")
         await self.settle()
 
-    async def annotate(self, api: apis.Api, name: str, annotations: dict[str, str | None]) -> None:
+    async def annotate(self, api: machine_apis.MachineApi, name: str, annotations: dict[str, str | None]) -> None:
         body = {"metadata": {"annotations": annotations}}
         await self.api.merge_patch(api.machine_sets(), name, body, api.namespace)
         await self.settle()
 
-    async def annotations(self, api: apis.Api, name: str) -> dict[str, str]:
+    async def annotations(self, api: machine_apis.MachineApi, name: str) -> dict[str, str]:
         found = await self.api.get(api.machine_sets(), name, api.namespace)
         return dict(found["metadata"].get("annotations") or {})
 
@@ -136,19 +140,19 @@ class Cluster(scene.Scene):
         reference = {"apiVersion": api_version, "kind": kind, "name": target}
         spec = {"minReplicas": least, "maxReplicas": most, "scaleTargetRef": reference}
         try:
-            await self.api.merge_patch(MACHINE_AUTOSCALERS, name, {"spec": spec}, names.MACHINE_API_NAMESPACE)
+            await self.api.merge_patch(MACHINE_AUTOSCALERS, name, {"spec": spec}, machine_apis.MACHINE_API_NAMESPACE)
         except errors.NotFound:
             body = {"metadata": {"name": name}, "spec": spec}
-            await self.api.create(MACHINE_AUTOSCALERS, body, names.MACHINE_API_NAMESPACE)
+            await self.api.create(MACHINE_AUTOSCALERS, body, machine_apis.MACHINE_API_NAMESPACE)
         await self.settle()
 
     async def stop_autoscaling(self, name: str) -> None:
-        await self.api.delete(MACHINE_AUTOSCALERS, name, names.MACHINE_API_NAMESPACE)
+        await self.api.delete(MACHINE_AUTOSCALERS, name, machine_apis.MACHINE_API_NAMESPACE)
         await self.settle()
 
     async def find_autoscaler(self, name: str) -> Json | None:
         try:
-            return await self.api.get(MACHINE_AUTOSCALERS, name, names.MACHINE_API_NAMESPACE)
+            return await self.api.get(MACHINE_AUTOSCALERS, name, machine_apis.MACHINE_API_NAMESPACE)
         except errors.NotFound:
             return None
 
@@ -161,10 +165,10 @@ class Cluster(scene.Scene):
 
     async def condition(self, resource: resources.Resource[Json], name: str, kind: str) -> Json:
         found = await self.api.get(resource, name)
-        return dict(conditions.find((found.get("status") or {}).get("conditions"), kind) or {})
+        return dict(unstructured.find_condition((found.get("status") or {}).get("conditions"), kind) or {})
 
-    async def events(self, reason: str, namespace: str = names.MACHINE_API_NAMESPACE) -> list[Json]:
-        found = (await self.api.list(resources.EVENTS.untyped(), prepare.Selection(namespace))).items
+    async def events(self, reason: str, namespace: str = machine_apis.MACHINE_API_NAMESPACE) -> list[Json]:
+        found = (await self.api.list(resources.EVENTS.untyped(), request_builders.ListOptions(namespace))).items
         return [event for event in found if event["reason"] == reason]
 
 

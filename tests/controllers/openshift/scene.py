@@ -13,14 +13,14 @@ import prometheus_client
 
 from tests.controllers.machine_pool.world import Counting, definition
 from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.controllers import controller
-from windlass.controllers.metrics import Metrics
-from windlass.controllers.openshift import apis
-from windlass.kube import client, prepare, transport
+from windlass.apiserver import embedded_server, server
+from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers.controller_runtime import ControllerMetrics
+from windlass.controllers.openshift import machine_apis
+from windlass.kube import client, request_builders, transport
 
 Json = dict[str, Any]
-Make = Callable[[controller.Site], controller.Controller]
+Make = Callable[[controller_runtime.ControllerContext], controller_interface.Controller]
 Between = Callable[[transport.Transport], transport.Transport]
 """What stands between controllers and the server: see `carriers`."""
 S = TypeVar("S", bound="Scene")
@@ -36,7 +36,7 @@ def nothing(carrier: transport.Transport) -> transport.Transport:
 
 def play(make: Callable[[clock.Clock], S], story: Callable[[S], Awaitable[T]]) -> T:
     """What comes of a story that is told of a new scene."""
-    time = clock.Virtual(NOW_S)
+    time = clock.VirtualClock(NOW_S)
 
     async def tell() -> T:
         scene = make(time)
@@ -60,7 +60,7 @@ def of(make: Callable[[clock.Clock], S]) -> Callable[[Callable[[S], Awaitable[No
     return decorate
 
 
-def machine_sets_definition(api: apis.Api) -> Json:
+def machine_sets_definition(api: machine_apis.MachineApi) -> Json:
     body = definition(api.group, "MachineSet", api.versions[0])
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     body["spec"]["versions"][0]["subresources"]["scale"] = scale
@@ -73,7 +73,7 @@ class Scene:
     def __init__(self, time: clock.Clock, served: server.Server | None = None) -> None:
         self.clock = time
         self.server = served or server.Server(time)
-        self.carrier: transport.Transport = inprocess.InProcess(self.server, time)
+        self.carrier: transport.Transport = embedded_server.InProcessTransport(self.server, time)
         self.api = self.as_manager("client")
         self.written = Counting(self.carrier)
 
@@ -81,15 +81,19 @@ class Scene:
         """What is there before anything happens."""
 
     def as_manager(self, manager: str) -> client.Client:
-        return client.Client(self.carrier, self.clock, client.Settings(qps=0, writer=prepare.Writer(manager)))
+        return client.Client(
+            self.carrier, self.clock, client.ClientSettings(qps=0, writer=request_builders.WriteOptions(manager))
+        )
 
     @contextlib.asynccontextmanager
     async def running(self, *makes: Make, between: Between = nothing) -> AsyncIterator[None]:
         """With controllers at work."""
         self.registry = prometheus_client.CollectorRegistry()
         self.written = Counting(between(self.carrier))
-        settings = client.Settings(qps=0, writer=prepare.Writer("windlass"))
-        site = controller.Site(client.Client(self.written, self.clock, settings), Metrics(self.registry), workers=2)
+        settings = client.ClientSettings(qps=0, writer=request_builders.WriteOptions("windlass"))
+        site = controller_runtime.ControllerContext(
+            client.Client(self.written, self.clock, settings), ControllerMetrics(self.registry), workers=2
+        )
         running = [asyncio.ensure_future(make(site).run()) for make in makes]
         try:
             await self.settle()

@@ -9,19 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass import errors
-from windlass.apiserver import patch as json_patches
-from windlass.controllers import registry
-from windlass.controllers.webhooks import reviewing
+from windlass.apiserver import patches
+from windlass.controllers import admission, operator_process
 
 Json = dict[str, Any]
-SETTINGS = registry.Settings()
-HOOKS = registry.hooks("machine_pool,cluster_autoscaler,machine_autoscaler", SETTINGS)
+SETTINGS = operator_process.OperatorSettings()
+HOOKS = operator_process.select_webhooks("machine_pool,cluster_autoscaler,machine_autoscaler", SETTINGS)
 
 
 def ask(path: str, found: Json, before: Json | None = None) -> Json:
     request = {"uid": "u", "operation": "UPDATE" if before else "CREATE", "object": found, "oldObject": before}
     body = msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
-    answer = msgspec.json.decode(reviewing.review(body, HOOKS[path]))
+    answer = msgspec.json.decode(admission.handle_review(body, HOOKS[path]))
     assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
     assert answer["response"]["uid"] == "u"
     response: Json = answer["response"]
@@ -57,7 +56,7 @@ def test_a_machine_pool_is_completed_and_judged_at_cluster_apis_paths() -> None:
     found["spec"] = {"clusterName": "c", "template": {"spec": machine}}
     response = ask("/mutate-cluster-x-k8s-io-v1beta2-machinepool", found)
     patch = msgspec.json.decode(base64.b64decode(response["patch"]))
-    made = json_patches.apply_operations(found, patch)
+    made = patches.json_patch(found, patch)
     assert made["spec"]["replicas"] == 1
     assert made["spec"]["template"]["spec"]["version"] == "v1.36.3"
     assert ask("/validate-cluster-x-k8s-io-v1beta2-machinepool", made)["allowed"]
@@ -68,7 +67,7 @@ def test_a_machine_pool_is_completed_and_judged_at_cluster_apis_paths() -> None:
 def test_what_is_no_review_is_refused_as_such() -> None:
     for body in (b"", b"[]", b"{}", b'{"request": {}}', b'{"request": 1}'):
         with pytest.raises(errors.InvalidInput, match="AdmissionReview"):
-            reviewing.review(body, HOOKS["/validate-machineautoscalers"])
+            admission.handle_review(body, HOOKS["/validate-machineautoscalers"])
 
 
 keys = st.text("ab~/", min_size=1, max_size=3)
@@ -80,4 +79,4 @@ objects = st.dictionaries(keys, values, max_size=4)
 
 @given(objects, objects)
 def test_a_patch_makes_one_object_of_the_other(before: Json, after: Json) -> None:
-    assert json_patches.apply_operations(before, list(reviewing.compare(before, after))) == after
+    assert patches.json_patch(before, list(admission.json_patch(before, after))) == after

@@ -11,11 +11,10 @@ import pytest
 import trustme
 
 from windlass import clock
-from windlass.controllers import registry
-from windlass.controllers.webhooks import reviewing, serving
-from windlass.runtime import serving as server
+from windlass.controllers import admission, operator_process
+from windlass.runtime import http_server
 
-HOOKS = registry.hooks("machine_autoscaler", registry.Settings())
+HOOKS = operator_process.select_webhooks("machine_autoscaler", operator_process.OperatorSettings())
 PATH = "/validate-machineautoscalers"
 BAD = {"request": {"uid": "u", "operation": "CREATE", "object": {"spec": {"minReplicas": 3, "maxReplicas": 1}}}}
 
@@ -27,7 +26,7 @@ def write(directory: Path, authority: trustme.CA) -> None:
 
 
 def test_an_object_is_judged_over_tls_also_after_the_certificate_was_replaced(tmp_path: Path) -> None:
-    time = clock.Real()
+    time = clock.RealClock()
 
     async def ask(port: int, authority: trustme.CA) -> bool:
         trusting = ssl.create_default_context()
@@ -39,7 +38,7 @@ def test_an_object_is_judged_over_tls_also_after_the_certificate_was_replaced(tm
     async def play() -> None:
         first, second = trustme.CA(), trustme.CA()
         write(tmp_path, first)
-        async with serving.serve("localhost:0", tmp_path, HOOKS, time) as port:
+        async with operator_process.serve_webhooks("localhost:0", tmp_path, HOOKS, time) as port:
             assert not await ask(port, first)
             write(tmp_path, second)
             for _ in range(60):
@@ -53,9 +52,9 @@ def test_an_object_is_judged_over_tls_also_after_the_certificate_was_replaced(tm
     asyncio.run(play())
 
 
-async def ask_app(body: bytes, hook: reviewing.Hook | None = None) -> tuple[int, bytes]:
+async def ask_app(body: bytes, hook: admission.Webhook | None = None) -> tuple[int, bytes]:
     """As the operator serves it, but for TLS."""
-    async with server.serve("127.0.0.1:0", serving.make_app({PATH: hook or HOOKS[PATH]})) as port:
+    async with http_server.serve("127.0.0.1:0", operator_process.make_webhook_app({PATH: hook or HOOKS[PATH]})) as port:
         url = f"http://127.0.0.1:{port}{PATH}"
         async with aiohttp.ClientSession() as session, session.post(url, data=io.BytesIO(body)) as response:
             return response.status, await response.read()
@@ -97,7 +96,7 @@ async def test_a_review_that_is_nested_too_deeply_is_denied() -> None:
 
 
 async def test_what_a_hook_did_not_foresee_is_denied(caplog: pytest.LogCaptureFixture) -> None:
-    def fail(asked: reviewing.Asked) -> reviewing.Answer:
+    def fail(asked: admission.AdmissionRequest) -> admission.AdmissionResponse:
         raise OverflowError("odd")
 
     assert read(await ask_app(update(""), fail)) == (

@@ -2,21 +2,22 @@
 
 from typing import Any
 
-from windlass.controllers.worker_pools import annotations, machine_deployments, manifest
-from windlass.controllers.worker_pools.machine_deployments import MachineDeployment
-from windlass.controllers.worker_pools.sizes import Limits
+from windlass.controllers import machine_deployments
+from windlass.controllers.machine_deployments import MachineDeployment, ReplicaLimits
 
 Json = dict[str, Any]
 
 V1BETA1, V1BETA2 = "cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2"
-MACHINE = manifest.Machine(
+MACHINE = machine_deployments.MachineTemplate(
     {"dataSecretName": "secret"}, {"apiGroup": "g", "apiVersion": "g/v1", "kind": "Template", "name": "t"}, "1.36.3"
 )
 REPLICAS: Json = {"f:spec": {"f:replicas": {}}}
 
 
-def wanted(name: str = "md", cluster: str = "c", limits: Limits | None = None) -> manifest.Wanted:
-    return manifest.Wanted(V1BETA2, "ns", name, cluster, MACHINE, limits)
+def wanted(
+    name: str = "md", cluster: str = "c", limits: ReplicaLimits | None = None
+) -> machine_deployments.DesiredMachineDeployment:
+    return machine_deployments.DesiredMachineDeployment(V1BETA2, "ns", name, cluster, MACHINE, limits)
 
 
 def entry(manager: str, fields: Json, operation: str = "Apply", subresource: str = "") -> Json:
@@ -42,7 +43,9 @@ def applied(
         "resourceVersion": "7",
         "managedFields": [entry(manager, fields), *others],
     }
-    return machine_deployments.read({**body, "metadata": stored, "spec": spec, "status": status or {}})
+    return machine_deployments.parse_machine_deployment(
+        {**body, "metadata": stored, "spec": spec, "status": status or {}}
+    )
 
 
 def counted(
@@ -55,4 +58,4 @@ def counted(
 
 
 def bounds(low: int, high: int) -> dict[str, str]:
-    return annotations.spell(Limits(low, high))
+    return machine_deployments.limits_to_annotations(ReplicaLimits(low, high))

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from tests.controllers.worker_pools import world
 from tests.controllers.worker_pools.world import EKS, LATTICE, TEMPLATES, World, owners
 from windlass import clock
-from windlass.controllers import controller, eks_anywhere, lattice
-from windlass.controllers.eks_anywhere.settings import Settings as EksSettings
-from windlass.controllers.lattice.settings import Settings as LatticeSettings
-from windlass.controllers.worker_pools.sizes import Limits, Size
+from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers.eks_anywhere import controller
+from windlass.controllers.eks_anywhere.model import EksAnywhereSettings as EksSettings
+from windlass.controllers.lattice import controller as lattice_controller
+from windlass.controllers.lattice.model import LatticeSettings
+from windlass.controllers.machine_deployments import PoolSize, ReplicaLimits
 
 Json = dict[str, Any]
 
@@ -24,15 +26,15 @@ class Eks:
     namespace, deployment, manager = "eksa-system", "prod-a", "eks-a-controller"
 
     @staticmethod
-    def make(site: controller.Site) -> controller.Controller:
-        return eks_anywhere.make(site, EksSettings())
+    def make(site: controller_runtime.ControllerContext) -> controller_interface.Controller:
+        return controller.new_controller(site, EksSettings())
 
     @staticmethod
-    def begin(size: Size) -> int:
+    def begin(size: PoolSize) -> int:
         return size.replicas if size.limits is None else size.limits.min
 
     @staticmethod
-    async def put(scene: World, size: Size) -> None:
+    async def put(scene: World, size: PoolSize) -> None:
         group: Json = {"name": "a", "count": size.replicas, **TEMPLATES}
         if size.limits is not None:
             group["autoscalingConfiguration"] = {"minCount": size.limits.min, "maxCount": size.limits.max}
@@ -45,15 +47,15 @@ class Lattice:
     namespace, deployment, manager = "capi-system", "prod-pool-a", "lattice-operator"
 
     @staticmethod
-    def make(site: controller.Site) -> controller.Controller:
-        return lattice.make(site, LatticeSettings(deploys_autoscaler=False))
+    def make(site: controller_runtime.ControllerContext) -> controller_interface.Controller:
+        return lattice_controller.new_controller(site, LatticeSettings(deploys_autoscaler=False))
 
     @staticmethod
-    def begin(size: Size) -> int:
+    def begin(size: PoolSize) -> int:
         return size.replicas if size.limits is None else max(size.limits.min, size.replicas)
 
     @staticmethod
-    async def put(scene: World, size: Size) -> None:
+    async def put(scene: World, size: PoolSize) -> None:
         pool: Json = {"replicas": size.replicas, **TEMPLATES}
         if size.limits is not None:
             pool |= {"min": size.limits.min, "max": size.limits.max}
@@ -72,8 +74,8 @@ class Restart:
     """Another leader."""
 
 
-SIZES = st.builds(Size, st.integers(0, 12)) | st.builds(
-    lambda replicas, low, more: Size(replicas, Limits(low, low + more)),
+SIZES = st.builds(PoolSize, st.integers(0, 12)) | st.builds(
+    lambda replicas, low, more: PoolSize(replicas, ReplicaLimits(low, low + more)),
     st.integers(0, 12),
     st.integers(1, 6),
     st.integers(0, 6),
@@ -85,18 +87,18 @@ HISTORIES = st.lists(SIZES | st.builds(Scale, st.integers(0, 15)) | st.just(Rest
 @settings(max_examples=40, deadline=None)
 @given(first=SIZES, history=HISTORIES)
 def test_sizes_are_kept_by_whom_they_belong_to(
-    operator: type[Eks] | type[Lattice], first: Size, history: list[Size | Scale | Restart]
+    operator: type[Eks] | type[Lattice], first: PoolSize, history: list[PoolSize | Scale | Restart]
 ) -> None:
-    time = clock.Virtual(world.NOW_S)
+    time = clock.VirtualClock(world.NOW_S)
     time.run(_play(World(time), operator, first, history))
 
 
 async def _play(
-    scene: World, operator: type[Eks] | type[Lattice], first: Size, history: list[Size | Scale | Restart]
+    scene: World, operator: type[Eks] | type[Lattice], first: PoolSize, history: list[PoolSize | Scale | Restart]
 ) -> None:
     await scene.set(operator.namespace, "prod")
     size, expected = first, operator.begin(first)
-    lives: list[list[Size | Scale]] = [[]]
+    lives: list[list[PoolSize | Scale]] = [[]]
     for event in history:
         if isinstance(event, Restart):
             lives.append([])
@@ -121,14 +123,14 @@ async def _play(
             assert scene.written.writes == []
 
 
-def _follow(before: Size, after: Size, current: int) -> int:
+def _follow(before: PoolSize, after: PoolSize, current: int) -> int:
     """What becomes of the size when what is asked for changes."""
     if after.limits is None:
         return after.replicas
     return current if before.is_autoscaled else after.limits.clamp(current)
 
 
-async def _check(scene: World, operator: type[Eks] | type[Lattice], size: Size, expected: int) -> None:
+async def _check(scene: World, operator: type[Eks] | type[Lattice], size: PoolSize, expected: int) -> None:
     found = await scene.size(operator.deployment, operator.namespace)
     assert found == (expected, size.is_autoscaled)
     managers = owners(await scene.deployment(operator.deployment, operator.namespace), "spec", "replicas")

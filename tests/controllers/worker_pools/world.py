@@ -16,13 +16,13 @@ import yaml
 
 from tests.controllers.machine_pool.world import Counting, definition
 from windlass import clock
-from windlass.apiserver import inprocess, server
-from windlass.controllers import controller
-from windlass.controllers.metrics import Metrics
-from windlass.kube import client, errors, managed_fields, prepare, resources, transport
+from windlass.apiserver import embedded_server, server
+from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers.controller_runtime import ControllerMetrics
+from windlass.kube import client, errors, request_builders, resources, transport, unstructured
 
 Json = dict[str, Any]
-Make = Callable[[controller.Site], controller.Controller]
+Make = Callable[[controller_runtime.ControllerContext], controller_interface.Controller]
 
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 EKS = resources.Resource("anywhere.eks.amazonaws.com/v1alpha1", "clusters", "Cluster", True, Json)
@@ -41,7 +41,7 @@ SETTLED_S = 3.0
 def in_virtual_time(test: Callable[["World"], Awaitable[None]]) -> Callable[[], None]:
     @functools.wraps(test)
     def run() -> None:
-        time = clock.Virtual(NOW_S)
+        time = clock.VirtualClock(NOW_S)
 
         async def play() -> None:
             await test(World(time))
@@ -62,19 +62,21 @@ def without_rules(schema: Any) -> Any:
 class World:
     """Objects, and what becomes of them."""
 
-    def __init__(self, time: clock.Virtual, version: str = "v1beta2") -> None:
+    def __init__(self, time: clock.VirtualClock, version: str = "v1beta2") -> None:
         self.clock = time
         self.server = server.Server(time)
         self.deployments = resources.MACHINE_DEPLOYMENTS.at(f"cluster.x-k8s.io/{version}").untyped()
         self.clusters = resources.CLUSTERS.at(f"cluster.x-k8s.io/{version}").untyped()
         self.api = self._client("client")
         self.autoscaler = self._client("cluster-autoscaler")
-        self.written = Counting(inprocess.InProcess(self.server, time))
+        self.written = Counting(embedded_server.InProcessTransport(self.server, time))
         self._version = version
 
     def _client(self, manager: str) -> client.Client:
-        carrier = inprocess.InProcess(self.server, self.clock)
-        return client.Client(carrier, self.clock, client.Settings(qps=0, writer=prepare.Writer(manager)))
+        carrier = embedded_server.InProcessTransport(self.server, self.clock)
+        return client.Client(
+            carrier, self.clock, client.ClientSettings(qps=0, writer=request_builders.WriteOptions(manager))
+        )
 
     async def set(self, namespace: str, cluster: str) -> None:
         """Definitions, a namespace, and a Cluster of Cluster API whose control plane is up."""
@@ -100,10 +102,10 @@ class World:
     ) -> AsyncIterator[None]:
         """With the controller running; `between` stands between it and the server."""
         self.registry = prometheus_client.CollectorRegistry()
-        self.written = Counting(inprocess.InProcess(self.server, self.clock))
-        settings = client.Settings(qps=0, writer=prepare.Writer("windlass"))
+        self.written = Counting(embedded_server.InProcessTransport(self.server, self.clock))
+        settings = client.ClientSettings(qps=0, writer=request_builders.WriteOptions("windlass"))
         api = client.Client(between(self.written), self.clock, settings)
-        made = make(controller.Site(api, Metrics(self.registry), workers=2))
+        made = make(controller_runtime.ControllerContext(api, ControllerMetrics(self.registry), workers=2))
         running = asyncio.ensure_future(made.run())
         try:
             await self.settle()
@@ -158,4 +160,4 @@ class World:
 
 def owners(found: Json | None, *path: str) -> set[str]:
     assert found is not None
-    return {owner.manager for owner in managed_fields.owners(found, path)}
+    return {owner.manager for owner in unstructured.find_field_owners(found, path)}

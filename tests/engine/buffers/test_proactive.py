@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.provisioning.worlds import NOW_S, make
-from windlass.engine import facts
-from windlass.engine.buffers import proactive
-from windlass.engine.settings import Injection, Settings
+from windlass.engine.capacity_apis import proactive_pods
+from windlass.engine.model import facts
+from windlass.engine.model.settings import InjectionSettings, Settings
 
-PROACTIVE = Settings(injection=Injection(enable_proactive_scaleup=True))
+PROACTIVE = Settings(injection=InjectionSettings(enable_proactive_scaleup=True))
 OWNER = facts.Owner("apps/v1", "ReplicaSet", "rs", "uid-rs")
 
 
@@ -34,7 +34,7 @@ def pod(name: str, node: str = "", **more: object) -> facts.Pod:
 def test_a_job_wants_as_many_pods_as_are_left_to_do_at_once(
     parallelism: int | None, completions: int | None, succeeded: int, expected: int
 ) -> None:
-    assert proactive.desired_of_job(parallelism, completions, succeeded) == expected
+    assert proactive_pods.desired_job_pods(parallelism, completions, succeeded) == expected
 
 
 @pytest.mark.parametrize(("replicas", "limit", "nodes"), [(1, 5000, 1), (8, 5000, 4), (8, 3, 2), (8, 1, 1)])

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windlass.engine import decide, facts, memory, plan
-from windlass.engine import snapshot as snapshots
+from windlass.engine import loop, loop_memory
+from windlass.engine.model import facts, node_groups, plan, scale_up_status
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.scale_up import proposing
-from windlass.engine.settings import Settings
+from windlass.engine.snapshot import snapshot
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 NOW_S = 1_000_000.0
@@ -71,19 +71,19 @@ def group(
     max_size: int = 10,
     target: int | None = None,
     template: facts.Node | None = None,
-    instances: Sequence[facts.Instance] = (),
+    instances: Sequence[node_groups.Instance] = (),
     **options: Any,
-) -> facts.NodeGroup:
+) -> node_groups.NodeGroup:
     """A group of these nodes. Its target size is what it has, and its template like a plain node, unless given."""
-    every = (*(facts.Instance(member.provider_id) for member in members), *instances)
-    return facts.NodeGroup(
+    every = (*(node_groups.Instance(member.provider_id) for member in members), *instances)
+    return node_groups.NodeGroup(
         id,
         min_size,
         max_size,
         len(every) if target is None else target,
         every,
         node(f"{id}-template", provider_id="") if template is None else template,
-        facts.GroupOptions(**options),
+        node_groups.GroupOptions(**options),
     )
 
 
@@ -93,12 +93,12 @@ def budget(allowed: int, name: str = "budget", app: str = "app") -> facts.PodDis
 
 
 def observe(
-    groups: Iterable[facts.NodeGroup],
+    groups: Iterable[node_groups.NodeGroup],
     found_nodes: Iterable[facts.Node] = (),
     pods: Iterable[facts.Pod] = (),
     **more: Any,
 ) -> Observation:
-    return Observation(snapshots.build(found_nodes, pods), tuple(groups), **more)
+    return Observation(snapshot.build_snapshot(found_nodes, pods), tuple(groups), **more)
 
 
 # ── Settings ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -119,12 +119,12 @@ def at_once(settings: Settings) -> Settings:
 
 
 def decide_once(
-    seen: Observation, settings: Settings = WINDLASS, before: memory.Memory | None = None, now_s: float = NOW_S
-) -> decide.Decision:
-    return decide.decide(seen, memory.Memory() if before is None else before, settings, now_s)
+    seen: Observation, settings: Settings = WINDLASS, before: loop_memory.LoopMemory | None = None, now_s: float = NOW_S
+) -> loop.Decision:
+    return loop.decide(seen, loop_memory.LoopMemory() if before is None else before, settings, now_s)
 
 
-def decide_at(seen: Observation, settings: Settings, *times_s: float) -> decide.Decision:
+def decide_at(seen: Observation, settings: Settings, *times_s: float) -> loop.Decision:
     """The last of several decisions on the same observation, each with what the one before it remembered."""
     decision = decide_once(seen, settings, now_s=times_s[0])
     for now_s in times_s[1:]:
@@ -132,20 +132,20 @@ def decide_at(seen: Observation, settings: Settings, *times_s: float) -> decide.
     return decision
 
 
-def sizes(decision: decide.Decision) -> dict[str, int]:
+def sizes(decision: loop.Decision) -> dict[str, int]:
     """What groups are raised to."""
     return {one.group: one.to_size for one in decision.plan if isinstance(one, plan.Resize)}
 
 
-def drained(decision: decide.Decision) -> list[str]:
+def drained(decision: loop.Decision) -> list[str]:
     return [one.node for one in decision.plan if isinstance(one, plan.Drain)]
 
 
-def result(decision: decide.Decision) -> proposing.Result:
+def result(decision: loop.Decision) -> scale_up_status.ScaleUpResult:
     return decision.story.scale_ups[0].result
 
 
-def reasons(decision: decide.Decision) -> dict[str, Unremovable]:
+def reasons(decision: loop.Decision) -> dict[str, UnremovableReason]:
     """Why nodes are kept, by name."""
     story = decision.story.scale_down
     kept = [*(story.look.kept if story.look else ()), *(story.choice.kept if story.choice else ())]

@@ -7,10 +7,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.engine.decide import builders
-from windlass.engine import facts, pod_traits, taints
+from windlass.engine import taints
+from windlass.engine.model import facts, node_groups, well_known
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.scale_down.eligibility import SCALE_DOWN_DISABLED
-from windlass.engine.settings import Settings
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 APPS = ("a", "b")
@@ -26,7 +27,7 @@ def pick(*values: Any) -> st.SearchStrategy[Any]:
 class World:
     """What is seen, before a snapshot is made of it."""
 
-    groups: tuple[facts.NodeGroup, ...]
+    groups: tuple[node_groups.NodeGroup, ...]
     nodes: tuple[facts.Node, ...]
     pods: tuple[facts.Pod, ...]
     budgets: tuple[facts.PodDisruptionBudget, ...]
@@ -34,7 +35,7 @@ class World:
     def observe(self) -> Observation:
         return builders.observe(self.groups, self.nodes, self.pods, budgets=self.budgets)
 
-    def and_group(self, group: facts.NodeGroup, at_front: bool) -> "World":
+    def and_group(self, group: node_groups.NodeGroup, at_front: bool) -> "World":
         return replace(self, groups=(group, *self.groups) if at_front else (*self.groups, group))
 
 
@@ -51,18 +52,20 @@ def members(draw: st.DrawFn, group: str, cpu: int, zone: str) -> list[facts.Node
         if draw(pick(*[False] * 7, True)):
             changes["annotations"] = {SCALE_DOWN_DISABLED: "true"}
         if draw(pick(*[False] * 7, True)):
-            changes["taints"] = (draw(pick(taints.to_be_deleted, taints.deletion_candidate))(builders.NOW_S - 60),)
+            changes["taints"] = (
+                draw(pick(taints.make_to_be_deleted, taints.make_deletion_candidate))(builders.NOW_S - 60),
+            )
         found.append(builders.node(f"{group}-{number}", cpu, **changes))
     return found
 
 
 @st.composite
-def group(draw: st.DrawFn, id: str) -> tuple[facts.NodeGroup, list[facts.Node]]:
+def group(draw: st.DrawFn, id: str) -> tuple[node_groups.NodeGroup, list[facts.Node]]:
     """A group: some have instances without nodes, others were resized by someone else."""
     cpu, zone = draw(pick(1000, 2000, 4000)), draw(pick(*ZONES))
     found = draw(members(id, cpu, zone))
     stuck = draw(st.integers(0, 1)) if draw(pick(False, False, True)) else 0
-    instances = [facts.Instance(f"id://{id}-stuck-{number}", "Creating") for number in range(stuck)]
+    instances = [node_groups.Instance(f"id://{id}-stuck-{number}", "Creating") for number in range(stuck)]
     have = len(found) + stuck
     target = have + draw(pick(0, 0, 0, 0, 1, 2))
     max_size = max(target, 1) + draw(st.integers(0, 4))
@@ -114,9 +117,9 @@ def running_pods(draw: st.DrawFn, found: list[facts.Node]) -> list[facts.Pod]:
                 case "daemon":
                     fields["owner"] = builders.AGENT
                 case "stays":
-                    fields["annotations"] = {pod_traits.SAFE_TO_EVICT: "false"}
+                    fields["annotations"] = {well_known.SAFE_TO_EVICT_ANNOTATION: "false"}
                 case "finishes":
-                    fields["annotations"] = {pod_traits.SAFE_TO_EVICT: "on-completion"}
+                    fields["annotations"] = {well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}
             pods.append(builders.running(f"run-{len(pods)}", host.name, cpu, **fields))
     return pods
 

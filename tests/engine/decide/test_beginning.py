@@ -3,18 +3,19 @@
 from dataclasses import replace
 
 from tests.engine.decide import builders
-from windlass.engine import facts, memory, plan, taints
-from windlass.engine.decide import Decision
-from windlass.engine.settings import Settings
+from windlass.engine import loop_memory, taints
+from windlass.engine.loop import Decision
+from windlass.engine.model import durable_memory, facts, plan
+from windlass.engine.model.settings import Settings
 
 
 def marked(ago_s: float) -> facts.Node:
-    return builders.node("a-0", taints=(taints.deletion_candidate(builders.NOW_S - ago_s),))
+    return builders.node("a-0", taints=(taints.make_deletion_candidate(builders.NOW_S - ago_s),))
 
 
 def begin(node: facts.Node, settings: Settings, loop: int = 0) -> Decision:
     seen = builders.observe([builders.group("a", [node])], [node])
-    return builders.decide_once(seen, settings, memory.Memory(memory.Durable(loop=loop)))
+    return builders.decide_once(seen, settings, loop_memory.LoopMemory(durable_memory.DurableMemory(loop=loop)))
 
 
 def test_marks_of_candidates_tell_since_when_nodes_are_unneeded() -> None:
@@ -36,7 +37,7 @@ def test_a_memory_knows_better_than_marks() -> None:
 
 def test_marks_go_where_they_are_switched_off() -> None:
     settings = builders.choose(builders.WINDLASS, "scale_down", max_bulk_soft_taint_count=0)
-    assert plan.RemoveTaint("a-0", taints.DELETION_CANDIDATE) in begin(marked(60.0), settings).plan
+    assert plan.RemoveTaint("a-0", taints.DELETION_CANDIDATE_KEY) in begin(marked(60.0), settings).plan
     kept = builders.choose(settings, "scale_down", node_deletion_candidate_ttl_s=3600.0)
     assert begin(marked(60.0), kept).plan == ()
 

@@ -19,8 +19,8 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.engine import facts
-from windlass.engine.settings import Settings
+from windlass.engine.model import facts
+from windlass.engine.model.settings import Settings
 
 behaviors = pytest.mark.parametrize("settings", BOTH, ids=["cluster-autoscaler", "windlass"])
 TPU = "cloud-tpus.google.com/v4"

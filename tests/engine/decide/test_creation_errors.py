@@ -3,7 +3,7 @@
 import pytest
 
 from tests.engine.decide.builders import NOW_S, PEER, decide_once, group, node, observe, pending, running, sizes
-from windlass.engine import facts
+from windlass.engine.model import node_groups
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,9 @@ def test_messages_of_one_cause_are_joined(count: int, message: str) -> None:
     first = decide_once(observe([group("g", [there])], [there], pods), PEER)
     assert sizes(first) == {"g": 1 + count}
     failed = [
-        facts.Instance(f"id://{number}", "Creating", facts.InstanceError("Other", "QUOTA", f"zone {number}"))
+        node_groups.Instance(
+            f"id://{number}", "Creating", node_groups.InstanceError("Other", "QUOTA", f"zone {number}")
+        )
         for number in range(count)
     ]
     seen = observe([group("g", [there], instances=failed)], [there], pods)

@@ -18,11 +18,12 @@ from tests.engine.decide.builders import (
     sizes,
 )
 from tests.engine.predicates.volume_builders import bound, disk, uses
-from windlass.engine import facts, memory
-from windlass.engine import snapshot as snapshots
+from windlass.engine import loop_memory
+from windlass.engine.model import facts, node_groups
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
-from windlass.engine.storage import Fact
+from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot.volume_usage import StorageFact
 
 DRIVER = "disks.example.com"
 AWARE = choose(PEER, "deviations", enable_csi_node_aware_scheduling=True)
@@ -30,15 +31,18 @@ aware = pytest.mark.parametrize("settings", [AWARE, WINDLASS], ids=["cluster-aut
 
 
 def observe(
-    groups: Sequence[facts.NodeGroup], nodes: Sequence[facts.Node], pods: Sequence[facts.Pod], *stored: Fact
+    groups: Sequence[node_groups.NodeGroup],
+    nodes: Sequence[facts.Node],
+    pods: Sequence[facts.Pod],
+    *stored: StorageFact,
 ) -> Observation:
-    return Observation(snapshots.build(nodes, pods, stored=stored), tuple(groups))
+    return Observation(snapshot.build_snapshot(nodes, pods, stored=stored), tuple(groups))
 
 
-def with_volumes(count: int) -> tuple[list[facts.Pod], list[Fact]]:
+def with_volumes(count: int) -> tuple[list[facts.Pod], list[StorageFact]]:
     """Pods with one volume each, eight of which fit on a node but for their volumes."""
     pods = [pending(f"p{number}", 500, spec={"volumes": (uses(f"c{number}"),)}) for number in range(count)]
-    stored: list[Fact] = []
+    stored: list[StorageFact] = []
     for number in range(count):
         stored += [bound(f"c{number}", f"v{number}"), disk(f"v{number}")]
     return pods, stored
@@ -80,7 +84,7 @@ def test_nodes_on_their_way_attach_no_more_than_their_template(settings: Setting
     own = group("g", template=template(2))
     first = decide_once(observe([own], [], pods, *stored), settings)
     assert sizes(first) == {"g": 3}
-    coming = [facts.Instance(f"id://{number}", "Creating") for number in range(3)]
+    coming = [node_groups.Instance(f"id://{number}", "Creating") for number in range(3)]
     grown = group("g", instances=coming, template=template(2))
     second = decide_once(observe([grown], [], pods, *stored), settings, first.memory, NOW_S + 10.0)
     assert sizes(second) == {}
@@ -94,7 +98,7 @@ def test_a_node_waits_for_its_drivers(settings: Settings, csi_node: facts.CSINod
     seen = observe([group("g", [fresh], template=template(2))], [fresh], [], *stored)
     found = decide_once(seen, settings).story.health.total
     assert (found.ready, found.not_started) == ((), ("g-0",))
-    late = decide_once(seen, settings, memory.Memory(), NOW_S + 3600.0).story.health.total
+    late = decide_once(seen, settings, loop_memory.LoopMemory(), NOW_S + 3600.0).story.health.total
     assert (late.unready, late.resource_unready) == (("g-0",), ("g-0",))
 
 
@@ -115,7 +119,7 @@ def test_without_the_flag_no_driver_is_waited_for() -> None:
 def test_one_late_driver_orders_no_second_node(settings: Settings) -> None:
     """A node that is Ready for five minutes before its driver registers is awaited, not doubled."""
     pods, stored = with_volumes(2)
-    before, ordered = memory.Memory(), 0
+    before, ordered = loop_memory.LoopMemory(), 0
     for t in range(0, 420, 10):
         ready_s = NOW_S + 120.0
         members = [node("g-0", created_s=ready_s, conditions=(facts.Condition("Ready", "True", ready_s),))]
@@ -123,7 +127,7 @@ def test_one_late_driver_orders_no_second_node(settings: Settings) -> None:
         own = group(
             "g",
             members if is_there else (),
-            instances=() if is_there or not ordered else [facts.Instance("id://coming", "Creating")],
+            instances=() if is_there or not ordered else [node_groups.Instance("id://coming", "Creating")],
             target=ordered,
             template=template(2),
         )

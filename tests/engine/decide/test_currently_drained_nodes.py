@@ -26,36 +26,38 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.engine import advance, decide, facts, plan, taints
-from windlass.engine.draining.progress import Evicting, Progress
-from windlass.engine.memory import DrainBegun, Durable, Memory
+from windlass.engine import drain_loop, loop, taints
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.drains import DrainProgress, EvictionProgress
+from windlass.engine.model.durable_memory import DurableMemory, StartedDrain
+from windlass.engine.model.scale_up_status import ScaleUpResult
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_up.proposing import Result
-from windlass.engine.settings import Settings
 
 behaviors = pytest.mark.parametrize("settings", BOTH, ids=["peer", "windlass"])
 
 
 def mark(found: facts.Node) -> facts.Node:
     """The node as it looks while it is being drained."""
-    return replace(found, taints=(taints.to_be_deleted(NOW_S - 10),), unschedulable=True)
+    return replace(found, taints=(taints.make_to_be_deleted(NOW_S - 10),), unschedulable=True)
 
 
 def decide_beside_drain(
     settings: Settings,
     leaving: list[facts.Pod],
     others: list[facts.Pod],
-    evicting: Evicting | None = None,
+    evicting: EvictionProgress | None = None,
     is_empty: bool = False,
-    groups: Sequence[facts.NodeGroup] = (),
+    groups: Sequence[node_groups.NodeGroup] = (),
     **node_fields: Any,
-) -> decide.Decision:
+) -> loop.Decision:
     """Decide while g-0 is being drained; `leaving` are its pods. g-1 has 2000m free."""
     found = [mark(node("g-0", **node_fields)), node("g-1", **node_fields)]
     busy = running("busy", "g-1", 2000, labels={"app": "busy"})
-    progress = Progress(asked_s=NOW_S - 10, marked_s=NOW_S - 9, evicting=evicting)
-    drain = DrainBegun("g", NOW_S - 10, is_empty, {}, "uid-g-0", progress=progress)
-    remembered = Memory(Durable(loop=5, drains={"g-0": drain}))
+    progress = DrainProgress(asked_s=NOW_S - 10, marked_s=NOW_S - 9, evicting=evicting)
+    drain = StartedDrain("g", NOW_S - 10, is_empty, {}, "uid-g-0", progress=progress)
+    remembered = LoopMemory(DurableMemory(loop=5, drains={"g-0": drain}))
     return decide_once(observe([group("g", found), *groups], found, [*leaving, busy, *others]), settings, remembered)
 
 
@@ -66,19 +68,21 @@ def list_leaving(**fields: Any) -> list[facts.Pod]:
 @behaviors
 def test_a_node_is_ordered_for_pods_of_a_drained_node_whose_room_a_pending_pod_takes(settings: Settings) -> None:
     decision = decide_beside_drain(settings, list_leaving(), [pending("new", 2000)])
-    assert (result(decision), sizes(decision)) == (Result.SUCCESSFUL, {"g": 3})
+    assert (result(decision), sizes(decision)) == (ScaleUpResult.SUCCESSFUL, {"g": 3})
 
 
 @behaviors
 def test_the_same_holds_while_evictions_are_held_back_by_a_budget(settings: Settings) -> None:
-    decision = decide_beside_drain(settings, list_leaving(), [pending("new", 2000)], evicting=Evicting(NOW_S - 4))
+    decision = decide_beside_drain(
+        settings, list_leaving(), [pending("new", 2000)], evicting=EvictionProgress(NOW_S - 4)
+    )
     assert sizes(decision) == {"g": 3}
 
 
 @behaviors
 def test_nothing_is_ordered_where_both_have_room(settings: Settings) -> None:
     decision = decide_beside_drain(settings, list_leaving()[:3], [pending("new", 500)])
-    assert (result(decision), sizes(decision)) == (Result.NOT_NEEDED, {})
+    assert (result(decision), sizes(decision)) == (ScaleUpResult.NOT_NEEDED, {})
 
 
 @behaviors
@@ -108,7 +112,7 @@ def test_a_pod_of_higher_priority_comes_first_though_it_still_runs(settings: Set
 )
 def test_pods_that_do_not_come_back_elsewhere_need_no_room(settings: Settings, fields: dict[str, Any]) -> None:
     decision = decide_beside_drain(settings, list_leaving(**fields), [pending("new", 2000)])
-    assert (result(decision), sizes(decision)) == (Result.NOT_NEEDED, {})
+    assert (result(decision), sizes(decision)) == (ScaleUpResult.NOT_NEEDED, {})
 
 
 @behaviors
@@ -153,8 +157,8 @@ def test_a_drain_holds_the_room_of_its_pods_against_the_next(settings: Settings)
     first = decide_once(observe_all(), chosen)
     (leaving,) = drained(first)
     found[leaving] = mark(found[leaving])
-    remembered = advance.advance(observe_all(), first.memory, chosen, NOW_S + 1).memory
-    remembered = advance.advance(observe_all(), remembered, chosen, NOW_S + 2).memory
+    remembered = drain_loop.advance(observe_all(), first.memory, chosen, NOW_S + 1).memory
+    remembered = drain_loop.advance(observe_all(), remembered, chosen, NOW_S + 2).memory
     second = decide_once(observe_all(), chosen, remembered, NOW_S + 3)
     assert drained(second) == []
     assert not second.memory.durable.scale_down.since.keys() - {leaving}
@@ -165,10 +169,10 @@ def test_a_node_on_which_pods_are_only_expected_goes_as_an_empty_one_beside_the_
     found = [mark(node("g-0")), node("g-1"), node("g-2")]
     leaving = running("leaving", "g-0", 500)
     busy = running("busy", "g-1", 2500, labels={"app": "busy"})
-    drain = DrainBegun(
-        "g", NOW_S - 10, False, {"uid-leaving": "g-2"}, "uid-g-0", progress=Progress(NOW_S - 10, NOW_S - 9)
+    drain = StartedDrain(
+        "g", NOW_S - 10, False, {"uid-leaving": "g-2"}, "uid-g-0", progress=DrainProgress(NOW_S - 10, NOW_S - 9)
     )
     seen = observe([group("g", found)], found, [leaving, busy], budgets=(budget(0),))
-    decision = decide_once(seen, at_once(WINDLASS), Memory(Durable(loop=5, drains={"g-0": drain})))
+    decision = decide_once(seen, at_once(WINDLASS), LoopMemory(DurableMemory(loop=5, drains={"g-0": drain})))
     assert [(one.node, one.evict) for one in decision.plan if isinstance(one, plan.Drain)] == [("g-2", ())]
     assert decision.memory.durable.drains["g-2"].is_empty

@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.decide import builders
-from windlass.engine import facts, plan, taints
-from windlass.engine.decide import decide
-from windlass.engine.draining.progress import Progress
-from windlass.engine.memory import DrainBegun, Durable, Memory
-from windlass.engine.settings import Settings
+from windlass.engine import taints
+from windlass.engine.loop import decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, plan
+from windlass.engine.model.drains import DrainProgress
+from windlass.engine.model.durable_memory import DurableMemory, StartedDrain
+from windlass.engine.model.settings import Settings
 
 NOW_S = builders.NOW_S
 
@@ -17,15 +19,15 @@ NOW_S = builders.NOW_S
 @pytest.mark.parametrize("is_told", [True, False])
 @pytest.mark.parametrize("marked_for_s", [10.0, 400.0])
 def test_a_node_that_the_provider_deletes_is_no_candidate(is_told: bool, marked_for_s: float) -> None:
-    mark = facts.Taint(taints.TO_BE_DELETED, str(int(NOW_S - marked_for_s)), "NoSchedule")
+    mark = facts.Taint(taints.TO_BE_DELETED_KEY, str(int(NOW_S - marked_for_s)), "NoSchedule")
     nodes = [replace(node, uid=node.name) for node in builders.nodes("a", 2)]
     nodes[1] = replace(nodes[1], taints=(mark,))
     seen = builders.observe([builders.group("a", nodes)], nodes)
     told_s = NOW_S - marked_for_s + 5.0
-    progress = Progress(asked_s=told_s - 5.0, marked_s=told_s - 5.0, deleting_s=told_s)
-    drains = {"a-1": DrainBegun("a", told_s - 5.0, True, {}, "a-1", False, progress)} if is_told else {}
+    progress = DrainProgress(asked_s=told_s - 5.0, marked_s=told_s - 5.0, deleting_s=told_s)
+    drains = {"a-1": StartedDrain("a", told_s - 5.0, True, {}, "a-1", False, progress)} if is_told else {}
     settings = Settings()
     settings = replace(settings, groups=replace(settings.groups, scale_down_unneeded_time_s=0.0))
-    decided = decide(seen, Memory(replace(Durable(), loop=5, drains=drains)), settings, NOW_S)
+    decided = decide(seen, LoopMemory(replace(DurableMemory(), loop=5, drains=drains)), settings, NOW_S)
     going = {one.node for one in decided.plan if isinstance(one, plan.Drain)}
     assert ("a-1" in going) == (not is_told and marked_for_s > taints.DELETION_TAKES_S)

@@ -21,14 +21,15 @@ from tests.engine.decide.builders import (
     reasons,
     running,
 )
-from windlass.engine import advance, facts, memory, plan, taints
-from windlass.engine.draining.progress import Why
-from windlass.engine.facts import DrainBehavior
+from windlass.engine import drain_loop, loop_memory, taints
+from windlass.engine.model import facts, plan
+from windlass.engine.model.drains import DrainFailureReason
+from windlass.engine.model.facts import DrainBehavior
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.settings import Settings
-from windlass.explain import look, nodes
-from windlass.explain.fates import Fate
+from windlass.explain import explain_context, nodes
+from windlass.explain.nodes import PodDisposition
 
 SKIP: dict[str, Any] = {"drain_behavior": DrainBehavior.SKIP}
 WAIT: dict[str, Any] = {"drain_behavior": DrainBehavior.WAIT_COMPLETED}
@@ -40,22 +41,22 @@ def observe_pods(*pods: facts.Pod, marked: bool = False, free: int = 4000, **mor
     """Pods on g-0; h-0 has so much room."""
     first, second = node("g-0"), node("h-0", cpu=free)
     if marked:
-        first = replace(first, taints=(taints.to_be_deleted(NOW_S),), unschedulable=True)
+        first = replace(first, taints=(taints.make_to_be_deleted(NOW_S),), unschedulable=True)
     groups = [group("g", [first]), group("h", [second], min_size=1)]
     return observe(groups, [first, second], pods, **more)
 
 
-def evict_all(settings: Settings, *pods: facts.Pod) -> advance.Advanced:
+def evict_all(settings: Settings, *pods: facts.Pod) -> drain_loop.DrainLoopResult:
     """g-0 is chosen with these pods on it, marked and checked: what is asked for then."""
     remembered = decide_once(observe_pods(*pods), settings).memory
     assert "g-0" in remembered.durable.drains
     for at_s in (1.0, 2.0):
         seen = observe_pods(*pods, marked=at_s > 1.0)
-        remembered = advance.advance(seen, remembered, settings, NOW_S + at_s).memory
-    return advance.advance(observe_pods(*pods, marked=True), remembered, settings, NOW_S + 8.0)
+        remembered = drain_loop.advance(seen, remembered, settings, NOW_S + at_s).memory
+    return drain_loop.advance(observe_pods(*pods, marked=True), remembered, settings, NOW_S + 8.0)
 
 
-def list_evicted(advanced: advance.Advanced) -> list[str]:
+def list_evicted(advanced: drain_loop.DrainLoopResult) -> list[str]:
     return sorted(one.name for one in advanced.plan if isinstance(one, plan.Evict))
 
 
@@ -78,13 +79,13 @@ def test_a_pod_that_must_stay_keeps_its_node_whatever_its_label_says(
     annotations: Mapping[str, str], label: Mapping[str, Any]
 ) -> None:
     decision = decide_once(observe_pods(running("p", "g-0", annotations=annotations, **label)), at_once(WINDLASS))
-    assert (drained(decision), reasons(decision)["g-0"]) == ([], Unremovable.BLOCKED_BY_POD)
+    assert (drained(decision), reasons(decision)["g-0"]) == ([], UnremovableReason.BLOCKED_BY_POD)
 
 
 def test_a_pod_to_skip_needs_room_elsewhere() -> None:
     """Its controller starts it again: without room a node would be added for it, and go, for ever."""
     decision = decide_once(observe_pods(running("p", "g-0", 600, **SKIP), free=500), at_once(WINDLASS))
-    assert (drained(decision), reasons(decision)["g-0"]) == ([], Unremovable.NO_PLACE_TO_MOVE_PODS)
+    assert (drained(decision), reasons(decision)["g-0"]) == ([], UnremovableReason.NO_PLACE_TO_MOVE_PODS)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_a_pod_to_skip_is_not_evicted_and_not_waited_for(settings: Settings, evi
     assert list_evicted(advanced) == evicted
     if settings is WINDLASS:
         left = observe_pods(pods[1], marked=True)
-        gone = advance.advance(left, advanced.memory, at_once(settings), NOW_S + 20.0)
+        gone = drain_loop.advance(left, advanced.memory, at_once(settings), NOW_S + 20.0)
         assert plan.DeleteNode in map(type, gone.plan)
 
 
@@ -104,7 +105,7 @@ def test_a_node_waits_for_a_pod_to_finish_and_goes_then() -> None:
     pod = running("p", "g-0", annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}, **WAIT)
     seen = observe_pods(pod)
     first = decide_once(seen, at_once(WINDLASS))
-    assert (drained(first), reasons(first)["g-0"]) == ([], Unremovable.BLOCKED_BY_ON_COMPLETION_POD)
+    assert (drained(first), reasons(first)["g-0"]) == ([], UnremovableReason.BLOCKED_BY_ON_COMPLETION_POD)
     seen.snapshot.add_pod(replace(pod, phase="Succeeded"))
     assert drained(decide_once(seen, at_once(WINDLASS), first.memory, NOW_S + 1.0)) == ["g-0"]
     assert drained(decide_once(observe_pods(pod), at_once(PEER))) == ["g-0"]
@@ -122,29 +123,34 @@ def test_a_pod_that_is_labelled_during_the_drain_is_waited_for_and_then_the_node
     remembered = decide_once(observe_pods(pod), settings).memory
     for at_s in (1.0, 2.0):
         seen = observe_pods(pod, marked=at_s > 1.0)
-        remembered = advance.advance(seen, remembered, settings, NOW_S + at_s).memory
+        remembered = drain_loop.advance(seen, remembered, settings, NOW_S + at_s).memory
     # The first eviction is refused, the label comes before the next attempt.
-    asked = advance.advance(observe_pods(pod, marked=True), remembered, settings, NOW_S + 8.0)
+    asked = drain_loop.advance(observe_pods(pod, marked=True), remembered, settings, NOW_S + 8.0)
     (order,) = [one for one in asked.plan if isinstance(one, plan.Evict)]
     labelled, remembered, failures = replace(pod, drain_behavior=DrainBehavior.WAIT_COMPLETED), asked.memory, []
     for after_s in range(10, 200, 10):
         failed = {order: "no"} if after_s == 10 else {}
         seen = observe_pods(labelled, marked=True, failed=failed)
-        advanced = advance.advance(seen, remembered, settings, NOW_S + 8.0 + after_s)
+        advanced = drain_loop.advance(seen, remembered, settings, NOW_S + 8.0 + after_s)
         remembered = advanced.memory
         assert not list_evicted(advanced)
         failures += [one.failure for one in advanced.story if one.failure]
-    assert failures[0].why is Why.EVICTION_REFUSED
+    assert failures[0].why is DrainFailureReason.EVICTION_REFUSED
     assert "is labelled cluster.x-k8s.io/drain=wait-completed" in failures[0].details[0]
 
 
 @pytest.mark.parametrize(
     ("label", "fate", "said"),
-    [(SKIP, Fate.MOVES, "drain=skip: it is not evicted"), (WAIT, Fate.FINISHES, "drain=wait-completed and is left")],
+    [
+        (SKIP, PodDisposition.MOVES, "drain=skip: it is not evicted"),
+        (WAIT, PodDisposition.FINISHES, "drain=wait-completed and is left"),
+    ],
     ids=["skip", "wait-completed"],
 )
-def test_explain_names_the_label(label: Mapping[str, Any], fate: Fate, said: str) -> None:
-    at = look.take(observe_pods(running("p", "g-0", **label)), memory.Memory(), at_once(WINDLASS), NOW_S)
-    (told,) = nodes.describe(at, "g-0").pods
+def test_explain_names_the_label(label: Mapping[str, Any], fate: PodDisposition, said: str) -> None:
+    at = explain_context.evaluate(
+        observe_pods(running("p", "g-0", **label)), loop_memory.LoopMemory(), at_once(WINDLASS), NOW_S
+    )
+    (told,) = nodes.explain_node(at, "g-0").pods
     assert told.fate is fate
     assert said in told.why

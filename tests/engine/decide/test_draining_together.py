@@ -3,8 +3,8 @@
 import pytest
 
 from tests.engine.decide.builders import BOTH, at_once, choose, decide_once, group, node, observe, running
-from windlass.engine import plan
-from windlass.engine.settings import Settings
+from windlass.engine.model import plan
+from windlass.engine.model.settings import Settings
 
 
 @pytest.mark.parametrize("settings", BOTH, ids=["peer", "windlass"])

@@ -9,20 +9,22 @@ import pytest
 
 from tests.engine.devices import making
 from tests.engine.provisioning.worlds import NOW_S, SERVED, make, make_pod, request
-from windlass.autoscaler.batch import reading
-from windlass.engine import facts, imagined_pods, snapshot
-from windlass.engine.buffers import buffer, injecting
-from windlass.engine.decide import decide
-from windlass.engine.memory import Memory
-from windlass.engine.provisioning.request import Condition
-from windlass.engine.settings import Injection, Settings
-from windlass.kube.models import templates
+from windlass.autoscaler.capacity_apis import provisioning_requests
+from windlass.engine.capacity_apis import buffer_pods, capacity_buffer
+from windlass.engine.loop import decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, provisioning
+from windlass.engine.model import settings as model_settings
+from windlass.engine.model.provisioning import Condition
+from windlass.engine.model.settings import InjectionSettings, Settings
+from windlass.engine.snapshot import snapshot
+from windlass.kube.models import pods
 from windlass.selectors import LabelSelector
 
 INT32, INT64 = 2**31 - 1, 2**63 - 1
 CEILING = 2**55
 """Amounts are read as at most this."""
-PROACTIVE = Settings(injection=Injection(enable_proactive_scaleup=True))
+PROACTIVE = Settings(injection=InjectionSettings(enable_proactive_scaleup=True))
 OWNER = facts.Owner("apps/v1", "ReplicaSet", "rs", "uid-rs")
 
 
@@ -46,29 +48,29 @@ def test_controllers_that_want_too_many_pods_grow_groups_to_their_maximum(kind: 
 
 def test_a_request_for_too_many_pods_is_refused_and_says_so() -> None:
     asked = request("r", INT32)
-    template = templates.PodTemplate()
-    world = make(reading.make_pods(asked, {"ns/t": template}))
+    template = pods.PodTemplate()
+    world = make(provisioning_requests.make_pods(asked, {"ns/t": template}))
     world.loop()
     said = "; ".join(one.message for one in world.requests["r"].conditions)
-    assert f"{INT32} pods are requested, more than {imagined_pods.MAX_PODS}" in said
+    assert f"{INT32} pods are requested, more than {model_settings.MAX_INJECTED_PODS}" in said
     assert world.sizes == {"a": 2}
 
 
 def test_a_request_for_as_many_pods_as_a_cluster_runs_is_looked_at() -> None:
-    world = make(request("r", imagined_pods.MAX_PODS))
+    world = make(request("r", model_settings.MAX_INJECTED_PODS))
     world.loop()
     assert world.said("r")["Provisioned"] == ("False", "CapacityIsNotFound")
 
 
 def test_a_buffer_of_too_many_replicas_keeps_room_for_as_many_as_a_cluster_runs() -> None:
-    conditions = (Condition(buffer.READY, "True", "", "", 0.0),)
-    status = buffer.Status("t", 1, INT32, buffer.ACTIVE, conditions)
-    made = injecting.inject(buffer.Buffer("ns", "b", status=status), lambda _: 1, NOW_S)
-    assert made.pods == imagined_pods.MAX_PODS
+    conditions = (Condition(capacity_buffer.READY_FOR_PROVISIONING, "True", "", "", 0.0),)
+    status = capacity_buffer.BufferStatus("t", 1, INT32, capacity_buffer.ACTIVE_STRATEGY, conditions)
+    made = buffer_pods.inject_buffer(capacity_buffer.CapacityBuffer("ns", "b", status=status), lambda _: 1, NOW_S)
+    assert made.pods == model_settings.MAX_INJECTED_PODS
     seen = make(sizes={"a": 0}).observe()
-    spare = injecting.Spare(make_pod("b", 1), tuple(f"b-{number}" for number in range(made.pods)))
-    settings = Settings(injection=Injection(capacity_buffer_pod_injection_enabled=True))
-    decision = decide(replace(seen, spares=(spare,)), Memory(), settings, NOW_S)
+    spare = provisioning.BufferPods(make_pod("b", 1), tuple(f"b-{number}" for number in range(made.pods)))
+    settings = Settings(injection=InjectionSettings(capacity_buffer_pod_injection_enabled=True))
+    decision = decide(replace(seen, spares=(spare,)), LoopMemory(), settings, NOW_S)
     assert [increase.new_size for one in decision.story.scale_ups for increase in one.increases] == [10]
 
 
@@ -105,10 +107,10 @@ def test_claims_and_extended_resources_of_enormous_counts_take_no_device(count: 
     )
     claimed = facts.PodSpec(requests=(("cpu", 1),), claims=(facts.PodClaim("g", "c"),))
     waiting = [pod("x", extended), pod("c", claimed, namespace="default"), pod("p")]
-    kept = snapshot.build(seen.nodes, waiting)
+    kept = snapshot.build_snapshot(seen.nodes, waiting)
     claim = making.claim("c", making.asks(making.wanted(count)))
-    kept.devices.stock.put_all([making.STANDS_FOR, making.gpus("a-0", 4), claim])
-    decision = decide(replace(seen, snapshot=kept), Memory(), SERVED, NOW_S)
+    kept.devices.inventory.put_all([making.STANDS_FOR, making.gpus("a-0", 4), claim])
+    decision = decide(replace(seen, snapshot=kept), LoopMemory(), SERVED, NOW_S)
     assert decision.faults == ()
 
 
@@ -116,4 +118,4 @@ def test_a_budget_that_allows_enormous_disruption_is_one_that_allows_what_there_
     world = make(sizes={"a": 2})
     budget = facts.PodDisruptionBudget("ns", "b", LabelSelector.of(()), INT32)
     seen = replace(world.observe(), budgets=(budget,))
-    assert decide(seen, Memory(), SERVED, NOW_S).faults == ()
+    assert decide(seen, LoopMemory(), SERVED, NOW_S).faults == ()

@@ -28,12 +28,13 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.engine import backoff, facts, plan, pod_traits, repairs
-from windlass.engine.drain.local_storage import SAFE_VOLUMES
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.scale_up.proposing import Result
-from windlass.engine.settings import Settings
-from windlass.engine.story import ScaleDownResult
+from windlass.engine.cluster_state import health
+from windlass.engine.drainability.local_storage import SAFE_TO_EVICT_LOCAL_VOLUMES
+from windlass.engine.model import decision_record, facts, node_groups, plan, well_known
+from windlass.engine.model.decision_record import ScaleDownResult
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.scale_up_status import ScaleUpResult
+from windlass.engine.model.settings import Settings
 
 both = pytest.mark.parametrize("settings", BOTH, ids=["peer", "windlass"])
 
@@ -51,7 +52,7 @@ def test_the_cluster_grows_only_for_pods_that_the_scheduler_found_unschedulable(
 @both
 def test_the_cluster_does_not_grow_where_no_new_node_would_help(settings: Settings) -> None:
     decision = decide_once(observe([group("g")], pods=[pending("p", FULL_CPU + 1)]), settings)
-    assert (result(decision), sizes(decision)) == (Result.NO_OPTIONS, {})
+    assert (result(decision), sizes(decision)) == (ScaleUpResult.NO_OPTIONS, {})
 
 
 @both
@@ -73,7 +74,7 @@ def test_nodes_that_do_not_register_in_fifteen_minutes_are_given_up_and_another_
     pods = [pending("p", FULL_CPU)]
     ((first, _),) = sizes(decide_once(observe([group("a"), group("b")], pods=pods), settings)).items()
     before = decide_once(observe([group("a"), group("b")], pods=pods), settings).memory
-    stuck = [facts.Instance(f"id://{first}-0", "Creating")]
+    stuck = [node_groups.Instance(f"id://{first}-0", "Creating")]
     groups = [group(one, target=1, instances=stuck) if one == first else group(one) for one in "ab"]
     seen = observe(groups, pods=pods)
     waiting = decide_once(seen, settings, before, NOW_S + 10)
@@ -88,13 +89,13 @@ def test_nodes_that_do_not_register_in_fifteen_minutes_are_given_up_and_another_
 
 @both
 def test_a_group_whose_scale_up_failed_backs_off_for_five_minutes(settings: Settings) -> None:
-    error = facts.InstanceError("OutOfResources", "STOCKOUT")
+    error = node_groups.InstanceError("OutOfResources", "STOCKOUT")
     pods = [pending("p", FULL_CPU)]
     failed = decide_once(observe([group("g")], pods=pods, refused={"g": error}), settings)
     seen = observe([group("g")], pods=pods)
     assert sizes(decide_once(seen, settings, failed.memory, NOW_S + 300)) == {}
     assert sizes(decide_once(seen, settings, failed.memory, NOW_S + 300.5)) == {"g": 1}
-    assert backoff.find(failed.memory.durable.health.backoffs, "g", NOW_S) is not None
+    assert health.find_backoff(failed.memory.durable.health.backoffs, "g", NOW_S) is not None
 
 
 @both
@@ -165,7 +166,7 @@ def test_daemonset_and_mirror_pods_count_as_usage_unless_the_user_says_otherwise
     present = nodes("g", 1)
     agent = running("agent", "g-0", FULL_CPU * 3 // 4, owner=AGENT)
     seen = observe([group("g", present)], present, [agent])
-    assert reasons(decide_once(seen, at_once(settings))) == {"g-0": Unremovable.NOT_UNDERUTILIZED}
+    assert reasons(decide_once(seen, at_once(settings))) == {"g-0": UnremovableReason.NOT_UNDERUTILIZED}
     ignoring = choose(at_once(settings), "groups", ignore_daemonsets_utilization=True)
     assert drained(decide_once(seen, ignoring)) == ["g-0"]
 
@@ -198,14 +199,14 @@ def test_no_node_goes_for_ten_minutes_after_a_scale_up(settings: Settings) -> No
     [
         ({}, True),
         ({"owner": None}, False),
-        ({"owner": None, "annotations": {pod_traits.SAFE_TO_EVICT: "true"}}, True),
-        ({"annotations": {pod_traits.SAFE_TO_EVICT: "false"}}, False),
+        ({"owner": None, "annotations": {well_known.SAFE_TO_EVICT_ANNOTATION: "true"}}, True),
+        ({"annotations": {well_known.SAFE_TO_EVICT_ANNOTATION: "false"}}, False),
         ({"namespace": "kube-system", "created_s": NOW_S - 60}, False),
         ({"spec": {"volumes": (facts.Volume("data", "emptyDir"),)}}, False),
         ({"spec": {"volumes": (facts.Volume("data", "emptyDir", medium="Memory"),)}}, True),
         ({"spec": {"volumes": (facts.Volume("data", "hostPath"),)}}, False),
         (
-            {"spec": {"volumes": (facts.Volume("data", "emptyDir"),)}, "annotations": {SAFE_VOLUMES: "data"}},
+            {"spec": {"volumes": (facts.Volume("data", "emptyDir"),)}, "annotations": {SAFE_TO_EVICT_LOCAL_VOLUMES: "data"}},
             True,
         ),
         ({"spec": {"node_selector": ((facts.HOSTNAME, "g-0"),)}}, False),
@@ -257,7 +258,7 @@ def test_everything_stops_beyond_45_percent_or_three_unready_nodes(
     groups = [group("good", good, max_size=20), group("ill", ill, max_size=20), group("new")]
     decision = decide_once(observe(groups, [*good, *ill], [pending("p", FULL_CPU)]), settings)
     assert sizes(decision) == ({"new": 1} if goes_on else {})
-    assert decision.story.repairs.stop is (None if goes_on else repairs.Stop.UNHEALTHY)
+    assert decision.story.repairs.stop is (None if goes_on else decision_record.LoopStop.UNHEALTHY)
 
 
 @both

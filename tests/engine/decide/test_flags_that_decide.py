@@ -20,15 +20,15 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.autoscaler import flags
-from windlass.engine import decide, facts, memory, plan, taints
-from windlass.engine.scale_up import refusals
-from windlass.engine.settings import Settings
+from windlass.autoscaler.options import flags
+from windlass.engine import loop, loop_memory, taints
+from windlass.engine.model import facts, node_groups, plan, scale_up_status
+from windlass.engine.model.settings import Settings
 
 CAPS = Path(__file__).parents[4] / "shared" / "vectors" / "autoscaler-more" / "per_scaleup_cap.jsonl.gz"
 
 
-def added(decision: decide.Decision) -> int:
+def added(decision: loop.Decision) -> int:
     return sum(one.to_size - one.from_size for one in decision.plan if isinstance(one, plan.Resize))
 
 
@@ -67,10 +67,10 @@ def test_an_all_or_nothing_group_is_not_begun_with_what_a_loop_may_still_add() -
 def test_caps_of_recorded_scenarios_are_kept_by_windlass_too() -> None:
     loops = 0
     for scenario in read_lines(CAPS):
-        settings = flags.read_flags(scenario["flags"])
-        world, remembered = World(scenario), memory.Memory()
+        settings = flags.parse_settings(scenario["flags"])
+        world, remembered = World(scenario), loop_memory.LoopMemory()
         for step in scenario["steps"]:
-            decision = decide.decide(world.move_on(step), remembered, settings, EPOCH_S + step["at_s"])
+            decision = loop.decide(world.move_on(step), remembered, settings, EPOCH_S + step["at_s"])
             remembered = decision.memory
             assert added(decision) <= settings.scale_up.max_nodes_per_scaleup, scenario["name"]
             loops += added(decision) > 0
@@ -82,7 +82,7 @@ def test_caps_of_recorded_scenarios_are_kept_by_windlass_too() -> None:
 
 @pytest.mark.parametrize("settings", BOTH)
 def test_without_time_for_soft_taints_none_is_set_or_removed(settings: Settings) -> None:
-    soft = facts.Taint(taints.DELETION_CANDIDATE, "1", "PreferNoSchedule")
+    soft = facts.Taint(taints.DELETION_CANDIDATE_KEY, "1", "PreferNoSchedule")
     members = [*nodes("g", 3), node("g-3", taints=(soft,))]
     seen = observe([group("g", members)], members, [running("busy", "g-3", 3500)])
     some = decide_once(seen, settings)
@@ -92,7 +92,7 @@ def test_without_time_for_soft_taints_none_is_set_or_removed(settings: Settings)
 
 @pytest.mark.parametrize("settings", BOTH)
 def test_without_soft_taints_those_of_an_earlier_process_go_from_all_nodes(settings: Settings) -> None:
-    soft = facts.Taint(taints.DELETION_CANDIDATE, "1", "PreferNoSchedule")
+    soft = facts.Taint(taints.DELETION_CANDIDATE_KEY, "1", "PreferNoSchedule")
     member, other = node("g-0", taints=(soft,)), node("other", taints=(soft,))
     seen = observe([group("g", [member], min_size=1)], [member, other])
     settings = choose(settings, "scale_down", max_bulk_soft_taint_count=0)
@@ -116,7 +116,7 @@ def test_skipped_groups_that_would_reject_a_pod_anyway_say_why_with_the_flag(set
 
     def reasons(settings: Settings) -> str:
         proposal = decide_once(seen, settings).story.scale_ups[-1]
-        return refusals.count_reasons(proposal, proposal.remaining[0], {one.id for one in groups})
+        return scale_up_status.count_rejected_reasons(proposal, proposal.remaining[0], {one.id for one in groups})
 
     simulated = choose(settings, "scale_up", scaleup_simulation_for_skipped_node_groups_enabled=True)
     assert reasons(settings) == "2 max node group size reached, 1 Insufficient cpu"
@@ -140,8 +140,8 @@ def test_simulating_skipped_groups_decides_nothing() -> None:
 def test_a_partly_failed_scale_up_of_an_all_or_nothing_group_is_cancelled_unless_the_group_allows_it(
     settings: Settings, failing: int, allowed: bool, deleted: int
 ) -> None:
-    error = facts.InstanceError("OutOfResources", "STOCKOUT")
-    instances = [facts.Instance(f"id://{i}", "Creating", error if i < failing else None) for i in range(3)]
+    error = node_groups.InstanceError("OutOfResources", "STOCKOUT")
+    instances = [node_groups.Instance(f"id://{i}", "Creating", error if i < failing else None) for i in range(3)]
     whole = group("g", instances=instances, max_size=3, zero_or_max=True, allow_non_atomic_scale_up_to_max=allowed)
     removals = [one for one in decide_once(observe([whole]), settings).plan if isinstance(one, plan.DeleteInstances)]
     assert sum(len(one.provider_ids) for one in removals) == deleted

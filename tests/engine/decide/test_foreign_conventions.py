@@ -20,15 +20,15 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.engine import facts
-from windlass.engine.drain.outcome import Reason
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.settings import Settings
+from windlass.engine.model import facts
+from windlass.engine.model.drainability import BlockingPodReason
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.settings import Settings
 
 DO_NOT_DISRUPT = {"karpenter.sh/do-not-disrupt": "true"}
 
 
-def drain_with(settings: Settings, **pod: object) -> tuple[list[str], dict[str, Unremovable]]:
+def drain_with(settings: Settings, **pod: object) -> tuple[list[str], dict[str, UnremovableReason]]:
     """Two nodes, of which the first could go, with this pod on it."""
     members = nodes("g", 2)
     pods = [running("p", "g-0", **pod), running("big", "g-1", 3000)]  # type: ignore[arg-type]
@@ -38,7 +38,7 @@ def drain_with(settings: Settings, **pod: object) -> tuple[list[str], dict[str, 
     blocking = {
         one.removal.moves.blocking.outcome.reason for one in kept.kept if one.removal and one.removal.moves.blocking
     }
-    assert blocking <= {Reason.DO_NOT_DISRUPT_ANNOTATION}
+    assert blocking <= {BlockingPodReason.DO_NOT_DISRUPT_ANNOTATION}
     return drained(decision), reasons(decision)
 
 
@@ -53,7 +53,7 @@ def drain_with(settings: Settings, **pod: object) -> tuple[list[str], dict[str, 
 )
 def test_a_pod_that_must_not_be_disrupted_keeps_its_node(pod: dict[str, object]) -> None:
     went, kept = drain_with(WINDLASS, **pod)
-    assert (went, kept["g-0"]) == ([], Unremovable.BLOCKED_BY_POD)
+    assert (went, kept["g-0"]) == ([], UnremovableReason.BLOCKED_BY_POD)
     assert drain_with(PEER, **pod)[0] == ["g-0"]
 
 

@@ -23,13 +23,15 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.engine import facts, gpus, memory, readiness
-from windlass.engine.decide import Decision
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.settings import Settings
+from windlass.engine import loop_memory
+from windlass.engine.cluster_state import readiness
+from windlass.engine.loop import Decision
+from windlass.engine.model import facts, node_groups, well_known
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.settings import Settings
 
 GPU = "nvidia.com/gpu"
-LABELS = {gpus.CLUSTER_API_LABEL: "a100"}
+LABELS = {well_known.CLUSTER_API_GPU_LABEL: "a100"}
 behaviors = pytest.mark.parametrize("settings", BOTH, ids=["cluster-autoscaler", "windlass"])
 
 
@@ -55,14 +57,14 @@ class Cluster:
     def __init__(self, settings: Settings, boot_s: float, driver_s: float) -> None:
         self.settings, self.boot_s, self.driver_s = settings, boot_s, driver_s
         self.ordered_s: list[float] = []
-        self.memory = memory.Memory()
+        self.memory = loop_memory.LoopMemory()
 
     def run(self, at_s: float, *pods: facts.Pod) -> Decision:
         members, instances = [], []
         for number, ordered_s in enumerate(self.ordered_s):
             ready_s = ordered_s + self.boot_s
             if at_s < ready_s:
-                instances.append(facts.Instance(f"id://coming-{number}", "Creating"))
+                instances.append(node_groups.Instance(f"id://coming-{number}", "Creating"))
                 continue
             count = 8 if at_s >= ready_s + self.driver_s else 0
             members.append(gpu_node(f"g-{number}", count, ready_s))
@@ -113,13 +115,13 @@ def test_a_node_without_its_gpus_goes_after_the_unready_time(settings: Settings)
     lame, other = gpu_node("g-0", 0), gpu_node("g-1", 8)
     pods = [replace(running("r", "g-1"), spec=facts.PodSpec(requests=resources(100, **{GPU: 8})))]
     seen = observe([group("g", [lame, other], template=TEMPLATE)], [lame, other], pods)
-    before, found = memory.Memory(), {}
+    before, found = loop_memory.LoopMemory(), {}
     for t in range(0, 1500, 100):
         decision = decide_once(seen, settings, before, NOW_S + t)
         before, found[t] = decision.memory, decision
         if drained(decision):
             break
-    assert reasons(found[700])["g-0"] is Unremovable.NOT_UNREADY_LONG_ENOUGH  # unneeded nodes go after 600 s
+    assert reasons(found[700])["g-0"] is UnremovableReason.NOT_UNREADY_LONG_ENOUGH  # unneeded nodes go after 600 s
     assert t == 1300
     assert drained(found[t]) == ["g-0"]
 
@@ -146,7 +148,7 @@ def test_a_node_of_no_group_lacks_its_gpus_too(settings: Settings) -> None:
     assert decision.story.health.total.resource_unready == ("other",)
 
 
-@pytest.mark.parametrize("resource", gpus.RESOURCES)
+@pytest.mark.parametrize("resource", well_known.GPU_RESOURCES)
 def test_any_vendors_gpu_makes_the_node_ready(resource: str) -> None:
     has = resources(4000, 1000, pods=100, **{resource: 1})
     equipped = replace(gpu_node("g-0", 0), allocatable=has)

@@ -5,30 +5,31 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.decide.builders import APP, NOW_S, PEER, WINDLASS, node, pending, running
-from windlass.engine import decide, facts, plan, taints
-from windlass.engine.memory import Memory
+from windlass.engine import loop, taints
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
-from windlass.engine.snapshot import Snapshot, build
+from windlass.engine.snapshot.snapshot import Snapshot, build_snapshot
 
-MARK = facts.Taint(taints.TO_BE_DELETED, str(int(NOW_S)), "NoSchedule")
-BEFORE = Memory(replace(Memory().durable, loop=5))
+MARK = facts.Taint(taints.TO_BE_DELETED_KEY, str(int(NOW_S)), "NoSchedule")
+BEFORE = LoopMemory(replace(LoopMemory().durable, loop=5))
 
 
-def group(size: int, *leaving: str, coming: int = 0) -> facts.NodeGroup:
+def group(size: int, *leaving: str, coming: int = 0) -> node_groups.NodeGroup:
     """A group with the node `stays`, others on their way out, and machines without a node."""
     instances = (
-        facts.Instance("id://stays"),
-        *(facts.Instance(f"id://{name}", "Deleting") for name in leaving),
-        *(facts.Instance(f"pending://{number}", "Creating") for number in range(coming)),
+        node_groups.Instance("id://stays"),
+        *(node_groups.Instance(f"id://{name}", "Deleting") for name in leaving),
+        *(node_groups.Instance(f"pending://{number}", "Creating") for number in range(coming)),
     )
-    return facts.NodeGroup("g", 0, 9, size, instances, node("template"))
+    return node_groups.NodeGroup("g", 0, 9, size, instances, node("template"))
 
 
 def cluster(*leaving: str) -> Snapshot:
     """One node that is full, others that are leaving, and a pod that needs a node."""
     nodes = [node("stays"), *(node(name, taints=(MARK,)) for name in leaving)]
-    return build(nodes, [running("full", "stays", cpu=3900, owner=APP), pending("waits", cpu=3000)])
+    return build_snapshot(nodes, [running("full", "stays", cpu=3900, owner=APP), pending("waits", cpu=3000)])
 
 
 def follow(snapshot: Snapshot, leaving: tuple[str, ...], settings: Settings) -> list[int]:
@@ -36,7 +37,7 @@ def follow(snapshot: Snapshot, leaving: tuple[str, ...], settings: Settings) -> 
     memory, size, sizes = BEFORE, 1, []
     for number in range(10):
         seen = Observation(snapshot, (group(size, *leaving, coming=size - 1),))
-        found = decide.decide(seen, memory, settings, NOW_S + 10 * number)
+        found = loop.decide(seen, memory, settings, NOW_S + 10 * number)
         memory = found.memory
         for order in found.plan:
             if isinstance(order, plan.Resize):
@@ -55,12 +56,14 @@ def test_the_peer_asks_for_one_more_for_every_node_that_is_leaving() -> None:
 
 
 def test_a_node_that_is_replaced_is_awaited_though_the_old_one_is_still_there() -> None:
-    snapshot = build([node("stays"), node("old")], [running("full", "stays", cpu=3900, owner=APP)])
-    whole = facts.NodeGroup("g", 0, 9, 2, (facts.Instance("id://stays"), facts.Instance("id://old")), node("template"))
-    memory = decide.decide(Observation(snapshot, (whole,)), BEFORE, WINDLASS, NOW_S).memory
+    snapshot = build_snapshot([node("stays"), node("old")], [running("full", "stays", cpu=3900, owner=APP)])
+    whole = node_groups.NodeGroup(
+        "g", 0, 9, 2, (node_groups.Instance("id://stays"), node_groups.Instance("id://old")), node("template")
+    )
+    memory = loop.decide(Observation(snapshot, (whole,)), BEFORE, WINDLASS, NOW_S).memory
     snapshot.add_node(node("old", unschedulable=True))
     snapshot.add_pod(pending("evicted", cpu=3000))
     seen = Observation(snapshot, (group(2, "old", coming=1),))
-    found = decide.decide(seen, memory, WINDLASS, NOW_S + 10)
+    found = loop.decide(seen, memory, WINDLASS, NOW_S + 10)
     assert not [order for order in found.plan if isinstance(order, plan.Resize)]
     assert found.story.upcoming == {"g": 1}

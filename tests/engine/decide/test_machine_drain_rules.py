@@ -20,14 +20,15 @@ from tests.engine.decide.builders import (
     reasons,
     running,
 )
-from windlass.engine import advance, facts, memory, plan, taints
-from windlass.engine.draining.progress import Why
-from windlass.engine.facts import DrainBehavior
+from windlass.engine import drain_loop, loop_memory, taints
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.drains import DrainFailureReason
+from windlass.engine.model.facts import DrainBehavior
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.settings import PriorityGrace, Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.settings import PriorityGrace, Settings
-from windlass.explain import look, nodes
-from windlass.explain.fates import Fate
+from windlass.explain import explain_context, nodes
+from windlass.explain.nodes import PodDisposition
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 NOT_SAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
@@ -37,8 +38,10 @@ def labelled(**labels: str) -> LabelSelector:
     return LabelSelector.of(Requirement(key, Operator.IN, (value,)) for key, value in labels.items())
 
 
-def rule(name: str, behavior: DrainBehavior, *pods: facts.DrainedPodSelector, order: int = 0) -> facts.MachineDrainRule:
-    return facts.MachineDrainRule("capi", name, behavior, order, pods=pods)
+def rule(
+    name: str, behavior: DrainBehavior, *pods: node_groups.DrainedPodSelector, order: int = 0
+) -> node_groups.MachineDrainRule:
+    return node_groups.MachineDrainRule("capi", name, behavior, order, pods=pods)
 
 
 SKIP, WAIT, DRAIN = (
@@ -50,7 +53,7 @@ SKIP, WAIT, DRAIN = (
 
 def observe_pods(
     *pods: facts.Pod,
-    rules: tuple[facts.MachineDrainRule, ...] = (),
+    rules: tuple[node_groups.MachineDrainRule, ...] = (),
     unreadable: str = "",
     selecting: tuple[str, ...] | None = None,
     marked: bool = False,
@@ -60,55 +63,55 @@ def observe_pods(
     """Pods on g-0, whose Machine all rules select unless told otherwise; h-0 has so much room."""
     first, second = node("g-0"), node("h-0", cpu=free)
     if marked:
-        first = replace(first, taints=(taints.to_be_deleted(NOW_S),), unschedulable=True)
+        first = replace(first, taints=(taints.make_to_be_deleted(NOW_S),), unschedulable=True)
     keys = tuple(one.key for one in rules) if selecting is None else selecting
-    of_first = facts.Instance(first.provider_id, machine_drain_rules=keys, unreadable_drain_rules=unreadable)
+    of_first = node_groups.Instance(first.provider_id, machine_drain_rules=keys, unreadable_drain_rules=unreadable)
     groups = [group("g", instances=[of_first]), group("h", [second], min_size=1)]
     seen = observe(groups, [first, second], pods, machine_drain_rules=rules, **more)
     seen.snapshot.set_namespaces([facts.Namespace("default", {"team": "a"}), facts.Namespace("other", {"team": "b"})])
     return seen
 
 
-def evict_all(settings: Settings, *pods: facts.Pod, **more: Any) -> advance.Advanced:
+def evict_all(settings: Settings, *pods: facts.Pod, **more: Any) -> drain_loop.DrainLoopResult:
     """g-0 is chosen with these pods on it, marked and checked: what is asked for then."""
     remembered = decide_once(observe_pods(*pods, **more), settings).memory
     assert "g-0" in remembered.durable.drains
     for at_s in (1.0, 2.0):
         seen = observe_pods(*pods, **more, marked=at_s > 1.0)
-        remembered = advance.advance(seen, remembered, settings, NOW_S + at_s).memory
-    return advance.advance(observe_pods(*pods, **more, marked=True), remembered, settings, NOW_S + 8.0)
+        remembered = drain_loop.advance(seen, remembered, settings, NOW_S + at_s).memory
+    return drain_loop.advance(observe_pods(*pods, **more, marked=True), remembered, settings, NOW_S + 8.0)
 
 
-def list_evicted(advanced: advance.Advanced) -> list[str]:
+def list_evicted(advanced: drain_loop.DrainLoopResult) -> list[str]:
     return sorted(one.name for one in advanced.plan if isinstance(one, plan.Evict))
 
 
-def keeps(*rules: facts.MachineDrainRule, pod: facts.Pod | None = None, **more: Any) -> Unremovable | None:
+def keeps(*rules: node_groups.MachineDrainRule, pod: facts.Pod | None = None, **more: Any) -> UnremovableReason | None:
     """Why g-0 stays, with this pod on it; None where it goes."""
     decision = decide_once(observe_pods(pod or running("p", "g-0"), rules=rules, **more), at_once(WINDLASS))
     return None if drained(decision) == ["g-0"] else reasons(decision)["g-0"]
 
 
-WAITS = Unremovable.BLOCKED_BY_ON_COMPLETION_POD
+WAITS = UnremovableReason.BLOCKED_BY_ON_COMPLETION_POD
 
 
 def test_a_pod_to_skip_keeps_no_node_and_needs_room_elsewhere() -> None:
     bare = running("p", "g-0", 600, owner=None)
     guarded = (budget(0),)
     assert keeps(SKIP, pod=bare, budgets=guarded) is None
-    assert keeps(DRAIN, pod=bare, budgets=guarded) is Unremovable.BLOCKED_BY_POD
-    assert keeps(SKIP, pod=bare, free=500) is Unremovable.NO_PLACE_TO_MOVE_PODS
+    assert keeps(DRAIN, pod=bare, budgets=guarded) is UnremovableReason.BLOCKED_BY_POD
+    assert keeps(SKIP, pod=bare, free=500) is UnremovableReason.NO_PLACE_TO_MOVE_PODS
     seen = observe_pods(bare, rules=(SKIP,), budgets=guarded)
     assert drained(decide_once(seen, at_once(PEER))) == []
 
 
 def test_a_pod_to_skip_is_not_evicted_and_not_waited_for() -> None:
-    only_web = rule("skip", DrainBehavior.SKIP, facts.DrainedPodSelector(labelled(app="web")))
+    only_web = rule("skip", DrainBehavior.SKIP, node_groups.DrainedPodSelector(labelled(app="web")))
     other, skipped = running("other", "g-0"), running("skipped", "g-0", labels={"app": "web"})
     advanced = evict_all(at_once(WINDLASS), other, skipped, rules=(only_web,))
     assert list_evicted(advanced) == ["other"]
     left = observe_pods(skipped, rules=(only_web,), marked=True)
-    gone = advance.advance(left, advanced.memory, at_once(WINDLASS), NOW_S + 20.0)
+    gone = drain_loop.advance(left, advanced.memory, at_once(WINDLASS), NOW_S + 20.0)
     assert plan.DeleteNode in map(type, gone.plan)
     assert list_evicted(evict_all(at_once(PEER), other, skipped, rules=(only_web,))) == ["other", "skipped"]
 
@@ -137,28 +140,28 @@ def test_a_rule_that_selects_no_machine_of_the_node_says_nothing() -> None:
 @pytest.mark.parametrize(
     ("selector", "is_waited_for"),
     [
-        (facts.DrainedPodSelector(), True),
-        (facts.DrainedPodSelector(labelled(app="web")), True),
-        (facts.DrainedPodSelector(labelled(app="db")), False),
-        (facts.DrainedPodSelector(namespace=labelled(team="a")), True),
-        (facts.DrainedPodSelector(namespace=labelled(team="b")), False),
-        (facts.DrainedPodSelector(labelled(app="web"), labelled(team="b")), False),
-        (facts.DrainedPodSelector(LabelSelector((Requirement("tier", Operator.DOES_NOT_EXIST),))), True),
+        (node_groups.DrainedPodSelector(), True),
+        (node_groups.DrainedPodSelector(labelled(app="web")), True),
+        (node_groups.DrainedPodSelector(labelled(app="db")), False),
+        (node_groups.DrainedPodSelector(namespace=labelled(team="a")), True),
+        (node_groups.DrainedPodSelector(namespace=labelled(team="b")), False),
+        (node_groups.DrainedPodSelector(labelled(app="web"), labelled(team="b")), False),
+        (node_groups.DrainedPodSelector(LabelSelector((Requirement("tier", Operator.DOES_NOT_EXIST),))), True),
     ],
 )
 def test_pods_are_selected_by_their_labels_and_those_of_their_namespaces(
-    selector: facts.DrainedPodSelector, is_waited_for: bool
+    selector: node_groups.DrainedPodSelector, is_waited_for: bool
 ) -> None:
     pod = running("p", "g-0", labels={"app": "web"})
     expected = WAITS if is_waited_for else None
-    never = facts.DrainedPodSelector(labelled(app="none"))
+    never = node_groups.DrainedPodSelector(labelled(app="none"))
     assert keeps(rule("a", DrainBehavior.WAIT_COMPLETED, selector), pod=pod) is expected
     assert keeps(rule("a", DrainBehavior.WAIT_COMPLETED, never, selector), pod=pod) is expected
 
 
 def test_of_pods_of_one_kind_those_that_a_rule_selects_are_waited_for() -> None:
     """Labels are no part of a kind."""
-    selected = rule("a", DrainBehavior.WAIT_COMPLETED, facts.DrainedPodSelector(labelled(app="web")))
+    selected = rule("a", DrainBehavior.WAIT_COMPLETED, node_groups.DrainedPodSelector(labelled(app="web")))
     pods = [running("p", "g-0", labels={"app": "db"}), running("q", "g-0", labels={"app": "web"})]
     decision = decide_once(observe_pods(*pods, rules=(selected,)), at_once(WINDLASS))
     assert reasons(decision)["g-0"] is WAITS
@@ -178,8 +181,8 @@ def test_the_label_of_a_pod_says_more_than_a_rule() -> None:
 
 
 @pytest.mark.parametrize("rules", [SKIP, WAIT], ids=["skip", "wait"])
-def test_a_pod_that_must_stay_keeps_its_node_whatever_a_rule_says(rules: facts.MachineDrainRule) -> None:
-    assert keeps(rules, pod=running("p", "g-0", annotations=NOT_SAFE)) is Unremovable.BLOCKED_BY_POD
+def test_a_pod_that_must_stay_keeps_its_node_whatever_a_rule_says(rules: node_groups.MachineDrainRule) -> None:
+    assert keeps(rules, pod=running("p", "g-0", annotations=NOT_SAFE)) is UnremovableReason.BLOCKED_BY_POD
 
 
 def test_pods_of_daemonsets_are_none_of_a_rule() -> None:
@@ -201,7 +204,7 @@ def test_the_flag_alone_decides(value: bool) -> None:
 def test_while_rules_cannot_be_read_no_node_with_pods_goes() -> None:
     daemon = running("d", "g-0", owner=facts.Owner("apps/v1", "DaemonSet", "d", "uid-d"))
     for pod in (running("p", "g-0"), daemon):
-        assert keeps(pod=pod, unreadable="capi/a: found nothing") is Unremovable.BLOCKED_BY_POD
+        assert keeps(pod=pod, unreadable="capi/a: found nothing") is UnremovableReason.BLOCKED_BY_POD
     assert drained(decide_once(observe_pods(daemon, unreadable="capi/a"), at_once(PEER))) == ["g-0"]
 
 
@@ -224,26 +227,28 @@ def test_a_rule_that_comes_during_the_drain_is_respected_and_then_the_node_is_gi
     for after_s in range(10, 200, 10):
         failed = {order: "no"} if after_s == 10 else {}
         seen = observe_pods(pod, marked=True, failed=failed, **more)
-        advanced = advance.advance(seen, remembered, settings, NOW_S + 8.0 + after_s)
+        advanced = drain_loop.advance(seen, remembered, settings, NOW_S + 8.0 + after_s)
         remembered = advanced.memory
         assert not list_evicted(advanced)
         failures += [one.failure for one in advanced.story if one.failure]
-    assert failures[0].why is Why.EVICTION_REFUSED
+    assert failures[0].why is DrainFailureReason.EVICTION_REFUSED
     assert said in failures[0].details[0]
 
 
 @pytest.mark.parametrize(
     ("more", "fate", "said"),
     [
-        ({"rules": (SKIP,)}, Fate.MOVES, "is skipped by MachineDrainRule capi/skip"),
-        ({"rules": (WAIT,)}, Fate.FINISHES, "is left to finish by MachineDrainRule capi/wait"),
-        ({"unreadable": "capi/a"}, Fate.STAYS, "may be the subject of a MachineDrainRule: capi/a"),
+        ({"rules": (SKIP,)}, PodDisposition.MOVES, "is skipped by MachineDrainRule capi/skip"),
+        ({"rules": (WAIT,)}, PodDisposition.FINISHES, "is left to finish by MachineDrainRule capi/wait"),
+        ({"unreadable": "capi/a"}, PodDisposition.STAYS, "may be the subject of a MachineDrainRule: capi/a"),
     ],
     ids=["skip", "wait", "unreadable"],
 )
-def test_explain_names_the_rule(more: dict[str, Any], fate: Fate, said: str) -> None:
-    at = look.take(observe_pods(running("p", "g-0"), **more), memory.Memory(), at_once(WINDLASS), NOW_S)
-    (told,) = nodes.describe(at, "g-0").pods
+def test_explain_names_the_rule(more: dict[str, Any], fate: PodDisposition, said: str) -> None:
+    at = explain_context.evaluate(
+        observe_pods(running("p", "g-0"), **more), loop_memory.LoopMemory(), at_once(WINDLASS), NOW_S
+    )
+    (told,) = nodes.explain_node(at, "g-0").pods
     assert told.fate is fate
     assert said in told.why
 
@@ -251,12 +256,14 @@ def test_explain_names_the_rule(more: dict[str, Any], fate: Fate, said: str) -> 
 # ── Order ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-FIRST = rule("a", DrainBehavior.DRAIN, facts.DrainedPodSelector(labelled(app="first")), order=-2)
-LAST = rule("b", DrainBehavior.DRAIN, facts.DrainedPodSelector(labelled(app="last")), order=7)
+FIRST = rule("a", DrainBehavior.DRAIN, node_groups.DrainedPodSelector(labelled(app="first")), order=-2)
+LAST = rule("b", DrainBehavior.DRAIN, node_groups.DrainedPodSelector(labelled(app="last")), order=7)
 ORDERED = (FIRST, LAST)
 
 
-def list_turns(settings: Settings, *pods: facts.Pod, rules: tuple[facts.MachineDrainRule, ...]) -> list[list[str]]:
+def list_turns(
+    settings: Settings, *pods: facts.Pod, rules: tuple[node_groups.MachineDrainRule, ...]
+) -> list[list[str]]:
     """Which pods are evicted together, each turn being gone before the next moment is looked at."""
     advanced, left, found = evict_all(settings, *pods, rules=rules), list(pods), []
     for round_ in range(1, 10):
@@ -265,14 +272,14 @@ def list_turns(settings: Settings, *pods: facts.Pod, rules: tuple[facts.MachineD
         ending = [replace(pod, deleted_s=NOW_S) for pod in left if pod.name in evicted]
         staying = [pod for pod in left if pod.name not in evicted]
         # They take a moment to end, and nobody else is evicted meanwhile.
-        waiting = advance.advance(
+        waiting = drain_loop.advance(
             observe_pods(*ending, *staying, rules=rules, marked=True), advanced.memory, settings,
             NOW_S + 8.0 + 4 * round_,
         )  # fmt: skip
         assert list_evicted(waiting) == []
         left = staying
         seen = observe_pods(*left, rules=rules, marked=True)
-        advanced = advance.advance(seen, waiting.memory, settings, NOW_S + 10.0 + 4 * round_)
+        advanced = drain_loop.advance(seen, waiting.memory, settings, NOW_S + 10.0 + 4 * round_)
         if not left:
             return found
     raise AssertionError(f"left behind: {left}, after {found}")

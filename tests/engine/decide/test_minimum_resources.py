@@ -17,9 +17,9 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.settings import Bounds, Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.settings import Bounds, Settings
 
 behaviors = pytest.mark.parametrize("settings", BOTH, ids=["cluster-autoscaler", "windlass"])
 
@@ -38,7 +38,7 @@ def test_a_node_may_go_where_one_that_is_on_its_way_keeps_the_minimum(settings: 
     settings = at_once(choose(settings, "limits", cores_total=Bounds(8, 1000)))
     first = decide_once(see(0), settings)
     assert sizes(first) == {"c": 1}
-    assert reasons(first)["b-0"] is Unremovable.MINIMAL_RESOURCE_LIMIT_EXCEEDED
+    assert reasons(first)["b-0"] is UnremovableReason.MINIMAL_RESOURCE_LIMIT_EXCEEDED
     second = decide_once(see(1), settings, first.memory, NOW_S + 20.0)
     assert drained(second) == ["b-0"]
 
@@ -49,4 +49,4 @@ def test_it_may_not_where_even_that_leaves_too_little(settings: Settings) -> Non
     first = decide_once(see(0), settings)
     second = decide_once(see(1), settings, first.memory, NOW_S + 20.0)
     assert drained(second) == []
-    assert reasons(second)["b-0"] is Unremovable.MINIMAL_RESOURCE_LIMIT_EXCEEDED
+    assert reasons(second)["b-0"] is UnremovableReason.MINIMAL_RESOURCE_LIMIT_EXCEEDED

@@ -18,7 +18,7 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.engine.settings import Bounds, GpuBounds, Settings
+from windlass.engine.model.settings import Bounds, GpuBounds, Settings
 
 GPU = "nvidia.com/gpu"
 

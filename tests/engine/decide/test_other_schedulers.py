@@ -14,8 +14,8 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
 
 OTHER = "batch-scheduler"
 

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from tests.engine import columns
 from tests.engine.decide.builders import AGENT, NOW_S, WINDLASS, at_once, choose, decide_once, drained, node, running
 from tests.engine.decide.strategies import World, draining_settings, idle_worlds, some_settings, worlds
-from windlass.autoscaler import memory_text
-from windlass.engine import decide, facts, memory, plan
-from windlass.engine.settings import Settings
+from windlass.autoscaler import memory_encoding
+from windlass.engine import loop, loop_memory
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.settings import Settings
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 TIMES_S = (NOW_S, NOW_S + 10, NOW_S + 700, NOW_S + 1700, NOW_S + 2400)
 
 
-def outcome(decision: decide.Decision) -> tuple[object, ...]:
+def outcome(decision: loop.Decision) -> tuple[object, ...]:
     """What of a decision can be compared."""
     story = decision.story
     tried = tuple((one.result, one.helped, one.increases) for one in story.scale_ups)
@@ -32,12 +33,12 @@ def outcome(decision: decide.Decision) -> tuple[object, ...]:
 @settings(max_examples=40, deadline=None)
 def test_deciding_twice_on_the_same_gives_the_same_and_changes_nothing(world: World, chosen: Settings) -> None:
     seen = world.observe()
-    before = memory.Memory()
+    before = loop_memory.LoopMemory()
     frozen = columns.freeze(seen.snapshot)
     first = decide_once(seen, chosen, before)
     assert seen.snapshot.forks == 0
     assert columns.freeze(seen.snapshot) == frozen
-    assert before == memory.Memory()
+    assert before == loop_memory.LoopMemory()
     assert outcome(decide_once(seen, chosen, before)) == outcome(first)
     assert outcome(decide_once(world.observe(), chosen, before)) == outcome(first)
 
@@ -46,21 +47,21 @@ def test_deciding_twice_on_the_same_gives_the_same_and_changes_nothing(world: Wo
 @settings(max_examples=40, deadline=None)
 def test_a_memory_that_was_saved_and_loaded_leads_to_the_same_decisions(world: World, chosen: Settings) -> None:
     seen = world.observe()
-    kept = saved = memory.Memory()
+    kept = saved = loop_memory.LoopMemory()
     for now_s in TIMES_S:
         decision, other = decide_once(seen, chosen, kept, now_s), decide_once(seen, chosen, saved, now_s)
         assert outcome(other) == outcome(decision)
         kept = decision.memory
-        loaded = memory_text.read(memory_text.write(other.memory.durable))
+        loaded = memory_encoding.decode_memory(memory_encoding.encode_memory(other.memory.durable))
         assert loaded == other.memory.durable
-        saved = memory.Memory(loaded, other.memory.volatile)
+        saved = loop_memory.LoopMemory(loaded, other.memory.volatile)
 
 
 @given(worlds(), some_settings())
 @settings(max_examples=25, deadline=None)
 def test_shapes_that_are_forgotten_between_decisions_change_none(world: World, chosen: Settings) -> None:
     faithful, forgetful = world.observe(), world.observe()
-    kept = other = memory.Memory()
+    kept = other = loop_memory.LoopMemory()
     for number, now_s in enumerate(TIMES_S):
         for seen in (faithful, forgetful):
             passing = running(f"passing-{number}", "a-0", labels={"app": f"passing-{number}"})
@@ -87,7 +88,7 @@ def with_daemons(world: World, *, pinned: bool) -> World:
 @settings(max_examples=40, deadline=None)
 def test_the_node_affinity_of_bound_daemonset_pods_changes_no_decision(world: World, chosen: Settings) -> None:
     pinned, plain = with_daemons(world, pinned=True).observe(), with_daemons(world, pinned=False).observe()
-    kept = other = memory.Memory()
+    kept = other = loop_memory.LoopMemory()
     for now_s in TIMES_S:
         decision, same = decide_once(pinned, chosen, kept, now_s), decide_once(plain, chosen, other, now_s)
         assert outcome(same) == outcome(decision)
@@ -97,9 +98,9 @@ def test_the_node_affinity_of_bound_daemonset_pods_changes_no_decision(world: Wo
 @given(worlds(), some_settings())
 @settings(max_examples=30, deadline=None)
 def test_a_restart_forgets_no_request_backoff_or_time(world: World, chosen: Settings) -> None:
-    seen, before = world.observe(), memory.Memory()
+    seen, before = world.observe(), loop_memory.LoopMemory()
     for now_s in TIMES_S:
-        restarted = decide_once(seen, chosen, memory.Memory(before.durable), now_s)
+        restarted = decide_once(seen, chosen, loop_memory.LoopMemory(before.durable), now_s)
         decision = decide_once(seen, chosen, before, now_s)
         assert restarted.story.health == decision.story.health
         assert restarted.story.repairs == decision.story.repairs
@@ -115,14 +116,14 @@ def test_a_restart_forgets_no_request_backoff_or_time(world: World, chosen: Sett
 @given(worlds(), some_settings())
 @settings(max_examples=50, deadline=None)
 def test_no_plan_leaves_a_group_outside_its_bounds(world: World, chosen: Settings) -> None:
-    seen, before = world.observe(), memory.Memory()
+    seen, before = world.observe(), loop_memory.LoopMemory()
     for now_s in TIMES_S:
         decision = decide_once(seen, chosen, before, now_s)
         check_bounds(world, decision, chosen.scale_up.enforce_node_group_min_size)
         before = decision.memory
 
 
-def check_bounds(world: World, decision: decide.Decision, enforces_min: bool) -> None:
+def check_bounds(world: World, decision: loop.Decision, enforces_min: bool) -> None:
     size = {group: one.target for group, one in decision.story.repairs.sizes.items()}
     groups = {group.id: group for group in world.groups}
     for one in decision.plan:
@@ -243,25 +244,27 @@ def example(world: World, group: str) -> facts.Node:
 
 REPELLING = (facts.Taint("nobody", "tolerates", "NoSchedule"),)
 BAD_GROUPS = {
-    "nobody knows what its nodes would be like": facts.NodeGroup("bad", 0, 10, 0),
-    "it has no template and awaits nodes": facts.NodeGroup("bad", 0, 10, 3),
-    "it is larger than it may be": facts.NodeGroup("bad", 0, 2, 5, template=node("bad", taints=REPELLING)),
-    "its minimum is above its maximum": facts.NodeGroup("bad", 5, 2, 0, template=node("bad", taints=REPELLING)),
-    "its instances are no nodes": facts.NodeGroup(
-        "bad", 0, 9, 2, tuple(facts.Instance(f"id://bad-{n}") for n in range(2)), node("bad", taints=REPELLING)
+    "nobody knows what its nodes would be like": node_groups.NodeGroup("bad", 0, 10, 0),
+    "it has no template and awaits nodes": node_groups.NodeGroup("bad", 0, 10, 3),
+    "it is larger than it may be": node_groups.NodeGroup("bad", 0, 2, 5, template=node("bad", taints=REPELLING)),
+    "its minimum is above its maximum": node_groups.NodeGroup("bad", 5, 2, 0, template=node("bad", taints=REPELLING)),
+    "its instances are no nodes": node_groups.NodeGroup(
+        "bad", 0, 9, 2, tuple(node_groups.Instance(f"id://bad-{n}") for n in range(2)), node("bad", taints=REPELLING)
     ),
-    "its instances fail": facts.NodeGroup(
+    "its instances fail": node_groups.NodeGroup(
         "bad",
         0,
         9,
         2,
-        tuple(facts.Instance(f"id://bad-{n}", "Creating", facts.InstanceError("Other", "x")) for n in range(2)),
+        tuple(
+            node_groups.Instance(f"id://bad-{n}", "Creating", node_groups.InstanceError("Other", "x")) for n in range(2)
+        ),
         node("bad", taints=REPELLING),
     ),
 }
 
 
-def about_others(decision: decide.Decision) -> Iterator[plan.Instruction]:
+def about_others(decision: loop.Decision) -> Iterator[plan.Instruction]:
     return (one for one in decision.plan if getattr(one, "group", "") != "bad")
 
 
@@ -273,7 +276,7 @@ def test_a_bad_group_changes_no_decision_about_others(
     chosen = choose(chosen, "limits", max_nodes_total=0)
     disturbed = world.and_group(BAD_GROUPS[kind], at_front)
     times_s = TIMES_S if chosen.deviations == WINDLASS.deviations else TIMES_S[:1]  # the peer stops all for one
-    without = with_it = memory.Memory()
+    without = with_it = loop_memory.LoopMemory()
     for now_s in times_s:
         alone = decide_once(world.observe(), chosen, without, now_s)
         beside = decide_once(disturbed.observe(), chosen, with_it, now_s)
@@ -290,7 +293,7 @@ def test_a_refusal_concerns_the_group_that_refused(world: World, chosen: Setting
     if not raised:
         return
     event("refused")
-    error = facts.InstanceError("OutOfResources", "STOCKOUT")
+    error = node_groups.InstanceError("OutOfResources", "STOCKOUT")
     again = decide_once(replace(seen, refused={raised[0]: error}), chosen)
     assert raised[0] not in [one.group for one in again.plan if isinstance(one, plan.Resize)]
     backoffs = again.memory.durable.health.backoffs

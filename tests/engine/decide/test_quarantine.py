@@ -26,31 +26,22 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.engine import (
-    decide,
-    disruption,
-    facts,
-    nodes,
-    outlook,
-    plan,
-    predicates,
-    quarantine,
-    readiness,
-    shapes,
-    taints,
-)
-from windlass.engine import settings as engine_settings
-from windlass.engine.buffers.injecting import Spare
-from windlass.engine.drain import rules
+from windlass.engine import loop, quarantine, taints
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.cluster_state import readiness, upcoming_nodes
+from windlass.engine.drainability import pdb, rules
 from windlass.engine.expanders import priority
-from windlass.engine.memory import Memory
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, node_groups, plan, scale_up_status
+from windlass.engine.model import settings as engine_settings
+from windlass.engine.model.provisioning import BufferPods, PodSet, ProvisioningRequest
 from windlass.engine.observation import Observation
-from windlass.engine.provisioning import aging, classes
-from windlass.engine.provisioning.request import PodSet, Request
-from windlass.engine.quarantine import RETRY_S, Search, Subject, Suspect
-from windlass.engine.scale_down import eligibility, removal, soft_taints
-from windlass.engine.scale_up import helping, proposing, prospects, quotas, templates
-from windlass.engine.snapshot import footprints, snapshot
+from windlass.engine.predicates import registry
+from windlass.engine.quarantine import RETRY_S, FaultSubject, SubsetSearch, Suspect
+from windlass.engine.scale_down import eligibility, simulation, soft_taints
+from windlass.engine.scale_up import node_templates, orchestrator, pod_list, template_fit
+from windlass.engine.snapshot import columns as snapshot_columns
+from windlass.engine.snapshot import node_table, snapshot
 
 ERRORS = (ValueError, RecursionError, OverflowError, ZeroDivisionError, KeyError, MemoryError, AssertionError)
 SETTINGS = choose(
@@ -67,7 +58,7 @@ def pool(name: str) -> dict[str, Any]:
     return {"spec": {"node_selector": (("pool", name),)}}
 
 
-def make_group(name: str, size: int = 0) -> tuple[facts.NodeGroup, list[facts.Node]]:
+def make_group(name: str, size: int = 0) -> tuple[node_groups.NodeGroup, list[facts.Node]]:
     members = [node(f"{name}-{number}", labels={"pool": name}) for number in range(size)]
     return group(name, members, template=node(f"{name}-template", labels={"pool": name}, provider_id="")), members
 
@@ -100,13 +91,22 @@ def make_world() -> Observation:
             running("odd-node", "odd-0", 3900),
         ],
         daemon_sets=(
-            facts.DaemonSet("kube-system", ODD, "uid-ds", facts.Pod("kube-system", ODD, spec=agent, owner=AGENT)),
+            node_groups.DaemonSet("kube-system", ODD, "uid-ds", facts.Pod("kube-system", ODD, spec=agent, owner=AGENT)),
         ),
         budgets=(budget(5), facts.PodDisruptionBudget(ODD, ODD, budget(1).selector, 1)),
         priorities=priority.compile_rules({10: [".*"]}),
-        requests=(Request(ODD, ODD, "uid-r", classes.CHECK_CAPACITY, (PodSet("t", 1, spare),), created_s=NOW_S - 60),),
-        spares=(Spare(spare, ("odd-buffer-0",)),),
-        quotas=(quotas.Quota(ODD, {"nodes": 100}),),
+        requests=(
+            ProvisioningRequest(
+                ODD,
+                ODD,
+                "uid-r",
+                provisioning_conditions.CHECK_CAPACITY_CLASS,
+                (PodSet("t", 1, spare),),
+                created_s=NOW_S - 60,
+            ),
+        ),
+        spares=(BufferPods(spare, ("odd-buffer-0",)),),
+        quotas=(scale_up_status.Quota(ODD, {"nodes": 100}),),
     )
 
 
@@ -117,7 +117,7 @@ class Place:
     owner: Any
     name: str
     is_odd: Callable[..., bool]
-    subject: Subject
+    subject: FaultSubject
     objects: tuple[str, ...]
     """What may be blamed."""
 
@@ -130,7 +130,7 @@ def about_odd_pod(*given: Any) -> bool:
 
 
 def about_odd_shape(*given: Any) -> bool:
-    return any(isinstance(one, shapes.Shape) and one.namespace == ODD and one.spec.node_selector for one in given)
+    return any(isinstance(one, facts.PodShape) and one.namespace == ODD and one.spec.node_selector for one in given)
 
 
 def about_odd_node(*given: Any) -> bool:
@@ -141,41 +141,49 @@ def about_odd_template(*given: Any) -> bool:
     return any(isinstance(one, facts.Node) and one.labels.get("pool") == ODD for one in given)
 
 
-PENDING = (Subject.POD, ("odd/odd-1",))
-RUNNING = (Subject.POD, ("odd/odd-2",))
-NODE = (Subject.NODE, ("odd-0",))
-GROUP = (Subject.GROUP, (ODD,))
+PENDING = (FaultSubject.POD, ("odd/odd-1",))
+RUNNING = (FaultSubject.POD, ("odd/odd-2",))
+NODE = (FaultSubject.NODE, ("odd-0",))
+GROUP = (FaultSubject.GROUP, (ODD,))
 PLACES = [
-    Place(footprints.Footprints, "of", about_odd_shape, *PENDING),
-    Place(predicates, "static_mask", about_odd_shape, *PENDING),
-    Place(predicates, "feasible", about_odd_shape, *PENDING),
-    Place(helping, "is_of_daemonset", lambda kind: kind.namespace == ODD, *PENDING),
+    Place(snapshot_columns.RequestColumns, "of", about_odd_shape, *PENDING),
+    Place(registry, "static_mask", about_odd_shape, *PENDING),
+    Place(registry, "feasible", about_odd_shape, *PENDING),
+    Place(orchestrator, "is_of_daemonset", lambda kind: kind.namespace == ODD, *PENDING),
     Place(rules, "judge", about_odd_pod, *RUNNING),
     Place(readiness, "judge", about_odd_node, *NODE),
-    Place(taints.Passing, "judge_starting", about_odd_node, *NODE),
-    Place(templates, "is_good_example", about_odd_node, *NODE),
+    Place(taints.TransientTaints, "judge_starting", about_odd_node, *NODE),
+    Place(node_templates, "is_good_example", about_odd_node, *NODE),
     Place(eligibility, "judge_node", about_odd_node, *NODE),
-    Place(templates, "_with_price", lambda template, price: template.node.labels["pool"] == ODD, *GROUP),
-    Place(nodes.NodeTable, "add_copies", about_odd_template, *GROUP),
+    Place(node_templates, "_with_price", lambda template, price: template.node.labels["pool"] == ODD, *GROUP),
+    Place(node_table.NodeTable, "add_copies", about_odd_template, *GROUP),
     Place(engine_settings, "_first", lambda option, _: option == 0.123, *GROUP),
-    Place(aging, "find_aged", lambda found, *_: bool(found), Subject.REQUEST, ("odd/odd",)),
+    Place(provisioning_conditions, "find_aged", lambda found, *_: bool(found), FaultSubject.REQUEST, ("odd/odd",)),
     Place(
         snapshot.Snapshot,
         "append_pods",
         lambda _, like, names: names == ["odd-buffer-0"],
-        Subject.BUFFER,
+        FaultSubject.BUFFER,
         ("odd/odd",),
     ),
-    Place(templates, "runs_on", lambda spec, _: not spec.node_selector, Subject.DAEMON_SET, ("kube-system/odd",)),
     Place(
-        disruption._Namespace,
+        node_templates, "runs_on", lambda spec, _: not spec.node_selector, FaultSubject.DAEMON_SET, ("kube-system/odd",)
+    ),
+    Place(
+        pdb._NamespaceBudgets,
         "_file",
         lambda _, position, selector: selector == budget(1).selector and position == 1,
-        Subject.BUDGET,
+        FaultSubject.BUDGET,
         ("odd/odd",),
     ),
-    Place(quotas.Quota, "applies_to", lambda quota, _: quota.limits.get("nodes") == 100, Subject.QUOTA, (ODD,)),
-    Place(priority, "rank", lambda group, rules: bool(rules), Subject.PRIORITIES, ("rules",)),
+    Place(
+        scale_up_status.Quota,
+        "applies_to",
+        lambda quota, _: quota.limits.get("nodes") == 100,
+        FaultSubject.QUOTA,
+        (ODD,),
+    ),
+    Place(priority, "rank", lambda group, rules: bool(rules), FaultSubject.PRIORITIES, ("rules",)),
 ]
 
 
@@ -227,7 +235,7 @@ def test_one_object_that_raises_costs_that_object(
     assert columns.freeze(seen.snapshot) == frozen
     assert (seen.snapshot.generation, seen.snapshot.forks) == (generation, 0)
     assert {"idle-1", "idle-2"} <= set(drained(decision)), "nodes that nobody needs go"
-    if place.subject is not Subject.QUOTA:
+    if place.subject is not FaultSubject.QUOTA:
         assert sizes(decision)["plain"] == 2, "other namespaces' pods get their nodes"
         assert "tenant" in sizes(decision)
     else:
@@ -254,7 +262,7 @@ def test_a_node_that_cannot_be_evaluated_stays_and_no_other_is_ordered_in_its_pl
 
 
 def test_a_group_that_cannot_be_evaluated_is_neither_resized_nor_drained(monkeypatch: pytest.MonkeyPatch) -> None:
-    break_place(monkeypatch, Place(nodes.NodeTable, "add_copies", about_odd_template, *GROUP), ValueError)
+    break_place(monkeypatch, Place(node_table.NodeTable, "add_copies", about_odd_template, *GROUP), ValueError)
     seen = make_odd_world()
     seen.snapshot.add_pod(pending("for-odd", 3800, **pool(ODD)))
     seen.snapshot.add_pod(pending("for-odd-2", 3800, **pool(ODD)))
@@ -266,7 +274,7 @@ def test_a_group_that_cannot_be_evaluated_is_neither_resized_nor_drained(monkeyp
 
 
 def test_a_budget_that_cannot_be_evaluated_keeps_the_pods_of_its_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = next(place for place in PLACES if place.subject is Subject.BUDGET)
+    broken = next(place for place in PLACES if place.subject is FaultSubject.BUDGET)
     break_place(monkeypatch, broken, ValueError)
     assert "busy-2" not in drained(decide_once(make_odd_world(), SETTINGS))
 
@@ -279,7 +287,7 @@ def test_a_node_is_blamed_for_what_only_its_trial_raises(monkeypatch: pytest.Mon
     for number in range(3):
         seen.snapshot.add_pod(running(f"agent-{number}", f"busy-{number}", 10, namespace="kube-system", owner=AGENT))
     row = seen.snapshot.nodes.rows["busy-2"]
-    trial = Place(removal.RemovalSimulator, "_relocate", lambda _, tried, *__: tried == row, *NODE)
+    trial = Place(simulation.RemovalSimulator, "_relocate", lambda _, tried, *__: tried == row, *NODE)
     break_place(monkeypatch, trial, KeyError)
     decision = decide_once(seen, SETTINGS)
     assert [str(fault.suspect) for fault in decision.faults] == ["Node busy-2"]
@@ -291,7 +299,7 @@ def test_a_pod_is_blamed_for_what_only_its_estimate_raises(monkeypatch: pytest.M
     def is_odd(_: Any, group: str, pods: Any, *__: Any) -> bool:
         return any(one.shape.namespace == ODD and one.shape.spec.node_selector for one in pods)
 
-    break_place(monkeypatch, Place(prospects.Prospects, "estimate", is_odd, *PENDING), OverflowError)
+    break_place(monkeypatch, Place(template_fit.TemplateFit, "estimate", is_odd, *PENDING), OverflowError)
     decision = decide_once(make_odd_world(), SETTINGS)
     assert [(fault.suspect.subject, fault.suspect.name) for fault in decision.faults] == [PENDING_POD]
     assert sizes(decision) == {"plain": 2, "tenant": 1}
@@ -309,15 +317,15 @@ def test_objects_of_several_kinds_that_raise_at_once_cost_themselves(monkeypatch
     assert blamed == {
         PENDING_POD,
         RUNNING_POD,
-        (Subject.BUFFER, "odd/odd"),
-        (Subject.NODE, "odd-0"),
-        (Subject.GROUP, ODD),
+        (FaultSubject.BUFFER, "odd/odd"),
+        (FaultSubject.NODE, "odd-0"),
+        (FaultSubject.GROUP, ODD),
     }
     assert sizes(decision)["plain"] == 2
     assert {"idle-1", "idle-2"} <= set(drained(decision))
 
 
-PENDING_POD, RUNNING_POD = (Subject.POD, "odd/odd-1"), (Subject.POD, "odd/odd-2")
+PENDING_POD, RUNNING_POD = (FaultSubject.POD, "odd/odd-1"), (FaultSubject.POD, "odd/odd-2")
 
 
 def test_a_namespace_with_too_many_odd_pods_is_left_out_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,22 +333,22 @@ def test_a_namespace_with_too_many_odd_pods_is_left_out_whole(monkeypatch: pytes
     seen = make_odd_world()
     for number in range(200):
         seen.snapshot.add_pod(pending(f"odd-many-{number}", 100 + number, namespace=ODD, **pool("tenant")))
-    break_place(monkeypatch, Place(predicates, "static_mask", about_odd_shape, *PENDING), ValueError)
+    break_place(monkeypatch, Place(registry, "static_mask", about_odd_shape, *PENDING), ValueError)
     decision = decide_once(seen, SETTINGS)
-    assert [(fault.suspect.subject, fault.suspect.name) for fault in decision.faults] == [(Subject.NAMESPACE, ODD)]
+    assert [(fault.suspect.subject, fault.suspect.name) for fault in decision.faults] == [(FaultSubject.NAMESPACE, ODD)]
     assert sizes(decision) == {"plain": 2, "tenant": 1}
     assert len(runs) <= quarantine.MOST_RUNS + quarantine.MOST_RUNS_IN_NAMESPACE + 5
 
 
 def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     runs: list[None] = []
-    real = decide._Loop.run
+    real = loop._Loop.run
 
-    def counted(loop: Any) -> decide.Decision:
+    def counted(loop: Any) -> loop.Decision:
         runs.append(None)
         return real(loop)
 
-    monkeypatch.setattr(decide._Loop, "run", counted)
+    monkeypatch.setattr(loop._Loop, "run", counted)
     return runs
 
 
@@ -352,7 +360,7 @@ def fail(*_: Any, **__: Any) -> Any:
 
 
 def test_where_scale_down_raises_without_an_object_pods_get_their_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(soft_taints, "change_marks", fail)
+    monkeypatch.setattr(soft_taints, "update_soft_taints", fail)
     decision = decide_once(make_odd_world(), SETTINGS)
     assert sizes(decision) == {"plain": 2, "tenant": 2}
     assert not drained(decision)
@@ -360,15 +368,15 @@ def test_where_scale_down_raises_without_an_object_pods_get_their_nodes(monkeypa
 
 
 def test_where_scale_up_raises_without_an_object_no_node_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(helping, "find_helpless", fail)
+    monkeypatch.setattr(pod_list, "filter_out_schedulable", fail)
     decision = decide_once(make_odd_world(), SETTINGS)
     assert not [one for one in decision.plan if isinstance(one, plan.Resize | plan.Drain)]
     assert {fault.suspect.name for fault in decision.faults} == {"scale-up", "scale-down"}
-    assert decision.story.scale_ups[0].result is proposing.Result.NOT_TRIED
+    assert decision.story.scale_ups[0].result is scale_up_status.ScaleUpResult.NOT_TRIED
 
 
 def test_where_nothing_can_be_decided_the_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outlook, "find_awaited", fail)
+    monkeypatch.setattr(upcoming_nodes, "find_upcoming_and_unready", fail)
     seen = make_odd_world()
     with pytest.raises(ValueError, match="a bug"):
         decide_once(seen, SETTINGS)
@@ -379,7 +387,7 @@ def test_where_nothing_can_be_decided_the_error_is_raised(monkeypatch: pytest.Mo
 
 
 def test_what_raised_is_left_out_without_being_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    break_place(monkeypatch, Place(predicates, "static_mask", about_odd_shape, *PENDING), ValueError)
+    break_place(monkeypatch, Place(registry, "static_mask", about_odd_shape, *PENDING), ValueError)
     runs, seen = count_runs(monkeypatch), make_odd_world()
     first = decide_once(seen, SETTINGS)
     searched = len(runs)
@@ -395,10 +403,10 @@ def test_what_raised_is_left_out_without_being_searched_for_again(monkeypatch: p
 
 def test_what_raised_is_tried_again_once_it_is_different(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as broken:
-        break_place(broken, Place(predicates, "static_mask", about_odd_shape, *PENDING), ValueError)
+        break_place(broken, Place(registry, "static_mask", about_odd_shape, *PENDING), ValueError)
         seen = make_odd_world()
         first = decide_once(seen, SETTINGS)
-    kept = Memory(volatile=replace(first.memory.volatile, standing=None))
+    kept = LoopMemory(volatile=replace(first.memory.volatile, standing=None))
     assert sizes(decide_once(seen, SETTINGS, kept, NOW_S + 10))["tenant"] == 1
     seen.snapshot.add_pod(pending("odd-1", 3600, namespace=ODD, **pool("tenant")))
     decision = decide_once(seen, SETTINGS, kept, NOW_S + 10)
@@ -439,9 +447,9 @@ def test_a_quiet_decision_stands_while_something_is_left_out(monkeypatch: pytest
 @given(st.integers(1, 60), st.data())
 @settings(max_examples=60, deadline=None)
 def test_the_search_finds_exactly_those_that_must_go(count: int, data: st.DataObject) -> None:
-    suspects = [Suspect(Subject.NODE, str(number)) for number in range(count)]
+    suspects = [Suspect(FaultSubject.NODE, str(number)) for number in range(count)]
     guilty = data.draw(st.sets(st.sampled_from(suspects), min_size=1, max_size=5))
-    search = Search(lambda out: guilty <= set(out), 10_000)
+    search = SubsetSearch(lambda out: guilty <= set(out), 10_000)
     assert set(search.find(suspects)) == guilty
     assert search.is_exact
 
@@ -451,7 +459,7 @@ def test_the_search_finds_exactly_those_that_must_go(count: int, data: st.DataOb
 def test_a_search_that_may_not_go_on_finds_too_many_rather_than_too_few(
     count: int, most_runs: int, data: st.DataObject
 ) -> None:
-    suspects = [Suspect(Subject.NODE, str(number)) for number in range(count)]
+    suspects = [Suspect(FaultSubject.NODE, str(number)) for number in range(count)]
     guilty = data.draw(st.sets(st.sampled_from(suspects), min_size=1))
     asked: list[Sequence[Suspect]] = []
 
@@ -459,13 +467,13 @@ def test_a_search_that_may_not_go_on_finds_too_many_rather_than_too_few(
         asked.append(out)
         return guilty <= set(out)
 
-    assert guilty <= set(Search(works, most_runs).find(suspects))
+    assert guilty <= set(SubsetSearch(works, most_runs).find(suspects))
     assert len(asked) <= most_runs
 
 
 def test_of_two_that_would_do_the_first_is_blamed() -> None:
-    one, other = Suspect(Subject.NAMESPACE, "tenant"), Suspect(Subject.GROUP, "g")
-    assert Search(lambda out: bool(out), 100).find([one, other]) == [one]
+    one, other = Suspect(FaultSubject.NAMESPACE, "tenant"), Suspect(FaultSubject.GROUP, "g")
+    assert SubsetSearch(lambda out: bool(out), 100).find([one, other]) == [one]
 
 
 # ── Odd facts ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -493,7 +501,7 @@ def odd_observations(draw: st.DrawFn) -> Observation:
     ]  # fmt: skip
     odd_node = facts.Node(
         "odd-0", "u", {"pool": ODD, draw(odd_texts): draw(odd_texts)}, {draw(odd_texts): draw(odd_texts)},
-        tuple(facts.Taint(key, draw(odd_texts), "NoSchedule") for key in (draw(odd_texts), taints.TO_BE_DELETED)),
+        tuple(facts.Taint(key, draw(odd_texts), "NoSchedule") for key in (draw(odd_texts), taints.TO_BE_DELETED_KEY)),
         allocatable=draw(odd_resources), capacity=draw(odd_resources), provider_id="id://odd-0",
         created_s=draw(odd_times), conditions=(facts.Condition("Ready", draw(odd_texts), draw(odd_times)),),
     )  # fmt: skip
@@ -518,11 +526,11 @@ def odd_observations(draw: st.DrawFn) -> Observation:
 @settings(max_examples=60, deadline=None)
 def test_no_fact_however_odd_keeps_other_pods_from_their_nodes(seen: Observation) -> None:
     frozen = columns.freeze(seen.snapshot)
-    decision = decide_once(seen, SETTINGS, Memory())
+    decision = decide_once(seen, SETTINGS, LoopMemory())
     assert columns.freeze(seen.snapshot) == frozen
     if decision.story.repairs.stop is None:
         skipped = {reason for one in decision.story.scale_ups for reason in one.skipped.get("plain", ())}
         assert sizes(decision).get("plain") == 2 or skipped, "unless a node or template claims more than limits allow"
-        assert not decision.faults or {fault.suspect.subject for fault in decision.faults} != {Subject.PART}
-    again = decide_once(seen, SETTINGS, Memory())
+        assert not decision.faults or {fault.suspect.subject for fault in decision.faults} != {FaultSubject.PART}
+    again = decide_once(seen, SETTINGS, LoopMemory())
     assert (again.plan, again.faults) == (decision.plan, decision.faults)

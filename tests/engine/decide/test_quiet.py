@@ -8,11 +8,12 @@ from hypothesis import settings as hsettings
 from hypothesis import strategies as st
 
 from tests.engine.decide import builders, strategies
-from windlass.engine import facts, memory
-from windlass.engine.decide import Decision, decide
-from windlass.engine.deviations import WINDLASS
+from windlass.engine import loop_memory
+from windlass.engine.loop import Decision, decide
+from windlass.engine.model import durable_memory, facts
+from windlass.engine.model.deviations import ALL_DEVIATIONS
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
 
 DAY_S = 86_400.0
 
@@ -20,11 +21,11 @@ DAY_S = 86_400.0
 @st.composite
 def unhurried(draw: st.DrawFn) -> Settings:
     """Settings under which not every loop marks nodes, or draws anything at random."""
-    chosen = replace(draw(strategies.some_settings()), deviations=WINDLASS)
+    chosen = replace(draw(strategies.some_settings()), deviations=ALL_DEVIATIONS)
     return builders.choose(chosen, "scale_down", max_bulk_soft_taint_count=0)
 
 
-def decide_anew(seen: Observation, before: memory.Memory, settings: Settings, now_s: float) -> Decision:
+def decide_anew(seen: Observation, before: loop_memory.LoopMemory, settings: Settings, now_s: float) -> Decision:
     """Without being reminded of what was decided."""
     return decide(seen, replace(before, volatile=replace(before.volatile, standing=None)), settings, now_s)
 
@@ -34,7 +35,7 @@ def settle(seen: Observation, settings: Settings) -> Decision:
     return builders.decide_at(seen, settings, builders.NOW_S, builders.NOW_S)
 
 
-def durable_but_loops(decision: Decision) -> memory.Durable:
+def durable_but_loops(decision: Decision) -> durable_memory.DurableMemory:
     return replace(decision.memory.durable, loop=0)
 
 

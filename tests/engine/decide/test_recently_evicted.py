@@ -19,10 +19,12 @@ from tests.engine.decide.builders import (
     observe,
     running,
 )
-from windlass.engine import facts, taints
-from windlass.engine.draining.progress import Evicting, Progress
-from windlass.engine.memory import DrainBegun, Durable, Memory
-from windlass.engine.settings import Settings
+from windlass.engine import taints
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts
+from windlass.engine.model.drains import DrainProgress, EvictionProgress
+from windlass.engine.model.durable_memory import DurableMemory, StartedDrain
+from windlass.engine.model.settings import Settings
 
 STATEFUL = facts.Owner("apps/v1", "StatefulSet", "db", "uid-db")
 CUSTOM = facts.Owner("example.com/v1", "Swarm", "bees", "uid-bees")
@@ -31,7 +33,7 @@ CUSTOM = facts.Owner("example.com/v1", "Swarm", "bees", "uid-bees")
 def choose_beside(settings: Settings, owner: facts.Owner | None, wanted: int = 1, **fields: Any) -> list[str]:
     """What is drained while the pod of a-0 is terminating? x-0 has room for it or for the pod of b-0."""
     chosen = choose(at_once(settings), "scale_down", max_drain_parallelism=2)
-    leaving = replace(node("a-0"), taints=(taints.to_be_deleted(NOW_S - 10),), unschedulable=True)
+    leaving = replace(node("a-0"), taints=(taints.make_to_be_deleted(NOW_S - 10),), unschedulable=True)
     found = [leaving, node("b-0"), node("x-0")]
     pods = [
         running("pa", "a-0", 1500, owner=owner, deleted_s=NOW_S - 1, grace_s=600.0, **fields),
@@ -45,10 +47,12 @@ def choose_beside(settings: Settings, owner: facts.Owner | None, wanted: int = 1
     app = facts.Controller("ReplicaSet", "default", "app", "uid-app", 2)
     controllers["ReplicaSet", "default", "app"] = app
     groups = [group(one.name[0], [one], min_size=int(one.name == "x-0")) for one in found]
-    progress = Progress(asked_s=NOW_S - 10, marked_s=NOW_S - 9, evicting=Evicting(NOW_S - 4, frozenset({"uid-pa"})))
-    drain = DrainBegun("a", NOW_S - 10, False, {"uid-pa": "x-0"}, "uid-a-0", progress=progress)
+    progress = DrainProgress(
+        asked_s=NOW_S - 10, marked_s=NOW_S - 9, evicting=EvictionProgress(NOW_S - 4, frozenset({"uid-pa"}))
+    )
+    drain = StartedDrain("a", NOW_S - 10, False, {"uid-pa": "x-0"}, "uid-a-0", progress=progress)
     seen = observe(groups, found, pods, controllers=controllers)
-    return drained(decide_once(seen, chosen, Memory(Durable(loop=5, drains={"a-0": drain}))))
+    return drained(decide_once(seen, chosen, LoopMemory(DurableMemory(loop=5, drains={"a-0": drain}))))
 
 
 @pytest.mark.parametrize("owner", [STATEFUL, CUSTOM, None], ids=["StatefulSet", "unknown controller", "none"])

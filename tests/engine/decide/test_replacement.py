@@ -19,19 +19,20 @@ from tests.engine.decide.builders import (
     pending,
     running,
 )
-from windlass.autoscaler import flags
-from windlass.engine import backoff, facts, following
-from windlass.engine.memory import Memory
+from windlass.autoscaler.options import flags
+from windlass.engine.cluster_state import health
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import cluster_health, facts, node_groups
 from windlass.engine.observation import Observation
 
 VECTORS = Path(__file__).parents[4] / "shared" / "vectors" / "autoscaler-more" / "replacement.jsonl.gz"
 LOOP_S, PROVISION_S = 10, 900
-Failures = list[tuple[float, following.Failure]]
+Failures = list[tuple[float, cluster_health.ScaleUpFailure]]
 
 
-def play(loops: Iterator[tuple[float, Observation]]) -> tuple[Failures, Memory]:
+def play(loops: Iterator[tuple[float, Observation]]) -> tuple[Failures, LoopMemory]:
     """Decide in every loop; what failed, and when."""
-    remembered, failures = Memory(), Failures()
+    remembered, failures = LoopMemory(), Failures()
     for at_s, seen in loops:
         decision = decide_once(seen, WINDLASS, remembered, NOW_S + at_s)
         remembered = decision.memory
@@ -39,7 +40,7 @@ def play(loops: Iterator[tuple[float, Observation]]) -> tuple[Failures, Memory]:
     return failures, remembered
 
 
-def observe_group(names: dict[str, float], instances: Sequence[facts.Instance], target: int) -> Observation:
+def observe_group(names: dict[str, float], instances: Sequence[node_groups.Instance], target: int) -> Observation:
     """A group with these nodes, by when they were created, and instances beside them."""
     found = [
         node(name, created_s=created_s, conditions=(facts.Condition("Ready", "True", created_s),))
@@ -55,7 +56,7 @@ def roll_out(size: int = 8, each_s: int = 300, boots: bool = True) -> Iterator[t
         number, phase_s = divmod(at_s, each_s)
         names = {f"new-{n}": NOW_S + (n + 1) * each_s - LOOP_S for n in range(number)}
         names |= {f"old-{n}": LONG_AGO_S for n in range(number + 1, size)}
-        coming = [facts.Instance(f"machine-{number}", "Creating")] if phase_s >= 60 and boots else []
+        coming = [node_groups.Instance(f"machine-{number}", "Creating")] if phase_s >= 60 and boots else []
         yield at_s, observe_group(names, coming, size)
 
 
@@ -75,7 +76,7 @@ def test_nor_is_a_group_in_which_one_instance_is_always_being_replaced() -> None
         for at_s in range(0, 7200, LOOP_S):
             gone = at_s // 300
             names = {f"g-{n}": LONG_AGO_S for n in range(10) if n != gone % 10}
-            yield at_s, observe_group(names, [facts.Instance(f"spot-{gone}", "Creating")], 10)
+            yield at_s, observe_group(names, [node_groups.Instance(f"spot-{gone}", "Creating")], 10)
 
     failures, remembered = play(churn())
     assert failures == []
@@ -97,7 +98,7 @@ def test_a_rollout_beside_a_scale_up_that_came_is_no_timeout() -> None:
                 names["ordered"] = NOW_S + grown_s + 120
             coming = [each for each in one.instances if each.state == "Creating"]
             if grown_s < at_s <= grown_s + 120:
-                coming.append(facts.Instance("ordered", "Creating"))
+                coming.append(node_groups.Instance("ordered", "Creating"))
             made = observe_group(names, coming, size)
             if at_s == grown_s:
                 waiting = replace(pending("new", 3000), created_s=NOW_S + at_s - 30)
@@ -127,7 +128,7 @@ def test_a_replacement_that_does_not_register_is_one() -> None:
             names = {found.name: found.created_s for found in seen.nodes if found.name != "new-0"}
             coming = [each for each in one.instances if each.state == "Creating"]
             if at_s >= 300:
-                coming.append(facts.Instance("machine-0", "Creating"))
+                coming.append(node_groups.Instance("machine-0", "Creating"))
             yield at_s, observe_group(names, coming, one.target_size)
 
     failures, _ = play(stick())
@@ -137,10 +138,12 @@ def test_a_replacement_that_does_not_register_is_one() -> None:
 @pytest.mark.skipif(not VECTORS.exists(), reason=f"{VECTORS} is not there: recorded replacements are not played")
 def test_recorded_replacements_put_no_group_into_backoff() -> None:
     for scenario in read_lines(VECTORS):
-        settings = flags.read_flags({"behavior": "windlass", **scenario["flags"]})
-        world, remembered = World(scenario), Memory()
+        settings = flags.parse_settings({"behavior": "windlass", **scenario["flags"]})
+        world, remembered = World(scenario), LoopMemory()
         for step in scenario["steps"]:
             now_s = EPOCH_S + step["at_s"]
             remembered = decide_once(world.move_on(step), settings, remembered, now_s).memory
-            waiting = [one for one in world.groups if backoff.find(remembered.durable.health.backoffs, one, now_s)]
+            waiting = [
+                one for one in world.groups if health.find_backoff(remembered.durable.health.backoffs, one, now_s)
+            ]
             assert not waiting, (scenario["name"], step["at_s"])

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from tests import strategies as common
 from tests.engine.decide import builders, strategies
-from windlass.engine import facts, memory
-from windlass.engine.decide import Decision, decide
+from windlass.engine import loop_memory
+from windlass.engine.loop import Decision, decide
+from windlass.engine.model import facts
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
 
 
 class Cluster:
@@ -89,7 +90,7 @@ EDITS: tuple[Edit, ...] = (Cluster.remove, Cluster.add, Cluster.bind, Cluster.ma
 def test_a_snapshot_that_lived_on_is_decided_as_one_built_anew(
     world: strategies.World, settings: Settings, rounds: list[list[tuple[Edit, int]]]
 ) -> None:
-    cluster, remembered = Cluster(world), memory.Memory()
+    cluster, remembered = Cluster(world), loop_memory.LoopMemory()
     for number, edits in enumerate(rounds):
         for edit, value in edits:
             edit(cluster, value)

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass import errors
-from windlass.autoscaler import keeping, memory_text
-from windlass.engine import backoff, facts, following, health, memory, memory_codec, requests
-from windlass.engine.scale_down import candidates, cooldown, scene
+from windlass.autoscaler import memory_encoding, memory_store
+from windlass.engine.model import cluster_health, durable_memory, node_groups, scale_down_state
 
 NAMES = st.text("abc-.\u00e9", min_size=1, max_size=4)
 SCALARS: dict[type, st.SearchStrategy[Any]] = {
@@ -44,30 +43,37 @@ def any_of(wanted: Any) -> st.SearchStrategy[Any]:
     return SCALARS[wanted] if wanted in SCALARS else st.sampled_from(list(wanted))
 
 
-@given(any_of(memory.Durable))
+@given(any_of(durable_memory.DurableMemory))
 @settings(max_examples=60, deadline=None)
-def test_what_is_read_is_what_was_written(durable: memory.Durable) -> None:
-    assert memory_text.read(memory_text.write(durable)) == durable
+def test_what_is_read_is_what_was_written(durable: durable_memory.DurableMemory) -> None:
+    assert memory_encoding.decode_memory(memory_encoding.encode_memory(durable)) == durable
 
 
-@given(any_of(memory.Durable))
+@given(any_of(durable_memory.DurableMemory))
 @settings(max_examples=30, deadline=None)
-def test_plain_memory_is_json_and_nothing_else(durable: memory.Durable) -> None:
-    plain = memory_codec.to_plain(durable)
+def test_plain_memory_is_json_and_nothing_else(durable: durable_memory.DurableMemory) -> None:
+    plain = durable_memory.to_plain(durable)
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
 
 
 def test_equal_memories_are_written_alike_whatever_the_order_of_their_parts() -> None:
-    one = memory.Durable(scale_down=scene.State({"a": 1.0, "b": 2.0}, frozenset(("a", "b"))))
-    other = memory.Durable(scale_down=scene.State({"b": 2.0, "a": 1.0}, frozenset(("b", "a"))))
-    assert memory_text.write(one) == memory_text.write(other)
+    one = durable_memory.DurableMemory(
+        scale_down=scale_down_state.ScaleDownState({"a": 1.0, "b": 2.0}, frozenset(("a", "b")))
+    )
+    other = durable_memory.DurableMemory(
+        scale_down=scale_down_state.ScaleDownState({"b": 2.0, "a": 1.0}, frozenset(("b", "a")))
+    )
+    assert memory_encoding.encode_memory(one) == memory_encoding.encode_memory(other)
 
 
 def test_what_has_its_default_takes_no_room() -> None:
-    assert memory_codec.to_plain(memory.Durable(loop=7)) == {"version": memory.VERSION, "durable": {"loop": 7}}
+    assert durable_memory.to_plain(durable_memory.DurableMemory(loop=7)) == {
+        "version": durable_memory.VERSION,
+        "durable": {"loop": 7},
+    }
 
 
-def large(rechecks: int = 0) -> memory.Durable:
+def large(rechecks: int = 0) -> durable_memory.DurableMemory:
     """What a cluster of 15,000 nodes in 100 groups may have to remember, 500 of them unneeded."""
     groups = [f"MachineDeployment/clusters/production-workers-{number:03d}" for number in range(100)]
     nodes = [
@@ -75,29 +81,33 @@ def large(rechecks: int = 0) -> memory.Durable:
     ]
     now_s = 1_790_000_000.123
     since = {name: now_s - 10.25 * number for number, name in enumerate(nodes[:500])}
-    error = facts.InstanceError("OutOfResources", "STOCKOUT", "no machines of this type are left in the zone")
-    return memory.Durable(
+    error = node_groups.InstanceError("OutOfResources", "STOCKOUT", "no machines of this type are left in the zone")
+    return durable_memory.DurableMemory(
         100_000,
-        health.Memory(
-            requests.Requests(
-                {group: requests.ScaleUp(10, now_s, now_s, now_s + 900) for group in groups},
-                tuple(requests.ScaleDown(groups[0], name, now_s, now_s + 300) for name in nodes[:100]),
+        cluster_health.HealthMemory(
+            cluster_health.ScaleRequests(
+                {group: cluster_health.ScaleUpRequest(10, now_s, now_s, now_s + 900) for group in groups},
+                tuple(cluster_health.ScaleDownRequest(groups[0], name, now_s, now_s + 300) for name in nodes[:100]),
             ),
-            {group: backoff.Backoff(now_s + 300, 300, now_s, error) for group in groups},
+            {group: cluster_health.Backoff(now_s + 300, 300, now_s, error) for group in groups},
             {f"openstack:///{name}": now_s for name in nodes[500:600]},
-            {group: health.WrongSize(10, 12, now_s) for group in groups},
-            following.Known(frozenset(nodes[600:700]), frozenset(nodes[700:800]), dict.fromkeys(groups, 3)),
+            {group: cluster_health.IncorrectSize(10, 12, now_s) for group in groups},
+            cluster_health.KnownFailures(
+                frozenset(nodes[600:700]), frozenset(nodes[700:800]), dict.fromkeys(groups, 3)
+            ),
         ),
-        cooldown.Activity(now_s, now_s, now_s),
-        {group: cooldown.Activity(now_s, now_s, now_s) for group in groups},
-        scene.State(
+        scale_down_state.ScaleActivity(now_s, now_s, now_s),
+        {group: scale_down_state.ScaleActivity(now_s, now_s, now_s) for group in groups},
+        scale_down_state.ScaleDownState(
             since,
             frozenset(since),
             {name: now_s + 300 for name in nodes[:rechecks]},
-            candidates.Pace(now_s, 10.0),
+            scale_down_state.LoopInterval(now_s, 10.0),
         ),
         {
-            name: memory.DrainBegun(groups[0], now_s, False, {f"{name}-{pod:036d}": nodes[pod] for pod in range(30)})
+            name: durable_memory.StartedDrain(
+                groups[0], now_s, False, {f"{name}-{pod:036d}": nodes[pod] for pod in range(30)}
+            )
             for name in nodes[:10]
         },
     )
@@ -106,9 +116,9 @@ def large(rechecks: int = 0) -> memory.Durable:
 @pytest.mark.parametrize("rechecks", [0, 15_000], ids=["windlass", "every node could not be removed lately"])
 def test_the_memory_of_a_large_cluster_fits_a_config_map_many_times(rechecks: int) -> None:
     durable = large(rechecks)
-    text = memory_text.write(durable)
-    assert memory_text.read(text) == durable
-    assert len(text) < keeping.PART_BYTES / 4
+    text = memory_encoding.encode_memory(durable)
+    assert memory_encoding.decode_memory(text) == durable
+    assert len(text) < memory_store.MAX_PART_BYTES / 4
 
 
 # ── What cannot be read ──────────────────────────────────────────────────────────────────────────────────────────
@@ -155,7 +165,7 @@ def pack(plain: object) -> str:
 )
 def test_a_text_that_cannot_be_read_is_refused_with_what_is_wrong(text: str, said: str) -> None:
     with pytest.raises(errors.InvalidInput) as caught:
-        memory_text.read(text)
+        memory_encoding.decode_memory(text)
     assert said in str(caught.value)
 
 
@@ -171,14 +181,16 @@ SCALAR = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "x
 @settings(max_examples=60, deadline=None)
 def test_no_plain_value_is_met_by_anything_but_a_memory_or_a_refusal(plain: object) -> None:
     try:
-        found = memory_codec.from_plain({"version": 1, "durable": plain})
+        found = durable_memory.from_plain({"version": 1, "durable": plain})
     except errors.InvalidInput:
         return
-    assert isinstance(found, memory.Durable)
+    assert isinstance(found, durable_memory.DurableMemory)
 
 
 def test_a_field_that_this_version_does_not_know_is_passed_over() -> None:
-    assert memory_codec.from_plain({"version": 1, "durable": {"loop": 3, "moon": "full"}}) == memory.Durable(loop=3)
+    assert durable_memory.from_plain(
+        {"version": 1, "durable": {"loop": 3, "moon": "full"}}
+    ) == durable_memory.DurableMemory(loop=3)
 
 
 # ── Upgrades ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -189,13 +201,13 @@ def test_an_old_memory_is_upgraded_version_by_version() -> None:
         1: lambda plain: {**plain, "loop": plain["turn"]},
         2: lambda plain: {**plain, "loop": plain["loop"] * 10},
     }
-    assert memory_codec.upgrade({"turn": 4}, 1, 3, upgrades) == {"turn": 4, "loop": 40}
+    assert durable_memory.upgrade({"turn": 4}, 1, 3, upgrades) == {"turn": 4, "loop": 40}
 
 
 def test_a_version_without_a_way_to_the_present_one_is_refused() -> None:
     with pytest.raises(errors.InvalidInput, match="version: found 2, expected one that can be upgraded to 3"):
-        memory_codec.upgrade({}, 1, 3, {1: lambda plain: plain})
+        durable_memory.upgrade({}, 1, 3, {1: lambda plain: plain})
 
 
 def test_every_version_before_the_present_one_can_be_upgraded() -> None:
-    assert set(memory_codec.UPGRADES) == set(range(1, memory.VERSION))
+    assert set(durable_memory.UPGRADES) == set(range(1, durable_memory.VERSION))

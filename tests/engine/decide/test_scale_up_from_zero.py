@@ -17,19 +17,18 @@ from tests.engine.decide.builders import (
     result,
     sizes,
 )
-from windlass.autoscaler.act.outcome import Outcome
-from windlass.autoscaler.report import repair_events, status
-from windlass.engine import memory
-from windlass.engine.decide import Decision
+from windlass.engine import loop_memory
+from windlass.engine.loop import Decision
+from windlass.engine.model.decision_record import LoopStop, ScaleDownResult
+from windlass.engine.model.plan import PlanResult
+from windlass.engine.model.scale_up_status import ScaleUpResult
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.repairs import Stop
-from windlass.engine.scale_up.proposing import Result
-from windlass.engine.settings import Settings
-from windlass.engine.story import ScaleDownResult
-from windlass.kube.events import About
+from windlass.kube.events import InvolvedObject
+from windlass.observability import cluster_status, object_events
 
 behaviors = pytest.mark.parametrize("settings", BOTH, ids=["cluster-autoscaler", "windlass"])
-STATUS = About("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
+STATUS = InvolvedObject("v1", "ConfigMap", "cluster-autoscaler-status", "kube-system")
 
 
 def off(settings: Settings) -> Settings:
@@ -37,7 +36,7 @@ def off(settings: Settings) -> Settings:
 
 
 def events_of(decision: Decision, now_s: float) -> list[tuple[str, str]]:
-    return [(one.reason, one.message) for one in repair_events.tell(decision.story, STATUS, now_s)]
+    return [(one.reason, one.message) for one in object_events.health_events(decision.story, STATUS, now_s)]
 
 
 def with_node(**changes: Any) -> Observation:
@@ -51,7 +50,7 @@ def test_an_empty_cluster_is_left_empty(settings: Settings) -> None:
     assert sizes(decide_once(seen, settings)) == {"g": 1}
     decision = decide_once(seen, off(settings))
     assert decision.plan == ()
-    assert result(decision) is Result.NOT_TRIED
+    assert result(decision) is ScaleUpResult.NOT_TRIED
     assert decision.story.scale_down.result is ScaleDownResult.NOT_TRIED
     assert events_of(decision, NOW_S) == [("ClusterUnhealthy", "Cluster has no nodes.")]
 
@@ -61,13 +60,13 @@ def test_an_empty_cluster_is_left_empty(settings: Settings) -> None:
 def test_a_cluster_without_a_ready_node_is_left_alone(settings: Settings, changes: dict[str, object]) -> None:
     decision = decide_once(with_node(**changes), off(settings))
     assert decision.plan == ()
-    assert decision.story.repairs.stop is Stop.NO_READY_NODES_YET
+    assert decision.story.repairs.stop is LoopStop.NO_READY_NODES_YET
     assert events_of(decision, NOW_S) == []
 
 
 @behaviors
 def test_an_event_tells_of_it_ten_minutes_after_the_start(settings: Settings) -> None:
-    seen, before = with_node(conditions=NOT_READY), memory.Memory()
+    seen, before = with_node(conditions=NOT_READY), loop_memory.LoopMemory()
     told = {}
     for t in (0.0, 300.0, 600.0, 601.0):
         decision = decide_once(seen, off(settings), before, NOW_S + t)
@@ -94,5 +93,7 @@ def test_timers_of_unneeded_nodes_are_dropped_and_those_of_groups_kept(settings:
 def test_the_status_says_that_it_waits() -> None:
     seen = observe([group("g")], [], [pending("p")])
     decision = decide_once(seen, off(Settings()))
-    told = status.describe(seen.groups, {}, decision, Outcome(), status.initializing(NOW_S), NOW_S)
+    told = cluster_status.build_cluster_status(
+        seen.groups, {}, decision, PlanResult(), cluster_status.initial_status(NOW_S), NOW_S
+    )
     assert (told.cluster, told.message) == (None, "Cluster has no nodes.")

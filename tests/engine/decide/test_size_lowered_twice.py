@@ -14,10 +14,11 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.engine import decide, plan
+from windlass.engine import loop
+from windlass.engine.model import plan
+from windlass.engine.model.decision_record import LoopStop
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.repairs import Stop
-from windlass.engine.settings import Settings
 
 LATE_S = 1000.0
 """When the scale-up has timed out, and the size has been wrong for longer than a node may take to come."""
@@ -30,7 +31,7 @@ def see(target: int) -> Observation:
     return observe([group("g", [there], target=target)], [there], pods)
 
 
-def order_and_wait(settings: Settings) -> decide.Decision:
+def order_and_wait(settings: Settings) -> loop.Decision:
     first = decide_once(see(1), settings)
     assert sizes(first) == {"g": 3}
     second = decide_once(see(3), settings, first.memory, NOW_S + 20)
@@ -41,7 +42,7 @@ def test_cluster_autoscaler_ends_the_loop_with_an_error() -> None:
     """It fixes the size by what it was before the scale-up was taken back, which the provider refuses."""
     decision = order_and_wait(PEER)
     assert [one.by for one in decision.plan if isinstance(one, plan.ReduceTarget)] == [2, 2]
-    assert decision.story.repairs.stop is Stop.REFUSED
+    assert decision.story.repairs.stop is LoopStop.REFUSED
     told = tell(decision, World({"groups": [], "objects": []}), see(3), PEER, NOW_S + LATE_S)
     assert told["error"] == "cloudProviderError"
     assert (told["scale_up"]["result"], told["scale_down"]["result"]) == ("ScaleUpNotTried", "NotTried")

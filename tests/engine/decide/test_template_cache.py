@@ -3,16 +3,16 @@
 import pytest
 
 from tests.engine.decide.builders import BOTH, NOW_S, choose, decide_once, group, node, observe, pending, result, sizes
-from windlass.engine import memory
-from windlass.engine.scale_up.proposing import Result
-from windlass.engine.settings import Settings
+from windlass.engine import loop_memory
+from windlass.engine.model.scale_up_status import ScaleUpResult
+from windlass.engine.model.settings import Settings
 
 behaviors = pytest.mark.parametrize("settings", BOTH, ids=["cluster-autoscaler", "windlass"])
 
 
-def remember_small_node(settings: Settings, *times_s: float) -> memory.Memory:
+def remember_small_node(settings: Settings, *times_s: float) -> loop_memory.LoopMemory:
     """Loops at these times over a group whose one node is small; the provider's template is large."""
-    small, before = node("g-0", cpu=1000), memory.Memory()
+    small, before = node("g-0", cpu=1000), loop_memory.LoopMemory()
     seen = observe([group("g", [small])], [small])
     for at_s in times_s:
         before = decide_once(seen, settings, before, at_s).memory
@@ -27,7 +27,7 @@ def test_a_template_expires(settings: Settings, gone_for_s: float, helps: bool) 
     wanting = pending("p", cpu=3000, created_s=now_s - 60.0, unschedulable_since_s=now_s - 60.0)
     decision = decide_once(observe([group("g")], [], [wanting]), settings, before, now_s)
     assert sizes(decision) == ({"g": 1} if helps else {})
-    assert result(decision) is (Result.SUCCESSFUL if helps else Result.NO_OPTIONS)
+    assert result(decision) is (ScaleUpResult.SUCCESSFUL if helps else ScaleUpResult.NO_OPTIONS)
 
 
 @behaviors
@@ -41,7 +41,9 @@ def test_it_counts_from_the_last_loop_that_saw_the_node(settings: Settings) -> N
 def test_a_template_is_kept_for_ten_years_if_no_time_is_said(settings: Settings) -> None:
     before, now_s = remember_small_node(settings, NOW_S), NOW_S + 365 * 86_400.0
     wanting = pending("p", cpu=3000, created_s=now_s - 60.0, unschedulable_since_s=now_s - 60.0)
-    assert result(decide_once(observe([group("g")], [], [wanting]), settings, before, now_s)) is Result.NO_OPTIONS
+    assert (
+        result(decide_once(observe([group("g")], [], [wanting]), settings, before, now_s)) is ScaleUpResult.NO_OPTIONS
+    )
 
 
 def test_a_quiet_decision_ends_when_a_template_expires() -> None:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.engine.decide import builders, strategies
 from tests.engine.decide.test_properties import outcome
-from windlass.engine import memory
-from windlass.engine.decide import decide
-from windlass.engine.settings import Settings
-from windlass.engine.time_limits import Measured, Replayed, Step
+from windlass.engine import loop_memory
+from windlass.engine.loop import decide
+from windlass.engine.model.settings import Settings
+from windlass.engine.time_limits import MeasuredStep, Measurement, ReplayedTimer
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Strict:
         self.limits[part] = limit_s
         return Strict(self.checkpoints, {})
 
-    def measure(self, step: Step) -> Measured:
+    def measure(self, step: MeasuredStep) -> Measurement:
         return contextlib.nullcontext()
 
     def exhausted(self) -> bool:
@@ -41,7 +41,7 @@ def test_nodes_that_were_not_tried_in_time_stay_and_the_next_loop_goes_on() -> N
     found = builders.nodes("a", 3)
     seen = builders.observe([builders.group("a", found)], found)
     chosen = builders.at_once(builders.WINDLASS)
-    decision = decide(seen, memory.Memory(), chosen, builders.NOW_S, strict(3))
+    decision = decide(seen, loop_memory.LoopMemory(), chosen, builders.NOW_S, strict(3))
     assert decision.ran_out == {"scale-down simulation": 3}
     assert len(builders.drained(decision)) == 2
     assert decision.quiet_until_s == builders.NOW_S
@@ -50,7 +50,7 @@ def test_nodes_that_were_not_tried_in_time_stay_and_the_next_loop_goes_on() -> N
 def test_estimates_have_a_limit_each_and_one_together() -> None:
     timer = strict(99)
     seen = builders.observe([builders.group("a"), builders.group("b")], [], [builders.pending("p", 1000)])
-    decide(seen, memory.Memory(), builders.WINDLASS, builders.NOW_S, timer)
+    decide(seen, loop_memory.LoopMemory(), builders.WINDLASS, builders.NOW_S, timer)
     assert timer.limits["estimates"] == 300.0
     assert (timer.limits["estimate of a"], timer.limits["estimate of b"]) == (10.0, 10.0)
     assert timer.limits["scale-down simulation"] == 30.0
@@ -58,7 +58,7 @@ def test_estimates_have_a_limit_each_and_one_together() -> None:
 
 def test_without_time_for_an_estimate_nobody_is_helped() -> None:
     seen = builders.observe([builders.group("a")], [], [builders.pending("p", 1000)])
-    decision = decide(seen, memory.Memory(), builders.WINDLASS, builders.NOW_S, strict(1))
+    decision = decide(seen, loop_memory.LoopMemory(), builders.WINDLASS, builders.NOW_S, strict(1))
     assert builders.sizes(decision) == {}
     assert "estimates" in decision.ran_out
 
@@ -78,7 +78,7 @@ def test_rounds_end_when_their_time_is_over() -> None:
 
         measure = Strict.measure
 
-    decision = decide(seen, memory.Memory(), builders.WINDLASS, builders.NOW_S, OneRound())
+    decision = decide(seen, loop_memory.LoopMemory(), builders.WINDLASS, builders.NOW_S, OneRound())
     assert len(builders.sizes(decision)) == 1
     assert decision.ran_out == {"rounds": 1}
 
@@ -87,7 +87,7 @@ def test_rounds_end_when_their_time_is_over() -> None:
 @settings(max_examples=60, deadline=None)
 def test_a_replay_stops_where_the_first_one_did(world: strategies.World, chosen: Settings, checkpoints: int) -> None:
     seen = world.observe()
-    first = decide(seen, memory.Memory(), chosen, builders.NOW_S, strict(checkpoints))
-    again = decide(seen, memory.Memory(), chosen, builders.NOW_S, Replayed(first.ran_out))
+    first = decide(seen, loop_memory.LoopMemory(), chosen, builders.NOW_S, strict(checkpoints))
+    again = decide(seen, loop_memory.LoopMemory(), chosen, builders.NOW_S, ReplayedTimer(first.ran_out))
     assert outcome(replace(again)) == outcome(first)
     assert again.ran_out == first.ran_out

@@ -25,16 +25,18 @@ from tests.engine.decide.builders import (
 from tests.engine.draining.world import Run, World
 from tests.engine.scale_down.builders import node, pod
 from tests.engine.test_unchosen import look_late
-from windlass.engine import facts
-from windlass.engine.scale_up.proposing import Skip
-from windlass.engine.settings import Settings
+from windlass.engine.model import node_groups
+from windlass.engine.model.scale_up_status import SkipReason
+from windlass.engine.model.settings import Settings
 
-OWNER = facts.ReplicasOwner("capi-topology", "remove replicas from the topology", "cluster.x-k8s.io/v1beta2", "uid-g")
+OWNER = node_groups.ReplicasOwner(
+    "capi-topology", "remove replicas from the topology", "cluster.x-k8s.io/v1beta2", "uid-g"
+)
 SCALES = choose(WINDLASS, "deviations", respect_topology_replicas=False)
 IN_VAIN = (PEER, SCALES)
 
 
-def owned(id: str, *given: Any, **more: Any) -> facts.NodeGroup:
+def owned(id: str, *given: Any, **more: Any) -> node_groups.NodeGroup:
     return replace(group(id, *given, **more), replicas_owner=OWNER)
 
 
@@ -44,7 +46,7 @@ def test_a_group_whose_replicas_the_topology_owns_is_not_raised_and_its_pods_are
     decision = decide_once(observe([owned("g", members)], members, pods), WINDLASS)
     assert sizes(decision) == {}
     (proposal,) = decision.story.scale_ups
-    assert proposal.skipped == {"g": (str(Skip.REPLICAS_OWNED),)}
+    assert proposal.skipped == {"g": (str(SkipReason.REPLICAS_OWNED),)}
 
 
 @pytest.mark.parametrize("settings", IN_VAIN, ids=["cluster-autoscaler", "flag off"])
@@ -84,7 +86,7 @@ def test_its_nodes_take_pods_of_nodes_that_are_removed() -> None:
 def test_nodes_that_the_topology_asked_for_are_awaited() -> None:
     members = nodes("g", 1)
     before = decide_once(observe([owned("g", members)], members, [running("full", "g-0", 4000)]), WINDLASS)
-    coming = owned("g", members, instances=[facts.Instance("id://g-1", "Creating")])
+    coming = owned("g", members, instances=[node_groups.Instance("id://g-1", "Creating")])
     other = nodes("h", 1)
     pods = [running("full", "g-0", 4000), running("full-h", "h-0", 4000), pending("p", 3000)]
     seen = observe([coming, group("h", other)], [*members, *other], pods)

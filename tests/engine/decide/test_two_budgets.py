@@ -18,12 +18,13 @@ from tests.engine.decide.builders import (
     reasons,
     running,
 )
-from windlass.engine import advance, facts, plan, taints
-from windlass.engine.draining.progress import Why
-from windlass.engine.memory import Memory
+from windlass.engine import drain_loop, taints
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, plan
+from windlass.engine.model.drains import DrainFailureReason
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.settings import Settings
 
 
 def observe_covered(
@@ -32,7 +33,7 @@ def observe_covered(
     """g-0 runs one pod that has room on h-0."""
     first, second = node("g-0"), node("h-0")
     if marked:
-        first = replace(first, taints=(taints.to_be_deleted(NOW_S),), unschedulable=True)
+        first = replace(first, taints=(taints.make_to_be_deleted(NOW_S),), unschedulable=True)
     groups = [group("g", [first]), group("h", [second], min_size=1)]
     failed = {refused: "This pod has more than one PodDisruptionBudget"} if refused else {}
     return observe(groups, [first, second], [running("p", "g-0", 500)], budgets=budgets, failed=failed)
@@ -40,20 +41,20 @@ def observe_covered(
 
 def play(settings: Settings, *budgets: facts.PodDisruptionBudget) -> list[str]:
     """What happens within a quarter of an hour, as the API server answers."""
-    remembered, marked, refused, events = Memory(), False, None, list[str]()
+    remembered, marked, refused, events = LoopMemory(), False, None, list[str]()
     for at_s in range(900):
         if at_s % 10 == 0:
             decision = decide_once(observe_covered(marked, *budgets), settings, remembered, NOW_S + at_s)
             remembered = decision.memory
             events += ["chosen"] * len(drained(decision))
         seen = observe_covered(marked, *budgets, refused=refused)
-        advanced = advance.advance(seen, remembered, settings, NOW_S + at_s)
+        advanced = drain_loop.advance(seen, remembered, settings, NOW_S + at_s)
         remembered, refused = advanced.memory, None
         for one in advanced.plan:
             match one:
-                case plan.SetTaint(key=taints.TO_BE_DELETED):
+                case plan.SetTaint(key=taints.TO_BE_DELETED_KEY):
                     marked = True
-                case plan.RemoveTaint(key=taints.TO_BE_DELETED):
+                case plan.RemoveTaint(key=taints.TO_BE_DELETED_KEY):
                     marked = False
                 case plan.Evict():
                     refused = one
@@ -68,7 +69,7 @@ def test_a_node_is_never_chosen_for_a_pod_that_two_budgets_cover() -> None:
 
 def test_the_reason_names_both() -> None:
     decision = decide_once(observe_covered(False, budget(1, "one"), budget(1, "two")), at_once(WINDLASS))
-    assert reasons(decision)["g-0"] is Unremovable.BLOCKED_BY_POD
+    assert reasons(decision)["g-0"] is UnremovableReason.BLOCKED_BY_POD
     (kept,) = [one for one in decision.story.scale_down.look.kept if one.node_name == "g-0"]  # type: ignore[union-attr]
     blocking = kept.removal.moves.blocking if kept.removal else None
     assert blocking is not None
@@ -78,7 +79,7 @@ def test_the_reason_names_both() -> None:
 def test_the_peer_chooses_it_again_and_again() -> None:
     assert play(at_once(PEER), budget(1, "one"), budget(1, "two"))[:3] == [
         "chosen",
-        str(Why.EVICTION_REFUSED),
+        str(DrainFailureReason.EVICTION_REFUSED),
         "chosen",
     ]
 
@@ -93,8 +94,8 @@ def test_a_budget_that_came_while_its_node_was_marked_gives_the_node_back() -> N
     settings = at_once(WINDLASS)
     decision = decide_once(observe_covered(False, budget(1, "one")), settings)
     budgets = (budget(1, "one"), budget(1, "two"))
-    remembered = advance.advance(observe_covered(False, *budgets), decision.memory, settings, NOW_S + 1).memory
-    remembered = advance.advance(observe_covered(True, *budgets), remembered, settings, NOW_S + 2).memory
-    advanced = advance.advance(observe_covered(True, *budgets), remembered, settings, NOW_S + 8)
-    assert [one.failure.why for one in advanced.story if one.failure] == [Why.BLOCKED_BY_POD]
+    remembered = drain_loop.advance(observe_covered(False, *budgets), decision.memory, settings, NOW_S + 1).memory
+    remembered = drain_loop.advance(observe_covered(True, *budgets), remembered, settings, NOW_S + 2).memory
+    advanced = drain_loop.advance(observe_covered(True, *budgets), remembered, settings, NOW_S + 8)
+    assert [one.failure.why for one in advanced.story if one.failure] == [DrainFailureReason.BLOCKED_BY_POD]
     assert not any(isinstance(one, plan.Evict) for one in advanced.plan)

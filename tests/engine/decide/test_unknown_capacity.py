@@ -19,13 +19,14 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.engine import decide, facts, gpus
+from windlass.engine import loop
+from windlass.engine.model import facts, well_known
+from windlass.engine.model.decision_record import ScaleDownResult
+from windlass.engine.model.scale_up_status import ScaleUpResult
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_up.proposing import Result
-from windlass.engine.settings import Settings
-from windlass.engine.story import ScaleDownResult
 
-LABELS = {gpus.CLUSTER_API_LABEL: "l4"}
+LABELS = {well_known.CLUSTER_API_GPU_LABEL: "l4"}
 
 
 def see(stray: facts.Node) -> Observation:
@@ -38,7 +39,7 @@ def see(stray: facts.Node) -> Observation:
 
 def test_a_gpu_node_without_a_group_and_without_gpus_ends_scaling_in_cluster_autoscaler() -> None:
     decision = decide_once(see(node("stray", labels=LABELS)), at_once(PEER))
-    assert (result(decision), sizes(decision)) == (Result.ERROR, {})
+    assert (result(decision), sizes(decision)) == (ScaleUpResult.ERROR, {})
     [proposal] = decision.story.scale_ups
     assert [alike.rows for alike in proposal.remaining] == [(1,)]
     assert (decision.story.scale_down.result, drained(decision)) == (ScaleDownResult.NO_NODE_DELETED, [])
@@ -47,7 +48,7 @@ def test_a_gpu_node_without_a_group_and_without_gpus_ends_scaling_in_cluster_aut
 def test_it_holds_up_nothing_in_windlass() -> None:
     seen, strict = see(node("stray", labels=LABELS)), choose(WINDLASS, "deviations", tolerate_unknown_capacity=False)
     assert sizes(decide_once(seen, at_once(WINDLASS))) == {"large": 1}
-    assert result(decide_once(seen, at_once(strict))) is Result.ERROR
+    assert result(decide_once(seen, at_once(strict))) is ScaleUpResult.ERROR
 
 
 def test_a_gpu_node_without_a_group_that_has_its_gpus_is_counted() -> None:
@@ -65,7 +66,7 @@ def test_the_template_of_its_group_tells_how_many_gpus_a_node_will_have() -> Non
     told = observe([group("g", [there]), large], [there], pods)
     untold = observe([replace(group("g", [there]), template=None), large], [there], pods)
     assert sizes(decide_once(told, PEER)) == {"large": 1}
-    assert result(decide_once(untold, PEER)) is Result.ERROR
+    assert result(decide_once(untold, PEER)) is ScaleUpResult.ERROR
     assert sizes(decide_once(untold, WINDLASS)) == {"large": 1}
 
 
@@ -78,10 +79,10 @@ def test_growing_to_the_minimum_ends_with_the_same_error() -> None:
         for settings in (PEER, WINDLASS)
     ]
     assert [sizes(decision) for decision in decisions] == [{}, {"short": 1}]
-    assert decisions[0].story.scale_ups[-1].result is Result.ERROR
+    assert decisions[0].story.scale_ups[-1].result is ScaleUpResult.ERROR
 
 
-def lose_the_example(settings: Settings) -> decide.Decision:
+def lose_the_example(settings: Settings) -> loop.Decision:
     """A group is raised after the example of its only node, which vanishes; nothing tells what is on its way."""
     settings = choose(settings, "templates", node_info_cache_expire_time_s=5.0)
     there, other = node("g-0", labels={"pool": "g"}), node("h-0")
@@ -98,7 +99,7 @@ def lose_the_example(settings: Settings) -> decide.Decision:
 def test_nodes_to_come_of_a_group_without_a_template_end_a_scale_up_in_cluster_autoscaler() -> None:
     decision = lose_the_example(PEER)
     assert decision.story.upcoming == {"g": 2}
-    assert (result(decision), sizes(decision)) == (Result.ERROR, {})
+    assert (result(decision), sizes(decision)) == (ScaleUpResult.ERROR, {})
 
 
 def test_they_hold_up_nothing_in_windlass() -> None:

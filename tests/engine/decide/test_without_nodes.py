@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.engine.decide.builders import BOTH, decide_once, group, observe, pending, sizes
-from windlass.engine import facts
-from windlass.engine.settings import Settings
+from windlass.engine.model import facts
+from windlass.engine.model.settings import Settings
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 APP = LabelSelector.of([Requirement("app", Operator.IN, ("app",))])

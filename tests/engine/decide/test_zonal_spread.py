@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.engine.decide.builders import BOTH, choose, decide_once, group, node, observe, pending, sizes
-from windlass.engine import facts
+from windlass.engine.model import facts
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 ZONES = ("a", "b", "c")

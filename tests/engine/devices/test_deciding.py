@@ -7,14 +7,14 @@ import pytest
 
 from tests import builders
 from tests.engine.devices.making import DRIVER, GPU, asks, claim, gpus, pod, wanted
-from windlass.engine import decide, facts, plan
-from windlass.engine.devices import model
-from windlass.engine.memory import Memory
+from windlass.engine import loop
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import dynamic_resources, facts, node_groups, plan
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.scale_down import utilization
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.settings import Settings
-from windlass.engine.snapshot import build
+from windlass.engine.snapshot.snapshot import build_snapshot
 
 NOW_S = 1_000_000.0
 READY = (facts.Condition("Ready", "True", 0.0),)
@@ -24,9 +24,9 @@ def waiting(name: str) -> facts.Pod:
     return dataclasses.replace(pod(name, f"c-{name}"), unschedulable_since_s=NOW_S - 60, created_s=NOW_S - 60)
 
 
-def group(template: facts.Node, *members: str, target: int | None = None) -> facts.NodeGroup:
-    instances = tuple(facts.Instance(f"machine://{name}") for name in members)
-    return facts.NodeGroup("g", 0, 50, len(members) if target is None else target, instances, template)
+def group(template: facts.Node, *members: str, target: int | None = None) -> node_groups.NodeGroup:
+    instances = tuple(node_groups.Instance(f"machine://{name}") for name in members)
+    return node_groups.NodeGroup("g", 0, 50, len(members) if target is None else target, instances, template)
 
 
 def member(name: str) -> facts.Node:
@@ -37,24 +37,24 @@ def template(devices: int) -> facts.Node:
     return dataclasses.replace(builders.node("t"), conditions=READY, slices=(gpus("t", devices),))
 
 
-def resized(found: decide.Decision) -> list[int]:
+def resized(found: loop.Decision) -> list[int]:
     return [one.to_size - one.from_size for one in found.plan if isinstance(one, plan.Resize)]
 
 
 def test_as_many_nodes_are_added_as_devices_are_missing() -> None:
     names = [f"p{number}" for number in range(9)]
-    offered: list[model.Fact] = [GPU, *(claim(f"c-{name}", asks(wanted(2))) for name in names)]
-    snapshot = build([], [waiting(name) for name in names], offered=offered)
+    offered: list[dynamic_resources.DeviceFact] = [GPU, *(claim(f"c-{name}", asks(wanted(2))) for name in names)]
+    snapshot = build_snapshot([], [waiting(name) for name in names], offered=offered)
     seen = Observation(snapshot, (group(template(8)),))
-    assert resized(decide.decide(seen, Memory(), Settings(), NOW_S)) == [3]
+    assert resized(loop.decide(seen, LoopMemory(), Settings(), NOW_S)) == [3]
 
 
 def test_a_node_like_one_that_exists_has_its_devices() -> None:
     names = [f"p{number}" for number in range(4)]
     claims = [claim(f"c-{name}", asks(wanted(4))) for name in names]
-    snapshot = build([member("n")], [waiting(name) for name in names], offered=[GPU, gpus("n", 8), *claims])
+    snapshot = build_snapshot([member("n")], [waiting(name) for name in names], offered=[GPU, gpus("n", 8), *claims])
     bare = dataclasses.replace(template(0), slices=())
-    assert resized(decide.decide(Observation(snapshot, (group(bare, "n"),)), Memory(), Settings(), NOW_S)) == [1]
+    assert resized(loop.decide(Observation(snapshot, (group(bare, "n"),)), LoopMemory(), Settings(), NOW_S)) == [1]
 
 
 def test_pods_with_a_broken_claim_get_no_node_and_keep_none_from_the_others() -> None:
@@ -64,9 +64,9 @@ def test_pods_with_a_broken_claim_get_no_node_and_keep_none_from_the_others() ->
         claim("c-many", asks(wanted(99))),
     ]
     names = ["cel", "class", "many", "missing", "good"]
-    offered: list[model.Fact] = [GPU, *broken, claim("c-good", asks(wanted()))]
-    snapshot = build([], [waiting(name) for name in names], offered=offered)
-    found = decide.decide(Observation(snapshot, (group(template(8)),)), Memory(), Settings(), NOW_S)
+    offered: list[dynamic_resources.DeviceFact] = [GPU, *broken, claim("c-good", asks(wanted()))]
+    snapshot = build_snapshot([], [waiting(name) for name in names], offered=offered)
+    found = loop.decide(Observation(snapshot, (group(template(8)),)), LoopMemory(), Settings(), NOW_S)
     assert resized(found) == [1]
     told = str(found.story)
     for why in (
@@ -79,25 +79,25 @@ def test_pods_with_a_broken_claim_get_no_node_and_keep_none_from_the_others() ->
 
 
 def test_a_node_is_not_ready_before_its_devices_are() -> None:
-    snapshot = build([member("n")], [waiting("p")], offered=[GPU, claim("c-p", asks(wanted()))])
+    snapshot = build_snapshot([member("n")], [waiting("p")], offered=[GPU, claim("c-p", asks(wanted()))])
     seen = Observation(snapshot, (group(template(8), "n"),))
     young = dataclasses.replace(member("n"), created_s=NOW_S - 60)
     snapshot.add_node(young)
-    assert resized(decide.decide(seen, Memory(), Settings(), NOW_S)) == []  # it is on its way, and will do
-    snapshot.devices.stock.put(gpus("n", 8))
-    assert resized(decide.decide(seen, Memory(), Settings(), NOW_S)) == []  # it is there
+    assert resized(loop.decide(seen, LoopMemory(), Settings(), NOW_S)) == []  # it is on its way, and will do
+    snapshot.devices.inventory.put(gpus("n", 8))
+    assert resized(loop.decide(seen, LoopMemory(), Settings(), NOW_S)) == []  # it is there
 
 
 def test_devices_decide_how_much_a_node_is_used_not_its_processors() -> None:
     busy, holder = builders.pod("busy", on="n", cpu=3900), pod("holder", "c", on="n")
     held = claim("c", asks(wanted()), on="n", device="gpu-0", by=holder.uid)
-    snapshot = build([member("n"), member("m")], [busy, holder], offered=[GPU, held, gpus("n", 4)])
+    snapshot = build_snapshot([member("n"), member("m")], [busy, holder], offered=[GPU, held, gpus("n", 4)])
     rows = np.array([snapshot.nodes.rows[name] for name in ("n", "m")])
-    used = utilization.measure(snapshot, rows, np.zeros(2, bool), False, "", NOW_S)
+    used = utilization.measure_utilization(snapshot, rows, np.zeros(2, bool), False, "", NOW_S)
     assert (used.of(0).resource, used.of(0).utilization, used.of(0).devices) == (f"{DRIVER}/n", 0.25, 0.25)
     assert used.utilizations.utilization.tolist() == [0.25, 0.0]
-    snapshot.devices.stock.put(dataclasses.replace(gpus("n", 4), slice_count=2))
-    untold = utilization.measure(snapshot, rows, np.zeros(2, bool), False, "", NOW_S)
+    snapshot.devices.inventory.put(dataclasses.replace(gpus("n", 4), slice_count=2))
+    untold = utilization.measure_utilization(snapshot, rows, np.zeros(2, bool), False, "", NOW_S)
     assert untold.utilizations.known.tolist() == [False, True]
 
 
@@ -110,31 +110,31 @@ def test_pods_with_claims_move_only_where_devices_are_free() -> None:
         for name, device in specs.items()
     ]
     for devices, removable in ((3, 1), (1, 0)):
-        offered: list[model.Fact] = [GPU, *claims, gpus("n", 3), gpus("m", devices)]
-        snapshot = build([member("n"), member("m")], owned, offered=offered)
+        offered: list[dynamic_resources.DeviceFact] = [GPU, *claims, gpus("n", 3), gpus("m", devices)]
+        snapshot = build_snapshot([member("n"), member("m")], owned, offered=offered)
         seen = Observation(snapshot, (group(template(3 if removable else 1), "n", "m"),))
-        found = decide.decide(seen, Memory(), Settings(), NOW_S)
+        found = loop.decide(seen, LoopMemory(), Settings(), NOW_S)
         assert len(found.memory.durable.scale_down.since) == removable
 
 
-@pytest.mark.parametrize(("asked", "kept"), [(4, Unremovable.NOT_UNDERUTILIZED), (1, None)])
-def test_devices_that_a_pending_pod_will_get_count_as_used(asked: int, kept: Unremovable | None) -> None:
+@pytest.mark.parametrize(("asked", "kept"), [(4, UnremovableReason.NOT_UNDERUTILIZED), (1, None)])
+def test_devices_that_a_pending_pod_will_get_count_as_used(asked: int, kept: UnremovableReason | None) -> None:
     """There is room for the pod, and the scheduler has not bound it yet: its claim is allocated on no node."""
     waits = dataclasses.replace(
         pod("p", "c-p"), owner=facts.Owner("apps/v1", "ReplicaSet", "app", "u"), unschedulable_since_s=0.0
     )
-    offered: list[model.Fact] = [GPU, gpus("n", 4), gpus("m", 4), claim("c-p", asks(wanted(asked)))]
+    offered: list[dynamic_resources.DeviceFact] = [GPU, gpus("n", 4), gpus("m", 4), claim("c-p", asks(wanted(asked)))]
     full = [
         claim(f"c-{number}", asks(wanted()), on="m", device=f"gpu-{number}", by=f"q{number}") for number in range(4)
     ]
     busy = [pod(f"q{number}", f"c-{number}", on="m") for number in range(4)]
-    snapshot = build([member("n"), member("m")], [waits, *busy], offered=[*offered, *full])
+    snapshot = build_snapshot([member("n"), member("m")], [waits, *busy], offered=[*offered, *full])
     seen = Observation(snapshot, (group(template(4), "n", "m"),))
-    decision = decide.decide(seen, Memory(), Settings.cluster_autoscaler(), NOW_S)
+    decision = loop.decide(seen, LoopMemory(), Settings.cluster_autoscaler(), NOW_S)
     look = decision.story.scale_down.look
     assert look is not None
     eligibility = {one.node_name: one.reason for one in look.eligibility.kept}
-    assert eligibility == {"m": Unremovable.NOT_UNDERUTILIZED, **({"n": kept} if kept else {})}
+    assert eligibility == {"m": UnremovableReason.NOT_UNDERUTILIZED, **({"n": kept} if kept else {})}
     measured = look.eligibility.utilization_of("n")
     assert measured is not None
     assert measured.utilization == asked / 4

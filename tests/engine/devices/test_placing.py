@@ -8,31 +8,36 @@ from hypothesis import strategies as st
 
 from tests import builders
 from tests.engine.devices.making import GPU, asks, claim, device, gpus, pod, pool, wanted
-from windlass.engine import facts, placing, searching
-from windlass.engine.devices import model
-from windlass.engine.estimator import binpacking, limits
-from windlass.engine.predicates import config
-from windlass.engine.snapshot import Snapshot, build
+from windlass.engine.model import dynamic_resources, facts
+from windlass.engine.model import settings as model_settings
+from windlass.engine.placement import binpacking, hinting, shape_placer
+from windlass.engine.snapshot.snapshot import Snapshot, build_snapshot
 
 ONE = asks(wanted())
 
 
-def cluster(nodes: dict[str, int], pods: list[facts.Pod], claims: list[model.ResourceClaim]) -> Snapshot:
+def cluster(nodes: dict[str, int], pods: list[facts.Pod], claims: list[dynamic_resources.ResourceClaim]) -> Snapshot:
     """Nodes by name, with so many devices each."""
-    offered: list[model.Fact] = [GPU, *claims, *(gpus(name, count) for name, count in nodes.items() if count)]
-    return build([builders.node(name) for name in nodes], pods, offered=offered)
+    offered: list[dynamic_resources.DeviceFact] = [
+        GPU,
+        *claims,
+        *(gpus(name, count) for name, count in nodes.items() if count),
+    ]
+    return build_snapshot([builders.node(name) for name in nodes], pods, offered=offered)
 
 
-def pending(count: int, spec: model.ClaimSpec = ONE) -> tuple[list[facts.Pod], list[model.ResourceClaim]]:
+def pending(
+    count: int, spec: dynamic_resources.ClaimSpec = ONE
+) -> tuple[list[facts.Pod], list[dynamic_resources.ResourceClaim]]:
     """So many pods with a claim each."""
     names = [f"p{number}" for number in range(count)]
     return [pod(name, f"c-{name}") for name in names], [claim(f"c-{name}", spec) for name in names]
 
 
-def place_all(snapshot: Snapshot) -> searching.Found:
+def place_all(snapshot: Snapshot) -> hinting.SchedulingResult:
     everywhere = np.ones(snapshot.nodes.count, bool)
-    placer = placing.Placer(snapshot, config.DEFAULT)
-    return searching.find_places(placer, snapshot.waiting(), searching.Search(), everywhere)
+    placer = shape_placer.Placer(snapshot, model_settings.DEFAULT_FILTER_CONFIG)
+    return hinting.try_schedule_pods(placer, snapshot.pending(), hinting.HintingState(), everywhere)
 
 
 def test_pods_go_where_devices_are_left() -> None:
@@ -42,7 +47,7 @@ def test_pods_go_where_devices_are_left() -> None:
     assert (len(found.placed), len(found.failed)) == (3, 2)
     assert [len(snapshot.pods_on(row)) for row in range(3)] == [2, 1, 0]
     snapshot.revert()
-    assert len(snapshot.waiting()) == 5
+    assert len(snapshot.pending()) == 5
     snapshot.fork()
     assert len(place_all(snapshot).placed) == 3
     snapshot.revert()
@@ -59,11 +64,13 @@ def test_a_claim_that_pods_share_is_allocated_once_and_keeps_them_together() -> 
 
 def test_devices_that_all_nodes_reach_are_taken_once() -> None:
     fabric = dataclasses.replace(
-        pool("", device("x"), device("y"), name="fabric"), pool="fabric", reach=model.Reach(all_nodes=True)
+        pool("", device("x"), device("y"), name="fabric"),
+        pool="fabric",
+        reach=dynamic_resources.NodeReach(all_nodes=True),
     )
     pods, claims = pending(3)
     snapshot = cluster({"a": 0, "b": 0}, pods, claims)
-    snapshot.devices.stock.put(fabric)
+    snapshot.devices.inventory.put(fabric)
     snapshot.fork()
     found = place_all(snapshot)
     assert (len(found.placed), len(found.failed)) == (2, 1)
@@ -74,12 +81,12 @@ def test_a_pod_that_leaves_its_node_gives_its_devices_back_and_takes_others() ->
     running = [pod("p", "c", on="a")]
     snapshot = cluster({"a": 1, "b": 1}, running, [claim("c", ONE, on="a", device="gpu-0", by="uid-default-p")])
     waiting = pod("q", "d")
-    snapshot.devices.stock.put(claim("d", ONE))
+    snapshot.devices.inventory.put(claim("d", ONE))
     verdicts = builders.judge(snapshot, waiting)
     assert verdicts["a"] is not None
     assert verdicts["b"] is None
     snapshot.fork()
-    snapshot.lift(snapshot.pods.rows["uid-default-p"])
+    snapshot.unbind(snapshot.pods.rows["uid-default-p"])
     assert builders.judge(snapshot, waiting)["a"] is None
     snapshot.bind(snapshot.pods.rows["uid-default-p"], snapshot.nodes.rows["b"])
     moved = builders.judge(snapshot, waiting)
@@ -94,11 +101,11 @@ def test_a_claim_that_others_still_use_stays_where_it_is() -> None:
     used = dataclasses.replace(claim("c", ONE, on="a", device="gpu-0"), reserved_for=("uid-default-p", "uid-default-q"))
     snapshot = cluster({"a": 1, "b": 1}, running, [used])
     other = pod("r", "d")
-    snapshot.devices.stock.put(claim("d", ONE))
+    snapshot.devices.inventory.put(claim("d", ONE))
     snapshot.fork()
-    snapshot.lift(snapshot.pods.rows["uid-default-p"])
+    snapshot.unbind(snapshot.pods.rows["uid-default-p"])
     assert builders.judge(snapshot, other)["a"] is not None
-    snapshot.lift(snapshot.pods.rows["uid-default-q"])
+    snapshot.unbind(snapshot.pods.rows["uid-default-q"])
     assert builders.judge(snapshot, other)["a"] is None
     snapshot.revert()
 
@@ -108,12 +115,16 @@ def test_new_nodes_come_with_the_devices_of_their_template() -> None:
     snapshot = cluster({}, pods, claims)
     template = dataclasses.replace(builders.node("t"), slices=(gpus("t", 8),))
     shape = snapshot.shape_of_row(0)
-    group = [binpacking.PodGroup(shape, 20)]
-    limiter = limits.Limiter([])
-    estimate = binpacking.estimate(snapshot, group, binpacking.Template(template), limiter, config.DEFAULT)
+    group = [binpacking.ShapeCount(shape, 20)]
+    limiter = binpacking.EstimationLimiter([])
+    estimate = binpacking.estimate(
+        snapshot, group, binpacking.NodeTemplate(template), limiter, model_settings.DEFAULT_FILTER_CONFIG
+    )
     assert (estimate.nodes, estimate.placed) == (3, (20,))
-    without = binpacking.Template(builders.node("t"))
-    none = binpacking.estimate(snapshot, group, without, limits.Limiter([]), config.DEFAULT)
+    without = binpacking.NodeTemplate(builders.node("t"))
+    none = binpacking.estimate(
+        snapshot, group, without, binpacking.EstimationLimiter([]), model_settings.DEFAULT_FILTER_CONFIG
+    )
     assert none.placed == (0,)
 
 
@@ -124,12 +135,19 @@ def test_a_pod_that_comes_with_every_node_has_devices_of_its_own_on_each() -> No
     pods, claims = pending(14)
     snapshot = cluster({"n": 1}, [daemon, *pods], [held, *claims])
     template = dataclasses.replace(builders.node("t"), slices=(gpus("t", 8),))
-    group = [binpacking.PodGroup(snapshot.shape_of(pods[0]), 14)]
-    starting = binpacking.Template(template, (snapshot.shape_of(daemon),))
-    estimate = binpacking.estimate(snapshot, group, starting, limits.Limiter([]), config.DEFAULT)
+    group = [binpacking.ShapeCount(snapshot.shape_of(pods[0]), 14)]
+    starting = binpacking.NodeTemplate(template, (snapshot.shape_of(daemon),))
+    estimate = binpacking.estimate(
+        snapshot, group, starting, binpacking.EstimationLimiter([]), model_settings.DEFAULT_FILTER_CONFIG
+    )
     assert (estimate.nodes, estimate.placed) == (2, (14,))
-    more = [binpacking.PodGroup(snapshot.shape_of(pods[0]), 15)]
-    assert binpacking.estimate(snapshot, more, starting, limits.Limiter([]), config.DEFAULT).nodes == 3
+    more = [binpacking.ShapeCount(snapshot.shape_of(pods[0]), 15)]
+    assert (
+        binpacking.estimate(
+            snapshot, more, starting, binpacking.EstimationLimiter([]), model_settings.DEFAULT_FILTER_CONFIG
+        ).nodes
+        == 3
+    )
 
 
 def test_a_resource_that_a_class_stands_for_is_had_from_devices_or_from_the_node() -> None:
@@ -139,7 +157,7 @@ def test_a_resource_that_a_class_stands_for_is_had_from_devices_or_from_the_node
         extended=(facts.ExtendedRequest("container-0-request-0", "example.com/accel", 2),),
     )
     nodes = [builders.node("devices"), builders.node("plugin", more={"example.com/accel": 2}), builders.node("none")]
-    snapshot = build(nodes, [], offered=[stands_for, gpus("devices", 2)])
+    snapshot = build_snapshot(nodes, [], offered=[stands_for, gpus("devices", 2)])
     verdicts = builders.judge(snapshot, builders.pod("p", spec=asking))
     assert verdicts["devices"] is None
     assert verdicts["plugin"] is None
@@ -162,10 +180,10 @@ def test_whatever_is_tried_is_undone_without_a_trace(nodes: list[int], wants: li
     claims = [claim(f"c{number}", asks(wanted(count))) for number, count in enumerate(wants)]
     snapshot = cluster({f"n{number}": count for number, count in enumerate(nodes)}, pods, claims)
     asked = pod("asker", "asked")
-    snapshot.devices.stock.put(claim("asked", ONE))
+    snapshot.devices.inventory.put(claim("asked", ONE))
     before = builders.judge(snapshot, asked)
     snapshot.fork()
-    for row in snapshot.waiting():
+    for row in snapshot.pending():
         feasible = [node for node, why in builders.judge(snapshot, snapshot.pod(row)).items() if why is None]
         if feasible:
             snapshot.bind(row, snapshot.nodes.rows[data.draw(st.sampled_from(feasible))])

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from tests import builders
 from tests.engine.devices.making import GPU, asks, claim, device, gpus, pool, wanted
-from windlass.engine import decide, facts, plan
-from windlass.engine.devices import model
-from windlass.engine.memory import Memory
+from windlass.engine import loop
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import dynamic_resources, facts, node_groups, plan
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
-from windlass.engine.snapshot import Snapshot, build
+from windlass.engine.snapshot.snapshot import Snapshot, build_snapshot
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 NOW_S = 1_000_000.0
@@ -40,16 +40,16 @@ class View:
     """What is seen of the cluster, and the loop that looks at it."""
 
     snapshot: Snapshot
-    machines: dict[str, facts.Instance]
-    memory: Memory = field(default_factory=Memory)
+    machines: dict[str, node_groups.Instance]
+    memory: LoopMemory = field(default_factory=LoopMemory)
     size: int = 1
     now_s: float = NOW_S
 
     def decide(self) -> None:
         self.now_s += 1
         template = replace(node("t"), slices=(gpus("t", EACH),))
-        group = facts.NodeGroup("g", 0, 9, self.size, tuple(self.machines.values()), template)
-        found = decide.decide(Observation(self.snapshot, (group,)), self.memory, Settings(), self.now_s)
+        group = node_groups.NodeGroup("g", 0, 9, self.size, tuple(self.machines.values()), template)
+        found = loop.decide(Observation(self.snapshot, (group,)), self.memory, Settings(), self.now_s)
         self.memory = found.memory
         for order in found.plan:
             if isinstance(order, plan.Resize):
@@ -71,7 +71,7 @@ def pod(number: int, spread: Spread, on: str = "", *, named: bool = True) -> fac
     return replace(made, created_s=NOW_S - 5, unschedulable_since_s=None if on else NOW_S - 4)
 
 
-def own_claim(number: int, on: str = "", device: str = "") -> model.ResourceClaim:
+def own_claim(number: int, on: str = "", device: str = "") -> dynamic_resources.ResourceClaim:
     """The claim made for a pod; allocated and reserved, if it names a device."""
     uid = f"uid-default-p{number}"
     made = claim(f"c{number}", asks(wanted()), owner=uid, on=on, device=device, by=uid if on else "")
@@ -89,11 +89,11 @@ def see_node(found: facts.Node) -> Event:
     return lambda view: view.snapshot.add_node(found)
 
 
-def see_device(found: model.Fact) -> Event:
-    return lambda view: view.snapshot.devices.stock.put(found)
+def see_device(found: dynamic_resources.DeviceFact) -> Event:
+    return lambda view: view.snapshot.devices.inventory.put(found)
 
 
-def see_machine(name: str, found: facts.Instance) -> Event:
+def see_machine(name: str, found: node_groups.Instance) -> Event:
     return lambda view: view.machines.update({name: found})
 
 
@@ -112,7 +112,7 @@ def before_the_order(spread: Spread, is_leaving: bool) -> Streams:
         ],
     }
     if is_leaving:
-        streams["slices"] = [lambda view: view.snapshot.devices.stock.remove(gpus("leaving", EACH))]
+        streams["slices"] = [lambda view: view.snapshot.devices.inventory.remove(gpus("leaving", EACH))]
         streams["nodes"] = [lambda view: view.snapshot.remove_node("leaving")]
         streams["machines"] = [lambda view: view.machines.pop("leaving")]
     return streams
@@ -124,8 +124,8 @@ def after_the_order(spread: Spread) -> Streams:
     halves = [[device(f"gpu-{number}") for number in numbers] for numbers in ((0, 1), (2, 3))]
     return {
         "machines": [
-            see_machine("new", facts.Instance("pending://new", "Creating")),
-            see_machine("new", facts.Instance("id://new")),
+            see_machine("new", node_groups.Instance("pending://new", "Creating")),
+            see_machine("new", node_groups.Instance("id://new")),
         ],
         "nodes": [
             see_node(node("new", NOT_READY, is_ready=False, created_s=came_s)),
@@ -142,13 +142,13 @@ def view(spread: Spread, is_leaving: bool) -> View:
     """Two pods on one node; beside it, if so, one of the group's that is empty and on its way out."""
     names = ["old", *(["leaving"] if is_leaving else [])]
     held = [own_claim(number, "old", f"gpu-{number}") for number in (0, 1)]
-    snapshot = build(
+    snapshot = build_snapshot(
         [node("old"), *([node("leaving", LEAVING)] if is_leaving else [])],
         [pod(number, spread, on="old") for number in (0, 1)],
         offered=[GPU, *(gpus(name, EACH) for name in names), *held],
     )
     states = {"old": "Running", "leaving": "Deleting"}
-    return View(snapshot, {name: facts.Instance(f"id://{name}", states[name]) for name in names})
+    return View(snapshot, {name: node_groups.Instance(f"id://{name}", states[name]) for name in names})
 
 
 SCENES = (((), False), ((), True), ((HONORING,), False), ((HONORING,), True), ((IGNORING,), False))

@@ -3,8 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from windlass.engine import disruption, facts, machine_drain_rules
-from windlass.engine.drain.context import Context, Options
+from windlass.engine.drainability import context as drainability_context
+from windlass.engine.drainability import pdb
+from windlass.engine.drainability.context import DrainContext, NodeDeleteOptions
+from windlass.engine.model import facts, node_groups
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 NOW_S = 1_000_000.0
@@ -36,10 +38,10 @@ def labelled(**labels: str) -> LabelSelector:
     return LabelSelector(tuple(Requirement(key, Operator.IN, (value,)) for key, value in sorted(labels.items())))
 
 
-def rules_on_n0(*rules: facts.MachineDrainRule, unreadable: str = "") -> machine_drain_rules.DrainRules:
+def rules_on_n0(*rules: node_groups.MachineDrainRule, unreadable: str = "") -> drainability_context.DrainRules:
     """All pods here are on that node, in the first row."""
-    on_node = {"n0": machine_drain_rules.NodeRules(rules, unreadable)}
-    return machine_drain_rules.DrainRules(on_node, {0: "n0"}, {"default": {"team": "a"}}, is_respected=True)
+    on_node = {"n0": drainability_context.NodeDrainRules(rules, unreadable)}
+    return drainability_context.DrainRules(on_node, {0: "n0"}, {"default": {"team": "a"}}, is_respected=True)
 
 
 def context(
@@ -47,9 +49,9 @@ def context(
     listed: bool = True,
     budgets: tuple[facts.PodDisruptionBudget, ...] = (),
     spares_unhealthy: bool = False,
-    drain_rules: machine_drain_rules.DrainRules = machine_drain_rules.NO_RULES,
+    drain_rules: drainability_context.DrainRules = drainability_context.NO_DRAIN_RULES,
     **options: Any,
-) -> Context:
+) -> DrainContext:
     by_key = {(c.kind, c.namespace, c.name): c for c in controllers}
-    remaining = disruption.Remaining(budgets, spares_unhealthy=spares_unhealthy)
-    return Context(NOW_S, Options(**options), by_key if listed else None, remaining, drain_rules)
+    remaining = pdb.RemainingPdbTracker(budgets, spares_unhealthy=spares_unhealthy)
+    return DrainContext(NOW_S, NodeDeleteOptions(**options), by_key if listed else None, remaining, drain_rules)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from windlass.engine import facts, pod_traits
-from windlass.engine.drain import rules
-from windlass.engine.drain.context import Context
+from windlass.engine.drainability import rules
+from windlass.engine.drainability.context import DrainContext
+from windlass.engine.model import drainability, facts, well_known
 
 
-def pods_to_move(pods: Iterable[facts.Pod], context: Context) -> rules.Moves[facts.Pod]:
+def pods_to_move(pods: Iterable[facts.Pod], context: DrainContext) -> drainability.PodsToMove[facts.Pod]:
     """What becomes of the pods of one node, in their order, up to the first that blocks."""
-    return rules.sort_out(pods, lambda pod: rules.judge(pod, context), pod_traits.is_daemonset)
+    return rules.classify_pods(pods, lambda pod: rules.check_pod(pod, context), well_known.is_daemonset)

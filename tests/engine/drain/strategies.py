@@ -5,7 +5,8 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from tests.engine.drain import builders
-from windlass.engine import facts, machine_drain_rules, pod_traits
+from windlass.engine.drainability import context
+from windlass.engine.model import facts, node_groups, well_known
 
 SYSTEM = "kube-system"
 SCRATCH = facts.PodSpec(volumes=(facts.Volume("scratch", "emptyDir"),))
@@ -13,16 +14,16 @@ LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
 selectors = st.sampled_from(
     [
-        facts.DrainedPodSelector(),
-        facts.DrainedPodSelector(builders.labelled(app="web")),
-        facts.DrainedPodSelector(namespace=builders.labelled(team="a")),
+        node_groups.DrainedPodSelector(),
+        node_groups.DrainedPodSelector(builders.labelled(app="web")),
+        node_groups.DrainedPodSelector(namespace=builders.labelled(team="a")),
     ]
 )
 drain_rules = st.builds(
     lambda rules, unreadable: builders.rules_on_n0(*rules, unreadable=unreadable),
     st.lists(
         st.builds(
-            lambda behavior, pods: facts.MachineDrainRule("capi", behavior, behavior, pods=tuple(pods)),
+            lambda behavior, pods: node_groups.MachineDrainRule("capi", behavior, behavior, pods=tuple(pods)),
             st.sampled_from(facts.DrainBehavior),
             st.lists(selectors, max_size=2),
         ),
@@ -45,7 +46,7 @@ contexts = st.builds(
     allowed=st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=2),
     spares_unhealthy=st.booleans(),
     respect_machine_drain_rules=st.booleans(),
-    drain_rules=st.one_of(st.just(machine_drain_rules.NO_RULES), drain_rules),
+    drain_rules=st.one_of(st.just(context.NO_DRAIN_RULES), drain_rules),
     skip_system_pods=st.booleans(),
     skip_local_storage=st.booleans(),
     skip_custom_controllers=st.booleans(),
@@ -57,9 +58,9 @@ pods = st.builds(
     ),
     annotations=st.fixed_dictionaries(
         {
-            pod_traits.SAFE_TO_EVICT: st.sampled_from([None, "true", "false", "on-completion", "maybe"]),
-            pod_traits.DAEMONSET_POD: st.sampled_from([None, None, "true"]),
-            pod_traits.MIRROR: st.sampled_from([None, None, None, "m"]),
+            well_known.SAFE_TO_EVICT_ANNOTATION: st.sampled_from([None, "true", "false", "on-completion", "maybe"]),
+            well_known.DAEMONSET_POD_ANNOTATION: st.sampled_from([None, None, "true"]),
+            well_known.MIRROR_ANNOTATION: st.sampled_from([None, None, None, "m"]),
             LOCAL_VOLUMES: st.sampled_from([None, "scratch", " scratch"]),
         }
     ),
@@ -71,6 +72,6 @@ pods = st.builds(
     restart_policy=st.sampled_from(["Always", "Never"]),
     created_s=st.sampled_from([0.0, builders.NOW_S - 100, builders.NOW_S - 7200]),
     deleted_s=st.sampled_from([None, None, builders.NOW_S - 10, builders.NOW_S - 100]),
-    health=st.sampled_from(facts.Health),
+    health=st.sampled_from(facts.PodHealth),
     drain_behavior=st.sampled_from(facts.DrainBehavior),
 )

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from tests.engine.drain import builders, plainly
 from tests.engine.drain.strategies import contexts, pods
-from windlass.engine import facts, pod_traits
-from windlass.engine.drain import by_kind, rules
-from windlass.engine.drain.context import Context
-from windlass.engine.pods import PodTable
+from windlass.engine.drainability import rules
+from windlass.engine.drainability.context import DrainContext
+from windlass.engine.model import facts, well_known
+from windlass.engine.snapshot.pod_table import PodTable
 
 labels = st.sampled_from([{}, {"app": "web"}, {"app": "web", "pod": "p7"}, {"app": "other"}])
 labelled = st.lists(st.tuples(pods, labels), max_size=12).map(
@@ -27,16 +27,16 @@ def in_rows(node: list[facts.Pod]) -> PodTable:
 
 
 @given(labelled, contexts)
-def test_rows_are_judged_as_their_pods_are(node: list[facts.Pod], context: Context) -> None:
-    judge = by_kind.Judge(in_rows(node), context)
+def test_rows_are_judged_as_their_pods_are(node: list[facts.Pod], context: DrainContext) -> None:
+    judge = rules.PodDrainability(in_rows(node), context)
     for row, pod in enumerate(node):
-        assert judge.judge(row) == rules.judge(pod, context)
+        assert judge.check(row) == rules.check_pod(pod, context)
         assert judge.budgets(row) == context.budgets.charged_for(pod)
 
 
 @given(labelled, contexts)
-def test_moves_name_the_rows_of_the_pods_that_move(node: list[facts.Pod], context: Context) -> None:
-    found = by_kind.Judge(in_rows(node), context).pods_to_move(range(len(node)))
+def test_moves_name_the_rows_of_the_pods_that_move(node: list[facts.Pod], context: DrainContext) -> None:
+    found = rules.PodDrainability(in_rows(node), context).pods_to_move(range(len(node)))
     expected = plainly.pods_to_move(node, context)
     assert tuple(node[row] for row in found.move) == expected.move
     assert tuple(node[row] for row in found.daemonset) == expected.daemonset
@@ -49,15 +49,15 @@ def test_moves_name_the_rows_of_the_pods_that_move(node: list[facts.Pod], contex
 
 def test_what_is_spent_of_a_budget_counts_at_once() -> None:
     context = builders.context(budgets=(builders.budget(1, app="web"),), listed=False)
-    judge = by_kind.Judge(in_rows([builders.pod()]), context)
-    assert judge.judge(0) is None
+    judge = rules.PodDrainability(in_rows([builders.pod()]), context)
+    assert judge.check(0) is None
     mark = context.budgets.mark()
-    context.budgets.spend([judge.budgets(0)])
-    found = judge.judge(0)
+    context.budgets.consume([judge.budgets(0)])
+    found = judge.check(0)
     assert found is not None
     assert found.blocks
     context.budgets.undo(mark)
-    assert judge.judge(0) is None
+    assert judge.check(0) is None
 
 
 DAEMON = builders.owned("apps/v1", "DaemonSet")
@@ -66,8 +66,8 @@ LEAVING = builders.pod(name="leaving", deleted_s=builders.NOW_S)
 
 def are_free(node: list[facts.Pod], *rows: int, budgets: tuple[facts.PodDisruptionBudget, ...] = ()) -> list[bool]:
     """Asked twice: of kinds that are known by then, the answer is at hand."""
-    judge = by_kind.Judge(in_rows(node), builders.context(listed=False, budgets=budgets))
-    return [judge.are_free(np.array(rows, np.intp)) for _ in range(2)]
+    judge = rules.PodDrainability(in_rows(node), builders.context(listed=False, budgets=budgets))
+    return [judge.are_all_drainable(np.array(rows, np.intp)) for _ in range(2)]
 
 
 def test_only_pods_that_nothing_can_mind_are_free() -> None:
@@ -86,12 +86,12 @@ def test_a_pod_that_leaves_is_not_free_but_those_beside_it_are() -> None:
 
 
 def test_kinds_that_were_asked_about_are_remembered_each_for_itself() -> None:
-    judge = by_kind.Judge(in_rows([builders.pod(), DAEMON]), builders.context(listed=False))
-    assert [judge.are_free(np.array([row], np.intp)) for row in (0, 1, 0)] == [True, False, True]
+    judge = rules.PodDrainability(in_rows([builders.pod(), DAEMON]), builders.context(listed=False))
+    assert [judge.are_all_drainable(np.array([row], np.intp)) for row in (0, 1, 0)] == [True, False, True]
 
 
-def check_moves(node: list[facts.Pod], context: Context) -> None:
-    found = by_kind.Judge(in_rows(node), context).pods_to_move(range(len(node)))
+def check_moves(node: list[facts.Pod], context: DrainContext) -> None:
+    found = rules.PodDrainability(in_rows(node), context).pods_to_move(range(len(node)))
     expected = plainly.pods_to_move(node, context)
     assert [[node[row].name for row in rows] for rows in (found.move, found.daemonset, found.on_completion)] == [
         [pod.name for pod in pods] for pods in (expected.move, expected.daemonset, expected.on_completion)
@@ -111,7 +111,7 @@ def test_nodes_of_usual_pods_are_sorted_out_as_the_rules_do(names: str, allowed:
         "old": builders.pod(name="old", namespace="kube-system", created_s=1.0),
         "leaving": LEAVING,
         "late": builders.pod(name="late", deleted_s=builders.NOW_S - 1000),
-        "waits": builders.pod(name="waits", annotations={pod_traits.SAFE_TO_EVICT: "on-completion"}),
+        "waits": builders.pod(name="waits", annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}),
     }
     budgets = (builders.budget(allowed, app="web"),)
     check_moves([pods[name] for name in names.split()], builders.context(listed=False, budgets=budgets))
@@ -124,17 +124,17 @@ def test_claims_are_those_of_pods_that_a_budget_covers() -> None:
         builders.pod(name="p2", labels={"tier": "a", "app": "web"}),
     ]
     budgets = (builders.budget(3, app="web"), builders.budget(3, tier="a"))
-    judge = by_kind.Judge(in_rows(node), builders.context(listed=False, budgets=budgets))
-    assert [set(positions) for positions in judge.claims(range(3))] == [{0}, {0, 1}]
-    assert by_kind.Judge(in_rows(node), builders.context(listed=False)).claims(range(3)) == []
+    judge = rules.PodDrainability(in_rows(node), builders.context(listed=False, budgets=budgets))
+    assert [set(positions) for positions in judge.charged_budgets(range(3))] == [{0}, {0, 1}]
+    assert rules.PodDrainability(in_rows(node), builders.context(listed=False)).charged_budgets(range(3)) == []
 
 
 def test_of_system_pods_of_one_kind_each_is_as_old_as_it_is() -> None:
     node = [
         builders.pod(name=f"p{n}", namespace="kube-system", created_s=born_s) for n, born_s in enumerate((1.0, 1e6))
     ]
-    judge = by_kind.Judge(in_rows(node), builders.context(listed=False))
-    old, young = judge.judge(0), judge.judge(1)
+    judge = rules.PodDrainability(in_rows(node), builders.context(listed=False))
+    old, young = judge.check(0), judge.check(1)
     assert old is not None
     assert young is not None
     assert (old.blocks, young.blocks) == (False, True)
@@ -142,6 +142,8 @@ def test_of_system_pods_of_one_kind_each_is_as_old_as_it_is() -> None:
 
 def test_a_daemonset_pod_that_a_rule_holds_is_not_taken_for_one_that_ends_with_its_node() -> None:
     check_moves([replace(DAEMON, name="agent")], builders.context())
-    check_moves([replace(DAEMON, name="agent", annotations={pod_traits.MIRROR: "m"})], builders.context(listed=False))
-    found = by_kind.Judge(in_rows([DAEMON]), builders.context()).pods_to_move([0])
+    check_moves(
+        [replace(DAEMON, name="agent", annotations={well_known.MIRROR_ANNOTATION: "m"})], builders.context(listed=False)
+    )
+    found = rules.PodDrainability(in_rows([DAEMON]), builders.context()).pods_to_move([0])
     assert found.blocking is not None

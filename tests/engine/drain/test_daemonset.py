@@ -1,8 +1,8 @@
 import pytest
 
 from tests.engine.drain import builders
-from windlass.engine import facts
-from windlass.engine.drain import daemonset, outcome
+from windlass.engine.drainability import pod_status
+from windlass.engine.model import drainability, facts
 
 ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 
@@ -17,11 +17,11 @@ ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
     ],
 )
 def test_pods_of_daemonsets_and_pods_annotated_as_such_may_go(pod: facts.Pod) -> None:
-    found = daemonset.decide(pod, builders.context())
+    found = pod_status.check_daemonset(pod, builders.context())
     assert found is not None
-    assert found.action is outcome.Action.DRAIN
+    assert found.action is drainability.DrainAction.DRAIN
 
 
 @pytest.mark.parametrize("value", ["false", "True", ""])
 def test_other_pods_are_no_concern(value: str) -> None:
-    assert daemonset.decide(builders.pod(annotations={ANNOTATION: value}), builders.context()) is None
+    assert pod_status.check_daemonset(builders.pod(annotations={ANNOTATION: value}), builders.context()) is None

@@ -1,8 +1,8 @@
 import pytest
 
 from tests.engine.drain import builders
-from windlass.engine import facts
-from windlass.engine.drain import local_storage, outcome
+from windlass.engine.drainability import local_storage
+from windlass.engine.model import drainability, facts
 
 SCRATCH = facts.Volume("scratch", "emptyDir")
 CACHE = facts.Volume("cache", "emptyDir")
@@ -20,10 +20,10 @@ CACHE = facts.Volume("cache", "emptyDir")
     ],
 )
 def test_data_on_the_nodes_disk_keeps_the_pod(volume: facts.Volume, stays: bool) -> None:
-    found = local_storage.decide(builders.storing(volume), builders.context())
+    found = local_storage.check_local_storage(builders.storing(volume), builders.context())
     assert (found is not None) is stays
     if found is not None:
-        assert found.reason is outcome.Reason.LOCAL_STORAGE_REQUESTED
+        assert found.reason is drainability.BlockingPodReason.LOCAL_STORAGE_REQUESTED
         assert found.values == (volume.name, volume.source)
 
 
@@ -40,9 +40,13 @@ def test_data_on_the_nodes_disk_keeps_the_pod(volume: facts.Volume, stays: bool)
 )
 def test_volumes_named_as_safe_do_not_count(named: str, stays: bool) -> None:
     annotations = {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": named}
-    found = local_storage.decide(builders.storing(SCRATCH, CACHE, annotations=annotations), builders.context())
+    found = local_storage.check_local_storage(
+        builders.storing(SCRATCH, CACHE, annotations=annotations), builders.context()
+    )
     assert (found is not None) is stays
 
 
 def test_nothing_is_asked_without_the_option() -> None:
-    assert local_storage.decide(builders.storing(SCRATCH), builders.context(skip_local_storage=False)) is None
+    assert (
+        local_storage.check_local_storage(builders.storing(SCRATCH), builders.context(skip_local_storage=False)) is None
+    )

@@ -1,7 +1,8 @@
 import pytest
 
 from tests.engine.drain import builders
-from windlass.engine.drain import long_terminating, outcome
+from windlass.engine.drainability import pod_status
+from windlass.engine.model import drainability
 
 
 @pytest.mark.parametrize(
@@ -20,10 +21,10 @@ def test_pod_is_left_once_its_grace_and_half_a_minute_are_over(
     grace_s: float | None, deleted_ago_s: float, left: bool
 ) -> None:
     pod = builders.pod(deleted_s=builders.NOW_S - deleted_ago_s, grace_s=grace_s)
-    found = long_terminating.decide(pod, builders.context())
+    found = pod_status.check_long_terminating(pod, builders.context())
     assert (found is not None) is left
-    assert found is None or found.action is outcome.Action.SKIP
+    assert found is None or found.action is drainability.DrainAction.SKIP
 
 
 def test_pod_that_nobody_deletes_is_no_concern() -> None:
-    assert long_terminating.decide(builders.pod(grace_s=0.0), builders.context()) is None
+    assert pod_status.check_long_terminating(builders.pod(grace_s=0.0), builders.context()) is None

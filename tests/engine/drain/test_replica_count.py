@@ -1,8 +1,8 @@
 import pytest
 
 from tests.engine.drain import builders
-from windlass.engine import facts, pod_traits
-from windlass.engine.drain import outcome, replica_count
+from windlass.engine.drainability import replicated
+from windlass.engine.model import drainability, facts, well_known
 
 
 def controller(kind: str, replicas: int = 5, namespace: str = "default") -> facts.Controller:
@@ -30,15 +30,15 @@ NOT_LOOKED_UP = [
 
 @pytest.mark.parametrize(("api_version", "kind"), LOOKED_UP)
 def test_pod_stays_when_its_controller_is_gone(api_version: str, kind: str) -> None:
-    found = replica_count.decide(builders.owned(api_version, kind), builders.context())
+    found = replicated.check_replica_count(builders.owned(api_version, kind), builders.context())
     assert found is not None
-    assert found.reason is outcome.Reason.CONTROLLER_NOT_FOUND
+    assert found.reason is drainability.BlockingPodReason.CONTROLLER_NOT_FOUND
     assert found.values == (kind, "web")
 
 
 @pytest.mark.parametrize(("api_version", "kind"), LOOKED_UP)
 def test_controller_of_the_same_name_in_another_namespace_does_not_help(api_version: str, kind: str) -> None:
-    found = replica_count.decide(
+    found = replicated.check_replica_count(
         builders.owned(api_version, kind), builders.context(controller(kind, namespace="other"))
     )
     assert found is not None
@@ -46,44 +46,47 @@ def test_controller_of_the_same_name_in_another_namespace_does_not_help(api_vers
 
 @pytest.mark.parametrize(("api_version", "kind"), LOOKED_UP)
 def test_pod_may_go_when_its_controller_exists(api_version: str, kind: str) -> None:
-    assert replica_count.decide(builders.owned(api_version, kind), builders.context(controller(kind))) is None
+    assert replicated.check_replica_count(builders.owned(api_version, kind), builders.context(controller(kind))) is None
 
 
 @pytest.mark.parametrize(("api_version", "kind"), NOT_LOOKED_UP)
 def test_controllers_of_other_groups_are_not_looked_up(api_version: str, kind: str) -> None:
-    assert replica_count.decide(builders.owned(api_version, kind), builders.context()) is None
+    assert replicated.check_replica_count(builders.owned(api_version, kind), builders.context()) is None
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController"])
 @pytest.mark.parametrize(("replicas", "stays"), [(2, True), (3, False), (4, False)])
 def test_pod_stays_below_the_least_number_of_replicas(kind: str, replicas: int, stays: bool) -> None:
-    found = replica_count.decide(
+    found = replicated.check_replica_count(
         builders.owned("apps/v1", kind), builders.context(controller(kind, replicas), min_replicas=3)
     )
     assert (found is not None) is stays
-    assert found is None or found.reason is outcome.Reason.MIN_REPLICAS_REACHED
+    assert found is None or found.reason is drainability.BlockingPodReason.MIN_REPLICAS_REACHED
 
 
 @pytest.mark.parametrize("kind", ["Job", "StatefulSet", "DaemonSet"])
 def test_replicas_of_other_kinds_are_not_counted(kind: str) -> None:
     pod = builders.owned("apps/v1", kind)
-    assert replica_count.decide(pod, builders.context(controller(kind, 0), min_replicas=3)) is None
+    assert replicated.check_replica_count(pod, builders.context(controller(kind, 0), min_replicas=3)) is None
 
 
 def test_pod_annotated_as_a_daemonsets_is_not_asked_for_its_owner() -> None:
-    annotated = {pod_traits.DAEMONSET_POD: "true"}
+    annotated = {well_known.DAEMONSET_POD_ANNOTATION: "true"}
     assert (
-        replica_count.decide(builders.owned("apps/v1", "ReplicaSet", annotations=annotated), builders.context()) is None
+        replicated.check_replica_count(
+            builders.owned("apps/v1", "ReplicaSet", annotations=annotated), builders.context()
+        )
+        is None
     )
 
 
 def test_replication_controller_is_looked_up_even_for_pods_annotated_as_a_daemonsets() -> None:
-    annotated = {pod_traits.DAEMONSET_POD: "true"}
+    annotated = {well_known.DAEMONSET_POD_ANNOTATION: "true"}
     pod = builders.owned("v1", "ReplicationController", annotations=annotated)
-    assert replica_count.decide(pod, builders.context()) is not None
+    assert replicated.check_replica_count(pod, builders.context()) is not None
 
 
 def test_nothing_is_asked_without_the_option_without_controllers_or_without_owner() -> None:
-    assert replica_count.decide(builders.pod(), builders.context(skip_custom_controllers=False)) is None
-    assert replica_count.decide(builders.pod(), builders.context(listed=False)) is None
-    assert replica_count.decide(builders.pod(owner=None), builders.context()) is None
+    assert replicated.check_replica_count(builders.pod(), builders.context(skip_custom_controllers=False)) is None
+    assert replicated.check_replica_count(builders.pod(), builders.context(listed=False)) is None
+    assert replicated.check_replica_count(builders.pod(owner=None), builders.context()) is None

@@ -4,18 +4,18 @@ import pytest
 
 from tests.engine.drain import builders
 from tests.engine.drain.strategies import SCRATCH, SYSTEM
-from windlass.engine import facts, pod_traits
-from windlass.engine.drain import rules
-from windlass.engine.drain.context import Context, Options
-from windlass.engine.drain.outcome import Action, Outcome, Reason
+from windlass.engine.drainability import rules
+from windlass.engine.drainability.context import DrainContext, NodeDeleteOptions
+from windlass.engine.model import facts, node_groups, well_known
+from windlass.engine.model.drainability import BlockingPodReason, DrainabilityStatus, DrainAction
 
 
 def marked(value: str) -> facts.Pod:
-    return builders.pod(annotations={pod_traits.SAFE_TO_EVICT: value})
+    return builders.pod(annotations={well_known.SAFE_TO_EVICT_ANNOTATION: value})
 
 
-def ruled(behavior: facts.DrainBehavior) -> Context:
-    rule = facts.MachineDrainRule("capi", "rule", behavior)
+def ruled(behavior: facts.DrainBehavior) -> DrainContext:
+    rule = node_groups.MachineDrainRule("capi", "rule", behavior)
     return builders.context(listed=False, drain_rules=builders.rules_on_n0(rule))
 
 
@@ -29,7 +29,7 @@ LATE = {"deleted_s": builders.NOW_S - 1000}
 SENTENCES = [
     (builders.pod(), UNREAD, "UnreadableDrainRules", "block", "UnreadableDrainRules",
      "may be the subject of a MachineDrainRule: capi/rule cannot be read"),
-    (builders.pod(annotations={pod_traits.MIRROR: "m"}), BARE, "Mirror", "skip", None,
+    (builders.pod(annotations={well_known.MIRROR_ANNOTATION: "m"}), BARE, "Mirror", "skip", None,
      "mirrors a static pod of the kubelet and goes with its node"),
     (builders.pod(**LATE), BARE, "LongTerminating", "skip", None,
      "has been terminating for longer than its grace period and counts as gone"),
@@ -39,7 +39,7 @@ SENTENCES = [
      "is owned by ReplicaSet web, which does not exist: nothing would start the pod again"),
     (builders.pod(), FEW, "ReplicaCount", "block", "MinReplicasReached",
      "is one of 1 replicas that ReplicaSet web asks for, and pods of fewer than 2 are not moved"),
-    (builders.pod(annotations={pod_traits.DO_NOT_DISRUPT: "true"}),
+    (builders.pod(annotations={well_known.DO_NOT_DISRUPT_ANNOTATION: "true"}),
      builders.context(listed=False, respect_do_not_disrupt=True), "DoNotDisrupt", "block", "DoNotDisruptAnnotation",
      "is annotated karpenter.sh/do-not-disrupt=true"),
     (builders.owned("apps/v1", "DaemonSet"), BARE, "DaemonSet", "drain", None,
@@ -85,34 +85,34 @@ def test_every_rule_has_its_sentence_here() -> None:
     assert order == list(dict.fromkeys(told))
 
 
-def _is_of(decide: rules.Rule, pod: facts.Pod, context: Context) -> bool:
-    return decide(pod, context) == rules.judge(pod, context) is not None
+def _is_of(decide: rules.DrainabilityRule, pod: facts.Pod, context: DrainContext) -> bool:
+    return decide(pod, context) == rules.check_pod(pod, context) is not None
 
 
 @pytest.mark.parametrize(("pod", "context", "rule", "action", "reason", "saying"), SENTENCES)
 def test_what_is_told_of_a_pod(
-    pod: facts.Pod, context: Context, rule: str, action: str, reason: str | None, saying: str
+    pod: facts.Pod, context: DrainContext, rule: str, action: str, reason: str | None, saying: str
 ) -> None:
-    found = rules.judge(pod, context)
+    found = rules.check_pod(pod, context)
     assert found is not None
     assert (found.rule, found.action, found.reason) == (rule, action, reason)
     assert found.text(pod) == f"{pod.key} {saying}"
 
 
 def test_reasons_are_spelled_as_those_who_count_by_them_expect() -> None:
-    assert {*Reason} == {reason for *_, reason, _ in SENTENCES if reason is not None} | {"UnexpectedError"}
-    assert {*Action} == {action for _, _, _, action, _, _ in SENTENCES}
+    assert {*BlockingPodReason} == {reason for *_, reason, _ in SENTENCES if reason is not None} | {"UnexpectedError"}
+    assert {*DrainAction} == {action for _, _, _, action, _, _ in SENTENCES}
 
 
 def test_by_default_no_number_of_replicas_is_too_few() -> None:
-    assert Options().min_replicas == 0
+    assert NodeDeleteOptions().min_replicas == 0
 
 
 def test_outcomes_hold_what_decided() -> None:
-    assert rules.judge(builders.pod(spec=SCRATCH), BARE) == Outcome(
+    assert rules.check_pod(builders.pod(spec=SCRATCH), BARE) == DrainabilityStatus(
         "LocalStorage",
-        Action.BLOCK,
+        DrainAction.BLOCK,
         "keeps data on its node in volume {} ({})",
         ("scratch", "emptyDir"),
-        Reason.LOCAL_STORAGE_REQUESTED,
+        BlockingPodReason.LOCAL_STORAGE_REQUESTED,
     )

@@ -7,11 +7,11 @@ from functools import partial
 
 from hypothesis import strategies as st
 
-from tests.engine.draining.world import PEER, WINDLASS, Run, World, budget_of, node, pod, with_drain
-from tests.engine.scale_down.builders import AGENT
-from windlass.engine import facts, plan, pod_traits
-from windlass.engine.draining import deleting
-from windlass.engine.settings import PriorityGrace, Settings
+from tests.engine.draining.world import WINDLASS, Run, World, budget_of, with_drain
+from tests.engine.scale_down.builders import AGENT, PEER, node, pod
+from windlass.engine.actuation import deletion
+from windlass.engine.model import facts, node_groups, plan, well_known
+from windlass.engine.model.settings import PriorityGrace, Settings
 
 NODES = ("a", "b", "c", "d", "e")
 KINDS = (plan.SetTaint, plan.Cordon, plan.Evict, plan.DeleteNode, plan.RemoveTaint)
@@ -36,7 +36,7 @@ class Member:
         if self.kind == "agent":
             return replace(made, owner=AGENT)
         if self.kind == "kept":
-            return replace(made, annotations={pod_traits.SAFE_TO_EVICT: "false"})
+            return replace(made, annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "false"})
         if self.kind == "careless":
             return replace(made, spec=replace(made.spec, tolerations=EVERYTHING))
         return made
@@ -65,14 +65,14 @@ class History:
     def start(self) -> Run:
         """A world with this history before it, and the drains begun."""
         made = {f"p{number}": member for number, member in enumerate(self.pods)}
-        notes = {name: {f"{deleting.DELAY_PREFIX}x": ""} if name in self.held else {} for name in NODES}
+        notes = {name: {f"{deletion.DELAY_DELETION_PREFIX}x": ""} if name in self.held else {} for name in NODES}
         nodes = [node(name, 2000, 2000, uid=f"uid-{name}", annotations=notes[name]) for name in NODES]
         world = World(nodes, [member.make(name) for name, member in made.items()])
         world.budgets = {name: budget_of(name, allowed) for name, allowed in self.allowed.items()}
         world.ends_after_s = {f"uid-{name}": member.ends_after_s for name, member in made.items()}
         world.machine_takes_s, world.budget_recovers_s = self.machine_takes_s, self.recovers_s
         if self.whole:
-            options = facts.GroupOptions(zero_or_max=True)
+            options = node_groups.GroupOptions(zero_or_max=True)
             world.groups["g"] = replace(world.groups["g"], options=options)
         world.refuse = self._make_refusals()
         self._plan_events(world)

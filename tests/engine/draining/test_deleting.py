@@ -3,10 +3,12 @@
 import math
 from dataclasses import replace
 
-from tests.engine.draining.world import START_S, WINDLASS, Run, World, node, pod, with_drain
-from windlass.engine import facts, plan, taints
-from windlass.engine.draining import ending
-from windlass.engine.scale_down.cooldown import Activity
+from tests.engine.draining.world import START_S, WINDLASS, Run, World, with_drain
+from tests.engine.scale_down.builders import node, pod
+from windlass.engine import taints
+from windlass.engine.actuation import deletion
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.scale_down_state import ScaleActivity
 
 HOLD = {"delay-deletion.cluster-autoscaler.kubernetes.io/volumes": "true"}
 
@@ -18,10 +20,10 @@ def refuse_deletions(one: plan.Instruction) -> str | None:
 def whole(*names: str, pods: list[facts.Pod] | None = None) -> World:
     """Nodes of a group that is all or nothing, beside one of another."""
     world = World([node(name) for name in (*names, "other")], pods or [])
-    options = facts.GroupOptions(zero_or_max=True)
+    options = node_groups.GroupOptions(zero_or_max=True)
     world.groups = {
-        "g": facts.NodeGroup("g", 0, len(names), len(names), options=options),
-        "h": facts.NodeGroup("h", 0, 9, 1),
+        "g": node_groups.NodeGroup("g", 0, len(names), len(names), options=options),
+        "h": node_groups.NodeGroup("h", 0, 9, 1),
     }
     world.group_of["other"] = "h"
     return world
@@ -70,7 +72,7 @@ def test_nodes_of_a_group_are_gathered_from_the_first_on() -> None:
 def test_each_group_is_gathered_by_itself() -> None:
     settings = with_drain(WINDLASS, node_deletion_batcher_interval_s=10.0)
     world = World([node("a"), node("b"), node("c")], [pod("p", "b")])
-    world.groups["h"], world.group_of["b"] = facts.NodeGroup("h", 0, 9, 1), "h"
+    world.groups["h"], world.group_of["b"] = node_groups.NodeGroup("h", 0, 9, 1), "h"
     world.ends_after_s["uid-p"] = 4.0
     run = Run(world, settings).begin("a", is_empty=True).begin("b").go_on()
     assert run.deletions() == [(15.0, "a"), (19.0, "b")]
@@ -189,7 +191,7 @@ def test_a_node_that_outlives_its_machine_keeps_its_mark_when_its_drain_ends() -
     world.later(30.0, lambda: world.lost.add("a"))
     run = Run(world).begin("a", is_empty=True).go_on()
     assert (run.memory.durable.drains, run.told[-1].phase, run.told[-1].failure) == ({}, "gone", None)
-    assert taints.has(world.nodes["a"], taints.TO_BE_DELETED)
+    assert taints.has_taint(world.nodes["a"], taints.TO_BE_DELETED_KEY)
     assert run.planned(plan.RemoveTaint) == []
 
 
@@ -199,7 +201,7 @@ def test_a_drain_that_fails_does_not_reopen_a_node_whose_machine_is_gone() -> No
     world.later(119.0, lambda: world.lost.add("a"))
     run = Run(world).begin("a").go_on()
     assert run.planned(plan.RemoveTaint) == []
-    assert taints.has(world.nodes["a"], taints.TO_BE_DELETED)
+    assert taints.has_taint(world.nodes["a"], taints.TO_BE_DELETED_KEY)
 
 
 def test_a_refused_deletion_of_a_machine_that_is_gone_reopens_nothing() -> None:
@@ -240,9 +242,11 @@ def test_a_machine_that_is_slow_to_go_is_waited_for() -> None:
 
 
 def test_only_the_provider_can_say_that_a_machine_is_being_deleted() -> None:
-    group = facts.NodeGroup("g", 0, 9, 1, (facts.Instance("id-a", "Deleting"), facts.Instance("id-b")))
-    assert [ending.is_being_deleted(node(name), group) for name in ("a", "b", "c")] == [True, False, False]
-    assert not ending.is_being_deleted(node("a"), None)
+    group = node_groups.NodeGroup(
+        "g", 0, 9, 1, (node_groups.Instance("id-a", "Deleting"), node_groups.Instance("id-b"))
+    )
+    assert [deletion.is_being_deleted(node(name), group) for name in ("a", "b", "c")] == [True, False, False]
+    assert not deletion.is_being_deleted(node("a"), None)
 
 
 # ── What is remembered ───────────────────────────────────────────────────────────────────────────────────────────
@@ -254,4 +258,4 @@ def test_the_provider_has_five_minutes_from_when_it_was_told() -> None:
     run = Run(world).begin("a").go_on(until_s=30.0)
     (asked,) = run.memory.durable.health.requests.scale_downs
     assert (asked.node, asked.requested_s, asked.expected_by_s) == ("a", START_S + 25, START_S + 325)
-    assert run.memory.durable.activities == {"g": Activity(deleted_s=START_S + 25)}
+    assert run.memory.durable.activities == {"g": ScaleActivity(deleted_s=START_S + 25)}

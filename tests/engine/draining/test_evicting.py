@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, budget_of, node, pod, with_drain
-from tests.engine.scale_down.builders import AGENT
-from windlass.engine import advance, facts, plan, pod_traits
-from windlass.engine.draining.progress import Why
-from windlass.engine.observation import Answer, Evictions
-from windlass.engine.scale_down import daemonset_eviction
-from windlass.engine.settings import PriorityGrace, Settings
+from tests.engine.draining.world import START_S, WINDLASS, Run, World, budget_of, with_drain
+from tests.engine.scale_down.builders import AGENT, PEER, node, pod
+from windlass.engine import drain_loop
+from windlass.engine.actuation import pods_to_evict
+from windlass.engine.model import facts, plan, well_known
+from windlass.engine.model.drains import DrainFailureReason
+from windlass.engine.model.settings import PriorityGrace, Settings
+from windlass.engine.observation import EvictionAnswer, EvictionState
 
 BOTH = pytest.mark.parametrize("settings", [PEER, WINDLASS], ids=["peer", "windlass"])
 FOREVER = float("inf")
@@ -205,7 +206,7 @@ def test_a_disruption_is_not_spent_twice_while_its_eviction_cannot_be_seen() -> 
     seen = world.observe()
     answer = run.ask()
     assert [one for one in answer.plan if isinstance(one, plan.Evict)]
-    assert advance.advance(seen, run.memory, run.settings, world.now_s).plan == ()
+    assert drain_loop.advance(seen, run.memory, run.settings, world.now_s).plan == ()
 
 
 def test_a_refused_eviction_gives_its_disruption_to_another() -> None:
@@ -241,7 +242,7 @@ def test_whoever_is_asked_last_is_given_time_to_answer() -> None:
 
 
 def agent(name: str, evict: str | None = None, **changes: Any) -> facts.Pod:
-    wish = {} if evict is None else {daemonset_eviction.ENABLE_EVICTION: evict}
+    wish = {} if evict is None else {pods_to_evict.ENABLE_DS_EVICTION: evict}
     return pod(name, "a", owner=AGENT, annotations=wish, **changes)
 
 
@@ -353,7 +354,7 @@ def test_a_pod_that_comes_while_the_node_drains_must_leave_too() -> None:
 
 
 def test_a_pod_that_comes_and_must_not_leave_gives_the_node_back() -> None:
-    run = late(annotations={pod_traits.SAFE_TO_EVICT: "false"})
+    run = late(annotations={well_known.SAFE_TO_EVICT_ANNOTATION: "false"})
     assert run.evictions() == [(5.0, "p")]
     assert run.why("a") == "BlockedByPod"
 
@@ -401,24 +402,24 @@ def asked_alone() -> Run:
     return asked(World([node("a"), node("b")], [only]), only)
 
 
-def look(run: Run, after_s: float, evictions: Evictions, refused: Sequence[str] = ()) -> advance.Advanced:
+def look(run: Run, after_s: float, evictions: EvictionState, refused: Sequence[str] = ()) -> drain_loop.DrainLoopResult:
     """One look at it, so long after the start."""
     run.world.now_s = START_S + after_s
     failed: dict[plan.Instruction, str] = {
         plan.Evict("default", name, f"uid-{name}", 30.0, "a"): "429" for name in refused
     }
     seen = replace(run.world.observe(failed), evictions=evictions)
-    answer = advance.advance(seen, run.memory, run.settings, run.world.now_s)
+    answer = drain_loop.advance(seen, run.memory, run.settings, run.world.now_s)
     run.memory = answer.memory
     return answer
 
 
-def answered(first_s: float, last_s: float) -> Evictions:
-    return Evictions(answered={"uid-p": Answer(START_S + first_s, START_S + last_s)})
+def answered(first_s: float, last_s: float) -> EvictionState:
+    return EvictionState(answered={"uid-p": EvictionAnswer(START_S + first_s, START_S + last_s)})
 
 
 def test_while_an_eviction_is_not_answered_it_is_not_repeated_and_no_deadline_runs() -> None:
-    found = look(asked_alone(), 1000.0, Evictions(frozenset({"uid-p"})))
+    found = look(asked_alone(), 1000.0, EvictionState(frozenset({"uid-p"})))
     assert (found.plan, [str(one.phase) for one in found.story]) == ((), ["evicting"])
 
 
@@ -436,7 +437,7 @@ def test_each_pod_has_its_whole_time_from_its_first_answer() -> None:
         [one.failure.why for one in look(run, at_s, answered(500.0, at_s - 1.0), ["p"]).story if one.failure]
         for at_s in (501.0, 619.0, 620.0)
     ]
-    assert whys == [[], [], [Why.EVICTION_REFUSED]]
+    assert whys == [[], [], [DrainFailureReason.EVICTION_REFUSED]]
 
 
 def test_what_is_not_answered_yet_has_been_paid_for() -> None:
@@ -445,4 +446,4 @@ def test_what_is_not_answered_yet_has_been_paid_for() -> None:
     world.budgets["x"] = budget_of("x", 1)
     run = asked(world, *pods)
     ((_, first),) = run.evictions()
-    assert look(run, 1000.0, Evictions(frozenset({f"uid-{first}"}))).plan == ()
+    assert look(run, 1000.0, EvictionState(frozenset({f"uid-{first}"}))).plan == ()

@@ -1,8 +1,10 @@
 """Marking: taint and cordon, all of a batch or none."""
 
-from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, node, pod, with_drain
-from windlass.engine import facts, memory_codec, plan, taints
-from windlass.engine.memory import Memory
+from tests.engine.draining.world import START_S, WINDLASS, Run, World, with_drain
+from tests.engine.scale_down.builders import PEER, node, pod
+from windlass.engine import taints
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import durable_memory, facts, plan
 
 
 def test_nodes_are_cordoned_only_if_the_user_wants_it() -> None:
@@ -72,8 +74,8 @@ def test_batches_that_are_seen_marked_together_share_the_dynamic_delay() -> None
 def test_the_dynamic_delay_survives_a_restart() -> None:
     run = Run(World([node(name) for name in "abc"]), DYNAMIC)
     drain_with_latency(run, "a", 2.0)
-    saved = memory_codec.from_plain(memory_codec.to_plain(run.memory.durable))
-    again = Run(run.world, DYNAMIC, Memory(saved))
+    saved = durable_memory.from_plain(durable_memory.to_plain(run.memory.durable))
+    again = Run(run.world, DYNAMIC, LoopMemory(saved))
     assert drain_with_latency(again, "b", 0.5) == 4.0
 
 
@@ -111,7 +113,7 @@ def test_a_mark_that_is_not_seen_yet_is_removed_too() -> None:
     marked = world.nodes["b"]
     world.put(node("b"))
     answer = run.ask()
-    assert plan.RemoveTaint("b", taints.TO_BE_DELETED) in answer.plan
+    assert plan.RemoveTaint("b", taints.TO_BE_DELETED_KEY) in answer.plan
     world.put(marked)
     run.go_on()
     assert not run.is_marked("b")
@@ -144,17 +146,17 @@ def test_a_mark_that_does_not_appear_is_asked_for_again_and_then_given_up() -> N
     assert [at_s for at_s, _ in run.planned(plan.SetTaint)] == [0.0, 10.0, 20.0]
     assert run.why("a") == "MarkNotSeen"
     assert run.done[-2:] == [
-        (30.0, plan.RemoveTaint("a", taints.TO_BE_DELETED)),
+        (30.0, plan.RemoveTaint("a", taints.TO_BE_DELETED_KEY)),
         (30.0, plan.Cordon("a", cordoned=False)),
     ]
 
 
 def test_a_mark_that_was_there_before_is_set_anew_with_its_own_time() -> None:
-    old = facts.Taint(taints.TO_BE_DELETED, "17", "NoSchedule")
+    old = facts.Taint(taints.TO_BE_DELETED_KEY, "17", "NoSchedule")
     world = World([node("a", taints=(old,), unschedulable=True), node("b")])
     run = Run(world).begin("a", is_empty=True)
     run.settle()
-    assert taints.marked_at_s(world.nodes["a"], taints.TO_BE_DELETED) == START_S
+    assert taints.marked_at_s(world.nodes["a"], taints.TO_BE_DELETED_KEY) == START_S
     run.go_on()
     assert run.deletions() == [(5.0, "a")]
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from tests.engine.draining.histories import NODES, History, histories
 from tests.engine.draining.world import START_S, Run
-from windlass.engine import advance, facts, plan, pod_traits, taints
-from windlass.engine.draining.progress import Why
-from windlass.engine.draining.story import ENDED
-from windlass.engine.memory import Durable, Memory
+from windlass.engine import drain_loop, taints
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, plan, well_known
+from windlass.engine.model.drains import ENDED_PHASES, DrainFailureReason
+from windlass.engine.model.durable_memory import DurableMemory
 
 MANY = settings(max_examples=60, deadline=None)
 
@@ -28,20 +29,20 @@ LONGEST_S = (
 )
 
 
-def save_and_load(memory: Memory) -> Memory:
+def save_and_load(memory: LoopMemory) -> LoopMemory:
     """Only what is durable survives, and no order of keys does."""
     text = msgspec.json.encode(memory.durable, order="sorted")
-    return Memory(msgspec.json.decode(text, type=Durable))
+    return LoopMemory(msgspec.json.decode(text, type=DurableMemory))
 
 
 def run_watched(run: Run) -> Run:
     """Go on to the end, and look at every answer on the way."""
     ask = run.ask
 
-    def watched() -> advance.Advanced:
+    def watched() -> drain_loop.DrainLoopResult:
         seen, before, now_s = run.world.observe(run.failed), run.memory, run.world.now_s
         answer = ask()
-        again = advance.advance(seen, before, run.settings, now_s)
+        again = drain_loop.advance(seen, before, run.settings, now_s)
         assert again == answer, "the same question has the same answer"
         check_evictions(run, seen.budgets, answer)
         check_deletions(run, seen.snapshot.nodes.facts, answer)
@@ -52,7 +53,9 @@ def run_watched(run: Run) -> Run:
     return run.go_on()
 
 
-def check_evictions(run: Run, budgets: tuple[facts.PodDisruptionBudget, ...], answer: advance.Advanced) -> None:
+def check_evictions(
+    run: Run, budgets: tuple[facts.PodDisruptionBudget, ...], answer: drain_loop.DrainLoopResult
+) -> None:
     asked = [one.uid for one in answer.plan if isinstance(one, plan.Evict)]
     assert len(asked) == len(set(asked))
     apps = Counter(run.world.pods[uid].labels["app"] for uid in asked if uid in run.world.pods)
@@ -60,14 +63,14 @@ def check_evictions(run: Run, budgets: tuple[facts.PodDisruptionBudget, ...], an
         assert apps[budget.name] <= max(budget.disruptions_allowed, 0)
 
 
-def check_deletions(run: Run, nodes: list[facts.Node], answer: advance.Advanced) -> None:
+def check_deletions(run: Run, nodes: list[facts.Node], answer: drain_loop.DrainLoopResult) -> None:
     """Nodes that are deleted carry the mark, and nobody is left on them who could be waited for."""
-    marked = {one.name for one in nodes if taints.has(one, taints.TO_BE_DELETED)}
+    marked = {one.name for one in nodes if taints.has_taint(one, taints.TO_BE_DELETED_KEY)}
     for one in answer.plan:
         if isinstance(one, plan.DeleteNode):
             assert one.node in marked
             left = [pod for pod in run.world.pods.values() if pod.node_name == one.node]
-            assert all(pod_traits.is_daemonset(pod) or pod.is_terminating or pod.spec.tolerations for pod in left)
+            assert all(well_known.is_daemonset(pod) or pod.is_terminating or pod.spec.tolerations for pod in left)
 
 
 @MANY
@@ -78,7 +81,9 @@ def test_every_drain_ends_in_a_deletion_or_is_taken_back_in_time(history: Histor
     assert not run.memory.durable.drains
     for name in {*history.empty, *history.drained}:
         assert name not in run.world.nodes or not run.is_marked(name)
-        assert run.phases(name)[-1] == "rolled back" if name in run.world.nodes else run.phases(name)[-1] in ENDED
+        assert (
+            run.phases(name)[-1] == "rolled back" if name in run.world.nodes else run.phases(name)[-1] in ENDED_PHASES
+        )
         assert run.why(name) or name not in run.world.nodes
     for name in set(NODES) - {*history.empty, *history.drained}:
         assert not any(getattr(one, "node", "") == name for _, one in run.done)
@@ -90,7 +95,7 @@ def test_saving_and_loading_memory_at_any_time_changes_no_plan(history: History,
     plain, restarting = history.start().go_on(), history.start()
     ask = restarting.ask
 
-    def restart_sometimes() -> advance.Advanced:
+    def restart_sometimes() -> drain_loop.DrainLoopResult:
         if data.draw(st.booleans()):
             restarting.memory = save_and_load(restarting.memory)
         return ask()
@@ -110,7 +115,7 @@ def test_a_process_that_dies_before_it_remembers_still_brings_every_drain_to_an_
     run = history.start()
     ask, remembered, answers = run.ask, [run.memory], itertools.count(1)
 
-    def die_sometimes() -> advance.Advanced:
+    def die_sometimes() -> drain_loop.DrainLoopResult:
         answer = ask()
         remembered.append(run.memory)
         if next(answers) in deaths:
@@ -137,7 +142,7 @@ def test_asking_earlier_than_told_changes_nothing(history: History, answers: int
             return
         between_s = run.world.now_s + share * (next_s - run.world.now_s)
         if between_s < next_s:
-            early = advance.advance(run.world.observe(), run.memory, run.settings, between_s)
+            early = drain_loop.advance(run.world.observe(), run.memory, run.settings, between_s)
             assert (early.plan, early.memory) == ((), run.memory)
         run.world.move_to(next_s)
 
@@ -152,4 +157,4 @@ def test_without_a_cause_nothing_fails(history: History) -> None:
     )  # fmt: skip
     run = quiet.start().go_on()
     reasons = {run.why(name) for name in quiet.drained} - {""}
-    assert reasons <= {Why.NO_PLACE_TO_MOVE_PODS}
+    assert reasons <= {DrainFailureReason.NO_PLACE_TO_MOVE_PODS}

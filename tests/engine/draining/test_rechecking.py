@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, budget_of, node, pod
-from tests.engine.scale_down.builders import AGENT
-from windlass.engine import plan, pod_traits
-from windlass.engine.settings import Settings
+from tests.engine.draining.world import START_S, WINDLASS, Run, World, budget_of
+from tests.engine.scale_down.builders import AGENT, PEER, node, pod
+from windlass.engine.model import plan, well_known
+from windlass.engine.model.settings import Settings
 
 BOTH = pytest.mark.parametrize("settings", [PEER, WINDLASS], ids=["peer", "windlass"])
-KEEP = {pod_traits.SAFE_TO_EVICT: "false"}
-FINISH = {pod_traits.SAFE_TO_EVICT: "on-completion"}
+KEEP = {well_known.SAFE_TO_EVICT_ANNOTATION: "false"}
+FINISH = {well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}
 
 
 def settle_then(world: World, settings: Settings, is_empty: bool = False) -> Run:
@@ -167,7 +167,7 @@ def test_nodes_that_share_a_budget_are_judged_alone() -> None:
 def test_expendable_pods_and_static_pods_end_with_the_node() -> None:
     cheap = pod("cheap", "a", 900)
     cheap = replace(cheap, spec=replace(cheap.spec, priority=-20))
-    static = pod("static", "a", 900, owner=None, annotations={pod_traits.MIRROR: ""})
+    static = pod("static", "a", 900, owner=None, annotations={well_known.MIRROR_ANNOTATION: ""})
     world = World([node("a"), node("b", 100)], [cheap, static, pod("p", "a", 100)])
     run = Run(world, WINDLASS).begin("a").go_on()
     assert run.evictions() == [(5.0, "p")]

@@ -7,8 +7,9 @@ import pytest
 from tests.conformance import scenario_world
 from tests.conformance.outcome import Json, read_lines
 from tests.engine.draining.world import Run, World
-from windlass.autoscaler import flags
-from windlass.engine import decide, memory, plan
+from windlass.autoscaler.options import flags
+from windlass.engine import loop, loop_memory
+from windlass.engine.model import plan
 from windlass.engine.observation import Observation
 
 VECTORS = Path(__file__).parents[4] / "shared" / "vectors" / "autoscaler"
@@ -33,11 +34,11 @@ def drain_until(run: Run, end_s: float) -> None:
 
 def compare(scenario: Json) -> int:
     """Carry out the drains of each step, and compare with what the next one found. Returns how many were compared."""
-    settings = flags.read_flags({"behavior": "cluster-autoscaler", **scenario["flags"]})
-    recorded, remembered, compared = scenario_world.World(scenario), memory.Memory(), 0
+    settings = flags.parse_settings({"behavior": "cluster-autoscaler", **scenario["flags"]})
+    recorded, remembered, compared = scenario_world.World(scenario), loop_memory.LoopMemory(), 0
     for step, following in zip(scenario["steps"], scenario["steps"][1:], strict=False):
         seen, now_s = recorded.move_on(step), scenario_world.EPOCH_S + step["at_s"]
-        decision = decide.decide(seen, remembered, settings, now_s)
+        decision = loop.decide(seen, remembered, settings, now_s)
         remembered = decision.memory
         going = {one.node for one in decision.plan if isinstance(one, plan.Drain)}
         if not going or "expect" not in step:

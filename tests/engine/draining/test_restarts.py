@@ -4,16 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, node, pod
-from windlass.engine import decide, facts, plan, taints
-from windlass.engine.draining import resuming
-from windlass.engine.memory import Durable, Memory
-from windlass.engine.settings import Settings
+from tests.engine.draining.world import START_S, WINDLASS, Run, World
+from tests.engine.scale_down.builders import PEER, node, pod
+from windlass.engine import loop, taints
+from windlass.engine.actuation import rollback
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, plan
+from windlass.engine.model.durable_memory import DurableMemory
+from windlass.engine.model.settings import Settings
 
 
 def marked(age_s: float, value: str | None = None) -> facts.Node:
     text = str(int(START_S - age_s)) if value is None else value
-    taint = facts.Taint(taints.TO_BE_DELETED, text, "NoSchedule")
+    taint = facts.Taint(taints.TO_BE_DELETED_KEY, text, "NoSchedule")
     return node("a", taints=(taint,), unschedulable=True)
 
 
@@ -21,10 +24,10 @@ def marked(age_s: float, value: str | None = None) -> facts.Node:
 def test_without_memory_the_first_loop_gives_marked_nodes_back(settings: Settings) -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
     Run(world, settings).begin("a").go_on(until_s=3.0)
-    run = Run(world, settings, Memory())
+    run = Run(world, settings, LoopMemory())
     assert run.ask().plan == ()
-    first = decide.decide(world.observe(), Memory(), settings, world.now_s)
-    assert first.plan[:2] == (plan.RemoveTaint("a", taints.TO_BE_DELETED), plan.Cordon("a", cordoned=False))
+    first = loop.decide(world.observe(), LoopMemory(), settings, world.now_s)
+    assert first.plan[:2] == (plan.RemoveTaint("a", taints.TO_BE_DELETED_KEY), plan.Cordon("a", cordoned=False))
     world.carry_out(first.plan)
     run.memory = first.memory
     assert run.ask().plan == ()
@@ -34,7 +37,7 @@ def test_without_memory_the_first_loop_gives_marked_nodes_back(settings: Setting
 def test_with_memory_the_first_loop_leaves_drains_to_go_on() -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
     run = Run(world).begin("a").go_on(until_s=3.0)
-    decision = decide.decide(world.observe(), run.memory, WINDLASS, world.now_s)
+    decision = loop.decide(world.observe(), run.memory, WINDLASS, world.now_s)
     assert not any(isinstance(one, plan.RemoveTaint) for one in decision.plan)
     run.memory = decision.memory
     assert run.go_on().deletions() == [(6.0, "a")]
@@ -76,15 +79,15 @@ def test_a_machine_that_is_being_deleted_is_left_alone() -> None:
 
 def test_old_marks_are_left_to_the_first_loop() -> None:
     world = World([marked(9999), node("b")])
-    for loop in (0, 1):
-        assert Run(world, memory=Memory(Durable(loop=loop))).ask().plan == ()
+    for number in (0, 1):
+        assert Run(world, memory=LoopMemory(DurableMemory(loop=number))).ask().plan == ()
 
 
 @pytest.mark.parametrize("seconds", [0.0, 3.0, 5.0, 5.5, 6.0, 10.0])
 def test_a_process_that_forgets_a_drain_entirely_gives_the_node_back_or_finds_it_gone(seconds: float) -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
     run = Run(world).begin("a")
-    before = Memory(Durable(loop=5))
+    before = LoopMemory(DurableMemory(loop=5))
     run.go_on(until_s=seconds)
     run.memory = before
     run.go_on(until_s=400.0)
@@ -100,8 +103,8 @@ def test_what_was_asked_for_last_and_never_heard_is_asked_for_again_at_once() ->
     )
     run = Run(world).begin("a").go_on(until_s=1.0)
     for heard, takes_s in ((plan.SetTaint, 6.0), (plan.Evict, 1.0), (plan.DeleteNode, 1.0)):
-        drains = resuming.resume(run.memory.durable.drains)
-        run = Run(world, memory=Memory(replace(run.memory.durable, drains=drains)))
+        drains = rollback.resume_after_restart(run.memory.durable.drains)
+        run = Run(world, memory=LoopMemory(replace(run.memory.durable, drains=drains)))
         deaf.remove(heard)
         run.go_on(until_s=world.now_s - START_S + takes_s)
     assert world.states["a"] == "Deleting"

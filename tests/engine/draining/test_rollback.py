@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, node, pod, with_drain
-from windlass.engine import facts, plan, requests, taints
-from windlass.engine.memory import Durable, Memory
-from windlass.engine.scale_down.cooldown import Activity
-from windlass.engine.settings import Settings
+from tests.engine.draining.world import START_S, WINDLASS, Run, World, with_drain
+from tests.engine.scale_down.builders import PEER, node, pod
+from windlass.engine import taints
+from windlass.engine.cluster_state import scale_requests
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import cluster_health, facts, plan
+from windlass.engine.model.durable_memory import DurableMemory
+from windlass.engine.model.scale_down_state import ScaleActivity
+from windlass.engine.model.settings import Settings
 
 BOTH = pytest.mark.parametrize("settings", [PEER, WINDLASS], ids=["peer", "windlass"])
 
@@ -27,7 +31,7 @@ def test_taint_and_cordon_are_removed(settings: Settings) -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
     run = fail(world, settings)
     assert run.done[-2:] == [
-        (125.0, plan.RemoveTaint("a", taints.TO_BE_DELETED)),
+        (125.0, plan.RemoveTaint("a", taints.TO_BE_DELETED_KEY)),
         (125.0, plan.Cordon("a", cordoned=False)),
     ]
     assert not run.is_marked("a")
@@ -93,7 +97,7 @@ def test_a_node_that_vanishes_while_it_is_given_back_is_forgotten() -> None:
 # ── What is remembered ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def outcome(world: World, settings: Settings) -> tuple[Activity, dict[str, Activity]]:
+def outcome(world: World, settings: Settings) -> tuple[ScaleActivity, dict[str, ScaleActivity]]:
     run = Run(world, settings).begin("a").go_on()
     durable = run.memory.durable
     return durable.activity, dict(durable.activities)
@@ -113,22 +117,22 @@ def test_to_the_peer_only_a_refused_mark_is_a_failure_of_the_cluster_and_a_refus
         world = World([node("a"), node("b")], [pod("p", "a")])
         world.refuse = lambda one, kind=kind: "no" if isinstance(one, kind) else None  # type: ignore[misc]
         cluster, groups = outcome(world, PEER)
-        found.append((cluster.failed_s, groups.get("g", Activity()).failed_s))
+        found.append((cluster.failed_s, groups.get("g", ScaleActivity()).failed_s))
     assert found == [(START_S, None), (None, None), (None, START_S + 6)]
 
 
 def test_a_node_that_was_given_back_is_not_counted_as_being_deleted() -> None:
     world = World([node("a"), node("b")], [pod("p", "a")])
-    asked = requests.shrink(requests.Requests(), "g", "a", START_S)
-    asked = requests.shrink(asked, "g", "other", START_S)
-    durable = Durable(loop=5)
+    asked = scale_requests.register_scale_down(cluster_health.ScaleRequests(), "g", "a", START_S)
+    asked = scale_requests.register_scale_down(asked, "g", "other", START_S)
+    durable = DurableMemory(loop=5)
     durable = replace(durable, health=replace(durable.health, requests=asked))
     world.refuse = lambda one: "429" if isinstance(one, plan.Evict) else None
-    run = Run(world, memory=Memory(durable)).begin("a").go_on()
+    run = Run(world, memory=LoopMemory(durable)).begin("a").go_on()
     assert [one.node for one in run.memory.durable.health.requests.scale_downs] == ["other"]
 
 
 def test_a_success_is_no_failure() -> None:
     cluster, groups = outcome(World([node("a"), node("b")], [pod("p", "a")]), WINDLASS)
-    assert cluster == Activity()
-    assert groups == {"g": Activity(deleted_s=START_S + 6)}
+    assert cluster == ScaleActivity()
+    assert groups == {"g": ScaleActivity(deleted_s=START_S + 6)}

@@ -1,8 +1,10 @@
 """Drains from begin to end, and what is told of them."""
 
-from tests.engine.draining.world import START_S, Run, World, node, pod
-from windlass.engine import advance, plan
-from windlass.engine.memory import Memory
+from tests.engine.draining.world import START_S, Run, World
+from tests.engine.scale_down.builders import node, pod
+from windlass.engine import drain_loop
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import plan
 
 
 def test_an_occupied_node_is_marked_emptied_and_deleted() -> None:
@@ -27,9 +29,9 @@ def test_an_empty_node_is_deleted_as_soon_as_everyone_has_seen_the_taint() -> No
 
 
 def test_nothing_is_done_where_nothing_is_on_its_way_out() -> None:
-    memory = Memory()
-    answer = advance.advance(World([node("a")]).observe(), memory, Run(World([])).settings, START_S)
-    assert answer == advance.Advanced((), memory, (), float("inf"))
+    memory = LoopMemory()
+    answer = drain_loop.advance(World([node("a")]).observe(), memory, Run(World([])).settings, START_S)
+    assert answer == drain_loop.DrainLoopResult((), memory, (), float("inf"))
     assert answer.memory is memory
 
 
@@ -76,7 +78,7 @@ def test_asking_again_before_the_named_time_changes_nothing() -> None:
     for _ in range(3):
         answer = run.settle()
         world.now_s = (world.now_s + answer.next_s) / 2
-        between = advance.advance(world.observe(), run.memory, run.settings, world.now_s)
+        between = drain_loop.advance(world.observe(), run.memory, run.settings, world.now_s)
         assert (between.plan, between.memory) == ((), run.memory)
         world.move_to(answer.next_s)
 
@@ -87,6 +89,6 @@ def test_the_snapshot_is_left_as_it_was_found() -> None:
     world.move_to(START_S + 5)
     seen = world.observe()
     before = seen.snapshot.nodes.free.copy(), seen.snapshot.pods_on(0)
-    advance.advance(seen, run.memory, run.settings, world.now_s)
+    drain_loop.advance(seen, run.memory, run.settings, world.now_s)
     assert (seen.snapshot.nodes.free == before[0]).all()
     assert (seen.snapshot.pods_on(0), seen.snapshot.forks) == (before[1], 0)

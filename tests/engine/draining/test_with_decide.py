@@ -5,10 +5,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.draining.world import PEER, START_S, WINDLASS, Run, World, budget_of, node, pod
-from windlass.engine import decide, facts, plan
-from windlass.engine.memory import Memory
-from windlass.engine.settings import Settings
+from tests.engine.draining.world import START_S, WINDLASS, Run, World, budget_of
+from tests.engine.scale_down.builders import PEER, node, pod
+from windlass.engine import loop as engine_loop
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, plan
+from windlass.engine.model.settings import Settings
 
 
 def eager(base: Settings, total: int = 10, drains: int = 1) -> Settings:
@@ -22,9 +24,9 @@ def eager(base: Settings, total: int = 10, drains: int = 1) -> Settings:
     return replace(base, scale_down=down, groups=replace(base.groups, scale_down_unneeded_time_s=0.0))
 
 
-def loop(run: Run) -> decide.Decision:
+def loop(run: Run) -> engine_loop.Decision:
     """One loop of the autoscaler, with the steps of drains that follow it."""
-    decision = decide.decide(run.world.observe(run.failed), run.memory, run.settings, run.world.now_s)
+    decision = engine_loop.decide(run.world.observe(run.failed), run.memory, run.settings, run.world.now_s)
     run.memory = decision.memory
     run.world.carry_out(decision.plan)
     run.settle()
@@ -49,7 +51,7 @@ def count_in_progress(run: Run) -> tuple[int, int]:
 def test_what_is_decided_is_carried_out() -> None:
     world = World([node("a"), node("b"), node("c")], [pod("p", "a", 100), pod("q", "b", 600)])
     world.recreates = True
-    run = Run(world, eager(WINDLASS), Memory())
+    run = Run(world, eager(WINDLASS), LoopMemory())
     first = loop(run)
     assert {one.node for one in first.plan if isinstance(one, plan.Drain)} == {"a", "c"}
     pass_time(run, 60.0)
@@ -60,7 +62,7 @@ def test_what_is_decided_is_carried_out() -> None:
 
 def test_where_pods_found_a_place_is_remembered() -> None:
     world = World([node("a"), node("b")], [pod("p", "a", 100), pod("q", "b", 600)])
-    decision = decide.decide(world.observe(), Memory(), eager(WINDLASS), START_S)
+    decision = engine_loop.decide(world.observe(), LoopMemory(), eager(WINDLASS), START_S)
     begun = decision.memory.durable.drains["a"]
     assert begun.places == {"uid-p": "b"}
     assert not begun.was_cordoned
@@ -71,8 +73,8 @@ def test_nodes_that_cannot_be_seen_to_be_marked_yet_count() -> None:
     world = World([node(name) for name in "abcd"], [pod(f"p{name}", name, 100) for name in "abcd"])
     chosen = eager(PEER)
     seen = world.observe()
-    first = decide.decide(seen, Memory(), chosen, START_S)
-    second = decide.decide(seen, first.memory, chosen, START_S + 1)
+    first = engine_loop.decide(seen, LoopMemory(), chosen, START_S)
+    second = engine_loop.decide(seen, first.memory, chosen, START_S + 1)
     assert len(first.memory.durable.drains) == 1
     assert second.memory.durable.drains == first.memory.durable.drains
 
@@ -80,7 +82,7 @@ def test_nodes_that_cannot_be_seen_to_be_marked_yet_count() -> None:
 def test_a_node_that_the_provider_deletes_makes_room_for_the_next_drain() -> None:
     world = World([node(name) for name in "abc"], [pod(f"p{name}", name, 100) for name in "abc"])
     world.recreates, world.machine_takes_s = True, 1000.0
-    run = Run(world, eager(WINDLASS), Memory())
+    run = Run(world, eager(WINDLASS), LoopMemory())
     for _ in range(3):
         loop(run)
         pass_time(run, 10.0)
@@ -92,7 +94,7 @@ def test_after_a_failed_drain_no_other_begins_for_a_while() -> None:
     world.refuse = lambda one: "no" if isinstance(one, plan.DeleteNode) else None
     base = eager(WINDLASS)
     chosen = replace(base, scale_down=replace(base.scale_down, scale_down_delay_after_failure_s=180.0))
-    run = Run(world, chosen, Memory())
+    run = Run(world, chosen, LoopMemory())
     begun = []
     for _ in range(25):
         decision = loop(run)
@@ -134,7 +136,7 @@ def test_no_more_nodes_are_on_their_way_out_than_allowed(
         return "no" if count[0] in refusals and not isinstance(one, plan.RemoveTaint | plan.Cordon) else None
 
     world.refuse = refuse
-    run = Run(world, eager(base, total, drains), Memory())
+    run = Run(world, eager(base, total, drains), LoopMemory())
     for _ in range(12):
         loop(run)
         busy, emptied = count_in_progress(run)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from tests.engine.scale_down.builders import PEER, node, pod
-from windlass.engine import advance, facts, plan, pod_traits, taints
-from windlass.engine import snapshot as snapshots
-from windlass.engine.draining.story import DrainStory
-from windlass.engine.memory import DrainBegun, Durable, Memory
+from windlass.engine import drain_loop, taints
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, node_groups, plan, well_known
+from windlass.engine.model.drains import DrainStatus
+from windlass.engine.model.durable_memory import DurableMemory, StartedDrain
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
+from windlass.engine.snapshot import snapshot
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 START_S = 1_000_000.0
@@ -41,7 +43,7 @@ class World:
         self.pods = {one.uid: one for one in pods}
         self.budgets: dict[str, facts.PodDisruptionBudget] = {}
         self.group_of = dict.fromkeys(self.nodes, group)
-        self.groups = {group: facts.NodeGroup(group, 0, 1000, len(self.nodes))}
+        self.groups = {group: node_groups.NodeGroup(group, 0, 1000, len(self.nodes))}
         self.states: dict[str, str] = {}
         self.refuse: Refuse = lambda _: None
         """Says why an instruction fails, beside what the world itself refuses."""
@@ -93,7 +95,7 @@ class World:
             for id, group in self.groups.items()
         ]
         return Observation(
-            snapshots.build(self.nodes.values(), self.pods.values()),
+            snapshot.build_snapshot(self.nodes.values(), self.pods.values()),
             tuple(groups),
             budgets=tuple(self.budgets.values()),
             failed=failed or {},
@@ -102,8 +104,8 @@ class World:
     def _has_machine(self, name: str, group: str) -> bool:
         return self.group_of[name] == group and name not in self.lost
 
-    def _instance(self, name: str) -> facts.Instance:
-        return facts.Instance(self.nodes[name].provider_id, self.states.get(name, "Running"))
+    def _instance(self, name: str) -> node_groups.Instance:
+        return node_groups.Instance(self.nodes[name].provider_id, self.states.get(name, "Running"))
 
     def carry_out(self, wanted: plan.Plan) -> dict[plan.Instruction, str]:
         failed: dict[plan.Instruction, str] = {}
@@ -144,7 +146,7 @@ class World:
 
     def _vanish(self, uid: str, budgets: list[facts.PodDisruptionBudget]) -> None:
         gone = self.pods.pop(uid, None)
-        if gone is not None and self.recreates and not pod_traits.is_daemonset(gone):
+        if gone is not None and self.recreates and not well_known.is_daemonset(gone):
             self._recreate(gone)
         for budget in budgets:
             self.later(self.budget_recovers_s, lambda name=budget.name: self._spend(name, -1))  # type: ignore[misc]
@@ -196,19 +198,19 @@ class Run:
 
     world: World
     settings: Settings = WINDLASS
-    memory: Memory = field(default_factory=lambda: Memory(Durable(loop=5)))
+    memory: LoopMemory = field(default_factory=lambda: LoopMemory(DurableMemory(loop=5)))
     failed: dict[plan.Instruction, str] = field(default_factory=dict)
     done: list[tuple[float, plan.Instruction]] = field(default_factory=list)
     """What was planned, with the seconds since the start."""
-    told: list[DrainStory] = field(default_factory=list)
+    told: list[DrainStatus] = field(default_factory=list)
     """How drains stood, each time that it was another than before."""
-    last: advance.Advanced | None = None
+    last: drain_loop.DrainLoopResult | None = None
 
     def begin(self, *names: str, is_empty: bool = False) -> "Run":
         """Begin drains, all at once."""
         world = self.world
         begun = {
-            name: DrainBegun(
+            name: StartedDrain(
                 world.group_of[name],
                 world.now_s,
                 is_empty,
@@ -221,10 +223,10 @@ class Run:
         self.memory = replace(self.memory, durable=replace(self.memory.durable, drains=drains))
         return self
 
-    def ask(self) -> advance.Advanced:
+    def ask(self) -> drain_loop.DrainLoopResult:
         """Ask once, and carry out the answer."""
         seen = self.world.observe(self.failed)
-        answer = advance.advance(seen, self.memory, self.settings, self.world.now_s)
+        answer = drain_loop.advance(seen, self.memory, self.settings, self.world.now_s)
         self.memory, self.last = answer.memory, answer
         self.done += [(self.world.now_s - START_S, one) for one in answer.plan]
         latest = {one.node: one for one in self.told}
@@ -232,7 +234,7 @@ class Run:
         self.failed = self.world.carry_out(answer.plan)
         return answer
 
-    def settle(self) -> advance.Advanced:
+    def settle(self) -> drain_loop.DrainLoopResult:
         """Ask until nothing more is to be done at this moment."""
         for _ in range(20):
             answer = self.ask()
@@ -273,8 +275,8 @@ class Run:
 
     def is_marked(self, name: str) -> bool:
         one = self.world.nodes[name]
-        return taints.has(one, taints.TO_BE_DELETED) or one.unschedulable
+        return taints.has_taint(one, taints.TO_BE_DELETED_KEY) or one.unschedulable
 
 
-def _is_news(before: DrainStory | None, now: DrainStory) -> bool:
+def _is_news(before: DrainStatus | None, now: DrainStatus) -> bool:
     return before is None or (before.phase, before.failure) != (now.phase, now.failure)

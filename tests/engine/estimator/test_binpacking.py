@@ -12,16 +12,14 @@ from tests.builders import GIB, node, pod, selector, spread, term
 from tests.conformance import objects
 from tests.engine import columns
 from tests.strategies import Json, Objects
-from windlass.autoscaler.observe import cluster
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import facts, predicates, shapes
-from windlass.engine import snapshot as snapshots
-from windlass.engine.estimator import binpacking, limits
-from windlass.engine.estimator.binpacking import Estimate, PodGroup, Template
-from windlass.engine.predicates import config
-from windlass.engine.predicates import spread as spreading
-from windlass.engine.snapshot import Snapshot
-from windlass.engine.verdict import Code
+from windlass.autoscaler.readers import cluster_dump
+from windlass.engine.model import facts, settings
+from windlass.engine.model.scheduling_reasons import StatusCode
+from windlass.engine.placement import binpacking
+from windlass.engine.placement.binpacking import Estimate, NodeTemplate, ShapeCount
+from windlass.engine.predicates import pod_topology_spread, registry
+from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot.snapshot import Snapshot
 
 
 @dataclass
@@ -29,14 +27,14 @@ class PlainLoop:
     """The peer's estimator: existing new nodes first, then the newest, then another; one pod after the other."""
 
     snapshot: Snapshot
-    template: Template
+    template: NodeTemplate
     most_nodes: int
     first: int
     opened: int = 0
     pointer: int = -1
     used: set[int] = field(default_factory=set)
 
-    def estimate(self, groups: list[PodGroup]) -> Estimate:
+    def estimate(self, groups: list[ShapeCount]) -> Estimate:
         placed = [0] * len(groups)
         may_open = True
         for number in sorted(range(len(groups)), key=lambda one: (-self._score(groups[one].shape), one)):
@@ -48,7 +46,7 @@ class PlainLoop:
                 placed[number] += helped
         return Estimate(len(self.used), tuple(placed))
 
-    def _open_for(self, shape: shapes.Shape, count: int) -> tuple[int, bool]:
+    def _open_for(self, shape: facts.PodShape, count: int) -> tuple[int, bool]:
         for helped in range(count):
             if self._newest is not None and self._try_newest(shape, self._newest):
                 continue
@@ -61,17 +59,24 @@ class PlainLoop:
                 return helped, True
         return count, True
 
-    def _try_newest(self, shape: shapes.Shape, newest: int) -> bool:
+    def _try_newest(self, shape: facts.PodShape, newest: int) -> bool:
         if self._schedule(shape, newest):
             return True
         by_hostname = any(constraint.topology_key == facts.HOSTNAME for constraint in shape.spec.spread)
-        refusal = predicates.judge(self.snapshot, shape, config.DEFAULT)[newest]
-        is_skewed = refusal is not None and refusal.rule == spreading.NAME and refusal.code is Code.UNSCHEDULABLE
+        refusal = registry.diagnose(self.snapshot, shape, settings.DEFAULT_FILTER_CONFIG)[newest]
+        is_skewed = (
+            refusal is not None
+            and refusal.rule == pod_topology_spread.NAME
+            and refusal.code is StatusCode.UNSCHEDULABLE
+        )
         return by_hostname and is_skewed and self._schedule_anywhere(shape, lambda row: row != newest)
 
-    def _schedule_anywhere(self, shape: shapes.Shape, is_acceptable: Callable[[int], bool]) -> bool:
+    def _schedule_anywhere(self, shape: facts.PodShape, is_acceptable: Callable[[int], bool]) -> bool:
         rows = self.snapshot.nodes.count
-        feasible = predicates.feasible(self.snapshot, shape, config.DEFAULT) & ~self.snapshot.nodes.unschedulable
+        feasible = (
+            registry.find_feasible(self.snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
+            & ~self.snapshot.nodes.unschedulable
+        )
         for row in [*range(self.pointer + 1, rows), *range(min(self.pointer + 1, rows))]:
             if feasible[row] and is_acceptable(row):
                 self.pointer = row
@@ -79,13 +84,13 @@ class PlainLoop:
                 return True
         return False
 
-    def _schedule(self, shape: shapes.Shape, row: int | None) -> bool:
-        if row is None or not predicates.feasible(self.snapshot, shape, config.DEFAULT)[row]:
+    def _schedule(self, shape: facts.PodShape, row: int | None) -> bool:
+        if row is None or not registry.find_feasible(self.snapshot, shape, settings.DEFAULT_FILTER_CONFIG)[row]:
             return False
         self._place(shape, row)
         return True
 
-    def _place(self, shape: shapes.Shape, row: int) -> None:
+    def _place(self, shape: facts.PodShape, row: int) -> None:
         self.snapshot.place(shape, row)
         self.used.add(row)
 
@@ -99,21 +104,23 @@ class PlainLoop:
     def _newest(self) -> int | None:
         return self.snapshot.nodes.count - 1 if self.opened else None
 
-    def _score(self, shape: shapes.Shape) -> float:
+    def _score(self, shape: facts.PodShape) -> float:
         wanted, has = dict(shape.spec.requests), dict(self.template.node.allocatable)
         return sum(wanted.get(name, 0) / has[name] for name in (facts.CPU, facts.MEMORY) if has.get(name, 0) > 0)
 
 
-def estimate_plainly(snapshot: Snapshot, groups: list[PodGroup], template: Template, most_nodes: int = 0) -> Estimate:
+def estimate_plainly(
+    snapshot: Snapshot, groups: list[ShapeCount], template: NodeTemplate, most_nodes: int = 0
+) -> Estimate:
     snapshot.fork()
     found = PlainLoop(snapshot, template, most_nodes, snapshot.nodes.count).estimate(groups)
     snapshot.revert()
     return found
 
 
-def estimate(snapshot: Snapshot, groups: list[PodGroup], template: Template, most_nodes: int = 0) -> Estimate:
-    limiter = limits.Limiter([limits.limit_statically(most_nodes)])
-    return binpacking.estimate(snapshot, groups, template, limiter, config.DEFAULT)
+def estimate(snapshot: Snapshot, groups: list[ShapeCount], template: NodeTemplate, most_nodes: int = 0) -> Estimate:
+    limiter = binpacking.EstimationLimiter([binpacking.make_static_threshold(most_nodes)])
+    return binpacking.estimate(snapshot, groups, template, limiter, settings.DEFAULT_FILTER_CONFIG)
 
 
 @st.composite
@@ -132,10 +139,10 @@ def test_an_estimate_is_that_of_a_plain_loop_over_pods(
     asked: tuple[Objects, Json, list[int], int], with_daemon: bool
 ) -> None:
     found, written, counts, most_nodes = asked
-    snapshot = observed.build(cluster.read(found.all))
+    snapshot = cluster_dump.build_snapshot(cluster_dump.read_objects(found.all))
     asking = [objects.pod(pod) for pod in found.pending]
-    groups = [PodGroup(snapshot.shape_of(one), count) for one, count in zip(asking, counts, strict=True)]
-    template = Template(objects.node(written), (groups[-1].shape,) if with_daemon else ())
+    groups = [ShapeCount(snapshot.shape_of(one), count) for one, count in zip(asking, counts, strict=True)]
+    template = NodeTemplate(objects.node(written), (groups[-1].shape,) if with_daemon else ())
     before = columns.freeze(snapshot)
     held = columns.describe(snapshot, columns.Questions.about(asking))
     expected = estimate_plainly(snapshot, groups, template, most_nodes)
@@ -151,9 +158,9 @@ def test_an_estimate_is_that_of_a_plain_loop_over_pods(
 )
 @strategies.examples(150)
 def test_plain_groups_are_packed_as_a_plain_loop_packs_them(asked: list[tuple[int, int, int]], most_nodes: int) -> None:
-    snapshot = snapshots.build([node("old")], [])
+    snapshot = snapshots.build_snapshot([node("old")], [])
     wanted = [(pod("p", cpu=200 * cpu, memory=GIB * memory), count) for cpu, memory, count in asked]
-    groups, template = make_groups(snapshot, *wanted), Template(node("t"))
+    groups, template = make_groups(snapshot, *wanted), NodeTemplate(node("t"))
     expected = estimate_plainly(snapshot, groups, template, most_nodes)
     assert replace(estimate(snapshot, groups, template, most_nodes), stopped_by=None) == expected
 
@@ -163,11 +170,11 @@ def test_plain_groups_are_packed_as_a_plain_loop_packs_them(asked: list[tuple[in
 def test_plain_pods_need_as_many_nodes_as_when_each_is_a_group_of_its_own(
     count: int, cpu: int, memory: int, most_nodes: int
 ) -> None:
-    snapshot = snapshots.build([], [])
+    snapshot = snapshots.build_snapshot([], [])
     shape = snapshot.shape_of(pod("p", cpu=cpu, memory=memory))
-    template = Template(node("template", cpu=1000))
-    at_once = estimate(snapshot, [PodGroup(shape, count)], template, most_nodes)
-    singly = estimate(snapshot, [PodGroup(shape, 1)] * count, template, most_nodes)
+    template = NodeTemplate(node("template", cpu=1000))
+    at_once = estimate(snapshot, [ShapeCount(shape, count)], template, most_nodes)
+    singly = estimate(snapshot, [ShapeCount(shape, 1)] * count, template, most_nodes)
     assert (at_once.nodes, sum(at_once.placed)) == (singly.nodes, sum(singly.placed))
     assert not most_nodes or at_once.nodes <= most_nodes
     assert (at_once.stopped_by is None) == (singly.stopped_by is None)
@@ -176,66 +183,70 @@ def test_plain_pods_need_as_many_nodes_as_when_each_is_a_group_of_its_own(
 # ── By behaviour ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def make_groups(snapshot: Snapshot, *pods: tuple[facts.Pod, int]) -> list[PodGroup]:
-    return [PodGroup(snapshot.shape_of(one), count) for one, count in pods]
+def make_groups(snapshot: Snapshot, *pods: tuple[facts.Pod, int]) -> list[ShapeCount]:
+    return [ShapeCount(snapshot.shape_of(one), count) for one, count in pods]
 
 
 def test_large_pods_go_first_and_small_ones_fill_the_gaps() -> None:
-    snapshot = snapshots.build([], [])
+    snapshot = snapshots.build_snapshot([], [])
     groups = make_groups(snapshot, (pod("small", cpu=1000), 2), (pod("large", cpu=3000), 2))
-    assert estimate(snapshot, groups, Template(node("t"))) == Estimate(2, (2, 2))
+    assert estimate(snapshot, groups, NodeTemplate(node("t"))) == Estimate(2, (2, 2))
 
 
 def test_pods_that_fit_on_no_new_node_open_one_and_use_none() -> None:
-    snapshot = snapshots.build([], [])
+    snapshot = snapshots.build_snapshot([], [])
     groups = make_groups(snapshot, (pod("huge", cpu=5000), 3), (pod("small", cpu=1000), 1))
-    assert estimate(snapshot, groups, Template(node("t"))) == Estimate(1, (0, 1))
+    assert estimate(snapshot, groups, NodeTemplate(node("t"))) == Estimate(1, (0, 1))
 
 
 def test_a_limit_ends_all_opening_but_not_the_filling_of_open_nodes() -> None:
-    snapshot = snapshots.build([], [])
+    snapshot = snapshots.build_snapshot([], [])
     groups = make_groups(snapshot, (pod("large", cpu=3000), 5), (pod("small", cpu=1000), 5))
-    found = estimate(snapshot, groups, Template(node("t")), most_nodes=2)
+    found = estimate(snapshot, groups, NodeTemplate(node("t")), most_nodes=2)
     assert found == Estimate(2, (2, 2), "max nodes per scale-up")
 
 
 def test_pods_of_the_template_take_their_room() -> None:
-    snapshot = snapshots.build([], [])
+    snapshot = snapshots.build_snapshot([], [])
     groups = make_groups(snapshot, (pod("p", cpu=1000), 6))
     daemon = snapshot.shape_of(pod("daemon", cpu=1500))
-    assert estimate(snapshot, groups, Template(node("t"), (daemon,))) == Estimate(3, (6,))
+    assert estimate(snapshot, groups, NodeTemplate(node("t"), (daemon,))) == Estimate(3, (6,))
 
 
 def test_pods_that_keep_apart_need_a_node_each_and_one_per_zone_helps_one() -> None:
-    snapshot = snapshots.build([], [])
+    snapshot = snapshots.build_snapshot([], [])
     apart = pod("p", labels={"app": "a"}, spec=facts.PodSpec(anti_affinity=(term(facts.HOSTNAME, app="a"),)))
-    assert estimate(snapshot, make_groups(snapshot, (apart, 4)), Template(node("t"))) == Estimate(4, (4,))
+    assert estimate(snapshot, make_groups(snapshot, (apart, 4)), NodeTemplate(node("t"))) == Estimate(4, (4,))
     by_zone = pod("p", labels={"app": "a"}, spec=facts.PodSpec(anti_affinity=(term(facts.ZONE, app="a"),)))
-    assert estimate(snapshot, make_groups(snapshot, (by_zone, 4)), Template(node("t", zone="x"))) == Estimate(1, (1,))
+    assert estimate(snapshot, make_groups(snapshot, (by_zone, 4)), NodeTemplate(node("t", zone="x"))) == Estimate(
+        1, (1,)
+    )
 
 
 def test_zonal_spread_helps_as_many_as_the_other_zones_allow() -> None:
     there = [pod(f"q{i}", on="b", labels={"app": "a"}) for i in range(2)]
-    snapshot = snapshots.build([node("b", zone="y")], there)
+    snapshot = snapshots.build_snapshot([node("b", zone="y")], there)
     wanted = pod("p", labels={"app": "a"}, spec=facts.PodSpec(spread=(spread(facts.ZONE, 1, selector(app="a")),)))
-    assert estimate(snapshot, make_groups(snapshot, (wanted, 9)), Template(node("t", zone="x"))) == Estimate(1, (3,))
+    assert estimate(snapshot, make_groups(snapshot, (wanted, 9)), NodeTemplate(node("t", zone="x"))) == Estimate(
+        1, (3,)
+    )
 
 
 def test_hostname_spread_returns_to_other_nodes_where_the_newest_is_ahead() -> None:
     spec = facts.PodSpec(spread=(spread(facts.HOSTNAME, 1, selector(app="a")),))
-    snapshot = snapshots.build([node("old")], [])
+    snapshot = snapshots.build_snapshot([node("old")], [])
     found = estimate(
-        snapshot, make_groups(snapshot, (pod("p", labels={"app": "a"}, spec=spec), 3)), Template(node("t"))
+        snapshot, make_groups(snapshot, (pod("p", labels={"app": "a"}, spec=spec), 3)), NodeTemplate(node("t"))
     )
     assert found == Estimate(2, (3,))  # the second went to the old node, which counts as used by the estimate
 
 
 def test_a_pod_that_a_fresh_node_refuses_is_not_tried_elsewhere() -> None:
-    snapshot = snapshots.build([node("old")], [])
+    snapshot = snapshots.build_snapshot([node("old")], [])
     spec = facts.PodSpec(spread=(spread(facts.HOSTNAME, 1, selector(app="a")),))
     groups = make_groups(snapshot, (pod("p", labels={"app": "a"}, spec=spec), 1))
     daemon = snapshot.shape_of(pod("daemon", labels={"app": "a"}))
-    assert estimate(snapshot, groups, Template(node("t"), (daemon,))) == Estimate(0, (0,))
+    assert estimate(snapshot, groups, NodeTemplate(node("t"), (daemon,))) == Estimate(0, (0,))
 
 
 def test_a_time_budget_that_runs_out_stops_the_opening() -> None:
@@ -246,29 +257,29 @@ def test_a_time_budget_that_runs_out_stops_the_opening() -> None:
             self.asked += 1
             return self.asked > 1
 
-    snapshot = snapshots.build([], [])
-    limiter = limits.Limiter([], RunsOut())
+    snapshot = snapshots.build_snapshot([], [])
+    limiter = binpacking.EstimationLimiter([], RunsOut())
     groups = make_groups(snapshot, (pod("a", cpu=4000), 1), (pod("b", cpu=3000), 1))
-    found = binpacking.estimate(snapshot, groups, Template(node("t")), limiter, config.DEFAULT)
+    found = binpacking.estimate(snapshot, groups, NodeTemplate(node("t")), limiter, settings.DEFAULT_FILTER_CONFIG)
     assert found == Estimate(1, (1, 0), "time")
 
 
 def test_dividing_counts_the_last_group_without_packing_it() -> None:
-    snapshot = snapshots.build([], [])
+    snapshot = snapshots.build_snapshot([], [])
     groups = make_groups(snapshot, (pod("p", cpu=1500), 7))
-    template = Template(node("t"))
-    limiter = limits.Limiter([limits.limit_statically(3)])
-    found = binpacking.estimate(snapshot, groups, template, limiter, config.DEFAULT, fastpath=True)
+    template = NodeTemplate(node("t"))
+    limiter = binpacking.EstimationLimiter([binpacking.make_static_threshold(3)])
+    found = binpacking.estimate(snapshot, groups, template, limiter, settings.DEFAULT_FILTER_CONFIG, fastpath=True)
     assert found == Estimate(3, (6,), "max nodes per scale-up")
 
 
 def test_scattered_pods_use_no_fewer_nodes_and_are_all_helped() -> None:
-    snapshot = snapshots.build([], [])
+    snapshot = snapshots.build_snapshot([], [])
     groups = make_groups(snapshot, (pod("large", cpu=2500), 4), (pod("small", cpu=700), 9))
-    tight = estimate(snapshot, groups, Template(node("t")))
+    tight = estimate(snapshot, groups, NodeTemplate(node("t")))
     for seed in range(5):
         loose = binpacking.estimate(
-            snapshot, groups, Template(node("t")), limits.Limiter([]), config.DEFAULT,
+            snapshot, groups, NodeTemplate(node("t")), binpacking.EstimationLimiter([]), settings.DEFAULT_FILTER_CONFIG,
             scatter=np.random.default_rng(seed),
         )  # fmt: skip
         assert loose.placed == (4, 9)
@@ -276,8 +287,8 @@ def test_scattered_pods_use_no_fewer_nodes_and_are_all_helped() -> None:
 
 
 def test_capacity_without_checks_does_not_overflow() -> None:
-    snapshot = snapshots.build([], [])
-    profile = config.FilterConfig(disabled=frozenset({"NodeResourcesFit"}))
+    snapshot = snapshots.build_snapshot([], [])
+    profile = settings.FilterConfig(disabled=frozenset({"NodeResourcesFit"}))
     groups = make_groups(snapshot, (pod("p", cpu=9000), 1000))
-    found = binpacking.estimate(snapshot, groups, Template(node("t")), limits.Limiter([]), profile)
+    found = binpacking.estimate(snapshot, groups, NodeTemplate(node("t")), binpacking.EstimationLimiter([]), profile)
     assert found == Estimate(1, (1000,))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.engine.estimator import limits
-from windlass.engine.estimator.limits import Limit, Limiter
+from windlass.engine.placement import binpacking
+from windlass.engine.placement.binpacking import EstimationLimiter, Threshold
 
 
 @dataclass
@@ -22,8 +22,8 @@ class Checkpoints:
         return self.asked > self.left
 
 
-def limit(nodes: int, reason: str = "static") -> Limit:
-    return Limit(reason, nodes)
+def limit(nodes: int, reason: str = "static") -> Threshold:
+    return Threshold(reason, nodes)
 
 
 @pytest.mark.parametrize(
@@ -31,46 +31,48 @@ def limit(nodes: int, reason: str = "static") -> Limit:
     [(0, 0, 0), (0, 5, 5), (5, 0, 5), (5, 3, 3), (-7, 3, -1), (0, -1, -1), (-2, -3, -1)],
 )
 def test_limits_combine_to_the_tightest(one: int, other: int, both: int) -> None:
-    assert limits.combine(one, other) == both
+    assert binpacking.combine_limits(one, other) == both
 
 
 @given(*[st.integers(-2, 9)] * 3)
 def test_the_order_of_limits_does_not_matter(a: int, b: int, c: int) -> None:
-    assert limits.combine(a, b) == limits.combine(b, a)
-    assert limits.combine(limits.combine(a, b), c) == limits.combine(a, limits.combine(b, c))
+    assert binpacking.combine_limits(a, b) == binpacking.combine_limits(b, a)
+    assert binpacking.combine_limits(binpacking.combine_limits(a, b), c) == binpacking.combine_limits(
+        a, binpacking.combine_limits(b, c)
+    )
 
 
 def test_similar_groups_add_their_room() -> None:
-    assert limits.limit_by_groups([(1, 4), (5, 3), (2, 2), (0, 1)]).nodes == 4
-    assert limits.limit_by_groups([(4, 4), (5, 3)]).nodes == limits.NOTHING
+    assert binpacking.make_similar_groups_threshold([(1, 4), (5, 3), (2, 2), (0, 1)]).nodes == 4
+    assert binpacking.make_similar_groups_threshold([(4, 4), (5, 3)]).nodes == binpacking.NO_NODES
 
 
 def test_the_cluster_s_maximum_leaves_the_difference() -> None:
-    assert limits.limit_by_cluster(10, 7).nodes == 3
-    assert limits.limit_by_cluster(10, 10).nodes == limits.NOTHING
-    assert limits.limit_by_cluster(-1, 0).nodes == limits.NOTHING
-    assert limits.limit_by_cluster(0, 10).nodes == limits.NO_LIMIT
+    assert binpacking.make_cluster_capacity_threshold(10, 7).nodes == 3
+    assert binpacking.make_cluster_capacity_threshold(10, 10).nodes == binpacking.NO_NODES
+    assert binpacking.make_cluster_capacity_threshold(-1, 0).nodes == binpacking.NO_NODES
+    assert binpacking.make_cluster_capacity_threshold(0, 10).nodes == binpacking.NO_LIMIT
 
 
 def test_nodes_are_granted_up_to_the_limit() -> None:
-    limiter = Limiter([limit(5)])
+    limiter = EstimationLimiter([limit(5)])
     assert [limiter.grant(3), limiter.grant(3), limiter.grant(1)] == [3, 2, 0]
     assert limiter.granted == 5
 
 
 def test_without_limit_everything_is_granted() -> None:
-    assert Limiter([]).grant(10**6) == 10**6
-    assert Limiter([limit(0), limit(0)]).grant(7) == 7
+    assert EstimationLimiter([]).grant(10**6) == 10**6
+    assert EstimationLimiter([limit(0), limit(0)]).grant(7) == 7
 
 
 def test_a_negative_limit_grants_nothing() -> None:
-    limiter = Limiter([limit(5), limit(-1, "full")])
+    limiter = EstimationLimiter([limit(5), limit(-1, "full")])
     assert limiter.grant(2) == 0
     assert limiter.stopped_by == "full"
 
 
 def test_the_tightest_limit_is_named_once_it_bites() -> None:
-    limiter = Limiter([limit(9, "loose"), limit(4, "tight"), limit(6, "middle")])
+    limiter = EstimationLimiter([limit(9, "loose"), limit(4, "tight"), limit(6, "middle")])
     assert limiter.grant(4) == 4
     assert limiter.stopped_by is None
     assert limiter.grant(1) == 0
@@ -78,14 +80,14 @@ def test_the_tightest_limit_is_named_once_it_bites() -> None:
 
 
 def test_nothing_is_granted_once_time_is_up() -> None:
-    limiter = Limiter([limit(10)], Checkpoints(2))
+    limiter = EstimationLimiter([limit(10)], Checkpoints(2))
     assert [limiter.grant(2), limiter.grant(2), limiter.grant(2)] == [2, 2, 0]
     assert (limiter.granted, limiter.stopped_by) == (4, "time")
 
 
 def test_many_nodes_at_once_are_one_checkpoint_and_none_are_no_checkpoint() -> None:
     budget = Checkpoints(99)
-    limiter = Limiter([limit(50)], budget)
+    limiter = EstimationLimiter([limit(50)], budget)
     limiter.grant(50)
     limiter.grant(1)
     limiter.grant(0)
@@ -94,6 +96,6 @@ def test_many_nodes_at_once_are_one_checkpoint_and_none_are_no_checkpoint() -> N
 
 @given(st.lists(st.integers(-1, 20), max_size=3), st.lists(st.integers(0, 9), max_size=6))
 def test_granting_in_bulk_is_granting_one_by_one(bounds: list[int], wishes: list[int]) -> None:
-    bulk, single = (Limiter([limit(bound) for bound in bounds]) for _ in range(2))
+    bulk, single = (EstimationLimiter([limit(bound) for bound in bounds]) for _ in range(2))
     for wanted in wishes:
         assert bulk.grant(wanted) == sum(single.grant(1) for _ in range(wanted))

@@ -4,12 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.engine.estimator import ordering
+from windlass.engine.placement import binpacking
 
 
 def order(requests: list[tuple[int, int]], allocatable: tuple[int, int] = (4000, 1000)) -> list[int]:
     columns = np.array(requests, dtype=np.int64).reshape(-1, 2)
-    return [int(position) for position in ordering.sort_decreasing(columns[:, 0], columns[:, 1], *allocatable)]
+    return [int(position) for position in binpacking.sort_decreasing(columns[:, 0], columns[:, 1], *allocatable)]
 
 
 def test_larger_pods_come_first() -> None:

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from tests.builders import GIB, node, pod
-from windlass.engine import shapes
-from windlass.engine import snapshot as snapshots
-from windlass.engine.estimator import binpacking, limits, plain
-from windlass.engine.predicates import config
+from windlass.engine.model import facts, settings
+from windlass.engine.placement import binpacking
+from windlass.engine.scale_up import template_fit
+from windlass.engine.snapshot import snapshot as snapshots
 
 AMOUNTS = st.tuples(
     st.sampled_from([0, 100, 300, 1000, 1700, 4000, 5000]), st.integers(0, 9), st.sampled_from([0, 0, 0, 1, 2])
@@ -32,23 +32,25 @@ def test_counts_are_those_of_packing_in_the_snapshot(
     most_pods: int,
     seed: int | None,
 ) -> None:
-    snapshot = snapshots.build([node("a"), node("b")], [pod("p", on="a", cpu=1000)])
+    snapshot = snapshots.build_snapshot([node("a"), node("b")], [pod("p", on="a", cpu=1000)])
 
-    def shape_of(amounts: tuple[int, int, int]) -> shapes.Shape:
+    def shape_of(amounts: tuple[int, int, int]) -> facts.PodShape:
         cpu, gib, gpus = amounts
         return snapshot.shape_of(pod("q", cpu=cpu, memory=gib * GIB, more={"gpu": gpus}))
 
-    template = binpacking.Template(node("t", pods=most_pods, more={"gpu": 4}), (shape_of(daemon),))
-    groups = [binpacking.PodGroup(shape_of(amounts), count) for amounts, count in wanted]
+    template = binpacking.NodeTemplate(node("t", pods=most_pods, more={"gpu": 4}), (shape_of(daemon),))
+    groups = [binpacking.ShapeCount(shape_of(amounts), count) for amounts, count in wanted]
 
-    def make_limiter() -> limits.Limiter:
-        return limits.Limiter([limits.limit_statically(most_nodes)])
+    def make_limiter() -> binpacking.EstimationLimiter:
+        return binpacking.EstimationLimiter([binpacking.make_static_threshold(most_nodes)])
 
     def make_scatter() -> np.random.Generator | None:
         return None if seed is None else np.random.default_rng(seed)
 
-    found = plain.estimate(snapshot, groups, template, make_limiter(), config.DEFAULT, make_scatter())
+    found = template_fit.estimate_by_resources(
+        snapshot, groups, template, make_limiter(), settings.DEFAULT_FILTER_CONFIG, make_scatter()
+    )
     expected = binpacking.estimate(
-        snapshot, groups, template, make_limiter(), config.DEFAULT, scatter=make_scatter()
+        snapshot, groups, template, make_limiter(), settings.DEFAULT_FILTER_CONFIG, scatter=make_scatter()
     )  # fmt: skip
     assert found == expected

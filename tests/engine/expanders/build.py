@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from windlass.engine import facts
-from windlass.engine.expanders.option import Helped, Option
+from windlass.engine.model import facts
+from windlass.engine.model.scale_up_status import ExpansionOption, SchedulablePods
 
 GIB = 2**30
 
@@ -14,16 +14,18 @@ def node(name: str = "n", cpu: int = 4, memory_gib: int = 16, labels: dict[str, 
     return facts.Node(name, labels=labels or {}, capacity=resources, allocatable=resources)
 
 
-def pods(count: int, millicpu: int = 1000, memory_gib: float = 1) -> Helped:
+def pods(count: int, millicpu: int = 1000, memory_gib: float = 1) -> SchedulablePods:
     requests = ((facts.CPU, millicpu), (facts.MEMORY, int(memory_gib * GIB)))
-    return Helped(facts.Pod("default", f"p{millicpu}", spec=facts.PodSpec(requests=requests)), count)
+    return SchedulablePods(facts.Pod("default", f"p{millicpu}", spec=facts.PodSpec(requests=requests)), count)
 
 
-def option(group: str, node_count: int = 1, *helped: Helped, template: facts.Node | None = None) -> Option:
-    return Option(group, template or node(group), node_count, helped)
+def option(
+    group: str, node_count: int = 1, *helped: SchedulablePods, template: facts.Node | None = None
+) -> ExpansionOption:
+    return ExpansionOption(group, template or node(group), node_count, helped)
 
 
-def groups(options: list[Option]) -> list[str]:
+def groups(options: list[ExpansionOption]) -> list[str]:
     return [one.group for one in options]
 
 

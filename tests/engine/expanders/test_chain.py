@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 
 from tests.engine.expanders import build
 from windlass.engine.expanders import chain, priority
-from windlass.engine.expanders.option import Option
-from windlass.engine.expanders.pricing import PriceTable
+from windlass.engine.expanders.price import PriceTable
+from windlass.engine.model.scale_up_status import ExpansionOption
 from windlass.errors import InvalidInput
 
 
-def situation(seed: int = 0) -> chain.Situation:
-    return chain.Situation(np.random.default_rng(seed), priority.compile_rules({1: ["a"]}), PriceTable({"": 1.0}), 5)
+def situation(seed: int = 0) -> chain.ExpanderContext:
+    return chain.ExpanderContext(
+        np.random.default_rng(seed), priority.compile_rules({1: ["a"]}), PriceTable({"": 1.0}), 5
+    )
 
 
 def test_each_strategy_narrows_what_the_one_before_kept() -> None:
@@ -34,9 +36,9 @@ def test_nobody_is_asked_after_one_option_is_left() -> None:
     def refuse(_: object) -> list[str]:
         raise AssertionError("asked although decided")
 
-    first: chain.Strategy[str] = chain.Strategy("first", lambda options: options[:1])
-    never: chain.Strategy[str] = chain.Strategy("never", refuse)
-    assert chain.choose(["x", "y"], [first, never], never).winner == "x"
+    first: chain.ExpanderFilter[str] = chain.ExpanderFilter("first", lambda options: options[:1])
+    never: chain.ExpanderFilter[str] = chain.ExpanderFilter("never", refuse)
+    assert chain.run_chain(["x", "y"], [first, never], never).winner == "x"
 
 
 def test_a_tie_is_drawn_with_the_generator() -> None:
@@ -70,14 +72,14 @@ def test_a_strategy_after_random_is_refused_because_it_is_never_asked() -> None:
 
 def test_price_without_prices_is_refused() -> None:
     with pytest.raises(InvalidInput, match="price needs prices"):
-        chain.build(["price"], chain.Situation(np.random.default_rng(0)))
+        chain.build_chain(["price"], chain.ExpanderContext(np.random.default_rng(0)))
 
 
 def test_every_strategy_can_be_built_and_asked() -> None:
     options = [build.option("a", 1, build.pods(1)), build.option("b", 1, build.pods(1))]
     for name in chain.STRATEGIES:
-        (strategy,) = chain.build([name], situation())
-        assert all(option in options for option in strategy.keep(options))
+        (strategy,) = chain.build_chain([name], situation())
+        assert all(option in options for option in strategy.best_options(options))
 
 
 NAMES = st.lists(st.sampled_from([name for name in chain.STRATEGIES if name != "random"]), unique=True)
@@ -85,7 +87,7 @@ NAMES = st.lists(st.sampled_from([name for name in chain.STRATEGIES if name != "
 
 @given(build.many_options, NAMES, st.booleans(), st.integers(0, 5))
 def test_the_winner_is_one_that_every_strategy_asked_kept(
-    options: list[Option], names: list[str], then_random: bool, seed: int
+    options: list[ExpansionOption], names: list[str], then_random: bool, seed: int
 ) -> None:
     choice = chain.choose_option(options, names + ["random"] * then_random, situation(seed))
     left = list(options)

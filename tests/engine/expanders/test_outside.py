@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from tests.engine.decide import builders
 from tests.engine.expanders import build
-from windlass.engine import facts
-from windlass.engine.expanders import chain, outside
-from windlass.engine.expanders.option import Option
-from windlass.engine.expanders.outside import Desk, Inquiry, Opinion, Worth
+from windlass.engine.expanders import chain, grpc
+from windlass.engine.expanders.grpc import ExpanderClientPort, ExpanderResponses
+from windlass.engine.model import facts, scale_up_status
+from windlass.engine.model.scale_up_status import BestOptionsResponse, ExpansionOption, ResponseEffect
+from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
-from windlass.engine.scale_up import proposing
-from windlass.engine.settings import Settings
+from windlass.engine.scale_up import options
 
 OPTIONS = [
     build.option("small", 4, build.pods(4)),
@@ -26,31 +26,35 @@ OPTIONS = [
 FAILED = "DeadlineExceeded: no answer within 5 s"
 
 
-def choose(names: Sequence[str], *opinions: Opinion, options: Sequence[Option] = OPTIONS) -> chain.Choice[Option]:
-    desk = Desk(Inquiry(opinions))
-    return chain.choose_option(options, names, chain.Situation(np.random.default_rng(0), desk=desk))
+def choose(
+    names: Sequence[str], *opinions: BestOptionsResponse, options: Sequence[ExpansionOption] = OPTIONS
+) -> scale_up_status.ExpanderChoice[ExpansionOption]:
+    desk = ExpanderClientPort(ExpanderResponses(opinions))
+    return chain.choose_option(options, names, chain.ExpanderContext(np.random.default_rng(0), desk=desk))
 
 
-def say(*groups: str, about: Sequence[Option] = OPTIONS, failure: str = "") -> Opinion:
-    return Opinion(outside.describe(about), groups, failure)
+def say(*groups: str, about: Sequence[ExpansionOption] = OPTIONS, failure: str = "") -> BestOptionsResponse:
+    return BestOptionsResponse(grpc.make_option_keys(about), groups, failure)
 
 
 @pytest.mark.parametrize(
     ("answer", "kept", "worth"),
     [
-        pytest.param(say("large"), ["large"], Worth.FOLLOWED, id="one of the options"),
-        pytest.param(say("huge", "small"), ["huge", "small"], Worth.FOLLOWED, id="in its order"),
-        pytest.param(say("small", "small", "huge"), ["small", "small", "huge"], Worth.FOLLOWED, id="as often as named"),
-        pytest.param(say("nowhere", "large", ""), ["large"], Worth.FOLLOWED, id="others are passed over"),
-        pytest.param(say("nowhere", "LARGE"), ["small", "large", "huge"], Worth.NO_OPTION, id="only others"),
-        pytest.param(say(""), ["small", "large", "huge"], Worth.NO_OPTION, id="an option without a group"),
-        pytest.param(say(), [], Worth.NONE_WANTED, id="none at all"),
-        pytest.param(say(failure=FAILED), ["small", "large", "huge"], Worth.FAILED, id="no answer"),
+        pytest.param(say("large"), ["large"], ResponseEffect.FOLLOWED, id="one of the options"),
+        pytest.param(say("huge", "small"), ["huge", "small"], ResponseEffect.FOLLOWED, id="in its order"),
+        pytest.param(
+            say("small", "small", "huge"), ["small", "small", "huge"], ResponseEffect.FOLLOWED, id="as often as named"
+        ),
+        pytest.param(say("nowhere", "large", ""), ["large"], ResponseEffect.FOLLOWED, id="others are passed over"),
+        pytest.param(say("nowhere", "LARGE"), ["small", "large", "huge"], ResponseEffect.NO_OPTION, id="only others"),
+        pytest.param(say(""), ["small", "large", "huge"], ResponseEffect.NO_OPTION, id="an option without a group"),
+        pytest.param(say(), [], ResponseEffect.NONE_WANTED, id="none at all"),
+        pytest.param(say(failure=FAILED), ["small", "large", "huge"], ResponseEffect.FAILED, id="no answer"),
     ],
 )
-def test_what_an_answer_leaves(answer: Opinion, kept: list[str], worth: Worth) -> None:
-    assert build.groups(outside.follow(OPTIONS, answer)) == kept
-    assert answer.worth is worth
+def test_what_an_answer_leaves(answer: BestOptionsResponse, kept: list[str], worth: ResponseEffect) -> None:
+    assert build.groups(grpc.apply_response(OPTIONS, answer)) == kept
+    assert answer.effect is worth
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,7 @@ def test_what_an_answer_leaves(answer: Opinion, kept: list[str], worth: Worth) -
         ),
     ],
 )
-def test_its_turn_in_the_chain(names: str, answer: Opinion, asked: str, winners: set[str]) -> None:
+def test_its_turn_in_the_chain(names: str, answer: BestOptionsResponse, asked: str, winners: set[str]) -> None:
     choice = choose(names.split(","), answer)
     assert choice.opinion == answer
     assert [name for name, _ in choice.steps] == asked.split(",")
@@ -83,8 +87,8 @@ def test_its_turn_in_the_chain(names: str, answer: Opinion, asked: str, winners:
 
 
 def test_who_decides_before_it_leaves_nothing_to_ask() -> None:
-    inquiry = Inquiry()
-    situation = chain.Situation(np.random.default_rng(0), desk=Desk(inquiry))
+    inquiry = ExpanderResponses()
+    situation = chain.ExpanderContext(np.random.default_rng(0), desk=ExpanderClientPort(inquiry))
     choice = chain.choose_option(OPTIONS, ["least-nodes", "most-pods", "grpc"], situation)
     assert choice.winner is OPTIONS[1]
     assert (choice.opinion, inquiry.question, inquiry.was_needed) == (None, None, False)
@@ -96,26 +100,30 @@ def test_a_single_option_is_asked_about_too_because_it_may_be_unwanted() -> None
 
 
 def test_without_an_answer_all_options_pass_on_and_the_question_is_told() -> None:
-    inquiry, templates = Inquiry(), {"elsewhere": build.node("elsewhere")}
-    desk = Desk(inquiry, templates, lambda helped: [facts.Pod("ns", f"p{n}") for n in range(helped.count)])
-    choice = chain.choose_option(OPTIONS, ["grpc", "most-pods"], chain.Situation(np.random.default_rng(0), desk=desk))
+    inquiry, templates = ExpanderResponses(), {"elsewhere": build.node("elsewhere")}
+    desk = ExpanderClientPort(
+        inquiry, templates, lambda helped: [facts.Pod("ns", f"p{n}") for n in range(helped.count)]
+    )
+    choice = chain.choose_option(
+        OPTIONS, ["grpc", "most-pods"], chain.ExpanderContext(np.random.default_rng(0), desk=desk)
+    )
     assert choice.steps[0] == ("grpc", tuple(OPTIONS))
-    assert choice.opinion == say(failure=outside.NOT_ASKED)
+    assert choice.opinion == say(failure=grpc.NOT_ASKED)
     asked = inquiry.question
     assert asked is not None
-    assert (asked.options, asked.templates, asked.about) == (tuple(OPTIONS), templates, outside.describe(OPTIONS))
+    assert (asked.options, asked.templates, asked.about) == (tuple(OPTIONS), templates, grpc.make_option_keys(OPTIONS))
     assert [[pod.name for pod in pods] for pods in asked.pods] == [["p0", "p1", "p2", "p3"]] * 2 + [["p0", "p1", "p2"]]
 
 
 def test_an_answer_about_other_options_is_none() -> None:
     other = [replace(OPTIONS[0], node_count=5), *OPTIONS[1:]]
     choice = choose(["grpc"], say("large", about=other))
-    assert choice.opinion == say(failure=outside.NOT_ASKED)
+    assert choice.opinion == say(failure=grpc.NOT_ASKED)
 
 
 def test_a_server_that_failed_is_not_asked_again_for_the_same_decision() -> None:
-    inquiry = Inquiry((say(failure=FAILED, about=OPTIONS[:2]),))
-    opinion = Desk(inquiry).consult(OPTIONS)
+    inquiry = ExpanderResponses((say(failure=FAILED, about=OPTIONS[:2]),))
+    opinion = ExpanderClientPort(inquiry).find_response(OPTIONS)
     assert opinion == say(failure=FAILED)
     assert inquiry.question is None
 
@@ -125,12 +133,12 @@ names = st.text("abc", max_size=2)
 
 @given(build.many_options, st.lists(names, max_size=6), st.sampled_from(["", FAILED]))
 def test_whatever_it_answers_an_option_is_chosen_unless_it_wants_none(
-    options: list[Option], answered: list[str], failure: str
+    options: list[ExpansionOption], answered: list[str], failure: str
 ) -> None:
     opinion = say(*answered, about=options, failure=failure)
-    kept = outside.follow(options, opinion)
+    kept = grpc.apply_response(options, opinion)
     assert all(any(one is option for option in options) for one in kept)
-    assert bool(kept) == (bool(options) and opinion.worth is not Worth.NONE_WANTED)
+    assert bool(kept) == (bool(options) and opinion.effect is not ResponseEffect.NONE_WANTED)
 
 
 # ── In a decision ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -161,24 +169,24 @@ def test_a_decision_follows_an_answer_that_is_among_what_is_seen(group: str) -> 
     seen, settings = waiting(), asking("grpc")
     question = builders.decide_once(seen, settings).question
     assert question is not None
-    decision = builders.decide_once(replace(seen, opinions=(Opinion(question.about, (group,)),)), settings)
+    decision = builders.decide_once(replace(seen, opinions=(BestOptionsResponse(question.about, (group,)),)), settings)
     assert builders.sizes(decision) == {group: 1}
     assert decision.question is None
     choice = decision.story.scale_ups[0].choice
     assert choice is not None
-    assert choice.opinion == Opinion(question.about, (group,))
+    assert choice.opinion == BestOptionsResponse(question.about, (group,))
 
 
 def test_an_answer_that_wants_none_keeps_the_groups_as_they_are_and_pods_are_told() -> None:
     seen, settings = waiting(), asking("grpc", "random")
     question = builders.decide_once(seen, settings).question
     assert question is not None
-    decision = builders.decide_once(replace(seen, opinions=(Opinion(question.about),)), settings)
+    decision = builders.decide_once(replace(seen, opinions=(BestOptionsResponse(question.about),)), settings)
     assert not builders.sizes(decision)
     (proposal,) = decision.story.scale_ups
-    assert proposal.result is proposing.Result.NO_OPTIONS
+    assert proposal.result is scale_up_status.ScaleUpResult.NO_OPTIONS
     assert {reason for one in proposal.remaining for each in one.rejected.values() for reason in each} == {
-        proposing.FILTERED_OUT
+        options.FILTERED_OUT
     }
 
 
@@ -198,7 +206,7 @@ def test_every_round_of_a_joint_scale_up_asks_for_itself() -> None:
     while decision.question is not None:
         groups = tuple(option.group for option in decision.question.options)
         asked.append(groups)
-        answer = Opinion(decision.question.about, (groups[0],))
+        answer = BestOptionsResponse(decision.question.about, (groups[0],))
         seen = replace(seen, opinions=(*seen.opinions, answer))
         decision = builders.decide_once(seen, settings)
     assert asked == [("hdd", "ssd"), ("ssd",)]
@@ -210,6 +218,8 @@ def test_a_failure_in_the_first_round_leaves_all_rounds_to_the_next_expander() -
     seen, settings = builders.observe([builders.group("a", max_size=1), builders.group("b")], (), pods), asking("grpc")
     question = builders.decide_once(seen, settings).question
     assert question is not None
-    decision = builders.decide_once(replace(seen, opinions=(Opinion(question.about, failure=FAILED),)), settings)
+    decision = builders.decide_once(
+        replace(seen, opinions=(BestOptionsResponse(question.about, failure=FAILED),)), settings
+    )
     assert decision.question is None
     assert sum(builders.sizes(decision).values()) == 3

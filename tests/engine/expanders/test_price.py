@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.expanders import build
-from windlass.engine import facts
 from windlass.engine.expanders import price
-from windlass.engine.expanders.option import Option
-from windlass.engine.expanders.pricing import ANNOTATION, INSTANCE_TYPE, INSTANCE_TYPE_BETA, PriceTable
+from windlass.engine.expanders.price import INSTANCE_TYPE, INSTANCE_TYPE_BETA, PriceTable
+from windlass.engine.model import facts
+from windlass.engine.model.scale_up_status import ExpansionOption
+from windlass.engine.model.well_known import PRICE_ANNOTATION
 
 GPU_LABEL = "cluster-api/accelerator"
 
@@ -31,12 +32,12 @@ class Fixed:
         return self.small_pod if pod is price.SMALL_POD else self.pod
 
 
-def keep(options: list[Option], pricing: price.Pricing, cluster_nodes: int = 10) -> list[str]:
-    return build.groups(price.keep(options, pricing, cluster_nodes, GPU_LABEL))
+def keep(options: list[ExpansionOption], pricing: price.PricingModel, cluster_nodes: int = 10) -> list[str]:
+    return build.groups(price.find_best_options(options, pricing, cluster_nodes, GPU_LABEL))
 
 
-def score(option: Option, pricing: price.Pricing, cluster_nodes: int = 10) -> price.Score:
-    found = price.score(option, pricing, cluster_nodes, GPU_LABEL)
+def score(option: ExpansionOption, pricing: price.PricingModel, cluster_nodes: int = 10) -> price.PriceScore:
+    found = price.score_option(option, pricing, cluster_nodes, GPU_LABEL)
     assert found is not None
     return found
 
@@ -142,12 +143,12 @@ def test_a_node_costs_what_the_table_says_of_its_instance_type() -> None:
 def test_the_annotation_beats_the_table() -> None:
     table = PriceTable({"m5.large": 0.096})
     labelled = build.node(labels={INSTANCE_TYPE: "m5.large"})
-    assert table.node_price(replace(labelled, annotations={ANNOTATION: "0.05"})) == 0.05
+    assert table.node_price(replace(labelled, annotations={PRICE_ANNOTATION: "0.05"})) == 0.05
 
 
 @pytest.mark.parametrize("text", ["", "cheap", "-1", "nan", "inf", "1,5"])
 def test_an_annotation_that_is_no_price_makes_the_price_unknown(text: str) -> None:
-    assert PriceTable().node_price(replace(build.node(), annotations={ANNOTATION: text})) is None
+    assert PriceTable().node_price(replace(build.node(), annotations={PRICE_ANNOTATION: text})) is None
 
 
 def test_a_pod_is_worth_its_cores_memory_and_gpus() -> None:

@@ -10,7 +10,9 @@ from windlass.errors import InvalidInput
 
 
 def keep(ids: list[str], rules: dict[int, list[str]]) -> list[str]:
-    return build.groups(priority.keep([build.option(group) for group in ids], priority.compile_rules(rules)))
+    return build.groups(
+        priority.find_best_options([build.option(group) for group in ids], priority.compile_rules(rules))
+    )
 
 
 def test_the_group_with_the_highest_priority_is_kept() -> None:
@@ -50,7 +52,7 @@ def test_a_bad_expression_is_named_with_its_priority() -> None:
 )
 def test_whoever_is_kept_ranks_as_high_as_anyone(ids: list[str], rules: dict[int, list[str]]) -> None:
     compiled = priority.compile_rules(rules)
-    ranks = {group: priority.rank(group, compiled) for group in ids}
+    ranks = {group: priority.find_priority(group, compiled) for group in ids}
     counted = [rank for rank in ranks.values() if rank is not None and rank >= priority.LOWEST]
     expected = [group for group in ids if ranks[group] == max(counted)] if counted else ids
     assert keep(ids, rules) == expected

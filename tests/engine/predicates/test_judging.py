@@ -1,10 +1,10 @@
 """All filters together: who speaks first, what a profile silences, what is said in words."""
 
 from tests.builders import feasible, judge, node, pod, term
-from windlass.engine import facts, predicates
-from windlass.engine import snapshot as snapshots
-from windlass.engine.facts import HOSTNAME, HostPort, Taint
-from windlass.engine.predicates import config
+from windlass.engine.model import facts, settings
+from windlass.engine.model.facts import HOSTNAME, HostPort, Taint
+from windlass.engine.predicates import registry
+from windlass.engine.snapshot import snapshot as snapshots
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 EVERYTHING_WRONG = facts.PodSpec(
@@ -22,33 +22,39 @@ ORDER = [
 def make() -> snapshots.Snapshot:
     worst = node("a", cpu=1000, taints=(Taint("k", "", "NoSchedule"),), unschedulable=True)
     holder = facts.PodSpec(host_ports=(HostPort("0.0.0.0", "TCP", 80),))
-    return snapshots.build([worst], [pod("q", on="a", labels={"app": "a"}, spec=holder)])
+    return snapshots.build_snapshot([worst], [pod("q", on="a", labels={"app": "a"}, spec=holder)])
 
 
 def test_the_first_filter_in_the_schedulers_order_gives_the_verdict() -> None:
     silenced: list[str] = []
     for expected in ORDER:
-        profile = config.FilterConfig(disabled=frozenset(silenced))
+        profile = settings.FilterConfig(disabled=frozenset(silenced))
         refusal = judge(make(), pod("p", spec=EVERYTHING_WRONG), profile)["a"]
         assert refusal is not None
         assert refusal.rule == expected
         silenced.append(expected)
-    assert feasible(make(), pod("p", spec=EVERYTHING_WRONG), config.FilterConfig(disabled=frozenset(silenced))) == {"a"}
+    assert feasible(make(), pod("p", spec=EVERYTHING_WRONG), settings.FilterConfig(disabled=frozenset(silenced))) == {
+        "a"
+    }
 
 
 def test_a_refusal_before_any_node_is_looked_at_comes_first() -> None:
     fields = tuple(Requirement("metadata.name", Operator.IN, (name,)) for name in ("a", "b"))
     torn = facts.PodSpec(node_affinity=NodeSelector((NodeSelectorTerm(fields=fields),)), node_name="elsewhere")
     snapshot = make()
-    judgement = predicates.judge(snapshot, snapshot.shape_of(pod("p", spec=torn)), config.DEFAULT)
+    judgement = registry.diagnose(snapshot, snapshot.shape_of(pod("p", spec=torn)), settings.DEFAULT_FILTER_CONFIG)
     assert judgement.everywhere is not None
     assert judgement.everywhere.texts == ["pod affinity terms conflict"]
     assert judgement.feasible.tolist() == []
 
 
 def test_the_verdict_is_summed_up_as_the_scheduler_does() -> None:
-    snapshot = snapshots.build([node("a", cpu=100), node("b", cpu=200), node("c", unschedulable=True), node("d")], [])
-    summary = predicates.judge(snapshot, snapshot.shape_of(pod("p", cpu=3000)), config.DEFAULT).summary()
+    snapshot = snapshots.build_snapshot(
+        [node("a", cpu=100), node("b", cpu=200), node("c", unschedulable=True), node("d")], []
+    )
+    summary = registry.diagnose(
+        snapshot, snapshot.shape_of(pod("p", cpu=3000)), settings.DEFAULT_FILTER_CONFIG
+    ).summary()
     assert summary == "1/4 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."
 
 
@@ -57,6 +63,6 @@ def test_judging_writes_into_nothing_that_is_kept() -> None:
     wanted = pod("p", spec=facts.PodSpec(tolerations=(facts.Toleration("", "Exists", "", ""),)))
     shape = snapshot.shape_of(wanted)
     for _ in range(2):
-        mask = predicates.feasible(snapshot, shape, config.DEFAULT)
+        mask = registry.find_feasible(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
         assert mask.tolist() == [True]
         mask[:] = False

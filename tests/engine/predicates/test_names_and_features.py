@@ -1,15 +1,15 @@
 """NodeName and NodeDeclaredFeatures: a pod that asks for one node, or for what a node declares."""
 
 from tests.builders import judge, node, pod
-from windlass import releases
-from windlass.engine import facts
-from windlass.engine import snapshot as snapshots
-from windlass.engine.predicates import declared_features, narrowing, node_name, unschedulable
+from windlass import scheduler_releases
+from windlass.engine.model import facts
+from windlass.engine.predicates import node_declared_features, node_name, node_unschedulable, registry
+from windlass.engine.snapshot import snapshot as snapshots
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 
 def test_a_pod_that_names_its_node_runs_there_or_nowhere() -> None:
-    snapshot = snapshots.build([node("a"), node("b")], [])
+    snapshot = snapshots.build_snapshot([node("a"), node("b")], [])
     found = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="b")))
     assert found == {"a": node_name.REFUSAL, "b": None}
     found = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="gone")))
@@ -18,17 +18,19 @@ def test_a_pod_that_names_its_node_runs_there_or_nowhere() -> None:
 
 def test_since_1_37_the_named_node_is_the_only_one_that_is_looked_at() -> None:
     nodes = [node("a"), node("b", unschedulable=True)]
-    snapshot = snapshots.build(nodes, [], release=releases.NEWEST)
-    outside = narrowing.Narrowed(frozenset("b"), ("NodeName",)).outside
+    snapshot = snapshots.build_snapshot(nodes, [], release=scheduler_releases.NEWEST_RELEASE)
+    outside = registry.PreFilterResult(frozenset("b"), ("NodeName",)).outside
     assert outside.texts == ["node(s) didn't satisfy plugin(s) [NodeName]"]
     found = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="b")))
-    assert found == {"a": outside, "b": unschedulable.REFUSAL}
+    assert found == {"a": outside, "b": node_unschedulable.REFUSAL}
     assert set(judge(snapshot, pod("p", spec=facts.PodSpec(node_name="gone"))).values()) == {outside}
 
 
 def test_since_1_37_a_name_and_an_affinity_by_name_are_intersected() -> None:
     by_name = NodeSelector((NodeSelectorTerm(fields=(Requirement("metadata.name", Operator.IN, ("a",)),)),))
-    snapshot = snapshots.build([node("a"), node("b"), node("c")], [], release=releases.NEWEST)
+    snapshot = snapshots.build_snapshot(
+        [node("a"), node("b"), node("c")], [], release=scheduler_releases.NEWEST_RELEASE
+    )
     both = judge(snapshot, pod("p", spec=facts.PodSpec(node_name="a", node_affinity=by_name)))
     refusal = both["b"]
     assert refusal is not None
@@ -44,7 +46,9 @@ def test_since_1_37_a_name_and_an_affinity_by_name_are_intersected() -> None:
 
 def test_a_node_must_declare_every_feature_that_a_pod_needs() -> None:
     nodes = [node("none"), node("one", features=frozenset({"x"})), node("all", features=frozenset({"x", "y", "z"}))]
-    found = judge(snapshots.build(nodes, []), pod("p", spec=facts.PodSpec(required_features=frozenset({"x", "y"}))))
-    assert found == {"none": declared_features.REFUSAL, "one": declared_features.REFUSAL, "all": None}
-    found = judge(snapshots.build(nodes, []), pod("p", spec=facts.PodSpec(required_features=frozenset({"x"}))))
-    assert found == {"none": declared_features.REFUSAL, "one": None, "all": None}
+    found = judge(
+        snapshots.build_snapshot(nodes, []), pod("p", spec=facts.PodSpec(required_features=frozenset({"x", "y"})))
+    )
+    assert found == {"none": node_declared_features.REFUSAL, "one": node_declared_features.REFUSAL, "all": None}
+    found = judge(snapshots.build_snapshot(nodes, []), pod("p", spec=facts.PodSpec(required_features=frozenset({"x"}))))
+    assert found == {"none": node_declared_features.REFUSAL, "one": None, "all": None}

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.builders import feasible, judge, node, pod
-from windlass.engine import facts
-from windlass.engine import snapshot as snapshots
-from windlass.engine.predicates import config, narrowing, node_affinity
+from windlass.engine.model import facts, settings
+from windlass.engine.predicates import node_affinity, registry
+from windlass.engine.snapshot import snapshot as snapshots
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 NODES = [node("a", labels={"size": "5", "disk": "ssd"}), node("b", labels={"size": "x"}), node("c")]
@@ -41,19 +41,19 @@ def named(operator: Operator, *names: str) -> NodeSelectorTerm:
     ],
 )
 def test_a_term_matches_by_labels_or_by_name(term: NodeSelectorTerm, matching: set[str]) -> None:
-    assert feasible(snapshots.build(NODES, []), wanting(term)) == matching
+    assert feasible(snapshots.build_snapshot(NODES, []), wanting(term)) == matching
 
 
 @pytest.mark.parametrize("value", ["4.5", "9223372036854775808", "4 ", ""])
 def test_only_64_bit_integers_are_compared(value: str) -> None:
-    snapshot = snapshots.build([node("a", labels={"size": value})], [])
+    snapshot = snapshots.build_snapshot([node("a", labels={"size": value})], [])
     assert feasible(snapshot, wanting(labelled("size", Operator.GT, "0"))) == set()
     assert feasible(snapshot, wanting(labelled("size", Operator.LT, "9000000000"))) == set()
 
 
 def test_any_term_will_do_but_all_of_a_term_must_hold_and_the_selector_too() -> None:
     both = NodeSelectorTerm((Requirement("size", Operator.EXISTS), Requirement("disk", Operator.EXISTS)))
-    snapshot = snapshots.build(NODES, [])
+    snapshot = snapshots.build_snapshot(NODES, [])
     assert feasible(snapshot, wanting(both, named(Operator.IN, "c"))) == {"a", "c"}
     assert feasible(snapshot, wanting(both, named(Operator.IN, "c"), disk="ssd")) == {"a"}
     assert feasible(snapshot, wanting(disk="hdd")) == set()
@@ -61,29 +61,31 @@ def test_any_term_will_do_but_all_of_a_term_must_hold_and_the_selector_too() -> 
 
 def test_an_affinity_without_terms_matches_no_node() -> None:
     nobody = pod("p", spec=facts.PodSpec(node_affinity=NodeSelector(())))
-    assert judge(snapshots.build(NODES, []), nobody) == dict.fromkeys("abc", node_affinity.MISMATCH)
+    assert judge(snapshots.build_snapshot(NODES, []), nobody) == dict.fromkeys("abc", node_affinity.MISMATCH)
 
 
 def test_nodes_outside_those_that_all_terms_name_are_not_even_looked_at() -> None:
-    found = judge(snapshots.build(NODES, []), wanting(named(Operator.IN, "a"), named(Operator.IN, "b")))
-    assert found == {"a": None, "b": None, "c": narrowing.Narrowed(frozenset("ab"), ("NodeAffinity",)).outside}
-    mixed = judge(snapshots.build(NODES, []), wanting(named(Operator.IN, "a"), labelled("disk", Operator.EXISTS)))
+    found = judge(snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a"), named(Operator.IN, "b")))
+    assert found == {"a": None, "b": None, "c": registry.PreFilterResult(frozenset("ab"), ("NodeAffinity",)).outside}
+    mixed = judge(
+        snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a"), labelled("disk", Operator.EXISTS))
+    )
     assert mixed == {"a": None, "b": node_affinity.MISMATCH, "c": node_affinity.MISMATCH}
 
 
 def test_terms_that_name_contradicting_nodes_refuse_the_pod_everywhere() -> None:
-    found = judge(snapshots.build(NODES, []), wanting(named(Operator.IN, "a", "b")))
+    found = judge(snapshots.build_snapshot(NODES, []), wanting(named(Operator.IN, "a", "b")))
     assert found == dict.fromkeys("abc", node_affinity.CONFLICT)
 
 
 def test_a_profile_can_add_affinity_for_every_pod() -> None:
-    profile = config.FilterConfig(added_affinity=NodeSelector((labelled("disk", Operator.IN, "ssd"),)))
-    found = judge(snapshots.build(NODES, []), wanting(size="5"), profile)
+    profile = settings.FilterConfig(added_affinity=NodeSelector((labelled("disk", Operator.IN, "ssd"),)))
+    found = judge(snapshots.build_snapshot(NODES, []), wanting(size="5"), profile)
     assert found == {"a": None, "b": node_affinity.ENFORCED, "c": node_affinity.ENFORCED}
 
 
 def test_appended_nodes_are_selected_by_their_own_name_and_hostname() -> None:
-    snapshot = snapshots.build(NODES, [])
+    snapshot = snapshots.build_snapshot(NODES, [])
     by_name, by_host = wanting(named(Operator.IN, "new-1")), wanting(**{facts.HOSTNAME: "new-0"})
     assert feasible(snapshot, by_name) == feasible(snapshot, by_host) == set()
     snapshot.fork()

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.builders import feasible, judge, node, pod
-from windlass.engine import facts
-from windlass.engine import snapshot as snapshots
-from windlass.engine.facts import HostPort
-from windlass.engine.predicates import ports
+from windlass.engine.model import facts
+from windlass.engine.model.facts import HostPort
+from windlass.engine.predicates import node_ports
+from windlass.engine.snapshot import snapshot as snapshots
 
 
 def holding(*held: HostPort, name: str = "p", on: str = "") -> facts.Pod:
@@ -32,13 +32,13 @@ TCP = HostPort("0.0.0.0", "TCP", 80)
     ],
 )
 def test_a_port_is_held_by_one_pod(held: HostPort, wanted: HostPort, conflict: bool) -> None:
-    snapshot = snapshots.build([node("a")], [holding(held, name="q", on="a")])
-    assert judge(snapshot, holding(wanted))["a"] == (ports.REFUSAL if conflict else None)
+    snapshot = snapshots.build_snapshot([node("a")], [holding(held, name="q", on="a")])
+    assert judge(snapshot, holding(wanted))["a"] == (node_ports.REFUSAL if conflict else None)
 
 
 def test_a_port_is_free_again_when_its_last_holder_left() -> None:
     holders = [holding(TCP, name=name, on="a") for name in "qr"]  # both were bound behind the scheduler's back
-    snapshot = snapshots.build([node("a")], holders)
+    snapshot = snapshots.build_snapshot([node("a")], holders)
     snapshot.remove_pod(holders[0].uid)
     assert feasible(snapshot, holding(TCP)) == set()
     snapshot.remove_pod(holders[1].uid)
@@ -46,5 +46,5 @@ def test_a_port_is_free_again_when_its_last_holder_left() -> None:
 
 
 def test_one_port_in_conflict_is_enough() -> None:
-    snapshot = snapshots.build([node("a"), node("b")], [holding(TCP, name="q", on="a")])
+    snapshot = snapshots.build_snapshot([node("a"), node("b")], [holding(TCP, name="q", on="a")])
     assert feasible(snapshot, holding(HostPort("0.0.0.0", "UDP", 53), HostPort("10.0.0.1", "TCP", 80))) == {"b"}

@@ -14,29 +14,30 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.conformance import objects, scheduler, second_opinion
 from tests.strategies import Json, Objects
-from windlass.autoscaler.observe import cluster
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import facts, predicates
-from windlass.engine.predicates import config
-from windlass.engine.snapshot import Snapshot
-from windlass.simulator.scheduler import filtering
-from windlass.simulator.scheduler.cluster import ClusterView
+from windlass.autoscaler.readers import cluster_dump
+from windlass.engine.model import facts, settings
+from windlass.engine.predicates import registry
+from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.simulator.reference_scheduler import filters
+from windlass.simulator.reference_scheduler.cluster_view import ClusterView
 
 
 def first_opinion(snapshot: Snapshot, pod: Json) -> dict[str, Json | None]:
-    judgement = predicates.judge(snapshot, snapshot.shape_of(objects.pod(pod, pending=True)), config.DEFAULT)
+    judgement = registry.diagnose(
+        snapshot, snapshot.shape_of(objects.pod(pod, pending=True)), settings.DEFAULT_FILTER_CONFIG
+    )
     return {snapshot.nodes.names[row]: scheduler.spell(judgement[row]) for row in judgement.rows.tolist()}
 
 
 def other_opinion(view: ClusterView, pod: Json) -> dict[str, Json | None]:
-    return {name: second_opinion.spell(refusal) for name, refusal in filtering.judge(view, pod).items()}
+    return {name: second_opinion.spell(refusal) for name, refusal in filters.run_filters(view, pod).items()}
 
 
 def build_both(found: list[Json]) -> tuple[Snapshot, ClusterView]:
-    read, view = cluster.read(found), ClusterView.of(found)
+    read, view = cluster_dump.read_objects(found), ClusterView.of(found)
     assert read.set_aside == []
     assert view.rejected == []
-    return observed.build(read), view
+    return cluster_dump.build_snapshot(read), view
 
 
 @given(strategies.clusters() | strategies.clusters(features=strategies.MINDING, roomy=True))
@@ -75,7 +76,7 @@ class History:
         bound = [pod for pod in self._pods() if f"Node/{pod['spec'].get('nodeName')}" in self.found]
         if bound:
             pod = bound[one % len(bound)]
-            self.snapshot.lift(self._row(pod))
+            self.snapshot.unbind(self._row(pod))
             self._unbind(pod)
 
     def clear_node(self, one: int, other: int) -> None:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tests.builders import node, pod, selector
-from windlass.engine import facts
-from windlass.engine import snapshot as snapshots
-from windlass.engine.facts import HOSTNAME, ZONE, SpreadConstraint
-from windlass.engine.predicates import config, spread, spread_recount
+from windlass.engine.model import facts, settings
+from windlass.engine.model.facts import HOSTNAME, ZONE, SpreadConstraint
+from windlass.engine.predicates import pod_topology_spread
+from windlass.engine.snapshot import snapshot as snapshots
 
 APP = selector(app="a")
 NODES = [
@@ -26,18 +26,18 @@ CONSTRAINTS = [
 ]
 
 
-def make(constraint: SpreadConstraint) -> tuple[snapshots.Snapshot, spread_recount.Recount, list[int]]:
+def make(constraint: SpreadConstraint) -> tuple[snapshots.Snapshot, pod_topology_spread.SpreadRecount, list[int]]:
     waiting = [pod(f"p{n}", labels={"app": "a"}, spec=facts.PodSpec(spread=(constraint,))) for n in range(6)]
-    snapshot = snapshots.build(NODES, [*waiting, pod("q", on="a1", labels={"app": "a"})])
+    snapshot = snapshots.build_snapshot(NODES, [*waiting, pod("q", on="a1", labels={"app": "a"})])
     shape = snapshot.shape_of(waiting[0])
-    (recount,) = spread_recount.watch(snapshot, shape, config.DEFAULT)
+    (recount,) = pod_topology_spread.make_recounts(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
     return snapshot, recount, [row for row in range(7) if snapshot.pod(row).name.startswith("p")]
 
 
-def check(snapshot: snapshots.Snapshot, recount: spread_recount.Recount) -> None:
+def check(snapshot: snapshots.Snapshot, recount: pod_topology_spread.SpreadRecount) -> None:
     recount.count()
     shape = snapshot.shape_of_row(0)
-    expected = spread.mask(snapshot, shape, config.DEFAULT)
+    expected = pod_topology_spread.mask(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)
     assert expected is not None
     assert [recount.is_open(row) for row in range(snapshot.nodes.count)] == expected.tolist()
 
@@ -60,13 +60,13 @@ def test_moves_and_nodes_that_go_are_counted(constraint: SpreadConstraint, seed:
     for _ in range(12):
         row = waiting[int(chance.integers(len(waiting)))]
         if row in bound:
-            snapshot.lift(row)
+            snapshot.unbind(row)
             del bound[row]
         else:
             bound[row] = int(chance.integers(len(NODES)))
             snapshot.bind(row, bound[row])
         check(snapshot, recount)
-    snapshot.empty_out(0)
+    snapshot.mark_deleting(0)
     check(snapshot, recount)
     snapshot.revert()
     check(snapshot, recount)
@@ -77,7 +77,7 @@ def test_a_domain_whose_last_node_goes_is_no_domain_any_more(constraint: SpreadC
     snapshot, recount, _ = make(constraint)
     snapshot.fork()
     for name in ("c1", "b1"):
-        snapshot.retire(snapshot.nodes.rows[name])
+        snapshot.mark_gone(snapshot.nodes.rows[name])
         check(snapshot, recount)
     snapshot.revert()
     check(snapshot, recount)
@@ -86,6 +86,9 @@ def test_a_domain_whose_last_node_goes_is_no_domain_any_more(constraint: SpreadC
 def test_nothing_is_counted_without_constraints_or_where_a_profile_does_not_ask() -> None:
     snapshot, _, _ = make(CONSTRAINTS[0])
     shape = snapshot.shape_of_row(0)
-    silent = config.FilterConfig(disabled=frozenset({spread.NAME}))
-    assert spread_recount.watch(snapshot, shape, silent) == []
-    assert spread_recount.watch(snapshot, snapshot.shape_of(pod("plain")), config.DEFAULT) == []
+    silent = settings.FilterConfig(disabled=frozenset({pod_topology_spread.NAME}))
+    assert pod_topology_spread.make_recounts(snapshot, shape, silent) == []
+    assert (
+        pod_topology_spread.make_recounts(snapshot, snapshot.shape_of(pod("plain")), settings.DEFAULT_FILTER_CONFIG)
+        == []
+    )

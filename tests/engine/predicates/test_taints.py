@@ -3,10 +3,10 @@
 import pytest
 
 from tests.builders import feasible, judge, node, pod
-from windlass.engine import facts
-from windlass.engine import snapshot as snapshots
-from windlass.engine.facts import Taint, Toleration
-from windlass.engine.predicates import taints, unschedulable
+from windlass.engine.model import facts
+from windlass.engine.model.facts import Taint, Toleration
+from windlass.engine.predicates import node_unschedulable, taint_toleration
+from windlass.engine.snapshot import snapshot as snapshots
 
 
 def tolerating(*tolerations: Toleration) -> facts.Pod:
@@ -29,13 +29,15 @@ CASES = [
 
 @pytest.mark.parametrize(("taint", "toleration", "passes"), CASES)
 def test_a_taint_repels_whoever_does_not_tolerate_it(taint: Taint, toleration: Toleration, passes: bool) -> None:
-    snapshot = snapshots.build([node("a", taints=(taint,))], [])
-    assert judge(snapshot, tolerating(toleration))["a"] == (None if passes else taints.REFUSAL)
+    snapshot = snapshots.build_snapshot([node("a", taints=(taint,))], [])
+    assert judge(snapshot, tolerating(toleration))["a"] == (None if passes else taint_toleration.REFUSAL)
 
 
 def test_every_taint_must_be_tolerated_each_by_any_toleration() -> None:
     one, other = Taint("a", "", "NoSchedule"), Taint("b", "", "NoExecute")
-    snapshot = snapshots.build([node("both", taints=(one, other)), node("one", taints=(one,)), node("none")], [])
+    snapshot = snapshots.build_snapshot(
+        [node("both", taints=(one, other)), node("one", taints=(one,)), node("none")], []
+    )
     a, b = Toleration("a", "Exists", "", ""), Toleration("b", "Exists", "", "")
     assert feasible(snapshot, tolerating()) == {"none"}
     assert feasible(snapshot, tolerating(a)) == {"one", "none"}
@@ -43,7 +45,7 @@ def test_every_taint_must_be_tolerated_each_by_any_toleration() -> None:
 
 
 def test_a_taint_that_comes_or_goes_is_seen_at_once() -> None:
-    snapshot = snapshots.build([node("a")], [])
+    snapshot = snapshots.build_snapshot([node("a")], [])
     assert feasible(snapshot, tolerating()) == {"a"}
     snapshot.add_node(node("a", taints=(Taint("k", "", "NoSchedule"),)))
     assert feasible(snapshot, tolerating()) == set()
@@ -52,8 +54,8 @@ def test_a_taint_that_comes_or_goes_is_seen_at_once() -> None:
 
 
 def test_a_cordoned_node_takes_only_pods_that_tolerate_its_taint() -> None:
-    snapshot = snapshots.build([node("a", unschedulable=True)], [])
-    assert judge(snapshot, tolerating())["a"] == unschedulable.REFUSAL
+    snapshot = snapshots.build_snapshot([node("a", unschedulable=True)], [])
+    assert judge(snapshot, tolerating())["a"] == node_unschedulable.REFUSAL
     key = "node.kubernetes.io/unschedulable"
     assert feasible(snapshot, tolerating(Toleration(key, "Exists", "", "NoSchedule"))) == {"a"}
     assert feasible(snapshot, tolerating(Toleration(key, "Equal", "", ""))) == {"a"}

@@ -12,12 +12,11 @@ from tests.engine.predicates.volume_builders import (
     uses,
     waiting,
 )
-from windlass import releases
-from windlass.engine import facts
-from windlass.engine.predicates import config
-from windlass.engine.predicates import volume_limits as rule
-from windlass.engine.storage import Fact
-from windlass.engine.verdict import Code
+from windlass import scheduler_releases
+from windlass.engine.model import facts, settings
+from windlass.engine.model.scheduling_reasons import StatusCode
+from windlass.engine.predicates import node_volume_limits
+from windlass.engine.snapshot.volume_usage import StorageFact
 
 DRIVER = "disks.example.com"
 TOO_MANY = "node(s) exceed max volume count"
@@ -25,7 +24,7 @@ ONE_EACH = (facts.CSINode("n0", ((DRIVER, 1),)), facts.CSINode("n1", ((DRIVER, 1
 NODES = (node("n0"), node("n1"))
 
 
-def claims(*names: str) -> list[Fact]:
+def claims(*names: str) -> list[StorageFact]:
     """Claims, each bound to a volume of its own."""
     return [fact for name in names for fact in (bound(name, f"v-{name}"), disk(f"v-{name}"))]
 
@@ -36,12 +35,12 @@ def holder(*volumes: facts.Volume, on: str = "n0", name: str = "holder") -> fact
 
 def test_a_driver_attaches_no_more_than_its_limit() -> None:
     seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), holder(uses("a")))
-    assert refused(seen, rule, pod(uses("b"))) == {"n0": TOO_MANY}
+    assert refused(seen, node_volume_limits, pod(uses("b"))) == {"n0": TOO_MANY}
 
 
 def test_a_volume_that_a_pod_there_uses_already_adds_nothing() -> None:
     seen = cluster(*NODES, *ONE_EACH, *claims("a"), holder(uses("a")))
-    assert refused(seen, rule, pod(uses("a"))) == {}
+    assert refused(seen, node_volume_limits, pod(uses("a"))) == {}
 
 
 def test_a_volume_counts_once_however_many_pods_and_claims_lead_to_it() -> None:
@@ -50,37 +49,40 @@ def test_a_volume_counts_once_however_many_pods_and_claims_lead_to_it() -> None:
     seen = cluster(
         node("n0"), limits, *claims("a", "b"), again, holder(uses("a")), holder(uses("again"), name="other")
     )  # fmt: skip
-    assert refused(seen, rule, pod(uses("b"))) == {}
+    assert refused(seen, node_volume_limits, pod(uses("b"))) == {}
 
 
 def test_claims_of_one_pod_add_up() -> None:
     seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"))
-    assert set(refused(seen, rule, pod(uses("a"), uses("b")))) == {"n0", "n1"}
-    assert refused(seen, rule, pod(uses("a"), uses("a"))) == {}
+    assert set(refused(seen, node_volume_limits, pod(uses("a"), uses("b")))) == {"n0", "n1"}
+    assert refused(seen, node_volume_limits, pod(uses("a"), uses("a"))) == {}
 
 
 def test_only_drivers_with_a_limit_on_the_node_are_counted() -> None:
     csi_nodes = facts.CSINode("n0", ((DRIVER, None),)), facts.CSINode("n1", (("other", 0),))
     seen = cluster(*NODES, node("n2"), *csi_nodes, *claims("a"))
-    assert refused(seen, rule, pod(uses("a"))) == {}
+    assert refused(seen, node_volume_limits, pod(uses("a"))) == {}
 
 
 def test_a_limit_of_nothing_refuses_every_volume_of_the_driver() -> None:
     seen = cluster(node("n0"), facts.CSINode("n0", ((DRIVER, 0),)), *claims("a"))
-    assert set(refused(seen, rule, pod(uses("a")))) == {"n0"}
+    assert set(refused(seen, node_volume_limits, pod(uses("a")))) == {"n0"}
 
 
 def test_a_claim_that_waits_counts_for_its_provisioner() -> None:
     seen = cluster(*NODES, *ONE_EACH, DISKS, waiting("a"), waiting("b"), holder(uses("a")))
-    assert refused(seen, rule, pod(uses("b"))) == {"n0": TOO_MANY}
+    assert refused(seen, node_volume_limits, pod(uses("b"))) == {"n0": TOO_MANY}
 
 
 def test_an_in_tree_provisioner_counts_for_the_driver_that_took_over() -> None:
     csi_nodes = [facts.CSINode(name, (("ebs.csi.aws.com", 0),)) for name in ("n0", "n1")]
     in_tree = replace(DISKS, provisioner="kubernetes.io/aws-ebs")
-    assert set(refused(cluster(*NODES, *csi_nodes, in_tree, waiting("a")), rule, pod(uses("a")))) == {"n0", "n1"}
+    assert set(refused(cluster(*NODES, *csi_nodes, in_tree, waiting("a")), node_volume_limits, pod(uses("a")))) == {
+        "n0",
+        "n1",
+    }
     uncounted = replace(DISKS, provisioner="kubernetes.io/vsphere-volume")
-    assert refused(cluster(*NODES, *csi_nodes, uncounted, waiting("a")), rule, pod(uses("a"))) == {}
+    assert refused(cluster(*NODES, *csi_nodes, uncounted, waiting("a")), node_volume_limits, pod(uses("a"))) == {}
 
 
 def test_an_inline_disk_counts_for_the_driver_that_took_over() -> None:
@@ -89,28 +91,28 @@ def test_an_inline_disk_counts_for_the_driver_that_took_over() -> None:
         return facts.Volume("x", source, identity=(f"vol-{number}",), driver=driver, handle=f"vol-{number}")
 
     seen = cluster(*NODES, facts.CSINode("n0", (("ebs.csi.aws.com", 1),)), holder(inline(1)))
-    assert refused(seen, rule, pod(inline(2))) == {"n0": TOO_MANY}
-    assert refused(seen, rule, pod(inline(1))) == {}
+    assert refused(seen, node_volume_limits, pod(inline(2))) == {"n0": TOO_MANY}
+    assert refused(seen, node_volume_limits, pod(inline(1))) == {}
 
 
 def test_an_attached_volume_that_no_pod_uses_counts_and_counts_again_for_its_pod() -> None:
     attached = facts.VolumeAttachment("va", DRIVER, "n0", "v-a")
     seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), attached)
-    assert refused(seen, rule, pod(uses("b"))) == {"n0": TOO_MANY}
-    assert refused(seen, rule, pod(uses("a"))) == {"n0": TOO_MANY}
+    assert refused(seen, node_volume_limits, pod(uses("b"))) == {"n0": TOO_MANY}
+    assert refused(seen, node_volume_limits, pod(uses("a"))) == {"n0": TOO_MANY}
 
 
 def test_an_attached_volume_that_a_pod_uses_counts_once() -> None:
     attached = facts.VolumeAttachment("va", DRIVER, "n0", "v-a")
     limits = facts.CSINode("n0", ((DRIVER, 2),))
     seen = cluster(node("n0"), limits, *claims("a", "b"), attached, holder(uses("a")))
-    assert refused(seen, rule, pod(uses("b"))) == {}
+    assert refused(seen, node_volume_limits, pod(uses("b"))) == {}
 
 
 def test_attachments_of_unknown_volumes_do_not_count() -> None:
     attached = facts.VolumeAttachment("va", DRIVER, "n0", "gone"), facts.VolumeAttachment("vb", "", "n0", "v-a")
     seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), *attached)
-    assert refused(seen, rule, pod(uses("b"))) == {}
+    assert refused(seen, node_volume_limits, pod(uses("b"))) == {}
 
 
 def test_a_pod_there_that_uses_a_claim_of_another_pod_makes_the_node_unusable() -> None:
@@ -121,28 +123,31 @@ def test_a_pod_there_that_uses_a_claim_of_another_pod_makes_the_node_unusable() 
         "(pod is not owner)"
     )
     waits = pod(uses("b"))
-    assert refused(seen, rule, waits) == {"n0": text}
-    assert rule.explain(seen, seen.shape_of(waits), 0, config.DEFAULT).code is Code.ERROR
+    assert refused(seen, node_volume_limits, waits) == {"n0": text}
+    assert (
+        node_volume_limits.explain(seen, seen.shape_of(waits), 0, settings.DEFAULT_FILTER_CONFIG).code
+        is StatusCode.ERROR
+    )
 
 
 def test_a_missing_claim_is_named() -> None:
     seen = cluster(node("n0"))
     text = 'looking up PVC default/a: persistentvolumeclaim "a" not found'
-    assert refused(seen, rule, pod(uses("a"))) == {"n0": text}
+    assert refused(seen, node_volume_limits, pod(uses("a"))) == {"n0": text}
 
 
 def test_a_holder_that_is_lifted_frees_its_place_until_that_is_undone() -> None:
     seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), holder(uses("a")))
     waits = pod(uses("b"))
-    assert set(refused(seen, rule, waits)) == {"n0"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n0"}
     seen.fork()
     row = seen.pods.rows["uid-holder"]
-    seen.lift(row)
-    assert refused(seen, rule, waits) == {}
+    seen.unbind(row)
+    assert refused(seen, node_volume_limits, waits) == {}
     seen.bind(row, 1)
-    assert set(refused(seen, rule, waits)) == {"n1"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n1"}
     seen.revert()
-    assert set(refused(seen, rule, waits)) == {"n0"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n0"}
 
 
 def test_a_committed_placement_stays_counted() -> None:
@@ -150,27 +155,27 @@ def test_a_committed_placement_stays_counted() -> None:
     seen.fork()
     seen.place(seen.shape_of(pod(uses("a"))), 1)
     seen.commit()
-    assert set(refused(seen, rule, pod(uses("b")))) == {"n1"}
+    assert set(refused(seen, node_volume_limits, pod(uses("b")))) == {"n1"}
 
 
 def test_storage_that_changes_is_counted_anew() -> None:
     seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), holder(uses("a")))
     waits = pod(uses("b"))
-    assert set(refused(seen, rule, waits)) == {"n0"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n0"}
     seen.storage.put(facts.CSINode("n0", ((DRIVER, 2),)))
-    assert refused(seen, rule, waits) == {}
+    assert refused(seen, node_volume_limits, waits) == {}
     seen.storage.put(facts.VolumeAttachment("va", DRIVER, "n0", "v-b"))
-    assert set(refused(seen, rule, waits)) == {"n0"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n0"}
 
 
 def test_a_row_taken_over_by_another_node_starts_from_nothing() -> None:
     attached = facts.VolumeAttachment("va", DRIVER, "n0", "v-a")
     seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), attached)
     waits = pod(uses("b"))
-    assert set(refused(seen, rule, waits)) == {"n0"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n0"}
     seen.remove_node("n0")
     seen.add_node(node("n2"))
-    assert refused(seen, rule, waits) == {}
+    assert refused(seen, node_volume_limits, waits) == {}
 
 
 UNKNOWN = facts.Volume("x", "awsElasticBlockStore", identity=("vol-1",), driver="ebs.csi.aws.com")
@@ -180,39 +185,42 @@ def test_of_what_a_pod_wants_only_the_volumes_that_are_there_already_add_nothing
     two = facts.CSINode("n0", ((DRIVER, 2),))
     used, other = holder(uses("a")), holder(uses("b"), name="other")
     seen = cluster(node("n0"), two, *claims("a", "b", "c"), used, other)
-    assert refused(seen, rule, pod(uses("a"), uses("c"))) == {"n0": TOO_MANY}
-    assert refused(seen, rule, pod(uses("a"), uses("b"))) == {}
+    assert refused(seen, node_volume_limits, pod(uses("a"), uses("c"))) == {"n0": TOO_MANY}
+    assert refused(seen, node_volume_limits, pod(uses("a"), uses("b"))) == {}
 
 
 def test_a_disk_that_nobody_can_tell_stops_only_where_volumes_are_counted() -> None:
     csi_nodes = facts.CSINode("n0", ((DRIVER, None),)), facts.CSINode("n1", ((DRIVER, 9),))
     pods = holder(UNKNOWN), holder(UNKNOWN, on="n1", name="other"), holder(UNKNOWN, on="n2", name="third")
     seen = cluster(*NODES, node("n2"), *csi_nodes, *claims("a"), *pods)
-    found = refused(seen, rule, pod(uses("a")))
+    found = refused(seen, node_volume_limits, pod(uses("a")))
     assert [*found] == ["n1"]
     assert found["n1"].startswith('running "NodeVolumeLimits" filter plugin: converting volume from inline to csi')
 
 
 def test_a_pod_whose_own_disk_nobody_can_tell_runs_only_where_nobody_asks() -> None:
     seen = cluster(*NODES, facts.CSINode("n0", ()))
-    found = refused(seen, rule, pod(UNKNOWN))
+    found = refused(seen, node_volume_limits, pod(UNKNOWN))
     assert [*found] == ["n0"]
     shape = seen.shape_of(pod(UNKNOWN))
-    assert rule.explain(seen, shape, 0, config.DEFAULT).code is Code.ERROR
-    assert rule.explain(seen, shape, 0, config.DEFAULT).rule == "NodeVolumeLimits"
+    assert node_volume_limits.explain(seen, shape, 0, settings.DEFAULT_FILTER_CONFIG).code is StatusCode.ERROR
+    assert node_volume_limits.explain(seen, shape, 0, settings.DEFAULT_FILTER_CONFIG).rule == "NodeVolumeLimits"
 
 
 def test_a_disk_counts_once_whether_pods_name_it_or_claim_it() -> None:
     one = facts.CSINode("n0", ((DRIVER, 1),))
     inline = facts.Volume("x", "awsElasticBlockStore", identity=("v-a",), driver=DRIVER, handle="handle-v-a")
     seen = cluster(node("n0"), one, *claims("a"), holder(inline))
-    assert refused(seen, rule, pod(uses("a"))) == {}
+    assert refused(seen, node_volume_limits, pod(uses("a"))) == {}
     attached = facts.VolumeAttachment("va", DRIVER, "n0", "v-a")
-    assert refused(cluster(node("n0"), one, *claims("a"), attached, holder(inline)), rule, pod(uses("a"))) == {}
+    assert (
+        refused(cluster(node("n0"), one, *claims("a"), attached, holder(inline)), node_volume_limits, pod(uses("a")))
+        == {}
+    )
 
 
 def test_a_disk_that_nobody_can_tell_is_named_with_its_plugin() -> None:
-    found = refused(cluster(*NODES, facts.CSINode("n0", ())), rule, pod(UNKNOWN))
+    found = refused(cluster(*NODES, facts.CSINode("n0", ())), node_volume_limits, pod(UNKNOWN))
     text = "converting volume from inline to csi: awsElasticBlockStore ('vol-1',)"
     assert found == {"n0": f'running "NodeVolumeLimits" filter plugin: {text}'}
 
@@ -220,15 +228,15 @@ def test_a_disk_that_nobody_can_tell_is_named_with_its_plugin() -> None:
 def test_what_no_driver_would_attach_counts_for_nobody() -> None:
     nameless = disk("v-a", handle="")
     seen = cluster(*NODES, bound("a", "v-a"), nameless, bound("b", "v-b"), disk("v-b", driver=""), waiting("c", "gone"))
-    assert rule.find_wanted(seen, seen.shape_of(pod(uses("a"), uses("b"), uses("c")))) == set()
+    assert node_volume_limits.find_wanted(seen, seen.shape_of(pod(uses("a"), uses("b"), uses("c")))) == set()
 
 
 def test_pods_are_counted_still_when_storage_changed_elsewhere() -> None:
     seen = cluster(*NODES, *ONE_EACH, *claims("a", "b"), holder(uses("a")))
     waits = pod(uses("b"))
-    assert set(refused(seen, rule, waits)) == {"n0"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n0"}
     seen.storage.put(waiting("unheard-of"))
-    assert set(refused(seen, rule, waits)) == {"n0"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n0"}
 
 
 def test_volumes_are_counted_on_as_many_nodes_as_are_imagined() -> None:
@@ -238,12 +246,12 @@ def test_volumes_are_counted_on_as_many_nodes_as_are_imagined() -> None:
     waits = pod(uses("b"))
     seen.fork()
     seen.append(node("t"), [f"new-{number}" for number in range(seen.nodes.row_capacity() - seen.nodes.count)])
-    assert set(refused(seen, rule, waits)) == {"n0", "n1"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n0", "n1"}
     seen.append(node("t"), ["late", "later"])
     seen.place(seen.shape_of(pod(uses("a"))), seen.nodes.count - 1)
-    assert set(refused(seen, rule, waits)) == {"n0", "n1", "later"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n0", "n1", "later"}
     seen.revert()
-    assert set(refused(seen, rule, waits)) == {"n0", "n1"}
+    assert set(refused(seen, node_volume_limits, waits)) == {"n0", "n1"}
 
 
 def test_a_node_that_was_imagined_is_forgotten_with_all_that_was_wrong_on_it() -> None:
@@ -251,9 +259,9 @@ def test_a_node_that_was_imagined_is_forgotten_with_all_that_was_wrong_on_it() -
     seen.fork()
     seen.append(node("t"), ["new"])
     seen.place(seen.shape_of(pod(UNKNOWN)), 2)
-    assert set(refused(seen, rule, pod(uses("a")))) == {"new"}
+    assert set(refused(seen, node_volume_limits, pod(uses("a")))) == {"new"}
     seen.revert()
-    assert refused(seen, rule, pod(uses("a"))) == {}
+    assert refused(seen, node_volume_limits, pod(uses("a"))) == {}
 
 
 def test_what_is_attached_to_nodes_that_come_one_after_the_other_is_counted_on_each() -> None:
@@ -263,22 +271,24 @@ def test_what_is_attached_to_nodes_that_come_one_after_the_other_is_counted_on_e
     seen.fork()
     for name, so_far in (("late", {"late"}), ("later", {"late", "later"})):
         seen.append(node("t"), [name])
-        assert set(refused(seen, rule, pod(uses("b")))) == so_far
+        assert set(refused(seen, node_volume_limits, pod(uses("b")))) == so_far
 
 
 def test_a_node_is_usable_again_when_the_disk_that_nobody_could_tell_left() -> None:
     seen = cluster(*NODES, *ONE_EACH, *claims("a"), holder(UNKNOWN))
-    assert set(refused(seen, rule, pod(uses("a")))) == {"n0"}
+    assert set(refused(seen, node_volume_limits, pod(uses("a")))) == {"n0"}
     seen.fork()
-    seen.lift(seen.pods.rows["uid-holder"])
-    assert refused(seen, rule, pod(uses("a"))) == {}
+    seen.unbind(seen.pods.rows["uid-holder"])
+    assert refused(seen, node_volume_limits, pod(uses("a"))) == {}
     seen.revert()
-    assert set(refused(seen, rule, pod(uses("a")))) == {"n0"}
+    assert set(refused(seen, node_volume_limits, pod(uses("a")))) == {"n0"}
 
 
 def test_volumes_are_counted_where_any_driver_has_a_limit() -> None:
     mixed = facts.CSINode("n0", ((DRIVER, None), ("other", 9)))
-    assert set(refused(cluster(*NODES, mixed, *claims("a"), holder(UNKNOWN)), rule, pod(uses("a")))) == {"n0"}
+    assert set(refused(cluster(*NODES, mixed, *claims("a"), holder(UNKNOWN)), node_volume_limits, pod(uses("a")))) == {
+        "n0"
+    }
 
 
 def test_of_nodes_that_are_imagined_in_turn_each_has_what_is_attached_to_itself() -> None:
@@ -287,7 +297,7 @@ def test_of_nodes_that_are_imagined_in_turn_each_has_what_is_attached_to_itself(
     for name, found in (("full", {"full"}), ("empty", set[str]()), ("full", {"full"})):
         seen.fork()
         seen.append(node("t"), [name])
-        assert set(refused(seen, rule, pod(uses("b")))) == found
+        assert set(refused(seen, node_volume_limits, pod(uses("b")))) == found
         seen.revert()
 
 
@@ -295,7 +305,7 @@ def test_nothing_is_counted_where_no_volume_is_on_however_many_nodes() -> None:
     seen = cluster(*NODES, *ONE_EACH, *claims("a"))
     seen.fork()
     seen.append(node("t"), [f"new-{number}" for number in range(seen.nodes.row_capacity() - seen.nodes.count)])
-    assert refused(seen, rule, pod(uses("a"))) == {}
+    assert refused(seen, node_volume_limits, pod(uses("a"))) == {}
 
 
 def test_since_1_37_a_driver_can_insist_on_being_installed() -> None:
@@ -303,9 +313,12 @@ def test_since_1_37_a_driver_can_insist_on_being_installed() -> None:
     other = (facts.CSINode("n0", ((DRIVER, None),)), facts.CSINode("n1", (("other.example.com", None),)))
     third = node("n2")
     for release, expected in (
-        (releases.OLDEST, {}),
-        (releases.NEWEST, dict.fromkeys(("n1", "n2"), f"{DRIVER} CSI driver is not installed on the node")),
-        (releases.with_gates(releases.NEWEST, {"VolumeLimitScaling": False}), {}),
+        (scheduler_releases.OLDEST_RELEASE, {}),
+        (
+            scheduler_releases.NEWEST_RELEASE,
+            dict.fromkeys(("n1", "n2"), f"{DRIVER} CSI driver is not installed on the node"),
+        ),
+        (scheduler_releases.with_feature_gates(scheduler_releases.NEWEST_RELEASE, {"VolumeLimitScaling": False}), {}),
     ):
         seen = cluster(*NODES, third, *other, *claims("a"), insists, release=release)
-        assert refused(seen, rule, pod(uses("a"))) == expected
+        assert refused(seen, node_volume_limits, pod(uses("a"))) == expected

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.engine.predicates.volume_builders import bound, cluster, disk, node, pod, refused, uses, where
-from windlass.engine import facts
-from windlass.engine.predicates import volume_binding, volume_migration
+from windlass.engine.model import facts
+from windlass.engine.predicates import persistent_volumes, volume_binding
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 ZONE_KEY = "driver.example.com/zone"
@@ -20,18 +20,18 @@ def zone_in(*zones: str) -> Requirement:
 
 @pytest.mark.parametrize("labels", [{}, {facts.ZONE: ""}, {facts.ZONE: "__"}, {"disk": "ssd"}])
 def test_a_volume_that_names_no_zone_is_bound_to_none(labels: dict[str, str]) -> None:
-    assert volume_migration.translate(disk("v", labels=labels), ZONE_KEY) is None
+    assert persistent_volumes.translate_affinity(disk("v", labels=labels), ZONE_KEY) is None
 
 
 def test_of_two_zone_labels_the_newer_speaks() -> None:
     both = disk("v", labels={facts.ZONE: "new", facts.ZONE_BETA: "old"})
-    assert volume_migration.translate(both, ZONE_KEY) == one_term(zone_in("new"))
+    assert persistent_volumes.translate_affinity(both, ZONE_KEY) == one_term(zone_in("new"))
 
 
 def test_zones_of_its_labels_bind_a_volume_beside_all_that_its_affinity_says() -> None:
     volume = disk("v", labels={facts.ZONE: "a"}, node_affinity=where(facts.HOSTNAME, "n0"))
     wanted = Requirement(facts.HOSTNAME, Operator.IN, ("n0",))
-    assert volume_migration.translate(volume, ZONE_KEY) == one_term(wanted, zone_in("a"))
+    assert persistent_volumes.translate_affinity(volume, ZONE_KEY) == one_term(wanted, zone_in("a"))
 
 
 def test_a_beta_region_is_renamed_with_its_values_and_only_with_them() -> None:
@@ -40,7 +40,7 @@ def test_a_beta_region_is_renamed_with_its_values_and_only_with_them() -> None:
     exists = Requirement(facts.REGION_BETA, Operator.EXISTS)
     for region, becomes in ((named, Requirement(facts.REGION, Operator.IN, ("west",))), (exists, exists)):
         volume = disk("v", node_affinity=one_term(zone, region))
-        assert volume_migration.translate(volume, ZONE_KEY) == one_term(zone_in("a"), becomes)
+        assert persistent_volumes.translate_affinity(volume, ZONE_KEY) == one_term(zone_in("a"), becomes)
 
 
 def test_a_driver_that_tells_no_zones_apart_leaves_a_volume_as_it_is() -> None:

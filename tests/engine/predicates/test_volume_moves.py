@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.predicates.volume_builders import DISKS, LOCAL, bound, cluster, disk, local, node, pod, uses, waiting
-from windlass.engine import facts, snapshot
-from windlass.engine.predicates import config, volume_binding, volume_limits, volume_restrictions
-from windlass.engine.storage import Fact
+from windlass.engine.model import facts
+from windlass.engine.model import settings as model_settings
+from windlass.engine.predicates import node_volume_limits, volume_binding, volume_restrictions
+from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot.volume_usage import StorageFact
 
 DRIVER = "disks.example.com"
 CLAIMS = tuple("abcdef")
@@ -19,7 +21,7 @@ INLINE = tuple(
 )
 NODES = tuple(node(f"n{i}") for i in range(4))
 TEMPLATE = node("template")
-STORED: tuple[Fact, ...] = (
+STORED: tuple[StorageFact, ...] = (
     DISKS,
     LOCAL,
     *(bound(name, f"v-{name}", access_modes=("ReadWriteOncePod",) if name == "a" else ()) for name in "abc"),
@@ -76,7 +78,7 @@ def step(seen: snapshot.Snapshot, model: Model, action: str, volumes: tuple[fact
         seen.place(seen.shape_of(imagined), node_row)
         model.pods[imagined.name] = imagined, seen.nodes.names[node_row]
     elif action == "lift" and there:
-        seen.lift(seen.pods.rows[f"uid-{name}"])
+        seen.unbind(seen.pods.rows[f"uid-{name}"])
         model.pods[name] = model.pods[name][0], ""
     elif action == "bind" and not there:
         seen.bind(seen.pods.rows[f"uid-{name}"], node_row)
@@ -86,8 +88,8 @@ def step(seen: snapshot.Snapshot, model: Model, action: str, volumes: tuple[fact
 
 def verdicts(seen: snapshot.Snapshot, waits: facts.Pod) -> dict[str, list[bool]]:
     found = {}
-    for rule in (volume_restrictions, volume_limits, volume_binding):
-        mask = rule.mask(seen, seen.shape_of(waits), config.DEFAULT)
+    for rule in (volume_restrictions, node_volume_limits, volume_binding):
+        mask = rule.mask(seen, seen.shape_of(waits), model_settings.DEFAULT_FILTER_CONFIG)
         found[rule.NAME] = [True] * seen.nodes.count if mask is None else mask.tolist()
     return found
 

@@ -2,80 +2,77 @@
 
 import pytest
 
-from windlass.engine import predicates
+from windlass.engine.model.scheduling_reasons import Refusal, StatusCode
 from windlass.engine.predicates import (
-    declared_features,
     dynamic_resources,
-    interpod,
-    narrowing,
+    inter_pod_affinity,
     node_affinity,
+    node_declared_features,
     node_name,
-    ports,
-    spread,
-    taints,
-    unschedulable,
+    node_ports,
+    node_unschedulable,
+    node_volume_limits,
+    persistent_volumes,
+    pod_topology_spread,
+    registry,
+    taint_toleration,
     volume_binding,
-    volume_claims,
-    volume_limits,
-    volume_migration,
-    volume_provisioning,
     volume_restrictions,
     volume_zone,
 )
-from windlass.engine.verdict import Code, Refusal
 
 NAMES = [
     "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
     "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity",
     "DynamicResources", "NodeDeclaredFeatures",
 ]  # fmt: skip
-FOR_GOOD, FOR_NOW = Code.UNRESOLVABLE, Code.UNSCHEDULABLE
+FOR_GOOD, FOR_NOW = StatusCode.UNRESOLVABLE, StatusCode.UNSCHEDULABLE
 
 WORDS = [
-    (unschedulable.REFUSAL, "NodeUnschedulable", FOR_GOOD, "node(s) were unschedulable"),
+    (node_unschedulable.REFUSAL, "NodeUnschedulable", FOR_GOOD, "node(s) were unschedulable"),
     (node_name.REFUSAL, "NodeName", FOR_GOOD, "node(s) didn't match the requested node name"),
-    (taints.REFUSAL, "TaintToleration", FOR_GOOD, "node(s) had untolerated taint(s)"),
+    (taint_toleration.REFUSAL, "TaintToleration", FOR_GOOD, "node(s) had untolerated taint(s)"),
     (node_affinity.CONFLICT, "NodeAffinity", FOR_GOOD, "pod affinity terms conflict"),
-    (narrowing.Narrowed(frozenset("a"), ("NodeAffinity",)).outside, "NodeAffinity", FOR_GOOD,
+    (registry.PreFilterResult(frozenset("a"), ("NodeAffinity",)).outside, "NodeAffinity", FOR_GOOD,
      "node(s) didn't satisfy plugin(s) [NodeAffinity]"),
     (node_affinity.MISMATCH, "NodeAffinity", FOR_GOOD, "node(s) didn't match Pod's node affinity/selector"),
     (node_affinity.ENFORCED, "NodeAffinity", FOR_GOOD, "node(s) didn't match scheduler-enforced node affinity"),
-    (ports.REFUSAL, "NodePorts", FOR_NOW, "node(s) didn't have free ports for the requested pod ports"),
+    (node_ports.REFUSAL, "NodePorts", FOR_NOW, "node(s) didn't have free ports for the requested pod ports"),
     (volume_restrictions.DISK_IN_USE, "VolumeRestrictions", FOR_NOW, "node(s) had no available disk"),
     (volume_restrictions.CLAIM_IN_USE, "VolumeRestrictions", FOR_NOW,
      "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another "
      "pod"),
-    (volume_limits.TOO_MANY, "NodeVolumeLimits", FOR_NOW, "node(s) exceed max volume count"),
-    (volume_binding.UNTRANSLATABLE, "VolumeBinding", Code.ERROR,
+    (node_volume_limits.TOO_MANY, "NodeVolumeLimits", FOR_NOW, "node(s) exceed max volume count"),
+    (volume_binding.UNTRANSLATABLE, "VolumeBinding", StatusCode.ERROR,
      'running "VolumeBinding" filter plugin: could not translate pv'),
     (volume_zone.OTHER_ZONE, "VolumeZone", FOR_GOOD, "node(s) had no available volume zone"),
-    (spread.NO_LABEL, "PodTopologySpread", FOR_GOOD,
+    (pod_topology_spread.NO_LABEL, "PodTopologySpread", FOR_GOOD,
      "node(s) didn't match pod topology spread constraints (missing required label)"),
-    (spread.TOO_SKEWED, "PodTopologySpread", FOR_NOW, "node(s) didn't match pod topology spread constraints"),
-    (interpod.AFFINITY, "InterPodAffinity", FOR_GOOD, "node(s) didn't match pod affinity rules"),
-    (interpod.ANTI_AFFINITY, "InterPodAffinity", FOR_NOW, "node(s) didn't match pod anti-affinity rules"),
-    (interpod.SYMMETRY, "InterPodAffinity", FOR_NOW, "node(s) didn't satisfy existing pods anti-affinity rules"),
-    (declared_features.REFUSAL, "NodeDeclaredFeatures", FOR_GOOD, "node(s) didn't match Pod's required features"),
+    (pod_topology_spread.TOO_SKEWED, "PodTopologySpread", FOR_NOW, "node(s) didn't match pod topology spread constraints"),
+    (inter_pod_affinity.AFFINITY, "InterPodAffinity", FOR_GOOD, "node(s) didn't match pod affinity rules"),
+    (inter_pod_affinity.ANTI_AFFINITY, "InterPodAffinity", FOR_NOW, "node(s) didn't match pod anti-affinity rules"),
+    (inter_pod_affinity.SYMMETRY, "InterPodAffinity", FOR_NOW, "node(s) didn't satisfy existing pods anti-affinity rules"),
+    (node_declared_features.REFUSAL, "NodeDeclaredFeatures", FOR_GOOD, "node(s) didn't match Pod's required features"),
 ]  # fmt: skip
 
 
 def test_filters_are_called_and_ordered_as_in_the_scheduler() -> None:
-    assert [rule.NAME for rule in predicates.FILTERS] == NAMES
-    assert [rule.NAME for rule in predicates.PREFILTERS] == [
+    assert [rule.NAME for rule in registry.FILTERS] == NAMES
+    assert [rule.NAME for rule in registry.PRE_FILTERS] == [
         "NodeAffinity", "VolumeRestrictions", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity",
         "DynamicResources",
     ]  # fmt: skip
 
 
 def test_every_filter_is_asked_once_of_facts_or_of_what_is_there() -> None:
-    static = [rule.NAME for rule in predicates.STATIC]
+    static = [rule.NAME for rule in registry.STATIC_FILTERS]
     assert static == ["NodeUnschedulable", "NodeName", "NodeAffinity", "NodeDeclaredFeatures"]
-    others = [rule.NAME for rule in predicates.DYNAMIC]
+    others = [rule.NAME for rule in registry.DYNAMIC_FILTERS]
     assert others == [name for name in NAMES if name not in static and name != "TaintToleration"]
 
 
 @pytest.mark.parametrize(("refusal", "rule", "code", "text"), WORDS)
-def test_refusals_are_in_the_schedulers_words(refusal: Refusal, rule: str, code: Code, text: str) -> None:
+def test_refusals_are_in_the_schedulers_words(refusal: Refusal, rule: str, code: StatusCode, text: str) -> None:
     assert (refusal.rule, refusal.code, refusal.texts) == (rule, code, [text])
 
 
@@ -89,7 +86,7 @@ def test_reasons_that_are_put_together_are_in_the_schedulers_words() -> None:
     assert str(volume_binding.UNBOUND) == "pod has unbound immediate PersistentVolumeClaims"
     assert str(volume_zone.UNBOUND) == "PersistentVolume had no name"
     assert str(volume_zone.NO_CLASS) == "PersistentVolumeClaim had no pv name and storageClass name"
-    assert str(volume_claims.missing("persistentvolume", "v")) == 'persistentvolume "v" not found'
+    assert str(persistent_volumes.make_missing_reason("persistentvolume", "v")) == 'persistentvolume "v" not found'
     assert [str(dynamic_resources.NOT_ENOUGH), str(dynamic_resources.NOT_HERE), str(dynamic_resources.STALE)] == [
         "cannot allocate all claims",
         "resourceclaim not available on the node",
@@ -98,17 +95,17 @@ def test_reasons_that_are_put_together_are_in_the_schedulers_words() -> None:
 
 
 def test_faults_of_a_node_can_be_told_apart_however_many_there_are() -> None:
-    assert [fault.value for fault in volume_binding.Fault] == [1, 2, 4, 8, 16, 32]
+    assert [fault.value for fault in volume_binding.BindingFault] == [1, 2, 4, 8, 16, 32]
 
 
 def test_marks_that_others_set_are_spelled_as_they_do() -> None:
-    assert (unschedulable.TAINT.key, unschedulable.TAINT.value) == ("node.kubernetes.io/unschedulable", "")
-    assert unschedulable.TAINT.effect == "NoSchedule"
-    assert volume_claims.BIND_COMPLETED == "pv.kubernetes.io/bind-completed"
-    assert volume_claims.SELECTED_NODE == "volume.kubernetes.io/selected-node"
-    assert volume_claims.READ_WRITE_ONCE_POD == "ReadWriteOncePod"
-    assert volume_provisioning.NO_PROVISIONER == "kubernetes.io/no-provisioner"
-    assert ports.ANY_ADDRESS == "0.0.0.0"
+    assert (node_unschedulable.TAINT.key, node_unschedulable.TAINT.value) == ("node.kubernetes.io/unschedulable", "")
+    assert node_unschedulable.TAINT.effect == "NoSchedule"
+    assert persistent_volumes.BIND_COMPLETED == "pv.kubernetes.io/bind-completed"
+    assert persistent_volumes.SELECTED_NODE == "volume.kubernetes.io/selected-node"
+    assert persistent_volumes.READ_WRITE_ONCE_POD == "ReadWriteOncePod"
+    assert volume_binding.NO_PROVISIONER == "kubernetes.io/no-provisioner"
+    assert node_ports.ANY_ADDRESS == "0.0.0.0"
 
 
 @pytest.mark.parametrize(
@@ -122,11 +119,17 @@ def test_marks_that_others_set_are_spelled_as_they_do() -> None:
     ],
 )
 def test_each_plugin_was_taken_over_by_its_driver(source: str, name: str, driver: str, zone_key: str) -> None:
-    assert volume_migration.BY_SOURCE[source] == volume_migration.Plugin(source, name, driver, zone_key)
-    assert volume_migration.driver_of(name) == driver
-    assert len(volume_migration.PLUGINS) == len(volume_migration.BY_SOURCE) == 5
+    assert persistent_volumes.IN_TREE_PLUGINS_BY_SOURCE[source] == persistent_volumes.InTreePlugin(
+        source, name, driver, zone_key
+    )
+    assert persistent_volumes.find_csi_driver(name) == driver
+    assert len(persistent_volumes.IN_TREE_PLUGINS) == len(persistent_volumes.IN_TREE_PLUGINS_BY_SOURCE) == 5
 
 
 def test_volumes_of_some_plugins_are_not_counted_and_all_other_provisioners_are_drivers() -> None:
     uncounted = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
-    assert [volume_migration.driver_of(name) for name in (*uncounted, "csi.example.com")] == ["", "", "csi.example.com"]
+    assert [persistent_volumes.find_csi_driver(name) for name in (*uncounted, "csi.example.com")] == [
+        "",
+        "",
+        "csi.example.com",
+    ]

@@ -4,11 +4,11 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from windlass import releases
-from windlass.engine import facts, snapshot
-from windlass.engine.predicates import config
-from windlass.engine.storage import Fact
-from windlass.engine.verdict import Refusal
+from windlass import scheduler_releases
+from windlass.engine.model import facts, settings
+from windlass.engine.model.scheduling_reasons import Refusal
+from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot.volume_usage import StorageFact
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 GIB = 2**30
@@ -71,25 +71,31 @@ def where(key: str, *values: str) -> NodeSelector:
     return NodeSelector((NodeSelectorTerm((Requirement(key, Operator.IN, values),)),))
 
 
-def cluster(*found: facts.Node | facts.Pod | Fact, release: releases.Release = releases.DEFAULT) -> snapshot.Snapshot:
+def cluster(
+    *found: facts.Node | facts.Pod | StorageFact,
+    release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
+) -> snapshot.Snapshot:
     nodes = [fact for fact in found if isinstance(fact, facts.Node)]
     pods = [fact for fact in found if isinstance(fact, facts.Pod)]
     stored = [fact for fact in found if not isinstance(fact, facts.Node | facts.Pod)]
-    return snapshot.build(nodes, pods, stored=stored, release=release)
+    return snapshot.build_snapshot(nodes, pods, stored=stored, release=release)
 
 
 def refuse(seen: snapshot.Snapshot, rule: ModuleType, waits: facts.Pod) -> Refusal | None:
     """What the filter says before it looks at a node."""
-    refusal: Refusal | None = rule.refuse(seen, seen.shape_of(waits), config.DEFAULT)
+    refusal: Refusal | None = rule.refuse(seen, seen.shape_of(waits), settings.DEFAULT_FILTER_CONFIG)
     return refusal
 
 
 def refused(seen: snapshot.Snapshot, rule: ModuleType, waits: facts.Pod) -> dict[str, str]:
     """Why the filter refuses nodes, by node; those that it lets pass are not there."""
     shape = seen.shape_of(waits)
-    mask = rule.mask(seen, shape, config.DEFAULT)
+    mask = rule.mask(seen, shape, settings.DEFAULT_FILTER_CONFIG)
     if mask is None:
         return {}
     assert len(mask) == seen.nodes.count
     rows = [row for row in range(seen.nodes.count) if seen.nodes.alive[row] and not mask[row]]
-    return {seen.nodes.names[row]: "; ".join(rule.explain(seen, shape, row, config.DEFAULT).texts) for row in rows}
+    return {
+        seen.nodes.names[row]: "; ".join(rule.explain(seen, shape, row, settings.DEFAULT_FILTER_CONFIG).texts)
+        for row in rows
+    }

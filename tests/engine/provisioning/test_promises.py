@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.provisioning.worlds import CORES, NOT_FOUND, ORDERED, SERVED, make, request
-from windlass.engine import facts
-from windlass.engine.provisioning import aging, classes, conditions
-from windlass.engine.provisioning.request import Request
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.model import facts
+from windlass.engine.model.provisioning import ProvisioningRequest
 
 BATCHED = replace(
     SERVED, provisioning_requests=replace(SERVED.provisioning_requests, check_capacity_batch_processing=True)
@@ -17,21 +17,23 @@ STILL = replace(SERVED, scale_down=replace(SERVED.scale_down, scale_down_enabled
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> list[Request]:
-    kinds = st.sampled_from([classes.CHECK_CAPACITY, classes.ATOMIC])
+def requests(draw: st.DrawFn) -> list[ProvisioningRequest]:
+    kinds = st.sampled_from(
+        [provisioning_conditions.CHECK_CAPACITY_CLASS, provisioning_conditions.ATOMIC_SCALE_UP_CLASS]
+    )
     return [
         request(f"r{number}", draw(st.integers(1, 6)), cores=draw(st.integers(1, CORES)), kind=draw(kinds))
         for number in range(draw(st.integers(1, 6)))
     ]
 
 
-def is_booked(one: Request) -> bool:
-    return conditions.is_booked(one, "")
+def is_booked(one: ProvisioningRequest) -> bool:
+    return provisioning_conditions.is_booked(one, "")
 
 
 @given(requests(), st.integers(1, 4), st.booleans(), st.lists(st.sampled_from([1.0, 61.0, 300.0]), max_size=12))
 def test_room_is_booked_once_and_no_longer_than_ten_minutes(
-    asked: list[Request], nodes: int, batched: bool, waits: list[float]
+    asked: list[ProvisioningRequest], nodes: int, batched: bool, waits: list[float]
 ) -> None:
     world = make(*asked, sizes={"a": nodes}, most={"a": 6}, settings=BATCHED if batched else SERVED)
     world.settings = replace(world.settings, scale_down=STILL.scale_down)
@@ -42,7 +44,7 @@ def test_room_is_booked_once_and_no_longer_than_ten_minutes(
             one.pod_count * one.pod_sets[0].pod.spec.requests[0][1] // 1000 for one in booked if one.pod_sets[0].pod
         )
         assert cores <= CORES * world.sizes["a"], "more was promised than there will be"
-        ends = [aging.ends_at_s(one) for one in booked]
+        ends = [provisioning_conditions.booking_ends_at_s(one) for one in booked]
         assert all(world.now_s <= end_s for end_s in ends)
         for key, count in decision.story.requests.booked.items():
             assert count == world.requests[key.removeprefix("ns/")].pod_count, "what was promised is kept, all of it"
@@ -53,14 +55,18 @@ def test_room_is_booked_once_and_no_longer_than_ten_minutes(
     requests(), st.dictionaries(st.sampled_from("abc"), st.integers(0, 3), min_size=1), st.sets(st.sampled_from("abc"))
 )
 def test_an_atomic_request_gets_all_or_leaves_nothing_behind(
-    asked: list[Request], most: dict[str, int], refusing: set[str]
+    asked: list[ProvisioningRequest], most: dict[str, int], refusing: set[str]
 ) -> None:
-    atomic = [replace(one, class_name=classes.ATOMIC) for one in asked]
+    atomic = [replace(one, class_name=provisioning_conditions.ATOMIC_SCALE_UP_CLASS) for one in asked]
     world = make(*atomic, sizes=dict.fromkeys(most, 0), most=most, refusing=frozenset(refusing), settings=STILL)
     for _ in range(len(asked) + 1):
         before = dict(world.sizes)
         world.loop()
-        told = [one for one in world.requests.values() if conditions.is_true(one, conditions.PROVISIONED)]
+        told = [
+            one
+            for one in world.requests.values()
+            if provisioning_conditions.is_condition_true(one, provisioning_conditions.PROVISIONED)
+        ]
         wanted = sum(
             one.pod_count * one.pod_sets[0].pod.spec.requests[0][1] // 1000 for one in told if one.pod_sets[0].pod
         )
@@ -71,7 +77,12 @@ def test_an_atomic_request_gets_all_or_leaves_nothing_behind(
 
 
 def test_several_groups_together_serve_what_none_can_alone() -> None:
-    world = make(request("r", 12, kind=classes.ATOMIC), sizes={"a": 0, "b": 0}, most={"a": 2, "b": 2}, settings=STILL)
+    world = make(
+        request("r", 12, kind=provisioning_conditions.ATOMIC_SCALE_UP_CLASS),
+        sizes={"a": 0, "b": 0},
+        most={"a": 2, "b": 2},
+        settings=STILL,
+    )
     world.loop()
     assert world.said("r") == ORDERED
     assert sum(world.sizes.values()) == 3
@@ -80,8 +91,8 @@ def test_several_groups_together_serve_what_none_can_alone() -> None:
 
 
 def test_pods_of_one_request_may_need_different_groups() -> None:
-    asked = request("r", 4, kind=classes.ATOMIC, selector="a")
-    other = request("r", 4, kind=classes.ATOMIC, selector="b").pod_sets
+    asked = request("r", 4, kind=provisioning_conditions.ATOMIC_SCALE_UP_CLASS, selector="a")
+    other = request("r", 4, kind=provisioning_conditions.ATOMIC_SCALE_UP_CLASS, selector="b").pod_sets
     world = make(replace(asked, pod_sets=(*asked.pod_sets, *other)), sizes={"a": 0, "b": 0}, settings=STILL)
     world.loop()
     assert world.said("r") == ORDERED
@@ -89,14 +100,24 @@ def test_pods_of_one_request_may_need_different_groups() -> None:
 
 
 def test_what_several_groups_cannot_serve_whole_is_not_begun() -> None:
-    world = make(request("r", 17, kind=classes.ATOMIC), sizes={"a": 0, "b": 0}, most={"a": 2, "b": 2}, settings=STILL)
+    world = make(
+        request("r", 17, kind=provisioning_conditions.ATOMIC_SCALE_UP_CLASS),
+        sizes={"a": 0, "b": 0},
+        most={"a": 2, "b": 2},
+        settings=STILL,
+    )
     world.loop()
     assert world.said("r") == NOT_FOUND
     assert world.sizes == {"a": 0, "b": 0}
 
 
 def test_one_refusal_takes_back_what_the_others_were_raised_by() -> None:
-    world = make(request("r", 12, kind=classes.ATOMIC), sizes={"a": 0, "b": 0}, most={"a": 2, "b": 2}, settings=STILL)
+    world = make(
+        request("r", 12, kind=provisioning_conditions.ATOMIC_SCALE_UP_CLASS),
+        sizes={"a": 0, "b": 0},
+        most={"a": 2, "b": 2},
+        settings=STILL,
+    )
     world.refusing = frozenset({"b"})
     world.loop()
     assert world.said("r") == NOT_FOUND
@@ -105,7 +126,12 @@ def test_one_refusal_takes_back_what_the_others_were_raised_by() -> None:
 
 def test_more_than_one_scale_up_may_bring_is_refused_however_many_groups_there_are() -> None:
     limited = replace(STILL, scale_up=replace(STILL.scale_up, max_nodes_per_scaleup=2))
-    world = make(request("r", 12, kind=classes.ATOMIC), sizes={"a": 0, "b": 0}, most={"a": 2, "b": 2}, settings=limited)
+    world = make(
+        request("r", 12, kind=provisioning_conditions.ATOMIC_SCALE_UP_CLASS),
+        sizes={"a": 0, "b": 0},
+        most={"a": 2, "b": 2},
+        settings=limited,
+    )
     world.loop()
     assert world.said("r") == NOT_FOUND
     assert world.sizes == {"a": 0, "b": 0}
@@ -113,7 +139,12 @@ def test_more_than_one_scale_up_may_bring_is_refused_however_many_groups_there_a
 
 def test_as_the_peer_does_one_group_serves_a_request_or_none() -> None:
     peer = replace(STILL, deviations=replace(STILL.deviations, atomic_across_groups=False))
-    world = make(request("r", 12, kind=classes.ATOMIC), sizes={"a": 0, "b": 0}, most={"a": 2, "b": 2}, settings=peer)
+    world = make(
+        request("r", 12, kind=provisioning_conditions.ATOMIC_SCALE_UP_CLASS),
+        sizes={"a": 0, "b": 0},
+        most={"a": 2, "b": 2},
+        settings=peer,
+    )
     world.loop()
     assert world.said("r") == NOT_FOUND
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from tests.engine.provisioning.worlds import ACCEPTED, FOUND, NOT_FOUND, NOW_S, ORDERED, SERVED, make, request
-from windlass.engine import facts
-from windlass.engine.decide import decide
-from windlass.engine.provisioning import classes, conditions
-from windlass.engine.provisioning.request import CONSUME, Condition, PodSet, Request
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.loop import decide
+from windlass.engine.model import facts
+from windlass.engine.model.provisioning import CONSUME_ANNOTATION, Condition, PodSet, ProvisioningRequest
 
 WEEK_S = 7 * 24 * 3600.0
 
@@ -18,9 +18,13 @@ def said(kind: str, status: str, since_s: float = NOW_S - 30) -> Condition:
     return Condition(kind, status, "X", "", since_s)
 
 
-PROVISIONED, FAILED, EXPIRED = conditions.PROVISIONED, conditions.FAILED, conditions.BOOKING_EXPIRED
+PROVISIONED, FAILED, EXPIRED = (
+    provisioning_conditions.PROVISIONED,
+    provisioning_conditions.FAILED,
+    provisioning_conditions.BOOKING_EXPIRED,
+)
 TEMPLATE_GONE = (PodSet("gone", 1),)
-ATOMIC = classes.ATOMIC
+ATOMIC = provisioning_conditions.ATOMIC_SCALE_UP_CLASS
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,7 @@ ATOMIC = classes.ATOMIC
         ),
     ],
 )
-def test_one_loop_says_of_a_request(asked: Request, expected: dict[str, tuple[str, str]]) -> None:
+def test_one_loop_says_of_a_request(asked: ProvisioningRequest, expected: dict[str, tuple[str, str]]) -> None:
     world = make(asked)
     world.loop(0.5)
     assert world.said("r") == expected
@@ -95,7 +99,7 @@ def test_one_loop_says_of_a_request(asked: Request, expected: dict[str, tuple[st
 
 def test_a_booking_ends_once_its_pods_are_there() -> None:
     world = make(request("r", 2, conditions=(said(PROVISIONED, "True"),)))
-    running = facts.Pod("ns", "p", "p", annotations={CONSUME: "r"}, node_name="a-0", phase="Running")
+    running = facts.Pod("ns", "p", "p", annotations={CONSUME_ANNOTATION: "r"}, node_name="a-0", phase="Running")
     world.pods = [running]
     world.loop()
     assert world.said("r") == {PROVISIONED: ("True", "X")}
@@ -156,7 +160,9 @@ def test_pods_that_use_a_request_trigger_nothing() -> None:
     asks = facts.PodSpec(requests=(("cpu", 4000),))
     world.pods = [
         facts.Pod("ns", f"p{n}", f"p{n}", annotations={key: "r"}, spec=asks, created_s=0.0, unschedulable_since_s=1.0)
-        for n, key in enumerate((CONSUME, "cluster-autoscaler.kubernetes.io/consume-provisioning-request") * 2)
+        for n, key in enumerate(
+            (CONSUME_ANNOTATION, "cluster-autoscaler.kubernetes.io/consume-provisioning-request") * 2
+        )
     ]
     decision = world.loop()
     assert world.sizes == {"a": 1}

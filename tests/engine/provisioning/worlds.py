@@ -3,25 +3,33 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from windlass.engine import facts, plan, snapshot
-from windlass.engine.decide import Decision, decide
-from windlass.engine.memory import Memory
+from windlass.engine.capacity_apis import provisioning_conditions
+from windlass.engine.loop import Decision, decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, node_groups, plan
+from windlass.engine.model.provisioning import CONSUME_ANNOTATION, PodSet, ProvisioningRequest
+from windlass.engine.model.settings import ProvisioningRequestSettings, Settings
 from windlass.engine.observation import Observation
-from windlass.engine.provisioning import classes, conditions
-from windlass.engine.provisioning.request import CONSUME, PodSet, Request
-from windlass.engine.settings import ProvisioningRequests, Settings
+from windlass.engine.snapshot import snapshot
 
 NOW_S = 1_000_000.0
 CORES = 4
-SERVED = Settings(provisioning_requests=ProvisioningRequests(enable_provisioning_requests=True))
+SERVED = Settings(provisioning_requests=ProvisioningRequestSettings(enable_provisioning_requests=True))
 RESOURCES = (("cpu", 1000 * CORES), ("memory", 2**34), ("pods", 110))
 
 
 def request(
-    name: str, count: int = 1, *, cores: int = 1, kind: str = classes.CHECK_CAPACITY, **more: object
-) -> Request:
+    name: str,
+    count: int = 1,
+    *,
+    cores: int = 1,
+    kind: str = provisioning_conditions.CHECK_CAPACITY_CLASS,
+    **more: object,
+) -> ProvisioningRequest:
     pod = make_pod(name, cores, **({"selector": more.pop("selector")} if "selector" in more else {}))  # type: ignore[arg-type]
-    made = Request("ns", name, f"uid-{name}", kind, (PodSet("t", count, pod),), created_s=NOW_S - 60, generation=1)
+    made = ProvisioningRequest(
+        "ns", name, f"uid-{name}", kind, (PodSet("t", count, pod),), created_s=NOW_S - 60, generation=1
+    )
     return replace(made, **more)  # type: ignore[arg-type]
 
 
@@ -35,7 +43,7 @@ def make_pod(owner: str, cores: int, selector: str = "") -> facts.Pod:
         owner,
         spec=spec,
         owner=belongs,
-        annotations={CONSUME: owner},
+        annotations={CONSUME_ANNOTATION: owner},
         created_s=NOW_S - 60,
         digest=f"{cores}{selector}",
     )
@@ -45,12 +53,12 @@ def make_pod(owner: str, cores: int, selector: str = "") -> facts.Pod:
 class World:
     """Groups of nodes, and requests whose conditions are written as decided."""
 
-    requests: dict[str, Request]
+    requests: dict[str, ProvisioningRequest]
     sizes: dict[str, int] = field(default_factory=lambda: {"a": 2})
     most: Mapping[str, int] = field(default_factory=dict)
     settings: Settings = SERVED
     pods: list[facts.Pod] = field(default_factory=list)
-    memory: Memory = field(default_factory=Memory)
+    memory: LoopMemory = field(default_factory=LoopMemory)
     now_s: float = NOW_S
     refusing: frozenset[str] = frozenset()
     controllers: dict[tuple[str, str, str], facts.Controller] = field(default_factory=dict)
@@ -61,18 +69,18 @@ class World:
     def observe(self) -> Observation:
         found = [self._node(group, number) for group, count in self.nodes.items() for number in range(count)]
         groups = tuple(
-            facts.NodeGroup(
+            node_groups.NodeGroup(
                 group,
                 0,
                 self.most.get(group, 10),
                 size,
-                tuple(facts.Instance(f"x://{group}/{number}") for number in range(self.nodes[group])),
+                tuple(node_groups.Instance(f"x://{group}/{number}") for number in range(self.nodes[group])),
                 replace(self._node(group, 0), name=f"{group}-template", provider_id=""),
             )
             for group, size in self.sizes.items()
         )
         return Observation(
-            snapshot.build(found, self.pods),
+            snapshot.build_snapshot(found, self.pods),
             groups,
             controllers=self.controllers,
             requests=tuple(self.requests.values()),
@@ -92,7 +100,7 @@ class World:
         seen = self.observe()
         decision = decide(seen, self.memory, self.settings, self.now_s)
         raised = {one.group: one for one in decision.plan if isinstance(one, plan.Resize)}
-        refused = {group: facts.InstanceError("Other", "no") for group in raised if group in self.refusing}
+        refused = {group: node_groups.InstanceError("Other", "no") for group in raised if group in self.refusing}
         for group, order in raised.items():
             if group not in refused:
                 self.sizes[group] = order.to_size
@@ -117,11 +125,11 @@ class World:
         return {one.type: (one.status, one.reason) for one in self.requests[name].conditions}
 
 
-def make(*found: Request, **more: object) -> World:
+def make(*found: ProvisioningRequest, **more: object) -> World:
     return World({one.name: one for one in found}, **more)  # type: ignore[arg-type]
 
 
-ACCEPTED = {conditions.ACCEPTED: ("True", "Accepted")}
-FOUND = {**ACCEPTED, conditions.PROVISIONED: ("True", "CapacityIsFound")}
-ORDERED = {**ACCEPTED, conditions.PROVISIONED: ("True", "CapacityIsProvisioned")}
-NOT_FOUND = {**ACCEPTED, conditions.PROVISIONED: ("False", "CapacityIsNotFound")}
+ACCEPTED = {provisioning_conditions.ACCEPTED: ("True", "Accepted")}
+FOUND = {**ACCEPTED, provisioning_conditions.PROVISIONED: ("True", "CapacityIsFound")}
+ORDERED = {**ACCEPTED, provisioning_conditions.PROVISIONED: ("True", "CapacityIsProvisioned")}
+NOT_FOUND = {**ACCEPTED, provisioning_conditions.PROVISIONED: ("False", "CapacityIsNotFound")}

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windlass.engine import disruption, facts, searching
-from windlass.engine import snapshot as snapshots
-from windlass.engine.drain import by_kind, context
-from windlass.engine.scale_down.deletion_budgets import NOTHING_IN_PROGRESS, InProgress
-from windlass.engine.scale_down.scene import Scene, read_drain_options
-from windlass.engine.settings import Settings
+from windlass.engine.drainability import context, pdb, rules
+from windlass.engine.drainability.context import read_delete_options
+from windlass.engine.model import facts, node_groups
+from windlass.engine.model.settings import Settings
+from windlass.engine.placement import hinting
+from windlass.engine.scale_down.deletion_budgets import NOTHING_IN_PROGRESS, DeletionsInProgress
+from windlass.engine.scale_down.simulation import ScaleDownContext
+from windlass.engine.snapshot import snapshot as snapshots
 
 NOW_S = 1_000_000.0
 PEER = Settings.cluster_autoscaler()
@@ -37,8 +39,8 @@ def pod(name: str, on: str = "", cpu: int = 0, memory: int = 0, gpu: int = 0, **
     return facts.Pod("default", name, f"uid-{name}", node_name=on, **(fields | changes))
 
 
-def group(id: str, size: int, minimum: int = 0, **options: Any) -> facts.NodeGroup:
-    return facts.NodeGroup(id, minimum, 1000, size, options=facts.GroupOptions(**options))
+def group(id: str, size: int, minimum: int = 0, **options: Any) -> node_groups.NodeGroup:
+    return node_groups.NodeGroup(id, minimum, 1000, size, options=node_groups.GroupOptions(**options))
 
 
 def with_group(settings: Settings = PEER, **changes: Any) -> Settings:
@@ -52,20 +54,20 @@ def with_scale_down(settings: Settings = PEER, **changes: Any) -> Settings:
 def scene(
     nodes: Iterable[facts.Node],
     pods: Iterable[facts.Pod] = (),
-    group_of: Mapping[str, facts.NodeGroup] | None = None,
+    group_of: Mapping[str, node_groups.NodeGroup] | None = None,
     *,
     budgets: Sequence[facts.PodDisruptionBudget] = (),
-    in_progress: InProgress = NOTHING_IN_PROGRESS,
+    in_progress: DeletionsInProgress = NOTHING_IN_PROGRESS,
     settings: Settings = PEER,
     now_s: float = NOW_S,
-) -> Scene:
+) -> ScaleDownContext:
     """All nodes in one group of their number, unless told otherwise."""
     nodes = list(nodes)
     if group_of is None:
         group_of = dict.fromkeys((one.name for one in nodes), group("g", len(nodes)))
-    snapshot = snapshots.build(nodes, pods)
-    left = disruption.Remaining(budgets)
-    about = context.Context(now_s, read_drain_options(settings), budgets=left)
-    judge = by_kind.Judge(snapshot.pods, about)
+    snapshot = snapshots.build_snapshot(nodes, pods)
+    left = pdb.RemainingPdbTracker(budgets)
+    about = context.DrainContext(now_s, read_delete_options(settings), budgets=left)
+    judge = rules.PodDrainability(snapshot.pods, about)
     names = [one.name for one in nodes]
-    return Scene(snapshot, names, group_of, judge, left, searching.Search(), in_progress)
+    return ScaleDownContext(snapshot, names, group_of, judge, left, hinting.HintingState(), in_progress)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windlass.engine import facts, pod_traits
-from windlass.engine.scale_down.utilization import Utilization
+from windlass.engine.model import facts, well_known
+from windlass.engine.model.scale_down_state import NodeUtilization
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Options:
 
 def calculate(
     node: facts.Node, pods: Iterable[facts.Pod], options: Options, gpu: str | None, now_s: float
-) -> Utilization | Unknown:
+) -> NodeUtilization | Unknown:
     """The utilization of one node. `gpu` names the GPU resource that counts there (`gpu_resource`); None for none.
 
     A GPU that the node does not show (yet) counts as unused, so that a node whose driver never came up can go.
@@ -37,7 +37,7 @@ def calculate(
     counted, set_aside = _split(pods, options, now_s)
     if gpu is not None:
         used = _fraction(node, gpu, counted, set_aside) or 0.0
-        return Utilization(0.0, 0.0, used, gpu, used)
+        return NodeUtilization(0.0, 0.0, used, gpu, used)
     cpu = _fraction(node, facts.CPU, counted, set_aside)
     if cpu is None:
         return Unknown(node.name, facts.CPU)
@@ -45,7 +45,7 @@ def calculate(
     if memory is None:
         return Unknown(node.name, facts.MEMORY)
     resource, utilization = (facts.CPU, cpu) if cpu > memory else (facts.MEMORY, memory)
-    return Utilization(cpu, memory, 0.0, resource, utilization)
+    return NodeUtilization(cpu, memory, 0.0, resource, utilization)
 
 
 def _split(pods: Iterable[facts.Pod], options: Options, now_s: float) -> tuple[dict[str, int], dict[str, int]]:
@@ -55,7 +55,7 @@ def _split(pods: Iterable[facts.Pod], options: Options, now_s: float) -> tuple[d
     for pod in pods:
         if is_set_aside(pod, options):
             total = set_aside
-        elif pod_traits.is_long_terminating(pod, now_s):
+        elif well_known.is_long_terminating(pod, now_s):
             continue
         else:
             total = counted
@@ -66,9 +66,9 @@ def _split(pods: Iterable[facts.Pod], options: Options, now_s: float) -> tuple[d
 
 def is_set_aside(pod: facts.Pod, options: Options) -> bool:
     """Is the pod left out? Asked first: also a long terminating DaemonSet pod makes the node smaller."""
-    if options.skip_daemonset_pods and pod_traits.is_daemonset(pod):
+    if options.skip_daemonset_pods and well_known.is_daemonset(pod):
         return True
-    return options.skip_mirror_pods and pod_traits.is_mirror(pod)
+    return options.skip_mirror_pods and well_known.is_mirror(pod)
 
 
 def _fraction(node: facts.Node, resource: str, counted: dict[str, int], set_aside: dict[str, int]) -> float | None:

@@ -3,24 +3,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.scale_down.builders import AGENT, NOW_S, group, node, pod
-from windlass.engine import facts, pod_traits
-from windlass.engine import snapshot as snapshots
-from windlass.engine.drain.context import Options
-from windlass.engine.scale_down import candidates
-from windlass.engine.scale_down.candidates import EMPTY, OCCUPIED, WAITING, Pace
+from windlass.engine.drainability.context import NodeDeleteOptions
+from windlass.engine.model import facts, well_known
+from windlass.engine.model.scale_down_state import LoopInterval
+from windlass.engine.scale_down import candidates, pod_classification
+from windlass.engine.scale_down.pod_classification import EMPTY, OCCUPIED, WAITING
+from windlass.engine.snapshot import snapshot as snapshots
 
-ON_COMPLETION = {pod_traits.SAFE_TO_EVICT: "on-completion"}
+ON_COMPLETION = {well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}
 HOUR_S = 3600.0
 
 
 def occupancy(*pods: facts.Pod) -> int:
-    found = candidates.find_occupancy(snapshots.build([node("n")], pods), Options(), NOW_S)
+    found = pod_classification.find_occupancy(snapshots.build_snapshot([node("n")], pods), NodeDeleteOptions(), NOW_S)
     return int(found[0])
 
 
 def test_only_groups_above_their_minimum_have_candidates() -> None:
     group_of = {"above": group("a", 3, minimum=2), "at": group("b", 2, minimum=2), "below": group("c", 1, minimum=2)}
-    assert candidates.above_min(["at", "above", "alone", "below"], group_of) == ["above"]
+    assert candidates.filter_above_min_size(["at", "above", "alone", "below"], group_of) == ["above"]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,7 @@ def test_only_groups_above_their_minimum_have_candidates() -> None:
     [
         [],
         [pod("p", "n", owner=AGENT)],
-        [pod("p", "n", annotations={pod_traits.MIRROR: "m"})],
+        [pod("p", "n", annotations={well_known.MIRROR_ANNOTATION: "m"})],
         [pod("p", "n", deleted_s=NOW_S - 61)],
         [pod("p", "", cpu=1)],
     ],
@@ -54,44 +55,51 @@ def test_a_node_that_only_waits_for_pods_to_finish_is_neither() -> None:
 def test_empty_nodes_come_first_then_those_unneeded_before() -> None:
     names = ["busy", "busy-before", "waiting", "empty", "empty-before", "other-empty"]
     pods = [pod("p", "busy"), pod("q", "busy-before"), pod("r", "waiting", annotations=ON_COMPLETION)]
-    snapshot = snapshots.build(map(node, names), pods)
-    levels = candidates.find_occupancy(snapshot, Options(), NOW_S)
-    ordered = candidates.sort([*names, "gone"], snapshot, levels, {"busy-before", "empty-before"})
+    snapshot = snapshots.build_snapshot(map(node, names), pods)
+    levels = pod_classification.find_occupancy(snapshot, NodeDeleteOptions(), NOW_S)
+    ordered = candidates.sort_candidates([*names, "gone"], snapshot, levels, {"busy-before", "empty-before"})
     assert ordered == ["empty-before", "empty", "other-empty", "waiting", "busy-before", "busy", "gone"]
 
 
 def test_nothing_to_sort_is_no_trouble() -> None:
-    snapshot = snapshots.build([], [])
-    assert candidates.sort([], snapshot, candidates.find_occupancy(snapshot, Options(), NOW_S), ()) == []
+    snapshot = snapshots.build_snapshot([], [])
+    assert (
+        candidates.sort_candidates(
+            [], snapshot, pod_classification.find_occupancy(snapshot, NodeDeleteOptions(), NOW_S), ()
+        )
+        == []
+    )
 
 
 # ── How many ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_pace_is_the_shortest_time_between_two_looks() -> None:
-    pace = Pace()
+    pace = LoopInterval()
     for at_s, shortest_s in ((0.0, None), (30.0, 30.0), (40.0, 10.0), (100.0, 10.0)):
-        pace = pace.look(at_s)
-        assert pace == Pace(at_s, shortest_s)
+        pace = pace.record_loop(at_s)
+        assert pace == LoopInterval(at_s, shortest_s)
 
 
 def test_twice_the_parallelism_beyond_those_already_unneeded_is_enough() -> None:
-    assert candidates.limit_trials(3, 10, 600.0, Pace(0.0, 10.0)) == 23
+    assert candidates.limit_simulations(3, 10, 600.0, LoopInterval(0.0, 10.0)) == 23
 
 
 def test_no_more_than_can_be_on_their_way_at_the_same_time_are_looked_for() -> None:
-    assert candidates.limit_trials(100, 10, 60.0, Pace(0.0, 25.0)) == 30  # two whole loops, and one to spare
-    assert candidates.limit_trials(100, 10, 0.1, Pace(0.0, 600.0)) == 20
-    assert candidates.limit_trials(100, 10, 60.0, Pace(0.0)) == 20
+    assert (
+        candidates.limit_simulations(100, 10, 60.0, LoopInterval(0.0, 25.0)) == 30
+    )  # two whole loops, and one to spare
+    assert candidates.limit_simulations(100, 10, 0.1, LoopInterval(0.0, 600.0)) == 20
+    assert candidates.limit_simulations(100, 10, 60.0, LoopInterval(0.0)) == 20
 
 
 def test_loops_are_counted_without_rounding_errors() -> None:
-    assert candidates.limit_trials(10**9, 1, 600.0, Pace(0.0, 0.1)) == 6001
+    assert candidates.limit_simulations(10**9, 1, 600.0, LoopInterval(0.0, 0.1)) == 6001
 
 
 @given(st.integers(0, 500), st.integers(0, 50), st.floats(0, HOUR_S), st.none() | st.floats(0, HOUR_S))
 def test_the_limit_lies_between_two_bounds(
     before: int, parallelism: int, wait_s: float, shortest_s: float | None
 ) -> None:
-    enough = candidates.limit_trials(before, parallelism, wait_s, Pace(0.0, shortest_s))
+    enough = candidates.limit_simulations(before, parallelism, wait_s, LoopInterval(0.0, shortest_s))
     assert 2 * parallelism <= enough <= before + 2 * parallelism or parallelism == enough == 0

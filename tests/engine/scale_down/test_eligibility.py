@@ -20,19 +20,20 @@ from tests.engine.scale_down.builders import (
     with_group,
     with_scale_down,
 )
-from windlass.engine import facts, gpus, pod_traits, taints
-from windlass.engine import snapshot as snapshots
+from windlass.engine import taints
+from windlass.engine.model import facts, node_groups, scale_down_state, well_known
+from windlass.engine.model.scale_down_state import EligibilityResult, UnremovableReason
+from windlass.engine.model.settings import Settings
 from windlass.engine.scale_down import eligibility, utilization
-from windlass.engine.scale_down.eligibility import SCALE_DOWN_DISABLED, Eligibility
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.settings import Settings
+from windlass.engine.scale_down.eligibility import SCALE_DOWN_DISABLED
+from windlass.engine.snapshot import snapshot as snapshots
 
 DISABLED = {SCALE_DOWN_DISABLED: "true"}
-LABEL = gpus.CLUSTER_API_LABEL
+LABEL = well_known.CLUSTER_API_GPU_LABEL
 
 
 def being_deleted(age_s: int = 10) -> tuple[facts.Taint, ...]:
-    return (facts.Taint(taints.TO_BE_DELETED, str(int(NOW_S) - age_s), "NoSchedule"),)
+    return (facts.Taint(taints.TO_BE_DELETED_KEY, str(int(NOW_S) - age_s), "NoSchedule"),)
 
 
 def check(
@@ -40,14 +41,16 @@ def check(
     pods: Sequence[facts.Pod] = (),
     settings: Settings = PEER,
     rechecks: Mapping[str, float] | None = None,
-    group_of: Mapping[str, facts.NodeGroup] | None = None,
-) -> Eligibility:
+    group_of: Mapping[str, node_groups.NodeGroup] | None = None,
+) -> EligibilityResult:
     names = [one.name for one in nodes]
     groups = dict.fromkeys(names, group("g", len(nodes))) if group_of is None else group_of
-    return eligibility.check(snapshots.build(nodes, pods), names, groups, rechecks or {}, settings, NOW_S, LABEL)
+    return eligibility.check_eligibility(
+        snapshots.build_snapshot(nodes, pods), names, groups, rechecks or {}, settings, NOW_S, LABEL
+    )
 
 
-def reason_of(checked: Eligibility) -> Unremovable | None:
+def reason_of(checked: EligibilityResult) -> UnremovableReason | None:
     return checked.reasons[0]
 
 
@@ -65,30 +68,32 @@ def test_no_candidates_are_no_trouble() -> None:
 
 def test_a_node_being_deleted_is_kept_until_its_mark_is_five_minutes_old() -> None:
     found = check([node("n", taints=being_deleted(10))])
-    assert reason_of(found) is Unremovable.CURRENTLY_BEING_DELETED
+    assert reason_of(found) is UnremovableReason.CURRENTLY_BEING_DELETED
     assert (found.kept[0].found, found.kept[0].limit) == (10.0, 300.0)
     assert found.changes_at_s == NOW_S + 290
     assert check([node("n", taints=being_deleted(300))]).eligible == ["n"]
 
 
 def test_an_annotated_node_is_kept() -> None:
-    assert reason_of(check([node("n", annotations=DISABLED)])) is Unremovable.SCALE_DOWN_DISABLED_ANNOTATION
+    assert reason_of(check([node("n", annotations=DISABLED)])) is UnremovableReason.SCALE_DOWN_DISABLED_ANNOTATION
     assert check([node("n", annotations={SCALE_DOWN_DISABLED: "false"})]).eligible == ["n"]
 
 
 def test_a_node_without_a_group_is_kept() -> None:
-    assert reason_of(check([node("n")], group_of={})) is Unremovable.NOT_AUTOSCALED
+    assert reason_of(check([node("n")], group_of={})) is UnremovableReason.NOT_AUTOSCALED
 
 
 def test_a_node_that_is_not_in_the_cluster_is_kept() -> None:
-    found = eligibility.check(snapshots.build([], []), ["n"], {"n": group("g", 1)}, {}, PEER, NOW_S, LABEL)
-    assert reason_of(found) is Unremovable.UNEXPECTED_ERROR
+    found = eligibility.check_eligibility(
+        snapshots.build_snapshot([], []), ["n"], {"n": group("g", 1)}, {}, PEER, NOW_S, LABEL
+    )
+    assert reason_of(found) is UnremovableReason.UNEXPECTED_ERROR
 
 
 @pytest.mark.parametrize("bare", [node("n", cpu=0), node("n", memory=0)])
 def test_a_node_that_does_not_tell_what_it_has_is_kept_and_not_measured(bare: facts.Node) -> None:
     found = check([bare], settings=with_scale_down(scale_down_unready_enabled=False))
-    assert reason_of(found) is Unremovable.UNEXPECTED_ERROR
+    assert reason_of(found) is UnremovableReason.UNEXPECTED_ERROR
     assert found.utilization_of("n") is None
 
 
@@ -96,7 +101,7 @@ def test_an_unready_node_is_kept_only_if_such_nodes_are_not_to_be_removed() -> N
     unready = node("n", conditions=NOT_READY)
     assert check([unready]).eligible == ["n"]
     found = check([unready], settings=with_scale_down(scale_down_unready_enabled=False))
-    assert reason_of(found) is Unremovable.SCALE_DOWN_UNREADY_DISABLED
+    assert reason_of(found) is UnremovableReason.SCALE_DOWN_UNREADY_DISABLED
     assert found.utilization_of("n") is None
 
 
@@ -106,7 +111,7 @@ def test_utilization_at_the_threshold_is_eligible_and_above_is_not() -> None:
     assert found.eligible == ["at"]
     (kept,) = found.kept
     assert (kept.node_name, kept.reason, kept.found, kept.limit) == ("above", "NotUnderutilized", 0.501, 0.5)
-    assert found.utilization_of("above") == utilization.Utilization(0.0, 0.501, 0.0, "memory", 0.501)
+    assert found.utilization_of("above") == scale_down_state.NodeUtilization(0.0, 0.501, 0.0, "memory", 0.501)
     assert str(kept) == "above is used to 0.501 of what it has, and may be removed up to 0.5"
 
 
@@ -120,7 +125,7 @@ def test_a_gpu_node_has_its_own_threshold_and_only_its_gpus_count() -> None:
     pods = [pod("p", "few", cpu=1000, gpu=1), pod("q", "many", gpu=2), pod("r", "none-shown", cpu=1000)]
     found = check(nodes, pods, with_group(scale_down_gpu_utilization_threshold=0.3))
     assert found.eligible == ["few", "none-shown"]
-    assert found.utilization_of("few") == utilization.Utilization(0.0, 0.0, 0.25, GPU, 0.25)
+    assert found.utilization_of("few") == scale_down_state.NodeUtilization(0.0, 0.0, 0.25, GPU, 0.25)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +161,7 @@ def test_daemonset_pods_are_set_aside_where_the_group_says_so() -> None:
 
 
 def test_mirror_pods_are_set_aside_where_the_user_says_so() -> None:
-    pods = [pod("static", "n", cpu=800, annotations={pod_traits.MIRROR: "m"})]
+    pods = [pod("static", "n", cpu=800, annotations={well_known.MIRROR_ANNOTATION: "m"})]
     assert check([node("n")], pods).eligible == []
     assert check([node("n")], pods, with_scale_down(ignore_mirror_pods_utilization=True)).eligible == ["n"]
 
@@ -170,11 +175,11 @@ def test_a_pod_that_should_long_be_gone_does_not_count() -> None:
 
 
 def test_pods_that_were_given_a_place_in_thought_count() -> None:
-    snapshot = snapshots.build([node("n")], [pod("p", cpu=600)])
+    snapshot = snapshots.build_snapshot([node("n")], [pod("p", cpu=600)])
     snapshot.fork()
     snapshot.bind(0, 0)
-    found = eligibility.check(snapshot, ["n"], {"n": group("g", 1)}, {}, PEER, NOW_S, LABEL)
-    assert reason_of(found) is Unremovable.NOT_UNDERUTILIZED
+    found = eligibility.check_eligibility(snapshot, ["n"], {"n": group("g", 1)}, {}, PEER, NOW_S, LABEL)
+    assert reason_of(found) is UnremovableReason.NOT_UNDERUTILIZED
 
 
 # ── Rechecks ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,14 +187,14 @@ def test_pods_that_were_given_a_place_in_thought_count() -> None:
 
 def test_a_node_that_could_not_be_removed_waits_unmeasured() -> None:
     found = check([node("n")], rechecks={"n": NOW_S + 40})
-    assert reason_of(found) is Unremovable.RECENTLY_UNREMOVABLE
+    assert reason_of(found) is UnremovableReason.RECENTLY_UNREMOVABLE
     assert (found.utilization_of("n"), found.kept[0].limit, found.changes_at_s) == (None, 40.0, NOW_S + 40)
 
 
 def test_rechecks_end_at_their_time_and_with_their_node() -> None:
-    snapshot = snapshots.build([node("now"), node("later")], [])
+    snapshot = snapshots.build_snapshot([node("now"), node("later")], [])
     rechecks = {"now": NOW_S, "later": NOW_S + 1, "gone": NOW_S + 1}
-    assert eligibility.prune(rechecks, snapshot, NOW_S) == {"later": NOW_S + 1}
+    assert eligibility.prune_rechecks(rechecks, snapshot, NOW_S) == {"later": NOW_S + 1}
 
 
 # ── Properties ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +207,9 @@ pods_of_a_node = st.lists(
         memory=st.integers(0, 600),
         gpu=st.sampled_from([0, 0, 1]),
         owner=st.sampled_from([APP, AGENT, None]),
-        annotations=st.sampled_from([{}, {pod_traits.MIRROR: "m"}, {pod_traits.DAEMONSET_POD: "true"}]),
+        annotations=st.sampled_from(
+            [{}, {well_known.MIRROR_ANNOTATION: "m"}, {well_known.DAEMONSET_POD_ANNOTATION: "true"}]
+        ),
         deleted_s=st.sampled_from([None, None, NOW_S - 10, NOW_S - 100]),
     ),
     max_size=4,
@@ -257,7 +264,9 @@ def test_columns_give_the_same_utilization_as_one_node_at_a_time(cluster: Cluste
     )
     ignore = np.full(len(nodes), options.skip_daemonset_pods)
     rows = np.arange(len(nodes))
-    found = utilization.measure(snapshots.build(nodes, pods), rows, ignore, options.skip_mirror_pods, LABEL, NOW_S)
+    found = utilization.measure_utilization(
+        snapshots.build_snapshot(nodes, pods), rows, ignore, options.skip_mirror_pods, LABEL, NOW_S
+    )
     for i, one in enumerate(nodes):
         own = [pod for pod in pods if pod.node_name == one.name]
         expected = plain_utilization.calculate(one, own, options, utilization.gpu_resource(one, LABEL), NOW_S)
@@ -282,7 +291,7 @@ def test_the_order_of_candidates_changes_no_verdict(cluster: Cluster, settings: 
 def test_a_bad_node_changes_nothing_about_the_others(cluster: Cluster, settings: Settings) -> None:
     nodes, pods = named(cluster)
     alone = check(nodes, pods, settings)
-    bad = [node("bad", cpu=0), replace(node("odd"), taints=(facts.Taint(taints.TO_BE_DELETED, "?", "NoSchedule"),))]
+    bad = [node("bad", cpu=0), replace(node("odd"), taints=(facts.Taint(taints.TO_BE_DELETED_KEY, "?", "NoSchedule"),))]
     beside = check([*bad, *nodes], [*pods, pod("b", "bad", cpu=5)], settings)
     assert beside.reasons[2:] == alone.reasons
     assert [repr(beside.utilization_of(one.name)) for one in nodes] == [

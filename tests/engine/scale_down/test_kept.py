@@ -1,14 +1,13 @@
 import pytest
 
-from windlass.engine.scale_down.kept import Kept
-from windlass.engine.scale_down.removal import Unremovable
+from windlass.engine.model.scale_down_state import UnremovableNode, UnremovableReason
 
 
-@pytest.mark.parametrize("reason", Unremovable)
-def test_every_reason_can_be_said(reason: Unremovable) -> None:
-    assert str(Kept("n0", reason, 3.0, 5.0)).startswith("n0 ")
+@pytest.mark.parametrize("reason", UnremovableReason)
+def test_every_reason_can_be_said(reason: UnremovableReason) -> None:
+    assert str(UnremovableNode("n0", reason, 3.0, 5.0)).startswith("n0 ")
 
 
 def test_the_numbers_that_decided_are_told() -> None:
-    said = str(Kept("n0", Unremovable.NOT_UNNEEDED_LONG_ENOUGH, 420.0, 600.0))
+    said = str(UnremovableNode("n0", UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, 420.0, 600.0))
     assert said == "n0 has been unneeded for 420 s, and must be for more than 600 s"

@@ -17,48 +17,54 @@ from tests.engine.scale_down.builders import (
     with_group,
     with_scale_down,
 )
-from windlass.engine import facts, pod_traits
-from windlass.engine.scale_down import cooldown, deletion_budgets, planning, recently_evicted
-from windlass.engine.scale_down.deletion_budgets import InProgress
-from windlass.engine.scale_down.kept import Kept
-from windlass.engine.scale_down.removal import Removal, Unremovable
-from windlass.engine.scale_down.scene import Scene, State
+from windlass.engine.model import facts, scale_down_state, well_known
+from windlass.engine.model.scale_down_state import NodeRemoval, ScaleDownState, UnremovableNode, UnremovableReason
+from windlass.engine.model.settings import Settings
+from windlass.engine.scale_down import deletion_budgets, planner, recently_evicted
+from windlass.engine.scale_down.deletion_budgets import DeletionsInProgress
+from windlass.engine.scale_down.simulation import ScaleDownContext
 from windlass.engine.scale_up import quotas
-from windlass.engine.settings import Settings
 from windlass.selectors import LabelSelector, Operator, Requirement
 
-NO_MINIMUM = quotas.Tracker(())
-ON_COMPLETION = {pod_traits.SAFE_TO_EVICT: "on-completion"}
+NO_MINIMUM = quotas.QuotaTracker(())
+ON_COMPLETION = {well_known.SAFE_TO_EVICT_ANNOTATION: "on-completion"}
 UNNEEDED_S = PEER.groups.scale_down_unneeded_time_s
 
 
-def look(where: Scene, state: State | None = None, settings: Settings = PEER, now_s: float = NOW_S) -> planning.Look:
-    before = State() if state is None else state
-    names = planning.find_candidates(where, before, {}, settings, now_s)
-    return planning.look(where, names, before, settings, now_s)
+def look(
+    where: ScaleDownContext, state: ScaleDownState | None = None, settings: Settings = PEER, now_s: float = NOW_S
+) -> scale_down_state.CandidateEvaluation:
+    before = ScaleDownState() if state is None else state
+    names = planner.find_candidates(where, before, {}, settings, now_s)
+    return planner.evaluate_candidates(where, names, before, settings, now_s)
 
 
-def unneeded(found: planning.Look) -> list[str]:
+def unneeded(found: scale_down_state.CandidateEvaluation) -> list[str]:
     return [removal.node_name for removal in found.trials.removals]
 
 
-def reasons(kept: Sequence[Kept]) -> dict[str, str]:
+def reasons(kept: Sequence[UnremovableNode]) -> dict[str, str]:
     return {one.node_name: str(one.reason) for one in kept}
 
 
-def choose(where: Scene, waited_s: float = UNNEEDED_S + 1, settings: Settings = PEER) -> planning.Choice:
+def choose(
+    where: ScaleDownContext, waited_s: float = UNNEEDED_S + 1, settings: Settings = PEER
+) -> scale_down_state.NodesToDelete:
     """What may go if all that is unneeded now has been for so long."""
     return choose_among(where, look(where, settings=settings), waited_s, settings)
 
 
 def choose_among(
-    where: Scene, found: planning.Look, waited_s: float = UNNEEDED_S + 1, settings: Settings = PEER
-) -> planning.Choice:
+    where: ScaleDownContext,
+    found: scale_down_state.CandidateEvaluation,
+    waited_s: float = UNNEEDED_S + 1,
+    settings: Settings = PEER,
+) -> scale_down_state.NodesToDelete:
     before = replace(found.state, since=dict.fromkeys(found.state.since, NOW_S - waited_s))
-    return planning.choose(where, replace(found, state=before), NO_MINIMUM, settings, NOW_S)
+    return planner.select_nodes_to_delete(where, replace(found, state=before), NO_MINIMUM, settings, NOW_S)
 
 
-def names(removals: Sequence[Removal]) -> list[str]:
+def names(removals: Sequence[NodeRemoval]) -> list[str]:
     return [one.node_name for one in removals]
 
 
@@ -95,12 +101,12 @@ def test_looking_leaves_everything_as_it_was_found() -> None:
 
 def test_groups_at_their_minimum_are_not_spoken_of_and_lose_their_times() -> None:
     where = scene([node("a"), node("b")], group_of=dict.fromkeys(("a", "b"), group("g", 2, minimum=2)))
-    found = look(where, State(since={"a": 0.0}))
+    found = look(where, ScaleDownState(since={"a": 0.0}))
     assert (found.state.since, found.kept) == ({}, [])
 
 
 def test_nodes_on_their_way_out_are_neither_candidates_nor_destinations() -> None:
-    leaving = InProgress(drain=frozenset({"b"}))
+    leaving = DeletionsInProgress(drain=frozenset({"b"}))
     where = scene([node("a"), node("b")], [pod("p", "a", cpu=100)], in_progress=leaving)
     assert reasons(look(where).kept) == {"a": "NoPlaceToMovePods"}
 
@@ -108,9 +114,11 @@ def test_nodes_on_their_way_out_are_neither_candidates_nor_destinations() -> Non
 def test_recently_evicted_pods_are_given_their_places_first() -> None:
     assert unneeded(look(scene([node("a"), node("b")]))) == ["a", "b"]
     waiting = scene([node("a"), node("b")], [pod("p", "", cpu=600), pod("agent", "", owner=AGENT)])
-    rows = recently_evicted.find_missing(waiting.snapshot, [0, 1], {})
+    rows = recently_evicted.find_rows_to_recreate(waiting.snapshot, [0, 1], {})
     assert rows == [0]
-    found = planning.look(replace(waiting, recently_evicted=rows), ["a", "b"], State(), PEER, NOW_S)
+    found = planner.evaluate_candidates(
+        replace(waiting, recently_evicted=rows), ["a", "b"], ScaleDownState(), PEER, NOW_S
+    )
     assert len(unneeded(found)) == 1
     assert waiting.snapshot.pods.node_rows[0] == -1  # waits again
 
@@ -139,7 +147,7 @@ class Calls:
 
 def test_trying_ends_when_time_runs_out() -> None:
     where = scene([node(f"n{i}") for i in range(4)])
-    found = planning.look(where, ["n0", "n1", "n2", "n3"], State(), PEER, NOW_S, Calls(2))
+    found = planner.evaluate_candidates(where, ["n0", "n1", "n2", "n3"], ScaleDownState(), PEER, NOW_S, Calls(2))
     assert (unneeded(found), found.trials.skipped) == (["n0", "n1"], ("n2", "n3"))
 
 
@@ -173,7 +181,7 @@ def test_a_system_pod_grows_old_enough_to_be_moved() -> None:
 
 def test_nodes_unneeded_before_are_tried_first_even_after_their_times_were_cleared() -> None:
     pods = [pod("p", "a", cpu=400), pod("q", "b", cpu=400)]
-    state = State(since={"b": 5.0}, previous=frozenset({"b"})).clear()
+    state = ScaleDownState(since={"b": 5.0}, previous=frozenset({"b"})).clear()
     assert state.since == {}
     found = look(scene([node("a"), node("b")], pods), state)
     assert found.state.since == {"b": NOW_S}
@@ -181,10 +189,10 @@ def test_nodes_unneeded_before_are_tried_first_even_after_their_times_were_clear
 
 def test_with_local_delays_only_the_group_concerned_pauses() -> None:
     where = scene([node("a"), node("b")], group_of={"a": group("g", 1), "b": group("h", 1)})
-    busy = {"g": cooldown.Activity(added_s=NOW_S)}
+    busy = {"g": scale_down_state.ScaleActivity(added_s=NOW_S)}
     local = with_scale_down(scale_down_delay_type_local=True)
-    assert planning.find_candidates(where, State(), busy, local, NOW_S) == ["b"]
-    assert planning.find_candidates(where, State(), busy, PEER, NOW_S) == ["a", "b"]
+    assert planner.find_candidates(where, ScaleDownState(), busy, local, NOW_S) == ["b"]
+    assert planner.find_candidates(where, ScaleDownState(), busy, PEER, NOW_S) == ["a", "b"]
 
 
 # ── Choosing ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -219,7 +227,7 @@ def test_a_whole_group_stays_while_one_of_its_nodes_is_needed() -> None:
     choice = choose(where)
     assert names(choice.empty) == ["a"]
     assert [(one.node_name, one.reason, one.found, one.limit) for one in choice.kept] == [
-        ("w0", Unremovable.ATOMIC_SCALE_DOWN_FAILED, 1, 2)
+        ("w0", UnremovableReason.ATOMIC_SCALE_DOWN_FAILED, 1, 2)
     ]
     emptied = choose(scene([node("w0"), node("w1"), node("a")], [], group_of))
     assert names(emptied.empty) == ["a", "w0", "w1"]
@@ -243,20 +251,22 @@ def test_pods_of_two_nodes_that_need_the_same_room() -> None:
     full = [pod("x", "X", cpu=600), pod("y", "Y", cpu=600)]
     pods = [movable("a", "A", "x"), movable("b", "B", "x"), movable("c", "C", "y"), *full]
     where = scene([node(name, labels=of) for name, of in labels.items()], pods, settings=settings)
-    state = State()
+    state = ScaleDownState()
     for after_s in (0.0, 300.0, 601.0):
         found = look(where, state, settings, NOW_S + after_s)
         state = found.state
         assert sorted(state.since) == ["A", "C"]
-    choice = planning.choose(where, found, NO_MINIMUM, settings, NOW_S + 601)
+    choice = planner.select_nodes_to_delete(where, found, NO_MINIMUM, settings, NOW_S + 601)
     registered = where.count_registered()
-    started = deletion_budgets.crop((), names(choice.drain), where.group_of, registered, where.in_progress, settings)
+    started = deletion_budgets.crop_nodes(
+        (), names(choice.drain), where.group_of, registered, where.in_progress, settings
+    )
     assert [bucket.nodes for bucket in started.drain] == [("A",)]
 
     moved = [movable("a", "X", "x"), *pods[1:]]
     left = scene([node(name, labels=of) for name, of in labels.items() if name != "A"], moved, settings=settings)
     found = look(left, state, settings, NOW_S + 611)
-    assert names(planning.choose(left, found, NO_MINIMUM, settings, NOW_S + 611).drain) == ["C"]
+    assert names(planner.select_nodes_to_delete(left, found, NO_MINIMUM, settings, NOW_S + 611).drain) == ["C"]
     assert "B" not in found.state.since
 
 
@@ -283,7 +293,7 @@ minima = st.tuples(*[st.integers(0, 3)] * 3)
 Nodes = list[tuple[int, list[facts.Pod]]]
 
 
-def build(found: Nodes, lowest: tuple[int, ...], *more: facts.Node) -> Scene:
+def build(found: Nodes, lowest: tuple[int, ...], *more: facts.Node) -> ScaleDownContext:
     """Nodes of up to three groups, of which the first is all or nothing; more nodes come first, and have no group."""
     sizes = Counter(number for number, _ in found)
     groups = [group(f"g{i}", sizes[i], lowest[i], zero_or_max=i == 0) for i in range(3)]
@@ -296,11 +306,11 @@ def build(found: Nodes, lowest: tuple[int, ...], *more: facts.Node) -> Scene:
     return scene([*more, *nodes], pods, {f"n{i}": groups[number] for i, (number, _) in enumerate(found)})
 
 
-def decide(where: Scene) -> tuple[planning.Choice, deletion_budgets.Started]:
+def decide(where: ScaleDownContext) -> tuple[scale_down_state.NodesToDelete, scale_down_state.StartedDeletions]:
     choice = choose(where)
     empty, drain = names(choice.empty), names(choice.drain)
     registered = where.count_registered()
-    return choice, deletion_budgets.crop(empty, drain, where.group_of, registered, where.in_progress, PEER)
+    return choice, deletion_budgets.crop_nodes(empty, drain, where.group_of, registered, where.in_progress, PEER)
 
 
 @given(some_nodes, minima)
@@ -320,7 +330,7 @@ def test_every_candidate_gets_exactly_one_answer(found: Nodes, lowest: tuple[int
     where = build(found, lowest)
     seen = look(where)
     choice = choose_among(where, seen)
-    candidates = planning.find_candidates(where, State(), {}, PEER, NOW_S)
+    candidates = planner.find_candidates(where, ScaleDownState(), {}, PEER, NOW_S)
     answered = [*reasons(seen.kept), *reasons(choice.kept), *names(choice.empty), *names(choice.drain)]
     assert sorted(answered) == sorted(candidates)
 

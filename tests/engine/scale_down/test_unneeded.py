@@ -6,33 +6,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.scale_down.builders import NOT_READY, NOW_S, READY, group, node
-from windlass.engine import facts, taints
-from windlass.engine.drain import rules
+from windlass.engine import taints
+from windlass.engine.model import drainability, facts, node_groups, scale_up_status
+from windlass.engine.model.scale_down_state import NodeRemoval, UnremovableReason
+from windlass.engine.model.settings import GroupDefaults
 from windlass.engine.scale_down import eligibility, unneeded
-from windlass.engine.scale_down.removal import Removal, Unremovable
-from windlass.engine.scale_down.unneeded import Unneeded
+from windlass.engine.scale_down.unneeded import UnneededNode
 from windlass.engine.scale_up import quotas
-from windlass.engine.settings import GroupDefaults
 
-NO_MINIMUM = quotas.Tracker(())
+NO_MINIMUM = quotas.QuotaTracker(())
 LONG_AGO_S = 0.0
 
 
 def asked(
     one: facts.Node,
-    of: facts.NodeGroup | None,
+    of: node_groups.NodeGroup | None,
     pods: int = 0,
     since_s: float = LONG_AGO_S,
     wait_s: float | None = 600.0,
-) -> Unneeded:
-    return Unneeded(one, Removal(one.name, moves=rules.Moves(tuple(range(pods)))), since_s, of, wait_s)
+) -> UnneededNode:
+    return UnneededNode(
+        one, NodeRemoval(one.name, moves=drainability.PodsToMove(tuple(range(pods)))), since_s, of, wait_s
+    )
 
 
-def ask(*nodes: Unneeded, being_deleted: dict[str, int] | None = None) -> unneeded.Removable:
-    return unneeded.find_removable(nodes, being_deleted or {}, NO_MINIMUM, NOW_S)
+def ask(*nodes: UnneededNode, being_deleted: dict[str, int] | None = None) -> unneeded.RemovableNodes:
+    return unneeded.find_removable_nodes(nodes, being_deleted or {}, NO_MINIMUM, NOW_S)
 
 
-def names(found: Sequence[Unneeded]) -> list[str]:
+def names(found: Sequence[UnneededNode]) -> list[str]:
     return [one.node.name for one in found]
 
 
@@ -40,25 +42,25 @@ def names(found: Sequence[Unneeded]) -> list[str]:
 
 
 def test_time_runs_while_a_node_is_unneeded_every_time_and_starts_anew_after_a_gap() -> None:
-    since = unneeded.update({}, ["a", "b"], 10.0)
-    since = unneeded.update(since, ["a", "c"], 20.0)
+    since = unneeded.update_unneeded_since({}, ["a", "b"], 10.0)
+    since = unneeded.update_unneeded_since(since, ["a", "c"], 20.0)
     assert since == {"a": 10.0, "c": 20.0}
-    assert unneeded.update(since, ["a", "b"], 30.0) == {"a": 10.0, "b": 30.0}
+    assert unneeded.update_unneeded_since(since, ["a", "b"], 30.0) == {"a": 10.0, "b": 30.0}
 
 
 def test_marks_restore_lost_times_unless_they_are_too_old() -> None:
     def marked(name: str, value: str) -> facts.Node:
-        return node(name, taints=(facts.Taint(taints.DELETION_CANDIDATE, value, "PreferNoSchedule"),))
+        return node(name, taints=(facts.Taint(taints.DELETION_CANDIDATE_KEY, value, "PreferNoSchedule"),))
 
     nodes = [marked("at", "999940"), marked("old", "999939"), marked("odd", "?"), node("plain")]
-    assert unneeded.restore(nodes, 60.0, NOW_S) == {"at": 999_940.0}
-    assert unneeded.restore(nodes, 0.0, NOW_S) == {}
+    assert unneeded.restore_unneeded_since(nodes, 60.0, NOW_S) == {"at": 999_940.0}
+    assert unneeded.restore_unneeded_since(nodes, 0.0, NOW_S) == {}
 
 
 def test_a_node_that_is_not_ready_has_its_own_time() -> None:
     times = GroupDefaults(scale_down_unneeded_time_s=60.0, scale_down_unready_time_s=120.0)
-    assert unneeded.find_wait_s(node("n", conditions=READY), times) == 60.0
-    assert unneeded.find_wait_s(node("n", conditions=NOT_READY), times) == 120.0
+    assert unneeded.find_unneeded_time_s(node("n", conditions=READY), times) == 60.0
+    assert unneeded.find_unneeded_time_s(node("n", conditions=NOT_READY), times) == 120.0
 
 
 # ── Reasons ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -66,10 +68,10 @@ def test_a_node_that_is_not_ready_has_its_own_time() -> None:
 
 @pytest.mark.parametrize(
     ("conditions", "reason"),
-    [(READY, Unremovable.NOT_UNNEEDED_LONG_ENOUGH), (NOT_READY, Unremovable.NOT_UNREADY_LONG_ENOUGH)],
+    [(READY, UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH), (NOT_READY, UnremovableReason.NOT_UNREADY_LONG_ENOUGH)],
 )
 def test_exactly_as_long_as_necessary_is_not_longer(
-    conditions: tuple[facts.Condition, ...], reason: Unremovable
+    conditions: tuple[facts.Condition, ...], reason: UnremovableReason
 ) -> None:
     one, of = node("n", conditions=conditions), group("g", 3)
     found = ask(asked(one, of, since_s=NOW_S - 600))
@@ -85,17 +87,17 @@ def test_without_a_time_to_wait_a_node_goes_at_once() -> None:
 @pytest.mark.parametrize(
     ("one", "reason"),
     [
-        (asked(node("n"), group("g", 3), wait_s=None), Unremovable.UNEXPECTED_ERROR),
+        (asked(node("n"), group("g", 3), wait_s=None), UnremovableReason.UNEXPECTED_ERROR),
         (
             asked(node("n", annotations={eligibility.SCALE_DOWN_DISABLED: "true"}), None, since_s=NOW_S),
-            Unremovable.SCALE_DOWN_DISABLED_ANNOTATION,
+            UnremovableReason.SCALE_DOWN_DISABLED_ANNOTATION,
         ),
-        (asked(node("n"), None, since_s=NOW_S), Unremovable.NOT_UNNEEDED_LONG_ENOUGH),
-        (asked(node("n"), None), Unremovable.NOT_AUTOSCALED),
-        (asked(node("n"), group("g", 3, minimum=3)), Unremovable.NODE_GROUP_MIN_SIZE_REACHED),
+        (asked(node("n"), None, since_s=NOW_S), UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH),
+        (asked(node("n"), None), UnremovableReason.NOT_AUTOSCALED),
+        (asked(node("n"), group("g", 3, minimum=3)), UnremovableReason.NODE_GROUP_MIN_SIZE_REACHED),
     ],
 )
-def test_the_first_reason_that_holds_is_given(one: Unneeded, reason: Unremovable) -> None:
+def test_the_first_reason_that_holds_is_given(one: UnneededNode, reason: UnremovableReason) -> None:
     found = ask(one)
     assert [kept.reason for kept in found.kept] == [reason]
     assert not found.empty
@@ -120,12 +122,12 @@ def test_empty_nodes_come_before_those_with_pods_each_in_their_order() -> None:
 def test_what_the_cluster_must_keep_is_not_given_away() -> None:
     nodes = [node(f"n{i}", cpu=2000) for i in range(3)]
     of = group("g", 3)
-    keep = quotas.Quota("at least", {facts.CPU: 3})
-    minimum = quotas.track(quotas.Bound.MINIMUM, [keep], [(one, "g") for one in nodes])
-    found = unneeded.find_removable([asked(one, of) for one in nodes], {}, minimum, NOW_S)
+    keep = scale_up_status.Quota("at least", {facts.CPU: 3})
+    minimum = quotas.make_tracker(quotas.QuotaBound.MINIMUM, [keep], [(one, "g") for one in nodes])
+    found = unneeded.find_removable_nodes([asked(one, of) for one in nodes], {}, minimum, NOW_S)
     assert names(found.empty) == ["n0"]
-    assert {kept.reason for kept in found.kept} == {Unremovable.MINIMAL_RESOURCE_LIMIT_EXCEEDED}
-    assert found.kept[0].exceeded == (quotas.Exceeded("at least", ("cpu",)),)
+    assert {kept.reason for kept in found.kept} == {UnremovableReason.MINIMAL_RESOURCE_LIMIT_EXCEEDED}
+    assert found.kept[0].exceeded == (scale_up_status.ExceededQuota("at least", ("cpu",)),)
     assert minimum.headrooms[0].left == {facts.CPU: 3}  # as it was found
 
 
@@ -157,7 +159,9 @@ def test_no_group_falls_below_its_minimum(
     for one in made:
         assert one.target_size - leaving[one.id] - going[one.id] >= one.min_size or not going[one.id]
     assert sorted([*names(may_go), *(kept.node_name for kept in answer.kept)]) == sorted(names(nodes))
-    assert all(kept.reason is Unremovable.NODE_GROUP_MIN_SIZE_REACHED or kept.limit == 2e6 for kept in answer.kept)
+    assert all(
+        kept.reason is UnremovableReason.NODE_GROUP_MIN_SIZE_REACHED or kept.limit == 2e6 for kept in answer.kept
+    )
 
 
 @given(some_nodes)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.scale_down.plain_utilization import Options, Unknown, calculate
-from windlass.engine import facts, pod_traits
-from windlass.engine import snapshot as snapshots
+from windlass.engine.model import facts, scale_down_state, well_known
+from windlass.engine.model.scale_down_state import NodeUtilization
 from windlass.engine.scale_down import utilization
-from windlass.engine.scale_down.utilization import Utilization
+from windlass.engine.snapshot import snapshot as snapshots
 
 NOW_S = 1_000_000.0
 GPU = "nvidia.com/gpu"
@@ -30,40 +30,40 @@ def pod(cpu: int = 0, memory: int = 0, gpu: int = 0, **changes: Any) -> facts.Po
     return facts.Pod("default", "p", spec=facts.PodSpec(requests=requests), **changes)
 
 
-def measure(where: facts.Node, *pods: facts.Pod, options: Options = PLAIN) -> Utilization:
+def measure(where: facts.Node, *pods: facts.Pod, options: Options = PLAIN) -> NodeUtilization:
     found = measure_all(where, *pods, options=options)
     assert found.utilizations.known[0]
     return found.of(0)
 
 
-def measure_all(where: facts.Node, *pods: facts.Pod, options: Options = PLAIN) -> utilization.Usage:
+def measure_all(where: facts.Node, *pods: facts.Pod, options: Options = PLAIN) -> scale_down_state.UtilizationTable:
     placed = [replace(one, name=f"p{i}", uid=f"p{i}", node_name=where.name) for i, one in enumerate(pods)]
     ignore_daemonsets = np.array([options.skip_daemonset_pods])
-    snapshot, row = snapshots.build([where], placed), np.zeros(1, np.intp)
-    return utilization.measure(snapshot, row, ignore_daemonsets, options.skip_mirror_pods, LABEL, NOW_S)
+    snapshot, row = snapshots.build_snapshot([where], placed), np.zeros(1, np.intp)
+    return utilization.measure_utilization(snapshot, row, ignore_daemonsets, options.skip_mirror_pods, LABEL, NOW_S)
 
 
 def test_the_larger_of_cpu_and_memory_counts() -> None:
     found = measure(node(cpu=4000, memory=8 * GIB), pod(1000, GIB), pod(2000, GIB))
-    assert found == Utilization(cpu=0.75, memory=0.25, gpu=0.0, resource="cpu", utilization=0.75)
+    assert found == NodeUtilization(cpu=0.75, memory=0.25, gpu=0.0, resource="cpu", utilization=0.75)
     found = measure(node(cpu=4000, memory=8 * GIB), pod(1000, 6 * GIB))
     assert (found.resource, found.utilization) == ("memory", 0.75)
 
 
 def test_memory_counts_where_both_are_equal() -> None:
     assert measure(node(cpu=1000, memory=1000), pod(500, 500)).resource == "memory"
-    assert measure(node(cpu=1000, memory=1000)) == Utilization(0.0, 0.0, 0.0, "memory", 0.0)
+    assert measure(node(cpu=1000, memory=1000)) == NodeUtilization(0.0, 0.0, 0.0, "memory", 0.0)
 
 
 def test_on_a_node_with_a_gpu_only_the_gpu_counts() -> None:
     found = measure(node(cpu=1000, memory=1000, gpu=4), pod(900, 900, gpu=1))
-    assert found == Utilization(cpu=0.0, memory=0.0, gpu=0.25, resource=GPU, utilization=0.25)
+    assert found == NodeUtilization(cpu=0.0, memory=0.0, gpu=0.25, resource=GPU, utilization=0.25)
 
 
 @pytest.mark.parametrize("where", [node(cpu=1000, memory=1000), node(cpu=1000, memory=1000, gpu=0), node()])
 def test_a_gpu_that_the_node_does_not_show_counts_as_unused(where: facts.Node) -> None:
     labelled = replace(where, labels={LABEL: "t4"})
-    assert measure(labelled, pod(900, 900, gpu=1)) == Utilization(0.0, 0.0, 0.0, GPU, 0.0)
+    assert measure(labelled, pod(900, 900, gpu=1)) == NodeUtilization(0.0, 0.0, 0.0, GPU, 0.0)
 
 
 @pytest.mark.parametrize("where", [node(memory=1), node(cpu=0, memory=1), node(cpu=1), node(cpu=1, memory=0)])
@@ -74,8 +74,8 @@ def test_utilization_cannot_be_told_of_a_node_that_shows_no_cpu_or_memory(where:
 
 SET_ASIDE = [
     (Options(skip_daemonset_pods=True), {"owner": DAEMON}),
-    (Options(skip_daemonset_pods=True), {"annotations": {pod_traits.DAEMONSET_POD: "true"}}),
-    (Options(skip_mirror_pods=True), {"annotations": {pod_traits.MIRROR: "m"}}),
+    (Options(skip_daemonset_pods=True), {"annotations": {well_known.DAEMONSET_POD_ANNOTATION: "true"}}),
+    (Options(skip_mirror_pods=True), {"annotations": {well_known.MIRROR_ANNOTATION: "m"}}),
 ]
 
 
@@ -138,7 +138,7 @@ def test_all_nodes_at_once_gives_the_same_figures_to_the_last_bit(drawn: list[tu
     table = np.array([row[:9] for row in drawn], np.int64).reshape(-1, 3, 3)
     used, allocatable, set_aside = table[:, 0], table[:, 1], table[:, 2]
     has_gpu = np.array([row[9] for row in drawn], bool)
-    found = utilization.calculate_all(used, allocatable, set_aside, has_gpu)
+    found = utilization.calculate_utilization(used, allocatable, set_aside, has_gpu)
     for i in range(len(drawn)):
         cpu, memory, gpu = (int(n) for n in allocatable[i])
         pods = [pod(*map(int, used[i])), pod(*map(int, set_aside[i]), owner=DAEMON)]

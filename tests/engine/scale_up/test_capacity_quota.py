@@ -2,24 +2,24 @@
 
 from dataclasses import replace
 
-from windlass.engine.scale_up import capacity_quota
-from windlass.engine.scale_up.capacity_quota import CapacityQuota, QuotaNode
-from windlass.kube.quantity import Quantity, parse
-from windlass.label_syntax import Expression, WrittenSelector
+from windlass.engine.scale_up import quotas
+from windlass.engine.scale_up.quotas import CapacityQuota, QuotaNode
+from windlass.quantity import Quantity, parse_quantity
+from windlass.selectors import MatchExpression, UnparsedLabelSelector
 
-BAD = WrittenSelector(match_expressions=(Expression("pool", "Bogus", ("a",)),))
-POOL_A = WrittenSelector({"pool": "a"})
+BAD = UnparsedLabelSelector(match_expressions=(MatchExpression("pool", "Bogus", ("a",)),))
+POOL_A = UnparsedLabelSelector({"pool": "a"})
 
 
 def amounts(**texts: str) -> dict[str, Quantity]:
-    return {name: parse(text) for name, text in texts.items()}
+    return {name: parse_quantity(text) for name, text in texts.items()}
 
 
 def whole(number: int) -> Quantity:
-    return parse(str(number))
+    return parse_quantity(str(number))
 
 
-def quota(selector: WrittenSelector | None = None, **limits: str) -> CapacityQuota[Quantity]:
+def quota(selector: UnparsedLabelSelector | None = None, **limits: str) -> CapacityQuota[Quantity]:
     return CapacityQuota("q", amounts(**limits), selector, generation=3)
 
 
@@ -28,7 +28,7 @@ def node(name: str, labels: dict[str, str] | None = None, **capacity: str) -> Qu
 
 
 def settle(one: CapacityQuota[Quantity], *nodes: QuotaNode[Quantity], now_s: float = 5.0) -> CapacityQuota[Quantity]:
-    return replace(one, status=capacity_quota.update_status(one, nodes, whole, now_s))
+    return replace(one, status=quotas.update_status(one, nodes, whole, now_s))
 
 
 def show_used(one: CapacityQuota[Quantity]) -> dict[str, str]:
@@ -59,7 +59,7 @@ def test_a_valid_quota_says_so_and_is_enforced() -> None:
         ("cluster-autoscaler.kubernetes.io/valid", "True"),
         ("Reconciled", "True"),
     ]
-    rule = capacity_quota.enforce(settled)
+    rule = quotas.make_enforced_quota(settled)
     assert rule is not None
     assert (rule.id, rule.limits) == ("CapacityQuota/q", {"cpu": 4, "nodes": 2})
     assert rule.selector.matches({"pool": "a"})
@@ -67,7 +67,7 @@ def test_a_valid_quota_says_so_and_is_enforced() -> None:
 
 
 def test_a_quota_without_status_is_not_enforced_yet() -> None:
-    assert capacity_quota.enforce(quota(cpu="1")) is None
+    assert quotas.make_enforced_quota(quota(cpu="1")) is None
 
 
 def test_a_bad_selector_is_named_and_nothing_is_enforced() -> None:
@@ -77,18 +77,18 @@ def test_a_bad_selector_is_named_and_nothing_is_enforced() -> None:
     assert valid.message.endswith('"Bogus" is not a valid label selector operator')
     assert valid.observed_generation == settled.status.observed_generation == 3
     assert settled.status.used is None
-    assert capacity_quota.enforce(settled) is None
+    assert quotas.make_enforced_quota(settled) is None
 
 
 def test_a_quota_that_turns_invalid_keeps_its_usage_and_loses_its_force() -> None:
     good = settle(quota(cpu="10"), node("a", cpu="1"))
     bad = settle(replace(good, selector=BAD, generation=4))
     assert show_used(bad) == {"cpu": "1"}
-    assert capacity_quota.enforce(bad) is None
+    assert quotas.make_enforced_quota(bad) is None
 
 
 def test_a_stale_status_does_not_enforce_a_selector_that_went_bad() -> None:
-    assert capacity_quota.enforce(replace(settle(quota(cpu="10")), selector=BAD)) is None
+    assert quotas.make_enforced_quota(replace(settle(quota(cpu="10")), selector=BAD)) is None
 
 
 def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
@@ -100,6 +100,6 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
 
 
 def test_conditions_of_others_are_left_alone() -> None:
-    foreign = capacity_quota.Condition("Someone/Else", "True", "R", "m", 1, 1.0)
-    one = replace(quota(cpu="1"), status=capacity_quota.Status(conditions=(foreign,)))
+    foreign = quotas.QuotaCondition("Someone/Else", "True", "R", "m", 1, 1.0)
+    one = replace(quota(cpu="1"), status=quotas.CapacityQuotaStatus(conditions=(foreign,)))
     assert settle(one).status.conditions[0] is foreign

@@ -22,9 +22,11 @@ from tests.engine.decide.builders import (
     running,
     sizes,
 )
-from windlass.engine import facts, health, memory, requests
-from windlass.engine.scale_up.proposing import Result
-from windlass.engine.settings import Settings
+from windlass.engine import loop_memory
+from windlass.engine.cluster_state import scale_requests
+from windlass.engine.model import cluster_health, durable_memory, facts, node_groups
+from windlass.engine.model.scale_up_status import ScaleUpResult
+from windlass.engine.model.settings import Settings
 
 both = pytest.mark.parametrize("settings", BOTH, ids=["peer", "windlass"])
 
@@ -33,7 +35,7 @@ def zone(name: str) -> dict[str, object]:
     return {"node_selector": ((facts.ZONE, name),)}
 
 
-def in_zone(id: str, name: str) -> facts.NodeGroup:
+def in_zone(id: str, name: str) -> node_groups.NodeGroup:
     return group(id, template=node("t", labels={facts.ZONE: name}))
 
 
@@ -44,15 +46,15 @@ def in_zone(id: str, name: str) -> facts.NodeGroup:
 def test_pods_that_have_room_already_need_no_node(settings: Settings) -> None:
     present = nodes("g", 1)
     decision = decide_once(observe([group("g", present)], present, [pending("p", FULL_CPU)]), settings)
-    assert (result(decision), sizes(decision)) == (Result.NOT_NEEDED, {})
+    assert (result(decision), sizes(decision)) == (ScaleUpResult.NOT_NEEDED, {})
 
 
 @both
 def test_room_that_is_on_its_way_counts(settings: Settings) -> None:
-    asked = requests.grow(requests.Requests(), "g", 1, NOW_S - 60, 900)
-    before = memory.Memory(memory.Durable(1, health.Memory(asked)))
+    asked = scale_requests.register_scale_up(cluster_health.ScaleRequests(), "g", 1, NOW_S - 60, 900)
+    before = loop_memory.LoopMemory(durable_memory.DurableMemory(1, cluster_health.HealthMemory(asked)))
     seen = observe([group("g", target=1)], pods=[pending("p", FULL_CPU)])
-    assert result(decide_once(seen, settings, before)) is Result.NOT_NEEDED
+    assert result(decide_once(seen, settings, before)) is ScaleUpResult.NOT_NEEDED
     two = observe([group("g", target=1)], pods=[pending("p", FULL_CPU), pending("q", FULL_CPU)])
     assert sizes(decide_once(two, settings, before)) == {"g": 2}
 
@@ -76,7 +78,7 @@ def test_a_cordoned_node_has_no_room(settings: Settings) -> None:
 @both
 def test_pods_of_daemonsets_trigger_nothing(settings: Settings) -> None:
     seen = observe([group("g")], pods=[pending("agent", 100, owner=AGENT)])
-    assert result(decide_once(seen, settings)) is Result.NOT_NEEDED
+    assert result(decide_once(seen, settings)) is ScaleUpResult.NOT_NEEDED
 
 
 @both
@@ -85,9 +87,10 @@ def test_pods_below_the_cutoff_neither_trigger_a_scale_up_nor_keep_room(settings
     filler = running("filler", "g-0", FULL_CPU, spec={"priority": -11})
     worthless = pending("worthless", FULL_CPU, spec={"priority": -11})
     groups = [group("g", present)]
-    assert result(decide_once(observe(groups, present, [filler, worthless]), settings)) is Result.NOT_NEEDED
+    assert result(decide_once(observe(groups, present, [filler, worthless]), settings)) is ScaleUpResult.NOT_NEEDED
     assert (
-        result(decide_once(observe(groups, present, [filler, pending("p", FULL_CPU)]), settings)) is Result.NOT_NEEDED
+        result(decide_once(observe(groups, present, [filler, pending("p", FULL_CPU)]), settings))
+        is ScaleUpResult.NOT_NEEDED
     )
     kept = running("filler", "g-0", FULL_CPU, spec={"priority": -10})
     assert sizes(decide_once(observe(groups, present, [kept, pending("p", FULL_CPU)]), settings)) == {"g": 2}
@@ -98,14 +101,14 @@ def test_a_pod_that_others_are_preempted_for_counts_where_it_is_promised(setting
     present = nodes("g", 1)
     promised = pending("promised", FULL_CPU, nominated_node="g-0")
     alone = observe([group("g", present)], present, [promised])
-    assert result(decide_once(alone, settings)) is Result.NOT_NEEDED
+    assert result(decide_once(alone, settings)) is ScaleUpResult.NOT_NEEDED
     beside = observe([group("g", present)], present, [promised, pending("p", FULL_CPU)])
     assert sizes(decide_once(beside, settings)) == {"g": 2}
 
 
 @both
 def test_daemonset_pods_take_their_part_of_a_new_node(settings: Settings) -> None:
-    agent = facts.DaemonSet("default", "agent", "uid-agent", running("agent", "", FULL_CPU // 2, owner=AGENT))
+    agent = node_groups.DaemonSet("default", "agent", "uid-agent", running("agent", "", FULL_CPU // 2, owner=AGENT))
     pods = [pending(f"p{number}", FULL_CPU // 2) for number in range(4)]
     assert sizes(decide_once(observe([group("g")], pods=pods), settings)) == {"g": 2}
     assert sizes(decide_once(observe([group("g")], pods=pods, daemon_sets=(agent,)), settings)) == {"g": 4}
@@ -115,33 +118,35 @@ def test_daemonset_pods_take_their_part_of_a_new_node(settings: Settings) -> Non
 
 
 def test_the_peer_waits_until_the_oldest_pod_is_two_seconds_old() -> None:
-    for age_s, expected in ((1.9, Result.IN_COOLDOWN), (2.0, Result.SUCCESSFUL)):
+    for age_s, expected in ((1.9, ScaleUpResult.IN_COOLDOWN), (2.0, ScaleUpResult.SUCCESSFUL)):
         assert result(decide_once(observe([group("g")], pods=[pending("p", age_s=age_s)]), PEER)) is expected
 
 
 def test_windlass_waits_until_no_pod_has_come_for_a_fifth_of_a_second() -> None:
-    for age_s, expected in ((0.125, Result.IN_COOLDOWN), (0.25, Result.SUCCESSFUL)):
+    for age_s, expected in ((0.125, ScaleUpResult.IN_COOLDOWN), (0.25, ScaleUpResult.SUCCESSFUL)):
         assert result(decide_once(observe([group("g")], pods=[pending("p", age_s=age_s)]), WINDLASS)) is expected
 
 
 def test_windlass_waits_for_a_wave_no_longer_than_ten_seconds() -> None:
     coming = [pending("first", age_s=9.9), pending("last", age_s=0.05)]
-    assert result(decide_once(observe([group("g")], pods=coming), WINDLASS)) is Result.IN_COOLDOWN
-    assert result(decide_once(observe([group("g")], pods=coming), WINDLASS, now_s=NOW_S + 0.1)) is Result.SUCCESSFUL
+    assert result(decide_once(observe([group("g")], pods=coming), WINDLASS)) is ScaleUpResult.IN_COOLDOWN
+    assert (
+        result(decide_once(observe([group("g")], pods=coming), WINDLASS, now_s=NOW_S + 0.1)) is ScaleUpResult.SUCCESSFUL
+    )
 
 
 @both
 def test_nobody_waits_for_pods_of_schedulers_that_are_bypassed(settings: Settings) -> None:
     chosen = choose(settings, "pods", bypassed_scheduler_names=("mine",))
     young = pending("p", age_s=0.1, scheduler="mine", unschedulable_since_s=None)
-    assert result(decide_once(observe([group("g")], pods=[young]), chosen)) is Result.SUCCESSFUL
-    assert result(decide_once(observe([group("g")], pods=[young]), settings)) is Result.NOT_NEEDED
+    assert result(decide_once(observe([group("g")], pods=[young]), chosen)) is ScaleUpResult.SUCCESSFUL
+    assert result(decide_once(observe([group("g")], pods=[young]), settings)) is ScaleUpResult.NOT_NEEDED
 
 
 # ── Several groups ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def two_zones() -> tuple[list[facts.NodeGroup], list[facts.Pod]]:
+def two_zones() -> tuple[list[node_groups.NodeGroup], list[facts.Pod]]:
     pods = [pending(f"p-{name}-{number}", FULL_CPU, spec=zone(name)) for name in ("z0", "z1") for number in range(2)]
     return [in_zone("a", "z0"), in_zone("b", "z1")], pods
 
@@ -185,7 +190,9 @@ def test_pods_that_no_round_can_help_do_not_keep_the_others_from_being_helped() 
 @pytest.mark.parametrize("refusing", ["a", "b"])
 def test_a_group_that_refuses_keeps_no_other_from_being_raised(refusing: str) -> None:
     groups, pods = two_zones()
-    decision = decide_once(observe(groups, pods=pods, refused={refusing: facts.InstanceError("Other", "x")}), WINDLASS)
+    decision = decide_once(
+        observe(groups, pods=pods, refused={refusing: node_groups.InstanceError("Other", "x")}), WINDLASS
+    )
     assert sizes(decision) == {"b" if refusing == "a" else "a": 2}
     assert set(decision.memory.durable.health.backoffs) == {refusing}
 

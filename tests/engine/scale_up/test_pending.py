@@ -5,25 +5,25 @@ from typing import Any
 import pytest
 
 from tests.engine.decide.builders import NOW_S, pending, running
-from windlass.engine import facts
-from windlass.engine import snapshot as snapshots
-from windlass.engine.deviations import NONE
-from windlass.engine.scale_up.pending import (
+from windlass.engine.model import facts
+from windlass.engine.model.deviations import NO_DEVIATIONS
+from windlass.engine.model.settings import PodSettings, Settings
+from windlass.engine.scale_up.pod_list import (
     are_all_new,
     are_still_coming,
-    arrange,
     find_old_enough,
     is_expendable,
+    sort_pending,
 )
-from windlass.engine.settings import Pods, Settings
+from windlass.engine.snapshot import snapshot as snapshots
 
 UNLOOKED: dict[str, Any] = {"unschedulable_since_s": None}
 
 
 def sort_out(pod: facts.Pod, bypassed: tuple[str, ...] = (), allowed: tuple[str, ...] = ()) -> str:
     """Where a pod that is alone in the cluster ends up."""
-    chosen = Settings(pods=Pods(bypassed_scheduler_names=bypassed, allowed_scheduler_names=allowed))
-    waiting = arrange(snapshots.build([], [pod]), chosen)
+    chosen = Settings(pods=PodSettings(bypassed_scheduler_names=bypassed, allowed_scheduler_names=allowed))
+    waiting = sort_pending(snapshots.build_snapshot([], [pod]), chosen)
     found = {"unschedulable": waiting.unschedulable, "unprocessed": waiting.unprocessed, "nominated": waiting.nominated}
     return next((name for name, rows in found.items() if rows), "")
 
@@ -53,11 +53,11 @@ def test_only_pods_of_allowed_schedulers_count_where_any_are_named() -> None:
 def test_a_pod_that_is_like_one_without_a_place_is_not_waited_for() -> None:
     pods = [pending("tried"), pending("same", **UNLOOKED), pending("larger", cpu=7000, **UNLOOKED)]
     pods += [pending("gated", is_gated=True, **UNLOOKED), running("runs", "n1")]
-    snapshot = snapshots.build([], pods)
-    found = arrange(snapshot, Settings())
+    snapshot = snapshots.build_snapshot([], pods)
+    found = sort_pending(snapshot, Settings())
     assert [snapshot.pods.names[row] for row in found.unschedulable] == ["tried"]
     assert [snapshot.pods.names[row] for row in found.unprocessed] == ["same"]
-    assert arrange(snapshot, Settings(deviations=NONE)).unprocessed == ()
+    assert sort_pending(snapshot, Settings(deviations=NO_DEVIATIONS)).unprocessed == ()
 
 
 def test_pods_that_run_do_not_wait() -> None:
@@ -77,8 +77,8 @@ def test_a_pod_below_the_cutoff_is_worth_no_node_and_one_without_priority_is(
 def test_a_pod_is_old_enough_beyond_the_delay_which_it_can_only_raise(
     age_s: float, own_s: float | None, expected: bool
 ) -> None:
-    snapshot = snapshots.build([], [pending("p", age_s=age_s, scale_up_delay_s=own_s)])
-    assert bool(find_old_enough(snapshot, snapshot.waiting(), 30.0, NOW_S)) is expected
+    snapshot = snapshots.build_snapshot([], [pending("p", age_s=age_s, scale_up_delay_s=own_s)])
+    assert bool(find_old_enough(snapshot, snapshot.pending(), 30.0, NOW_S)) is expected
 
 
 GPU = facts.PodSpec(requests=((facts.CPU, 100), ("nvidia.com/gpu", 1)))
@@ -88,15 +88,15 @@ GPU = facts.PodSpec(requests=((facts.CPU, 100), ("nvidia.com/gpu", 1)))
     ("ages_s", "expected"), [([1.9, 0.1], True), ([2.0], False), ([0.0, 100.0], False), ([-5.0], True)]
 )
 def test_pods_are_new_while_the_oldest_is_younger_than_two_seconds(ages_s: list[float], expected: bool) -> None:
-    snapshot = snapshots.build([], [pending(f"p{number}", age_s=age_s) for number, age_s in enumerate(ages_s)])
-    assert are_all_new(snapshot, snapshot.waiting(), NOW_S) is expected
+    snapshot = snapshots.build_snapshot([], [pending(f"p{number}", age_s=age_s) for number, age_s in enumerate(ages_s)])
+    assert are_all_new(snapshot, snapshot.pending(), NOW_S) is expected
 
 
 @pytest.mark.parametrize(("age_s", "expected"), [(29.0, True), (30.0, False)])
 def test_pods_that_want_a_gpu_are_new_for_half_a_minute(age_s: float, expected: bool) -> None:
     wants = facts.Pod("default", "gpu", "uid-gpu", spec=GPU, created_s=NOW_S - age_s, unschedulable_since_s=NOW_S)
-    snapshot = snapshots.build([], [wants, pending("old", age_s=500)])
-    assert are_all_new(snapshot, snapshot.waiting(), NOW_S) is expected
+    snapshot = snapshots.build_snapshot([], [wants, pending("old", age_s=500)])
+    assert are_all_new(snapshot, snapshot.pending(), NOW_S) is expected
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def test_pods_that_want_a_gpu_are_new_for_half_a_minute(age_s: float, expected: 
 def test_pods_are_still_coming_while_one_came_lately_and_none_waited_too_long(
     ages_s: list[float], expected: bool
 ) -> None:
-    snapshot = snapshots.build([], [pending(f"p{number}", age_s=age_s) for number, age_s in enumerate(ages_s)])
-    assert are_still_coming(snapshot, snapshot.waiting(), 1.0, 10.0, NOW_S) is expected
+    snapshot = snapshots.build_snapshot([], [pending(f"p{number}", age_s=age_s) for number, age_s in enumerate(ages_s)])
+    assert are_still_coming(snapshot, snapshot.pending(), 1.0, 10.0, NOW_S) is expected

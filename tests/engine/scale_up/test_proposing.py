@@ -24,19 +24,19 @@ from tests.engine.decide.builders import (
     result,
     sizes,
 )
-from windlass.engine import backoff, decide, facts, health, memory, time_limits
-from windlass.engine import snapshot as snapshots
-from windlass.engine.expanders import chain, pricing
-from windlass.engine.predicates import config
-from windlass.engine.scale_down.removal import Unremovable
-from windlass.engine.scale_up import helping, quotas, similarity
-from windlass.engine.scale_up.proposing import EXECUTION_FAILED, FILTERED_OUT, Groups, Limits, Proposer, Result, Skip
-from windlass.engine.scale_up.prospects import Prospects
-from windlass.engine.scale_up.templates import GroupTemplate
-from windlass.engine.settings import Bounds, GpuBounds, Settings
+from windlass.engine import loop, loop_memory, time_limits
+from windlass.engine.expanders import chain, price
+from windlass.engine.model import cluster_health, durable_memory, facts, node_groups, settings
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.scale_up_status import GroupTemplate, ScaleUpResult, SkipReason
+from windlass.engine.model.settings import Bounds, GpuBounds, Settings
+from windlass.engine.scale_up import balancing, orchestrator, quotas
+from windlass.engine.scale_up.options import EXECUTION_FAILED, FILTERED_OUT, OptionPlanner, ScaleUpGroups, ScaleUpLimits
+from windlass.engine.scale_up.template_fit import TemplateFit
+from windlass.engine.snapshot import snapshot as snapshots
 
 both = pytest.mark.parametrize("settings", BOTH, ids=["peer", "windlass"])
-STOCKOUT = facts.InstanceError("OutOfResources", "STOCKOUT")
+STOCKOUT = node_groups.InstanceError("OutOfResources", "STOCKOUT")
 GPU = "nvidia.com/gpu"
 
 
@@ -45,11 +45,11 @@ def large(count: int, first: int = 0) -> list[facts.Pod]:
     return [pending(f"large-{number}", FULL_CPU) for number in range(first, first + count)]
 
 
-def skipped(decision: decide.Decision) -> dict[str, tuple[str, ...]]:
+def skipped(decision: loop.Decision) -> dict[str, tuple[str, ...]]:
     return dict(decision.story.scale_ups[0].skipped)
 
 
-def rejected(decision: decide.Decision) -> dict[str, tuple[str, ...]]:
+def rejected(decision: loop.Decision) -> dict[str, tuple[str, ...]]:
     """What the groups say of the first pods that were not helped."""
     return decision.story.scale_ups[0].remaining[0].rejected
 
@@ -59,18 +59,18 @@ def rejected(decision: decide.Decision) -> dict[str, tuple[str, ...]]:
 
 @both
 def test_a_group_that_failed_lately_is_passed_over(settings: Settings) -> None:
-    failures = {"failed": backoff.Backoff(NOW_S + 100, 300, NOW_S - 200, STOCKOUT)}
-    before = memory.Memory(memory.Durable(1, health.Memory(backoffs=failures)))
+    failures = {"failed": cluster_health.Backoff(NOW_S + 100, 300, NOW_S - 200, STOCKOUT)}
+    before = loop_memory.LoopMemory(durable_memory.DurableMemory(1, cluster_health.HealthMemory(backoffs=failures)))
     seen = observe([group("failed"), group("good")], pods=large(1))
     decision = decide_once(seen, settings, before)
     assert sizes(decision) == {"good": 1}
-    assert skipped(decision) == {"failed": (Skip.BACKOFF,)}
+    assert skipped(decision) == {"failed": (SkipReason.BACKOFF,)}
 
 
 @both
 def test_a_group_may_grow_again_when_its_time_is_over(settings: Settings) -> None:
-    failures = {"g": backoff.Backoff(NOW_S - 1, 300, NOW_S - 301, STOCKOUT)}
-    before = memory.Memory(memory.Durable(1, health.Memory(backoffs=failures)))
+    failures = {"g": cluster_health.Backoff(NOW_S - 1, 300, NOW_S - 301, STOCKOUT)}
+    before = loop_memory.LoopMemory(durable_memory.DurableMemory(1, cluster_health.HealthMemory(backoffs=failures)))
     assert sizes(decide_once(observe([group("g")], pods=large(1)), settings, before)) == {"g": 1}
 
 
@@ -80,7 +80,7 @@ def test_a_group_at_its_maximum_is_passed_over(settings: Settings) -> None:
     seen = observe([group("full", full, max_size=2), group("good")], full, large(1))
     decision = decide_once(seen, settings)
     assert sizes(decision) == {"good": 1}
-    assert skipped(decision) == {"full": (Skip.MAX_SIZE,)}
+    assert skipped(decision) == {"full": (SkipReason.MAX_SIZE,)}
 
 
 @both
@@ -90,16 +90,16 @@ def test_a_group_that_lacks_too_many_nodes_is_passed_over(settings: Settings) ->
     groups = [group("ill", ill), group("other", others, max_size=10), group("good")]
     decision = decide_once(observe(groups, [*ill, *others], large(1)), settings)
     assert sizes(decision) == {"good": 1}
-    assert skipped(decision)["ill"] == (Skip.NOT_READY,)
+    assert skipped(decision)["ill"] == (SkipReason.NOT_READY,)
     assert decision.story.unhealthy == ("ill",)
 
 
 @both
 def test_a_group_of_which_nobody_knows_what_its_nodes_are_like_is_passed_over(settings: Settings) -> None:
-    unknown = facts.NodeGroup("unknown", 0, 10, 0)
+    unknown = node_groups.NodeGroup("unknown", 0, 10, 0)
     decision = decide_once(observe([unknown, group("good")], pods=large(1)), settings)
     assert sizes(decision) == {"good": 1}
-    assert skipped(decision) == {"unknown": (Skip.NOT_READY,)}
+    assert skipped(decision) == {"unknown": (SkipReason.NOT_READY,)}
 
 
 @both
@@ -107,8 +107,8 @@ def test_a_group_that_is_all_or_nothing_is_passed_over_if_all_of_it_is_too_much(
     whole = group("whole", max_size=5, zero_or_max=True)
     chosen = choose(settings, "limits", max_nodes_total=4)
     decision = decide_once(observe([whole], pods=large(1)), chosen)
-    assert skipped(decision) == {"whole": (Skip.ATOMIC_TOO_LARGE,)}
-    assert result(decision) is Result.NO_OPTIONS
+    assert skipped(decision) == {"whole": (SkipReason.ATOMIC_TOO_LARGE,)}
+    assert result(decision) is ScaleUpResult.NO_OPTIONS
     assert sizes(decide_once(observe([whole], pods=large(1)), settings)) == {"whole": 5}
 
 
@@ -131,7 +131,10 @@ def test_the_cluster_grows_up_to_its_largest_number_of_nodes(settings: Settings)
     present = nodes("other", 1, cpu=100)
     seen = observe([group("other", present, max_size=1), group("g")], present, large(9))
     assert sizes(decide_once(seen, chosen)) == {"g": 2}
-    assert result(decide_once(seen, choose(settings, "limits", max_nodes_total=1))) is Result.LIMITED_BY_MAX_NODES_TOTAL
+    assert (
+        result(decide_once(seen, choose(settings, "limits", max_nodes_total=1)))
+        is ScaleUpResult.LIMITED_BY_MAX_NODES_TOTAL
+    )
 
 
 @both
@@ -172,7 +175,7 @@ def test_the_gpus_that_the_cluster_must_keep_are_kept(settings: Settings) -> Non
     present = [with_gpus(f"g-{number}", 1) for number in range(3)]
     decision = decide_once(observe([group("g", present)], present), chosen)
     assert len(drained(decision)) == 1
-    assert list(reasons(decision).values()) == [Unremovable.MINIMAL_RESOURCE_LIMIT_EXCEEDED] * 2
+    assert list(reasons(decision).values()) == [UnremovableReason.MINIMAL_RESOURCE_LIMIT_EXCEEDED] * 2
 
 
 @both
@@ -206,8 +209,8 @@ def test_groups_of_other_nodes_do_not_share(settings: Settings) -> None:
 
 @both
 def test_a_similar_group_that_backs_off_takes_no_share(settings: Settings) -> None:
-    failures = {"b": backoff.Backoff(NOW_S + 100, 300, NOW_S - 200, STOCKOUT)}
-    before = memory.Memory(memory.Durable(1, health.Memory(backoffs=failures)))
+    failures = {"b": cluster_health.Backoff(NOW_S + 100, 300, NOW_S - 200, STOCKOUT)}
+    before = loop_memory.LoopMemory(durable_memory.DurableMemory(1, cluster_health.HealthMemory(backoffs=failures)))
     chosen = choose(settings, "scale_up", balance_similar_node_groups=True)
     assert sizes(decide_once(observe([group("a"), group("b")], pods=large(4)), chosen, before)) == {"a": 4}
 
@@ -220,7 +223,7 @@ def test_pods_that_fit_no_group_learn_what_each_said(settings: Settings) -> None
     repelling = node("t", taints=(facts.Taint("dedicated", "db", "NoSchedule"),))
     seen = observe([group("small"), group("repels", template=repelling)], pods=[pending("huge", 2 * FULL_CPU)])
     decision = decide_once(seen, settings)
-    assert result(decision) is Result.NO_OPTIONS
+    assert result(decision) is ScaleUpResult.NO_OPTIONS
     assert rejected(decision) == {
         "small": ("Insufficient cpu",),
         "repels": ("node(s) had untolerated taint(s)",),
@@ -229,28 +232,28 @@ def test_pods_that_fit_no_group_learn_what_each_said(settings: Settings) -> None
 
 def test_pods_learn_when_no_expander_wants_any_option() -> None:
     pods = large(1)
-    snapshot = snapshots.build([], pods)
+    snapshot = snapshots.build_snapshot([], pods)
     made = {"g": GroupTemplate(node("t"))}
-    proposer = Proposer(
-        Prospects(snapshot, made, config.DEFAULT),
-        Groups([group("g")], made, {}),
-        quotas.track(quotas.Bound.MAXIMUM, [], []),
+    proposer = OptionPlanner(
+        TemplateFit(snapshot, made, settings.DEFAULT_FILTER_CONFIG),
+        ScaleUpGroups([group("g")], made, {}),
+        quotas.make_tracker(quotas.QuotaBound.MAXIMUM, [], []),
         0,
-        Limits(),
+        ScaleUpLimits(),
         ("price",),
-        chain.Situation(np.random.default_rng(0), pricing=pricing.PriceTable()),  # it knows no price of such a node
-        similarity.choose_comparator((), (), similarity.Ratios(0.015, 0.05, 0.05)),
-        time_limits.Ledger(time_limits.Untimed()),
+        chain.ExpanderContext(np.random.default_rng(0), pricing=price.PriceTable()),  # it knows no price of such a node
+        balancing.choose_comparator((), (), balancing.SimilarityRatios(0.015, 0.05, 0.05)),
+        time_limits.DecisionTimer(time_limits.UnlimitedTimer()),
     )
-    proposal = proposer.propose(helping.alike_pods(snapshot, snapshot.waiting(), WINDLASS))
-    assert (proposal.result, proposal.increases) == (Result.NO_OPTIONS, ())
+    proposal = proposer.propose(orchestrator.make_equivalence_groups(snapshot, snapshot.pending(), WINDLASS))
+    assert (proposal.result, proposal.increases) == (ScaleUpResult.NO_OPTIONS, ())
     assert [one.rejected for one in proposal.remaining] == [{"g": (FILTERED_OUT,)}]
 
 
 @both
 def test_pods_learn_when_the_scale_up_for_them_was_refused(settings: Settings) -> None:
     decision = decide_once(observe([group("g")], pods=large(2), refused={"g": STOCKOUT}), settings)
-    assert (result(decision), sizes(decision)) == (Result.ERROR, {})
+    assert (result(decision), sizes(decision)) == (ScaleUpResult.ERROR, {})
     assert rejected(decision) == {"g": (EXECUTION_FAILED,)}
     assert decision.memory.durable.health.backoffs["g"].error == STOCKOUT
     assert decision.memory.durable.health.requests.scale_ups == {}
@@ -264,7 +267,7 @@ def test_after_a_refusal_the_next_loop_tries_another_group(settings: Settings) -
     refused = observe([group("a"), group("b")], pods=large(1), refused={first: STOCKOUT})
     after = decide_once(seen, settings, decide_once(refused, settings).memory, NOW_S + 10)
     assert sizes(after) == {({"a", "b"} - {first}).pop(): 1}
-    assert skipped(after) == {first: (Skip.BACKOFF,)}
+    assert skipped(after) == {first: (SkipReason.BACKOFF,)}
 
 
 def test_one_group_after_another_is_raised_up_to_the_first_refusal_or_all_in_parallel() -> None:
@@ -290,16 +293,16 @@ def test_groups_are_raised_to_their_minimum_only_where_the_user_wants_it(setting
 
 @both
 def test_a_group_that_backs_off_is_not_raised_to_its_minimum(settings: Settings) -> None:
-    failures = {"g": backoff.Backoff(NOW_S + 100, 300, NOW_S - 200, STOCKOUT)}
-    before = memory.Memory(memory.Durable(1, health.Memory(backoffs=failures)))
+    failures = {"g": cluster_health.Backoff(NOW_S + 100, 300, NOW_S - 200, STOCKOUT)}
+    before = loop_memory.LoopMemory(durable_memory.DurableMemory(1, cluster_health.HealthMemory(backoffs=failures)))
     enforced = choose(settings, "scale_up", enforce_node_group_min_size=True)
     assert sizes(decide_once(observe([group("g", min_size=3)]), enforced, before)) == {}
 
 
 def test_raising_to_the_minimum_stops_at_the_largest_number_of_nodes_for_windlass_only() -> None:
     seen = observe([group("a", min_size=2), group("b", min_size=2)])
-    for settings, expected in ((PEER, {"a": 2, "b": 2}), (WINDLASS, {"a": 2, "b": 1})):
-        enforced = choose(settings, "scale_up", enforce_node_group_min_size=True)
+    for behavior, expected in ((PEER, {"a": 2, "b": 2}), (WINDLASS, {"a": 2, "b": 1})):
+        enforced = choose(behavior, "scale_up", enforce_node_group_min_size=True)
         assert sizes(decide_once(seen, choose(enforced, "limits", max_nodes_total=3))) == expected
 
 

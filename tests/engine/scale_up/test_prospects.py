@@ -7,24 +7,23 @@ from tests import strategies
 from tests.builders import node, pod, term
 from tests.conformance import objects
 from tests.strategies import Json, Objects
-from windlass.autoscaler.observe import cluster
-from windlass.autoscaler.observe import snapshot as observed
-from windlass.engine import facts, predicates, shapes
-from windlass.engine import snapshot as snapshots
-from windlass.engine.estimator import binpacking, limits
-from windlass.engine.predicates import config
-from windlass.engine.scale_up.prospects import Answers, Prospects
-from windlass.engine.scale_up.templates import GroupTemplate
-from windlass.engine.snapshot import Snapshot
+from windlass.autoscaler.readers import cluster_dump
+from windlass.engine.model import facts, settings
+from windlass.engine.model.scale_up_status import GroupTemplate
+from windlass.engine.placement import binpacking
+from windlass.engine.predicates import registry
+from windlass.engine.scale_up.template_fit import RejectionReasons, TemplateFit
+from windlass.engine.snapshot import snapshot as snapshots
+from windlass.engine.snapshot.snapshot import Snapshot
 
 
-def ask_plainly(snapshot: Snapshot, template: GroupTemplate, wanted: list[shapes.Shape]) -> Answers:
+def ask_plainly(snapshot: Snapshot, template: GroupTemplate, wanted: list[facts.PodShape]) -> RejectionReasons:
     """One new node of one group, one shape after the other."""
     snapshot.fork()
     (row,) = snapshot.append(template.node, [template.node.name])
     for one in template.pods:
         snapshot.place(snapshot.shape_of(one), row)
-    refusals = {shape.id: predicates.judge(snapshot, shape, config.DEFAULT)[row] for shape in wanted}
+    refusals = {shape.id: registry.diagnose(snapshot, shape, settings.DEFAULT_FILTER_CONFIG)[row] for shape in wanted}
     snapshot.revert()
     return {number: () if refusal is None else tuple(refusal.texts) for number, refusal in refusals.items()}
 
@@ -35,7 +34,7 @@ def ask_plainly(snapshot: Snapshot, template: GroupTemplate, wanted: list[shapes
 )
 @strategies.examples(80)
 def test_answers_are_those_of_each_group_alone_in_every_round(found: Objects, drawn: list[tuple[Json, Json]]) -> None:
-    snapshot = observed.build(cluster.read([*found.all, *found.pending]))
+    snapshot = cluster_dump.build_snapshot(cluster_dump.read_objects([*found.all, *found.pending]))
     templates = {
         f"g{number}": GroupTemplate(
             objects.node({**raw, "metadata": {**raw["metadata"], "name": f"t{number}"}}), (objects.pod(daemon),)
@@ -44,26 +43,26 @@ def test_answers_are_those_of_each_group_alone_in_every_round(found: Objects, dr
     }
     for one in templates.values():
         snapshot.shape_of(one.pods[0])
-    waiting = snapshot.waiting()
+    waiting = snapshot.pending()
     wanted = [snapshot.shape_of_row(row) for row in waiting]
-    prospects = Prospects(snapshot, templates, config.DEFAULT)
+    prospects = TemplateFit(snapshot, templates, settings.DEFAULT_FILTER_CONFIG)
     snapshot.fork()
     for row in [None, *waiting]:  # round after round, with one more pod placed
         if row is not None and snapshot.nodes.count:
             snapshot.bind(row, 0)
         expected = {group: ask_plainly(snapshot, template, wanted) for group, template in templates.items()}
-        assert prospects.ask(list(templates), wanted) == expected
+        assert prospects.check_pods(list(templates), wanted) == expected
 
 
 def test_pods_that_come_with_one_groups_node_say_nothing_of_another_groups() -> None:
     jealous = pod("daemon", spec=facts.PodSpec(anti_affinity=(term(facts.ZONE, app="a"),)))
-    snapshot = snapshots.build([], [pod("p", labels={"app": "a"})])
+    snapshot = snapshots.build_snapshot([], [pod("p", labels={"app": "a"})])
     snapshot.shape_of(jealous)
     templates = {"g": GroupTemplate(node("t", zone="x"), (jealous,)), "h": GroupTemplate(node("u", zone="x"))}
-    shape = snapshot.shape_of_row(snapshot.waiting()[0])
-    answers = Prospects(snapshot, templates, config.DEFAULT)
+    shape = snapshot.shape_of_row(snapshot.pending()[0])
+    answers = TemplateFit(snapshot, templates, settings.DEFAULT_FILTER_CONFIG)
     snapshot.fork()
-    assert {group: bool(found[shape.id]) for group, found in answers.ask(["g", "h"], [shape]).items()} == {
+    assert {group: bool(found[shape.id]) for group, found in answers.check_pods(["g", "h"], [shape]).items()} == {
         "g": True,
         "h": False,
     }
@@ -71,11 +70,11 @@ def test_pods_that_come_with_one_groups_node_say_nothing_of_another_groups() -> 
 
 def test_an_estimate_is_made_anew_once_something_keeps_its_pods_away() -> None:
     jealous = pod("j", spec=facts.PodSpec(anti_affinity=(term(facts.ZONE, app="a"),)))
-    snapshot = snapshots.build([node("a", zone="x")], [pod("p", labels={"app": "a"}, cpu=3000), jealous])
-    row, jealous_row = snapshot.waiting()
-    prospects = Prospects(snapshot, {"g": GroupTemplate(node("t", zone="x"))}, config.DEFAULT)
-    pods = [binpacking.PodGroup(snapshot.shape_of_row(row), 3)]
-    assert prospects.estimate("g", pods, limits.Limiter([])) == binpacking.Estimate(3, (3,))
+    snapshot = snapshots.build_snapshot([node("a", zone="x")], [pod("p", labels={"app": "a"}, cpu=3000), jealous])
+    row, jealous_row = snapshot.pending()
+    prospects = TemplateFit(snapshot, {"g": GroupTemplate(node("t", zone="x"))}, settings.DEFAULT_FILTER_CONFIG)
+    pods = [binpacking.ShapeCount(snapshot.shape_of_row(row), 3)]
+    assert prospects.estimate("g", pods, binpacking.EstimationLimiter([])) == binpacking.Estimate(3, (3,))
     snapshot.fork()
     snapshot.bind(jealous_row, 0)
-    assert prospects.estimate("g", pods, limits.Limiter([])) == binpacking.Estimate(0, (0,))
+    assert prospects.estimate("g", pods, binpacking.EstimationLimiter([])) == binpacking.Estimate(0, (0,))

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.engine import facts
-from windlass.engine.scale_up import similarity
-from windlass.engine.scale_up.similarity import ByLabels, ByResources, Ratios, Template
+from windlass.engine.model import facts
+from windlass.engine.scale_up import balancing
+from windlass.engine.scale_up.balancing import ComparedTemplate, LabelComparator, ResourceComparator, SimilarityRatios
 
 GIB = 2**30
-SIMILAR = ByResources()
+SIMILAR = ResourceComparator()
 
 
 def template(
@@ -21,7 +21,7 @@ def template(
     requested: facts.Resources = (),
     labels: dict[str, str] | None = None,
     **extra: int,
-) -> Template:
+) -> ComparedTemplate:
     more = tuple((name.replace("_", "/"), amount) for name, amount in extra.items())
     capacity = ((facts.CPU, millicpu), (facts.MEMORY, memory), (facts.PODS, 110), *more)
     allocatable = (
@@ -30,7 +30,7 @@ def template(
         (facts.PODS, 110),
         *more,
     )
-    return Template(facts.Node("n", labels=labels or {}, capacity=capacity, allocatable=allocatable), requested)
+    return ComparedTemplate(facts.Node("n", labels=labels or {}, capacity=capacity, allocatable=allocatable), requested)
 
 
 def test_equal_templates_are_similar() -> None:
@@ -59,9 +59,9 @@ def test_what_the_own_pods_leave_free_may_differ_by_five_percent(requested: int,
 
 
 def test_ratios_can_be_set() -> None:
-    strict = ByResources(Ratios(capacity_memory=0, allocatable=0, free=0))
+    strict = ResourceComparator(SimilarityRatios(capacity_memory=0, allocatable=0, free=0))
     assert not strict(template(memory=1000), template(memory=999))
-    lax = ByResources(Ratios(capacity_memory=0.5, allocatable=0.5, free=0.5))
+    lax = ResourceComparator(SimilarityRatios(capacity_memory=0.5, allocatable=0.5, free=0.5))
     assert lax(template(memory=1000), template(memory=500))
 
 
@@ -85,25 +85,25 @@ def test_labels_that_tell_where_a_node_is_do_not_count() -> None:
 def test_other_labels_count_unless_the_user_names_them() -> None:
     one, other = template(labels={"pool": "x", "only": "here"}), template(labels={"pool": "y"})
     assert not SIMILAR(one, other)
-    assert similarity.choose_comparator((), ["pool", "only"], Ratios())(one, other)
+    assert balancing.choose_comparator((), ["pool", "only"], SimilarityRatios())(one, other)
 
 
 def test_platform_labels_count_by_default_and_can_be_ignored() -> None:
     one, other = (template(labels={"topology.ebs.csi.aws.com/zone": zone}) for zone in "ab")
     assert not SIMILAR(one, other)
-    assert similarity.choose_comparator((), (), Ratios(), ignore_csi_zones=True)(one, other)
+    assert balancing.choose_comparator((), (), SimilarityRatios(), ignore_csi_zones=True)(one, other)
 
 
 def test_balancing_labels_alone_decide_where_they_are_named() -> None:
-    by_pool = similarity.choose_comparator(["pool"], ["pool"], Ratios())
-    assert by_pool == ByLabels(("pool",))
+    by_pool = balancing.choose_comparator(["pool"], ["pool"], SimilarityRatios())
+    assert by_pool == LabelComparator(("pool",))
     assert by_pool(template(millicpu=1, labels={"pool": "x"}), template(millicpu=2, labels={"pool": "x", "a": "b"}))
     assert not by_pool(template(labels={"pool": "x"}), template(labels={"pool": "y"}))
 
 
 def test_a_balancing_label_must_be_there_on_both_sides() -> None:
-    assert not ByLabels(("pool",))(template(), template())
-    assert ByLabels(("pool",))(template(labels={"pool": ""}), template(labels={"pool": ""}))
+    assert not LabelComparator(("pool",))(template(), template())
+    assert LabelComparator(("pool",))(template(labels={"pool": ""}), template(labels={"pool": ""}))
 
 
 def test_a_template_counts_what_its_pods_ask_for() -> None:
@@ -111,14 +111,14 @@ def test_a_template_counts_what_its_pods_ask_for() -> None:
         facts.Pod("d", name, spec=facts.PodSpec(requests=requests))
         for name, requests in {"a": ((facts.CPU, 100),), "b": ((facts.CPU, 50), (facts.MEMORY, 7))}.items()
     ]
-    made = similarity.make_template(facts.Node("n"), pods)
+    made = balancing.make_compared_template(facts.Node("n"), pods)
     assert made.requested == ((facts.CPU, 150), (facts.MEMORY, 7))
 
 
 def test_similar_groups_come_in_the_order_of_the_groups_without_the_group_itself() -> None:
     templates = {"c": template(), "a": template(), "odd": template(millicpu=1), "b": template()}
-    assert similarity.find_similar("a", templates, SIMILAR) == ["c", "b"]
-    assert similarity.find_similar("unknown", templates, SIMILAR) == []
+    assert balancing.find_similar("a", templates, SIMILAR) == ["c", "b"]
+    assert balancing.find_similar("unknown", templates, SIMILAR) == []
 
 
 amounts = st.integers(0, 1200)
@@ -132,11 +132,11 @@ templates_strategy = st.builds(
 
 
 @given(templates_strategy, templates_strategy)
-def test_similarity_is_mutual(one: Template, other: Template) -> None:
+def test_similarity_is_mutual(one: ComparedTemplate, other: ComparedTemplate) -> None:
     assert SIMILAR(one, other) == SIMILAR(other, one)
 
 
 @given(templates_strategy)
-def test_a_template_that_is_not_overbooked_is_similar_to_itself(one: Template) -> None:
+def test_a_template_that_is_not_overbooked_is_similar_to_itself(one: ComparedTemplate) -> None:
     overbooked = dict(one.requested)[facts.MEMORY] > dict(one.node.allocatable)[facts.MEMORY]
     assert SIMILAR(one, one) is not overbooked

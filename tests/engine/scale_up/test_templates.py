@@ -6,33 +6,34 @@ from typing import Any
 import pytest
 
 from tests.engine.decide.builders import AGENT, LONG_AGO_S, NOT_READY, NOW_S, group, node, running
-from windlass.engine import facts, taints
-from windlass.engine.scale_up import templates
-from windlass.engine.scale_up.templates import GroupTemplate
-from windlass.engine.settings import Templates
+from windlass.engine import taints
+from windlass.engine.model import facts, node_groups
+from windlass.engine.model.scale_up_status import GroupTemplate
+from windlass.engine.model.settings import TemplateSettings
+from windlass.engine.scale_up import node_templates
 from windlass.selectors import NodeSelector, NodeSelectorTerm, Operator, Requirement
 
 MIRROR = {"kubernetes.io/config.mirror": "digest"}
 
 
 def find(
-    groups: Sequence[facts.NodeGroup],
+    groups: Sequence[node_groups.NodeGroup],
     nodes: Sequence[facts.Node] = (),
     pods: Sequence[facts.Pod] = (),
-    daemon_sets: Sequence[facts.DaemonSet] = (),
+    daemon_sets: Sequence[node_groups.DaemonSet] = (),
     remembered: Mapping[str, GroupTemplate] | None = None,
     force: bool = False,
-    chosen: Templates | None = None,
+    chosen: TemplateSettings | None = None,
 ) -> tuple[dict[str, GroupTemplate], dict[str, GroupTemplate]]:
     by_instance = {instance.provider_id: one for one in groups for instance in one.instances}
-    return templates.find_templates(
+    return node_templates.make_templates(
         groups,
         nodes,
         {one.name: by_instance[one.provider_id] for one in nodes if one.provider_id in by_instance},
         lambda name: [pod for pod in pods if pod.node_name == name],
         daemon_sets,
         remembered or {},
-        lambda one: taints.sanitize(one, taints.read_settings(chosen or Templates())),
+        lambda one: taints.sanitize(one, taints.make_transient_taints(chosen or TemplateSettings())),
         force,
         NOW_S,
     )
@@ -42,10 +43,10 @@ def cpu_of(made: GroupTemplate) -> int:
     return dict(made.node.allocatable)[facts.CPU]
 
 
-def daemon_set(name: str = "agent", is_critical: bool = False, **spec: Any) -> facts.DaemonSet:
+def daemon_set(name: str = "agent", is_critical: bool = False, **spec: Any) -> node_groups.DaemonSet:
     owner = facts.Owner("apps/v1", "DaemonSet", name, f"uid-{name}")
     pod = running(f"{name}-pod", "", cpu=50, owner=owner, spec=spec)
-    return facts.DaemonSet("default", name, f"uid-{name}", pod, is_critical)
+    return node_groups.DaemonSet("default", name, f"uid-{name}", pod, is_critical)
 
 
 # ── Who speaks for the group ─────────────────────────────────────────────────────────────────────────────────────
@@ -63,9 +64,9 @@ def test_a_healthy_node_says_it_better_than_the_provider() -> None:
     [
         {"conditions": NOT_READY},
         {"conditions": ()},
-        {"conditions": (facts.Condition("Ready", "True", NOW_S - templates.STABLE_FOR_S),)},
+        {"conditions": (facts.Condition("Ready", "True", NOW_S - node_templates.STABLE_FOR_S),)},
         {"unschedulable": True},
-        {"taints": (taints.to_be_deleted(NOW_S),)},
+        {"taints": (taints.make_to_be_deleted(NOW_S),)},
     ],
     ids=["not ready", "silent", "ready for exactly a minute", "cordoned", "leaving"],
 )
@@ -86,14 +87,14 @@ def test_what_a_good_node_was_like_is_remembered_and_says_it_better_than_the_pro
 
 def test_an_unhealthy_node_is_the_last_resort() -> None:
     example = node("g-0", cpu=1500, conditions=NOT_READY)
-    unknown = facts.NodeGroup("g", 0, 9, 1, (facts.Instance(example.provider_id),))
+    unknown = node_groups.NodeGroup("g", 0, 9, 1, (node_groups.Instance(example.provider_id),))
     found, remembered = find([unknown], [example])
     assert cpu_of(found["g"]) == 1500
     assert remembered == {}
 
 
 def test_a_group_about_which_nothing_is_known_has_no_template() -> None:
-    assert find([facts.NodeGroup("g", 0, 9, 0)]) == ({}, {})
+    assert find([node_groups.NodeGroup("g", 0, 9, 0)]) == ({}, {})
 
 
 def test_groups_that_are_gone_are_forgotten() -> None:
@@ -110,15 +111,15 @@ def test_a_template_has_a_name_and_hostname_of_its_own() -> None:
     (made,) = find([group("g", [example])], [example])[0].values()
     assert made.node.name == made.node.labels[facts.HOSTNAME] == "template-node-for-g"
     assert made.node.labels["size"] == "large"
-    assert made.node.labels[templates.TEMPLATE_LABEL] == "true"
+    assert made.node.labels[node_templates.TEMPLATE_LABEL] == "true"
     assert made.node.uid == ""
 
 
 def test_taints_that_will_pass_are_taken_off() -> None:
     passing = ("node.kubernetes.io/not-ready", "startup", "ignore-taint.cluster-autoscaler.kubernetes.io/x", "status",
-               "status-taint.cluster-autoscaler.kubernetes.io/y", taints.DELETION_CANDIDATE)  # fmt: skip
+               "status-taint.cluster-autoscaler.kubernetes.io/y", taints.DELETION_CANDIDATE_KEY)  # fmt: skip
     marks = tuple(facts.Taint(key, "", "NoSchedule") for key in (*passing, "dedicated"))
-    chosen = Templates(startup_taint=("startup",), status_taint=("status",))
+    chosen = TemplateSettings(startup_taint=("startup",), status_taint=("status",))
     found, _ = find([group("g", template=node("t", taints=marks))], chosen=chosen)
     assert [taint.key for taint in found["g"].node.taints] == ["dedicated"]
 
@@ -193,4 +194,4 @@ def test_labels_and_taints_decide_whether_a_daemonset_runs_on_new_nodes(spec: Ma
 
 def test_a_preference_keeps_no_daemonset_away() -> None:
     shunned = node("t", taints=(facts.Taint("old", "", "PreferNoSchedule"),))
-    assert templates.runs_on(facts.PodSpec(), shunned)
+    assert node_templates.runs_on(facts.PodSpec(), shunned)

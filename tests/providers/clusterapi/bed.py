@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from windlass import clock
-from windlass.apiserver import core, inprocess, server
-from windlass.engine import facts
-from windlass.kube import client, prepare, resources, transport
-from windlass.kube.models import status as statuses
+from windlass.apiserver import embedded_server, registry, server
+from windlass.engine.model import facts, node_groups
+from windlass.kube import client, request_builders, resources, transport
+from windlass.kube.models import meta
 from windlass.kube.resources import Resource
-from windlass.providers import clusterapi
+from windlass.providers.clusterapi import group_discovery, provider
 
 Json = dict[str, Any]
 
@@ -96,7 +96,7 @@ class Carrier:
 
 
 def refusal(code: int, reason: str, message: str = "not today", kind: str | None = None) -> transport.Response:
-    body = statuses.Status(message=message, reason=reason, code=code, details=statuses.Details(kind=kind))
+    body = meta.Status(message=message, reason=reason, code=code, details=meta.StatusDetails(kind=kind))
 
     async def stream() -> AsyncIterator[bytes]:
         yield msgspec.json.encode(body)
@@ -107,12 +107,14 @@ def refusal(code: int, reason: str, message: str = "not today", kind: str | None
 class Bed:
     """The management cluster, a client for the test and a provider."""
 
-    def __init__(self, virtual: clock.Virtual, version: str, config: clusterapi.Config) -> None:
+    def __init__(self, virtual: clock.VirtualClock, version: str, config: group_discovery.Config) -> None:
         self.clock = virtual
         self.version = version
         # Owners are named by hand here, and a collector would not find them.
-        self.server = server.Server(virtual, core.Settings(disabled_controllers=frozenset({"garbage-collector"})))
-        self.carrier = Carrier(inprocess.InProcess(self.server, virtual))
+        self.server = server.Server(
+            virtual, registry.ServerSettings(disabled_controllers=frozenset({"garbage-collector"}))
+        )
+        self.carrier = Carrier(embedded_server.InProcessTransport(self.server, virtual))
         for kind in _KINDS:
             self.server.apply(define(GROUP, kind, version))
         for kind in ("FakeMachineTemplate", "FakeMachinePool", "OtherMachineTemplate"):
@@ -120,8 +122,10 @@ class Bed:
         for namespace in ("a", "b"):
             self.server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         self.told = 0
-        settings = client.Settings(qps=0)
-        self.api = client.Client(inprocess.InProcess(self.server, virtual), virtual, settings, random.Random(1))
+        settings = client.ClientSettings(qps=0)
+        self.api = client.Client(
+            embedded_server.InProcessTransport(self.server, virtual), virtual, settings, random.Random(1)
+        )
         self._watching = client.Client(self.carrier, virtual, settings, random.Random(2))
         self._config = config
         self._running: asyncio.Task[None] | None = None
@@ -131,9 +135,9 @@ class Bed:
 
     async def start(self) -> None:
         """Follow, with a provider that knows nothing yet."""
-        self.provider = clusterapi.Provider(self._watching, self._config, self._hear)
+        self.provider = provider.Provider(self._watching, self._config, self._hear)
         self._running = asyncio.create_task(self.provider.run())
-        await clock.within(self.clock, 120.0, self.provider.wait_synced())
+        await clock.run_with_timeout(self.clock, 120.0, self.provider.wait_synced())
 
     async def stop(self) -> None:
         assert self._running is not None, "stopped before it was started"
@@ -145,7 +149,7 @@ class Bed:
         """Follow anew, with a client that sends no more than so many requests a second."""
         await self.stop()
         self._watching = client.Client(
-            self.carrier, self.clock, client.Settings(qps=qps, burst=burst), random.Random(3)
+            self.carrier, self.clock, client.ClientSettings(qps=qps, burst=burst), random.Random(3)
         )
         await self.start()
 
@@ -158,7 +162,7 @@ class Bed:
     def withdraw(self, kind: str) -> None:
         """The server serves the kind no more."""
         definition = f"{kind.lower()}s.{GROUP}"
-        assert self.server.handle(prepare.delete(_DEFINITIONS, definition)).status == 200
+        assert self.server.handle(request_builders.build_delete(_DEFINITIONS, definition)).status == 200
 
     def apply(self, kind: str, name: str, namespace: str = "default", **body: Any) -> Json:
         metadata = {"name": name, "namespace": namespace, **body.pop("metadata", {})}
@@ -273,7 +277,7 @@ class Bed:
         """As Cluster API does; the Machine must have a finalizer."""
         await self.remove("Machine", machine)
 
-    async def observe(self, nodes: list[facts.Node] | None = None) -> dict[str, facts.NodeGroup]:
+    async def observe(self, nodes: list[facts.Node] | None = None) -> dict[str, node_groups.NodeGroup]:
         await self.settle()
         return {group.id: group for group in self.provider.observe(nodes or []).groups}
 
@@ -291,13 +295,13 @@ def play(
     arrange: Callable[[Bed], object] = lambda _: None,
     *,
     version: str = "v1beta2",
-    config: clusterapi.Config | None = None,
+    config: group_discovery.Config | None = None,
 ) -> None:
     """Arrange objects, let the provider read them, then play a scenario in virtual time."""
-    virtual = clock.Virtual(NOW_S)
+    virtual = clock.VirtualClock(NOW_S)
 
     async def main() -> None:
-        bed = Bed(virtual, version, config or clusterapi.Config())
+        bed = Bed(virtual, version, config or group_discovery.Config())
         arrange(bed)
         try:
             await bed.start()

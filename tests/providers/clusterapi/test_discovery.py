@@ -6,8 +6,7 @@ from tests.providers.clusterapi.bed import GROUP, Bed, Json, define, node, play
 from windlass import errors
 from windlass.kube import resources
 from windlass.kube.resources import Resource
-from windlass.providers import clusterapi
-from windlass.providers.clusterapi import config, discovery_spec
+from windlass.providers.clusterapi import group_discovery
 
 
 def name_groups(*specs: str) -> list[str]:
@@ -23,7 +22,7 @@ def name_groups(*specs: str) -> list[str]:
     async def scenario(bed: Bed) -> None:
         found.extend(id.rpartition("/")[2] for id in await bed.observe())
 
-    play(scenario, make, config=config.read(specs))
+    play(scenario, make, config=group_discovery.read_config(specs))
     return sorted(found)
 
 
@@ -52,7 +51,7 @@ def test_only_the_namespaces_that_specs_name_are_read() -> None:
     play(
         scenario,
         lambda bed: bed.group("g", 1, namespace="a"),
-        config=config.read(["clusterapi:namespace=a", "clusterapi:namespace=b,clusterName=x"]),
+        config=group_discovery.read_config(["clusterapi:namespace=a", "clusterapi:namespace=b,clusterName=x"]),
     )
 
 
@@ -61,19 +60,21 @@ def test_only_the_namespaces_that_specs_name_are_read() -> None:
 )
 def test_a_spec_that_cannot_be_understood_is_named(spec: str) -> None:
     with pytest.raises(errors.InvalidInput, match="--node-group-auto-discovery") as caught:
-        discovery_spec.parse(spec)
+        group_discovery.parse_discovery_spec(spec)
     assert spec in str(caught.value)
 
 
 def test_the_environment_renames_the_group_and_chooses_the_version() -> None:
-    found = config.read((), {"CAPI_GROUP": "x.example", "CAPI_VERSION": "v9", "CAPI_SCALE_ZERO_DEFAULT_ARCH": "arm64"})
-    assert found == clusterapi.Config(group="x.example", version="v9", default_architecture="arm64")
+    found = group_discovery.read_config(
+        (), {"CAPI_GROUP": "x.example", "CAPI_VERSION": "v9", "CAPI_SCALE_ZERO_DEFAULT_ARCH": "arm64"}
+    )
+    assert found == group_discovery.Config(group="x.example", version="v9", default_architecture="arm64")
 
 
 def test_the_environment_says_where_groups_are_unless_a_spec_does() -> None:
     told = {"CAPI_NAMESPACE": "a"}
-    assert config.read((), told).specs == (discovery_spec.Spec("a"),)
-    assert config.read(["clusterapi:namespace=b"], told).specs == (discovery_spec.Spec("b"),)
+    assert group_discovery.read_config((), told).specs == (group_discovery.DiscoverySpec("a"),)
+    assert group_discovery.read_config(["clusterapi:namespace=b"], told).specs == (group_discovery.DiscoverySpec("b"),)
 
 
 def test_a_renamed_group_renames_its_keys() -> None:
@@ -90,7 +91,7 @@ def test_a_renamed_group_renames_its_keys() -> None:
         (found,) = (await bed.observe()).values()
         assert (found.id, found.min_size, found.max_size) == ("MachineSet/default/s", 3, 3)
 
-    play(scenario, arrange, config=clusterapi.Config(group="x.example"))
+    play(scenario, arrange, config=group_discovery.Config(group="x.example"))
 
 
 def test_a_machine_set_of_a_deployment_is_no_group_of_its_own() -> None:
@@ -129,7 +130,7 @@ def test_a_paused_mirror_stays_a_group_while_its_twin_has_the_authority(authorit
     async def scenario(bed: Bed) -> None:
         assert list(await bed.observe()) == (["MachineSet/default/s"] if is_seen else [])
 
-    play(scenario, arrange, config=clusterapi.Config(mirrored_namespace="a"))
+    play(scenario, arrange, config=group_discovery.Config(mirrored_namespace="a"))
 
 
 def test_paused_machines_of_a_mirror_can_be_deleted_while_its_twin_has_the_authority() -> None:
@@ -150,7 +151,7 @@ def test_paused_machines_of_a_mirror_can_be_deleted_while_its_twin_has_the_autho
         assert await bed.marked() == {"s-0"}
         assert await bed.replicas(group.id) == 1
 
-    play(scenario, arrange, config=clusterapi.Config(mirrored_namespace="a"))
+    play(scenario, arrange, config=group_discovery.Config(mirrored_namespace="a"))
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_on_machine_api_a_set_that_another_api_holds_is_no_group(authority: str 
     async def scenario(bed: Bed) -> None:
         assert list(await bed.observe()) == (["MachineSet/default/s"] if is_seen else [])
 
-    play(scenario, arrange, config=clusterapi.Config(group=group))
+    play(scenario, arrange, config=group_discovery.Config(group=group))
 
 
 def test_groups_come_and_go_and_whoever_wants_to_know_is_told() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from tests.providers.clusterapi.bed import Bed, Json, node, play
-from windlass.engine import facts
-from windlass.engine.facts import DrainBehavior, DrainedPodSelector, MachineSelector
-from windlass.providers import clusterapi
+from windlass.engine.model import node_groups
+from windlass.engine.model.facts import DrainBehavior
+from windlass.engine.model.node_groups import DrainedPodSelector, MachineSelector
+from windlass.providers.clusterapi import group_discovery
 from windlass.selectors import LabelSelector, Operator, Requirement
 
 G = "MachineDeployment/default/g"
@@ -28,7 +29,7 @@ def add_rule(bed: Bed, name: str, namespace: str = "default", behavior: Any = "S
     bed.apply("MachineDrainRule", name, namespace, spec={"drain": {"behavior": behavior, **order}, **spec})
 
 
-async def observe(bed: Bed) -> dict[str, facts.Instance]:
+async def observe(bed: Bed) -> dict[str, node_groups.Instance]:
     found = await bed.observe([node("m-0"), node("m-1")])
     return {one.provider_id.removeprefix("fake:///"): one for one in found[G].instances}
 
@@ -57,7 +58,7 @@ def test_a_rule_is_read_whole(version: str) -> None:
         )  # fmt: skip
         await bed.settle()
         (found,) = bed.provider.observe([]).machine_drain_rules
-        assert found == facts.MachineDrainRule(
+        assert found == node_groups.MachineDrainRule(
             "default", "rule", DrainBehavior.DRAIN, -3,
             (MachineSelector(LabelSelector((Requirement("os", Operator.EXISTS),)), equal("stage", "test")),),
             (DrainedPodSelector(equal("app", "web")), DrainedPodSelector(namespace=equal("team", "a"))),
@@ -182,7 +183,7 @@ def test_where_rules_may_not_be_read_there_are_none_and_nothing_is_in_trouble(co
         assert await list_unreadable(bed) == ["", ""]
         assert not any((await list_selecting(bed)).values())
         assert not bed.provider.trouble
-        assert not bed.provider.away
+        assert not bed.provider.unavailable_reason
 
     def forbid(bed: Bed) -> None:
         arrange(bed)
@@ -224,7 +225,7 @@ def test_without_the_flag_neither_rules_nor_clusters_are_read() -> None:
         assert not any((await list_selecting(bed)).values())
         assert not any(call.endswith((RULES, "/clusters")) for call in bed.carrier.calls)
 
-    play(scenario, arrange, config=clusterapi.Config(respect_machine_drain_rules=False))
+    play(scenario, arrange, config=group_discovery.Config(respect_machine_drain_rules=False))
 
 
 def test_where_rules_are_not_served_neither_rules_nor_clusters_are_read() -> None:

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from tests.providers.clusterapi.bed import CAPACITY, GROUP, MAX, MIN, Bed, Json, enough, node, play
-from windlass.engine import facts
+from windlass.engine.model import facts, node_groups
 from windlass.providers import base
 
 GOOD = "MachineDeployment/default/good"
 G = "MachineDeployment/default/g"
 
 
-def see(arrange: Callable[[Bed], object], nodes: list[facts.Node] | None = None, **how: Any) -> base.Groups:
-    found: list[base.Groups] = []
+def see(arrange: Callable[[Bed], object], nodes: list[facts.Node] | None = None, **how: Any) -> base.ObservedNodeGroups:
+    found: list[base.ObservedNodeGroups] = []
 
     async def scenario(bed: Bed) -> None:
         await bed.settle()
@@ -24,7 +24,9 @@ def see(arrange: Callable[[Bed], object], nodes: list[facts.Node] | None = None,
     return found[0]
 
 
-def see_group(arrange: Callable[[Bed], object], nodes: list[facts.Node] | None = None, **how: Any) -> facts.NodeGroup:
+def see_group(
+    arrange: Callable[[Bed], object], nodes: list[facts.Node] | None = None, **how: Any
+) -> node_groups.NodeGroup:
     (found,) = (group for group in see(arrange, nodes, **how).groups if group.id == G)
     return found
 
@@ -91,7 +93,7 @@ def test_an_object_that_cannot_be_read_at_all_leaves_the_others_alone() -> None:
 
 @pytest.mark.parametrize("bounds", [None, (0, 0), (0, "0")])
 def test_a_group_that_may_have_no_node_is_none(bounds: tuple[Any, Any] | None) -> None:
-    assert see(lambda bed: bed.group("g", 3, bounds)) == base.Groups()
+    assert see(lambda bed: bed.group("g", 3, bounds)) == base.ObservedNodeGroups()
 
 
 # ── Options ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -106,7 +108,7 @@ def test_options_overrule_flags_and_garbage_is_told() -> None:
         prefix + "unheard": "of",
     }
     seen = see(lambda bed: bed.group("g", 1, annotations=options))
-    assert seen.groups[0].options == facts.GroupOptions(
+    assert seen.groups[0].options == node_groups.GroupOptions(
         scale_down_unneeded_s=600.0, scale_down_utilization_threshold=0.7
     )
     (complaint,) = seen.set_aside
@@ -117,15 +119,15 @@ def test_options_that_no_flag_or_a_switch_sets_can_be_set_on_a_group() -> None:
     prefix = f"{GROUP}/autoscaling-options-"
     names = ("ignoredaemonsetsutilization", "zeroormaxnodescaling", "allownonatomicscaleuptomax")
 
-    def options(said: str) -> facts.GroupOptions:
+    def options(said: str) -> node_groups.GroupOptions:
         annotations = {prefix + name: said for name in names}
         return see(lambda bed: bed.group("g", 1, annotations=annotations)).groups[0].options
 
-    assert options("true") == facts.GroupOptions(
+    assert options("true") == node_groups.GroupOptions(
         ignore_daemonsets_utilization=True, zero_or_max=True, allow_non_atomic_scale_up_to_max=True
     )
-    assert options("False") == facts.GroupOptions(ignore_daemonsets_utilization=False)
-    assert options("perhaps") == facts.GroupOptions()
+    assert options("False") == node_groups.GroupOptions(ignore_daemonsets_utilization=False)
+    assert options("perhaps") == node_groups.GroupOptions()
 
 
 # ── From zero ────────────────────────────────────────────────────────────────────────────────────────────────────

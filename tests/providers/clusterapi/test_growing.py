@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.providers.clusterapi.bed import Bed, node, play
-from windlass.engine import plan
+from windlass.engine.model import plan
 from windlass.kube import transport
 from windlass.providers import base
 
@@ -63,7 +63,7 @@ def test_a_group_that_is_as_large_or_larger_is_left_as_it_is() -> None:
 
 def test_no_group_grows_beyond_its_maximum() -> None:
     async def scenario(bed: Bed) -> None:
-        with pytest.raises(base.Refused, match="desired:11 max:10"):
+        with pytest.raises(base.ProviderError, match="desired:11 max:10"):
             await bed.provider.resize(grow(11))
         assert await bed.replicas(G) == 2
 
@@ -73,7 +73,7 @@ def test_no_group_grows_beyond_its_maximum() -> None:
 def test_a_refusal_says_why() -> None:
     async def scenario(bed: Bed) -> None:
         bed.carrier.forbid("PATCH", "/scale")
-        with pytest.raises(base.Refused) as caught:
+        with pytest.raises(base.ProviderError) as caught:
             await bed.provider.resize(grow(3))
         assert (caught.value.error.kind, caught.value.error.code) == ("Other", "cloudProviderError")
         assert "403 Forbidden: not today" in caught.value.error.message
@@ -83,11 +83,11 @@ def test_a_refusal_says_why() -> None:
 
 def test_a_group_that_is_gone_or_paused_is_not_changed() -> None:
     async def scenario(bed: Bed) -> None:
-        with pytest.raises(base.Refused, match="no such node group"):
+        with pytest.raises(base.ProviderError, match="no such node group"):
             await bed.provider.resize(plan.Resize("MachineDeployment/default/gone", 0, 3, 10))
         bed.group("g", 2, annotations={"cluster.x-k8s.io/paused": ""})
         await bed.settle()
-        with pytest.raises(base.Refused, match="is paused: it has the annotation"):
+        with pytest.raises(base.ProviderError, match="is paused: it has the annotation"):
             await bed.provider.resize(grow(3))
 
     play(scenario, lambda bed: bed.group("g", 2))
@@ -119,7 +119,7 @@ def test_a_target_is_lowered_down_to_the_nodes_that_exist() -> None:
         bed.members("g", 2)
 
     async def scenario(bed: Bed) -> None:
-        with pytest.raises(base.Refused, match="currentReplicas:5 delta:-4 existingNodes: 2"):
+        with pytest.raises(base.ProviderError, match="currentReplicas:5 delta:-4 existingNodes: 2"):
             await bed.provider.reduce_target(plan.ReduceTarget(G, 4, "", 5))
         await bed.provider.reduce_target(plan.ReduceTarget(G, 3, "", 5))
         assert await bed.replicas(G) == 2
@@ -139,7 +139,7 @@ def test_a_target_is_lowered_once_however_often_it_is_told() -> None:
 
 def test_a_target_that_was_raised_meanwhile_is_not_lowered() -> None:
     async def scenario(bed: Bed) -> None:
-        with pytest.raises(base.Refused, match="expected:4 found:5"):
+        with pytest.raises(base.ProviderError, match="expected:4 found:5"):
             await bed.provider.reduce_target(plan.ReduceTarget(G, 2, "", 4))
         assert await bed.replicas(G) == 5
 
@@ -148,7 +148,7 @@ def test_a_target_that_was_raised_meanwhile_is_not_lowered() -> None:
 
 def test_a_target_is_not_lowered_below_the_minimum() -> None:
     async def scenario(bed: Bed) -> None:
-        with pytest.raises(base.Refused, match="desired:1 min:2"):
+        with pytest.raises(base.ProviderError, match="desired:1 min:2"):
             await bed.provider.reduce_target(plan.ReduceTarget(G, 2, "", 3))
 
     play(scenario, lambda bed: bed.group("g", 3, (2, 10)))

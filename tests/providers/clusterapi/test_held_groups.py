@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.providers.clusterapi.bed import CAPACITY, Bed, enough, node, play, refusal
-from windlass import unexpected
-from windlass.engine import facts, plan
+from windlass import klog
+from windlass.engine.model import facts, plan
 from windlass.kube import transport
 from windlass.providers import base
-from windlass.providers.clusterapi import bounds, rollout
+from windlass.providers.clusterapi import group_annotations, scalable_resources
 
 G = "MachineDeployment/default/g"
 PAUSED = {"type": "Paused", "status": "True", "reason": "Paused", "message": "Cluster spec.paused is set to true"}
@@ -26,7 +26,7 @@ def nodes(count: int = 3) -> list[facts.Node]:
     return [node(f"g-{i}") for i in range(count)]
 
 
-async def look(bed: Bed) -> base.Groups:
+async def look(bed: Bed) -> base.ObservedNodeGroups:
     await bed.settle()
     return bed.provider.observe(nodes())
 
@@ -69,11 +69,11 @@ def test_a_kind_that_was_never_read_makes_everything_wait_and_says_why() -> None
         starting = asyncio.create_task(bed.start())
         await bed.clock.sleep(100.0)
         assert not starting.done()
-        assert "MachineDeployment: " in bed.provider.away
-        assert "503" in bed.provider.away
+        assert "MachineDeployment: " in bed.provider.unavailable_reason
+        assert "503" in bed.provider.unavailable_reason
         bed.carrier.allow()
         await starting
-        assert bed.provider.away == ""
+        assert bed.provider.unavailable_reason == ""
         assert [group.id for group in bed.provider.observe(nodes()).groups] == [G]
 
     play(scenario)
@@ -87,7 +87,7 @@ def test_a_kind_that_is_refused_for_good_is_gone_on_without_and_its_groups_are_h
 
     async def scenario(bed: Bed) -> None:
         assert 30.0 <= bed.clock.monotonic_s() < 60.0
-        assert bed.provider.away == ""
+        assert bed.provider.unavailable_reason == ""
         seen = bed.provider.observe(nodes())
         assert [group.id for group in seen.groups] == ["MachineSet/default/s"]
         assert [(one.id, one.covers(G), "403" in one.why) for one in seen.held] == [("MachineDeployment/", True, True)]
@@ -112,7 +112,7 @@ def test_a_kind_that_may_not_be_read_any_more_has_its_groups_held_until_it_may()
         seen = await look(bed)
         assert [group.id for group in seen.groups] == ["MachineSet/default/s"]
         assert [(one.id, one.instances) for one in seen.held] == [(G, ("fake:///g-0", "fake:///g-1", "fake:///g-2"))]
-        assert bed.provider.away == "", "others can be read"
+        assert bed.provider.unavailable_reason == "", "others can be read"
         bed.carrier.allow()
         await bed.clock.sleep(120.0)
         assert (await look(bed)).held == ()
@@ -122,14 +122,14 @@ def test_a_kind_that_may_not_be_read_any_more_has_its_groups_held_until_it_may()
 
 def test_nothing_is_decided_while_machines_are_not_current() -> None:
     async def scenario(bed: Bed) -> None:
-        assert bed.provider.away == ""
+        assert bed.provider.unavailable_reason == ""
         refuse_lists(bed, "machines", 403, "Forbidden")
-        while not bed.provider.away:
+        while not bed.provider.unavailable_reason:
             await bed.clock.sleep(1.0)
-        assert "Machine: " in bed.provider.away
+        assert "Machine: " in bed.provider.unavailable_reason
         bed.carrier.allow()
         await bed.clock.sleep(120.0)
-        assert bed.provider.away == ""
+        assert bed.provider.unavailable_reason == ""
 
     play(scenario, three)
 
@@ -150,9 +150,9 @@ def test_no_group_shrinks_while_one_of_its_machines_may_be_unreadable() -> None:
         bed.apply("Machine", "odd", spec={"providerID": 7})
         (group,) = (await look(bed)).groups
         assert group.kept == {"fake:///g-0", "fake:///g-1", "fake:///g-2"}
-        with pytest.raises(base.Refused, match="default/odd"):
+        with pytest.raises(base.ProviderError, match="default/odd"):
             await bed.provider.reduce_target(plan.ReduceTarget(G, 1, "", 3))
-        with pytest.raises(base.Refused, match="default/odd"):
+        with pytest.raises(base.ProviderError, match="default/odd"):
             await bed.provider.delete_nodes(G, nodes(1))
         await bed.provider.resize(plan.Resize(G, 3, 4, 10))
         assert (await bed.replicas(G), await bed.marked()) == (4, set())
@@ -181,13 +181,13 @@ def test_a_group_of_a_paused_cluster_is_held_and_nothing_of_it_is_changed(kind: 
         assert seen.groups == ()
         assert [(one.id, one.instances) for one in seen.held] == [(G, ("fake:///g-0", "fake:///g-1", "fake:///g-2"))]
         assert "Cluster spec.paused is set to true" in seen.held[0].why
-        with pytest.raises(base.Refused, match="is paused"):
+        with pytest.raises(base.ProviderError, match="is paused"):
             await bed.provider.delete_nodes(G, nodes(1))
-        with pytest.raises(base.Refused, match="is paused"):
+        with pytest.raises(base.ProviderError, match="is paused"):
             await bed.provider.resize(plan.Resize(G, 3, 4, 10))
-        with pytest.raises(base.Refused, match="is paused"):
+        with pytest.raises(base.ProviderError, match="is paused"):
             await bed.provider.reduce_target(plan.ReduceTarget(G, 1, "", 3))
-        with pytest.raises(base.Refused, match="is paused"):
+        with pytest.raises(base.ProviderError, match="is paused"):
             await bed.provider.delete_instances(plan.DeleteInstances(G, ("fake:///g-0",), ""))
         assert (await bed.replicas(G), await bed.marked()) == (3, set())
         await pause(bed, kind, name, is_paused=False)
@@ -214,7 +214,7 @@ def test_a_paused_object_that_is_no_group_is_not_held() -> None:
 
     async def scenario(bed: Bed) -> None:
         await pause(bed, "MachineDeployment", "fixed")
-        assert await look(bed) == base.Groups()
+        assert await look(bed) == base.ObservedNodeGroups()
 
     play(scenario, arrange)
 
@@ -247,16 +247,16 @@ def test_what_was_told_to_go_is_still_known_after_a_pause() -> None:
 # ── What nothing foresees ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("owner", [bounds, rollout])
+@pytest.mark.parametrize("owner", [group_annotations, scalable_resources])
 @pytest.mark.parametrize("error", [ValueError, RecursionError, OverflowError, KeyError, MemoryError])
 def test_a_group_that_raises_is_held_and_the_others_are_read(
     owner: Any, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "read" if owner is bounds else "is_under_way"
+    name = "read" if owner is group_annotations else "is_under_way"
     real = getattr(owner, name)
 
     def raising(about: Any, *more: Any) -> Any:
-        if "odd" in about if owner is bounds else any(one.meta.name == "g-1" for one in about):
+        if "odd" in about if owner is group_annotations else any(one.meta.name == "g-1" for one in about):
             raise error("odd")
         return real(about, *more)
 
@@ -268,12 +268,12 @@ def test_a_group_that_raises_is_held_and_the_others_are_read(
     async def scenario(bed: Bed) -> None:
         monkeypatch.setattr(owner, name, raising)
         bed.provider._note()
-        before = unexpected.ERRORS.counts()[unexpected.Place.PROVIDER]
+        before = klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.PROVIDER]
         seen = bed.provider.observe(nodes())
         assert [group.id for group in seen.groups] == ["MachineDeployment/default/other"]
         assert [(group.id, f"{error.__name__}: " in group.why) for group in seen.held] == [(G, True)]
-        assert unexpected.ERRORS.counts()[unexpected.Place.PROVIDER] > before
-        if owner is bounds:
+        assert klog.UNEXPECTED_ERRORS.counts()[klog.ErrorPlace.PROVIDER] > before
+        if owner is group_annotations:
             assert len(seen.held[0].instances) == 3
 
     play(scenario, arrange)

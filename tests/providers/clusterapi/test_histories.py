@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.providers.clusterapi.bed import MARK, Bed, node, play
-from windlass.engine import plan
-from windlass.kube import errors as kube_errors
-from windlass.kube import transport
+from windlass.engine.model import plan
+from windlass.kube import errors, transport
 from windlass.providers import base
 
 G = "MachineDeployment/default/g"
@@ -59,13 +58,13 @@ class History:
         self.told.add(chosen)
         try:
             await self.bed.provider.delete_nodes(G, [node(chosen)])
-        except base.Refused as error:
+        except base.ProviderError as error:
             if "gone" not in str(error) and not was_told:
                 self.told.discard(chosen)
 
     async def grow(self, by: int) -> None:
         size = await self.bed.replicas(G) + by
-        with contextlib.suppress(base.Refused):
+        with contextlib.suppress(base.ProviderError):
             await self.bed.provider.resize(plan.Resize(G, size - by, size, 10))
             if size >= len(await self.machines()):
                 self.told.clear()  # whatever was still to go stays now
@@ -94,7 +93,7 @@ def _lose(bed: Bed, acts: bool) -> Callable[[transport.Request], transport.Respo
         bed.carrier.allow()
         if acts:
             bed.server.handle(request)
-        raise kube_errors.ConnectionLost(request.call, "gone")
+        raise errors.ConnectionLost(request.call, "gone")
 
     return lose
 

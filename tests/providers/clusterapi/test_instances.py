@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.providers.clusterapi.bed import GROUP, Bed, Json, node, play
-from windlass.engine import facts
-from windlass.engine.facts import Instance
+from windlass.engine.model import facts, node_groups
+from windlass.engine.model.node_groups import Instance
 
 G = "MachineDeployment/default/g"
 P = "MachinePool/default/p"
@@ -95,7 +95,7 @@ _BROKEN = {"type": "InfrastructureReady", "status": "False", "severity": "Error"
 def test_d5_a_machine_that_failed_is_an_instance_with_an_error_whatever_its_phase(
     version: str, status: Json, message: str
 ) -> None:
-    error = facts.InstanceError("Other", "ProvisioningFailed", message)
+    error = node_groups.InstanceError("Other", "ProvisioningFailed", message)
     found = see(version=version, node=False, provider_id=False, **status)
     assert found == (Instance("failed-machine-default_g-0", "Creating", error),)
 

@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 
 from tests.providers.clusterapi.bed import CAPACITY, Bed, Json, define, node, play
-from windlass.controllers.openshift.apis import MACHINE_API
-from windlass.controllers.openshift.cluster_autoscaler.decide import deployment
-from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
-from windlass.controllers.openshift.gates import Gates
-from windlass.engine import plan
+from windlass.controllers.openshift.cluster_autoscaler import manifests
+from windlass.controllers.openshift.cluster_autoscaler.model import ClusterAutoscalerSettings
+from windlass.controllers.openshift.machine_apis import MACHINE_API, FeatureGates
+from windlass.engine.model import plan
 from windlass.kube import resources
 from windlass.kube.resources import Resource
-from windlass.providers.clusterapi import config
+from windlass.providers.clusterapi import group_discovery
 
-CONFIG = config.read((), deployment.environment(Settings(), Gates("AWS")))
+CONFIG = group_discovery.read_config(
+    (), manifests.autoscaler_environment(ClusterAutoscalerSettings(), FeatureGates("AWS"))
+)
 VERSION = f"{MACHINE_API.group}/{MACHINE_API.versions[0]}"
 SETS, MACHINES = (
     Resource(VERSION, f"{kind.lower()}s", kind, True, resources.Unstructured) for kind in ("MachineSet", "Machine")

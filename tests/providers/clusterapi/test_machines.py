@@ -38,7 +38,7 @@ def decode(number: int = 0, metadata: Json | None = None, spec: Json | None = No
 
 
 def keep(*arguments: Any, **more: Any) -> machines.Machine:
-    return machines.narrow(MARK)(decode(*arguments, **more))
+    return machines.narrow_machine(MARK)(decode(*arguments, **more))
 
 
 def test_a_machine_in_good_health_is_its_name_its_owners_and_its_node() -> None:
@@ -87,7 +87,7 @@ def test_conditions_and_labels_that_nobody_asks_for_make_no_difference() -> None
 def test_a_machine_of_which_little_can_be_read_is_kept_with_that() -> None:
     partial = clusterapi.Machine(metadata=decode().metadata)
 
-    assert machines.narrow(MARK)(partial) == machines.Machine(
+    assert machines.narrow_machine(MARK)(partial) == machines.Machine(
         "default", partial.meta.name or "", partial.meta.uid or "", ("MachineSet/default/ms",)
     )
 
@@ -95,7 +95,7 @@ def test_a_machine_of_which_little_can_be_read_is_kept_with_that() -> None:
 def test_a_thousand_machines_are_kept_in_1300_bytes_each() -> None:
     held: store.Store[machines.Machine] = store.Store(
         {"owner": lambda one: one.owners, "id": lambda one: (one.provider_id,), "node": lambda one: (one.node_name,)},
-        narrow=machines.narrow(MARK, keeps_labels=True),
+        narrow=machines.narrow_machine(MARK, keeps_labels=True),
     )
     tracemalloc.start()
     try:
@@ -112,7 +112,7 @@ def test_a_thousand_machines_are_kept_in_1300_bytes_each() -> None:
 
 
 def test_labels_are_kept_where_drain_rules_may_select_by_them_once_for_all_that_share_them() -> None:
-    keep_labels = machines.narrow(MARK, keeps_labels=True)
+    keep_labels = machines.narrow_machine(MARK, keeps_labels=True)
     first, second = keep_labels(decode(1)), keep_labels(decode(2))
     assert (first.cluster, first.labels[:4]) == ("workload", ("label-0", "of no interest", "label-1", "of no interest"))
     assert first.labels is second.labels

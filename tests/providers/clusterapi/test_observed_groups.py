@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.providers.clusterapi.bed import CAPACITY, GROUP, Bed, enough, node, play
 from windlass import clock
-from windlass.engine import facts, plan
-from windlass.providers import clusterapi
+from windlass.engine.model import facts, plan
+from windlass.providers.clusterapi import group_discovery
+from windlass.providers.clusterapi import provider as clusterapi_provider
 
 Json = dict[str, Any]
 
@@ -22,12 +23,12 @@ A, B, POOL = "MachineDeployment/default/a", "MachineDeployment/default/b", "Mach
 
 
 @contextlib.asynccontextmanager
-async def another_provider(bed: Bed) -> AsyncIterator[clusterapi.Provider]:
+async def another_provider(bed: Bed) -> AsyncIterator[clusterapi_provider.Provider]:
     """One that follows the same objects and has observed nothing yet."""
-    provider = clusterapi.Provider(bed.api, clusterapi.Config())
+    provider = clusterapi_provider.Provider(bed.api, group_discovery.Config())
     running = asyncio.create_task(provider.run())
     try:
-        await clock.within(bed.clock, 120.0, provider.wait_synced())
+        await clock.run_with_timeout(bed.clock, 120.0, provider.wait_synced())
         yield provider
     finally:
         running.cancel()

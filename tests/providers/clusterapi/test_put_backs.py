@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from tests.providers.clusterapi.bed import Bed, enough, node, play
-from windlass.engine import facts, plan
-from windlass.kube import prepare
+from windlass.engine.model import facts, plan
+from windlass.kube import request_builders
 from windlass.providers import base
-from windlass.providers.clusterapi import put_backs
+from windlass.providers.clusterapi import scale_client
 
 G = "MachineDeployment/default/g"
 
@@ -30,8 +30,8 @@ async def put_back(bed: Bed, replicas: int = 3, manager: str = "capi-topology") 
         "metadata": {"name": "g", "namespace": "default"},
         "spec": {"replicas": replicas},
     }
-    writer = prepare.Writer(manager)
-    await bed.api.call(prepare.apply(bed.resource("MachineDeployment"), body, force=True, writer=writer))
+    writer = request_builders.WriteOptions(manager)
+    await bed.api.call(request_builders.build_apply(bed.resource("MachineDeployment"), body, force=True, writer=writer))
     await bed.settle()
 
 
@@ -62,10 +62,10 @@ def test_the_third_size_is_refused_with_who_puts_it_back_and_what_to_do(manager:
     async def scenario(bed: Bed) -> None:
         await contest(bed, manager)
         with pytest.raises(
-            base.Refused, match=rf"put back twice by {manager}, which owns spec.replicas: .*{remedy}"
+            base.ProviderError, match=rf"put back twice by {manager}, which owns spec.replicas: .*{remedy}"
         ) as it:
             await raise_to(bed, 5)
-        assert it.value.error.code == put_backs.CODE
+        assert it.value.error.code == scale_client.SIZE_REVERTED_CODE
         assert await bed.replicas(G) == 3
 
     play(scenario, three)
@@ -74,13 +74,13 @@ def test_the_third_size_is_refused_with_who_puts_it_back_and_what_to_do(manager:
 def test_after_it_was_refused_once_the_size_is_tried_again_and_refused_again_if_it_is_put_back() -> None:
     async def scenario(bed: Bed) -> None:
         await contest(bed)
-        with pytest.raises(base.Refused):
+        with pytest.raises(base.ProviderError):
             await raise_to(bed, 5)
         await bed.clock.sleep(300.0)  # as long as a group backs off
         await raise_to(bed, 5)
         assert await bed.replicas(G) == 5
         await put_back(bed)
-        with pytest.raises(base.Refused, match="put back"):
+        with pytest.raises(base.ProviderError, match="put back"):
             await raise_to(bed, 5)
 
     play(scenario, three)
@@ -146,7 +146,7 @@ def test_a_size_that_was_refused_or_whose_answer_got_lost_contests_nothing() -> 
     async def scenario(bed: Bed) -> None:
         for code, reason in ((403, "Forbidden"), (500, "InternalError"), (409, "Conflict")):
             bed.carrier.forbid("PATCH", "/scale", code, reason)
-            with pytest.raises(base.Refused, match="not today"):
+            with pytest.raises(base.ProviderError, match="not today"):
                 await raise_to(bed, 5)
             bed.carrier.allow()
             bed.provider.observe(nodes())

@@ -1,7 +1,7 @@
 """What following and observing costs, and what happens where something may not be read."""
 
 from tests.providers.clusterapi.bed import Bed, enough, node, play
-from windlass.engine import plan
+from windlass.engine.model import plan
 from windlass.kube import transport
 
 GROUPS = 200
@@ -177,16 +177,16 @@ def test_a_management_cluster_that_does_not_answer_is_away_and_comes_back() -> N
         bed.group("g", 1)
 
     async def scenario(bed: Bed) -> None:
-        assert bed.provider.away == ""
+        assert bed.provider.unavailable_reason == ""
         bed.carrier.forbid("GET", "/machinepools", 503, "ServiceUnavailable")
         await bed.clock.sleep(900.0)  # every watch has ended and was asked for anew
         assert bed.provider.trouble.keys() == {"MachinePool"}
-        assert bed.provider.away == "", "others can be read"
+        assert bed.provider.unavailable_reason == "", "others can be read"
         bed.carrier.forbid("GET", "/apis/cluster.x-k8s.io/", 503, "ServiceUnavailable")
         await bed.clock.sleep(900.0)
-        assert "503" in bed.provider.away
+        assert "503" in bed.provider.unavailable_reason
         bed.carrier.allow()
         await bed.clock.sleep(60.0)
-        assert bed.provider.away == ""
+        assert bed.provider.unavailable_reason == ""
 
     play(scenario, arrange)

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from tests.providers.clusterapi.bed import GROUP, MAX, MIN, Bed, enough, play
-from windlass.engine import facts, plan
-from windlass.kube import prepare
+from windlass.engine.model import node_groups, plan
+from windlass.kube import request_builders
 from windlass.kube.models import clusterapi
 
 G = "MachineDeployment/default/g"
@@ -22,10 +22,14 @@ async def apply(bed: Bed, manager: str, kind: str = "MachineDeployment", **body:
     """As a controller does that applies with force."""
     metadata = {"name": "g", "namespace": "default", **body.pop("metadata", {})}
     whole = {"apiVersion": f"{GROUP}/{bed.version}", "kind": kind, "metadata": metadata, **body}
-    await bed.api.call(prepare.apply(bed.resource(kind), whole, force=True, writer=prepare.Writer(manager)))
+    await bed.api.call(
+        request_builders.build_apply(
+            bed.resource(kind), whole, force=True, writer=request_builders.WriteOptions(manager)
+        )
+    )
 
 
-async def find_owner(bed: Bed, id: str = G) -> facts.ReplicasOwner | None:
+async def find_owner(bed: Bed, id: str = G) -> node_groups.ReplicasOwner | None:
     return (await bed.observe())[id].replicas_owner
 
 
@@ -81,8 +85,8 @@ def test_no_other_manager_is_taken_for_the_topology(manager: str) -> None:
 
 def test_who_updates_in_the_name_of_the_topology_does_not_apply_the_size_again() -> None:
     async def scenario(bed: Bed) -> None:
-        writer = prepare.Writer("capi-topology")
-        patch = prepare.merge_patch(
+        writer = request_builders.WriteOptions("capi-topology")
+        patch = request_builders.build_merge_patch(
             bed.resource("MachineDeployment"), "g", {"spec": {"replicas": 4}}, "default", writer=writer
         )
         await bed.api.call(patch)

@@ -8,8 +8,9 @@ from typing import Any
 
 from testbed import api
 from testbed.bed import Bed
-from windlass.autoscaler import memory_parts, wiring
-from windlass.kube.rights import READ, Permission, Rights, permissions
+from windlass.autoscaler import memory_store
+from windlass.kube.rbac import READ, Permission, RbacProfile, list_permissions
+from windlass.observability import options
 
 AGENT = "windlass"
 """By which our own requests name their sender, whoever they are made as."""
@@ -97,10 +98,10 @@ def find_refused(asked: Iterable[Asked]) -> list[str]:
     return sorted({str(one) for one in asked if one.is_refused})
 
 
-def find_unused(asked: Iterable[Asked], rights: Iterable[Rights], unserved: Collection[str] = ()) -> list[str]:
+def find_unused(asked: Iterable[Asked], rights: Iterable[RbacProfile], unserved: Collection[str] = ()) -> list[str]:
     """Rights that nothing took, but for those on resources that nobody could ask for."""
     asked = list(asked)
-    every = [right for one in rights for right in permissions(one) if right.resource not in unserved]
+    every = [right for one in rights for right in list_permissions(one) if right.resource not in unserved]
     return [str(right) for right in every if not any(one.uses(right) for one in asked)]
 
 
@@ -113,12 +114,12 @@ def find_unserved(bed: Bed) -> set[str]:
     }
 
 
-def find_too_wide(asked: Iterable[Asked], rights: Iterable[Rights]) -> list[str]:
+def find_too_wide(asked: Iterable[Asked], rights: Iterable[RbacProfile]) -> list[str]:
     """Rights in the whole cluster of those who read single namespaces of it, or write where they have roles anyway.
 
     What is followed everywhere may be written everywhere, wherever it happens to be.
     """
-    asked, every = list(asked), [right for one in rights for right in permissions(one)]
+    asked, every = list(asked), [right for one in rights for right in list_permissions(one)]
     homes = {right.namespace for right in every if right.namespace}
     wide = {right: {one.namespace for one in asked if one.uses(right)} for right in every if not right.namespace}
     followed = {(right.group, right.resource) for right, within in wide.items() if right.verb in READ and "" in within}
@@ -132,14 +133,16 @@ def find_too_wide(asked: Iterable[Asked], rights: Iterable[Rights]) -> list[str]
     return [str(right) for right, within in wide.items() if is_too_wide(right, within)]
 
 
-def judge(bed: Bed, *given: Rights) -> None:
+def judge(bed: Bed, *given: RbacProfile) -> None:
     """Who has these rights is refused nothing, uses all of them, and none could do with a namespace.
 
     What was asked for last may be some moments away: events are written, and leases renewed, beside what they are for.
     """
     users = {one.account.user for one in given if one.account is not None}
     assert users != set()
-    parts = memory_parts.names(wiring.Objects().memory_config_map)  # of large memories: `scaling.keep_much` uses these
+    parts = memory_store.part_names(
+        options.ObjectOptions().memory_config_map
+    )  # of large memories: `scaling.keep_much` uses these
 
     unserved = find_unserved(bed)
 

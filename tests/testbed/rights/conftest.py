@@ -12,8 +12,8 @@ from testbed import api, clusterapi, fixtures, sharing
 from testbed.bed import Bed
 from testbed.site import Choice
 from tests.testbed.rights import audit, holding, options, pools, scaling
-from windlass.controllers import permissions as operator
-from windlass.kube.rights import Account, Rights
+from windlass.controllers import rbac
+from windlass.kube.rbac import RbacProfile, ServiceAccount
 
 _CHOICE = Choice(scheduler=True, kwok=True, capi=True, capi_machine_pools=False, audited=True)
 
@@ -23,18 +23,18 @@ CONTROLLERS = {
     "lattice": ("lattice", "lattice-deploy-autoscaler"),
 }
 """The operator's, and the lists that each takes."""
-WORKLOAD = Account("workload", "second")
+WORKLOAD = ServiceAccount("workload", "second")
 
 
-def account(controller: str) -> Account:
+def account(controller: str) -> ServiceAccount:
     """Each has a process and an account of its own here: what one may do is nothing to another."""
-    return Account("windlass-operator", f"{controller.replace('_', '-')}-alone")
+    return ServiceAccount("windlass-operator", f"{controller.replace('_', '-')}-alone")
 
 
-def lists(controller: str) -> list[Rights]:
+def lists(controller: str) -> list[RbacProfile]:
     """What it is given."""
     every = {one.name: one for one in shipped.EVERY}
-    given = [operator.OPERATOR, *(every[name] for name in CONTROLLERS[controller])]
+    given = [rbac.OPERATOR, *(every[name] for name in CONTROLLERS[controller])]
     return [holding.move(one, account(controller)) for one in given]
 
 
@@ -105,5 +105,5 @@ def _tell(bed: Bed, directory: Path) -> None:
         scaling.shrink(bed)
 
 
-def _named(name: str) -> Rights:
+def _named(name: str) -> RbacProfile:
     return next(one for one in shipped.EVERY if one.name == name)

@@ -8,11 +8,11 @@ from pathlib import Path
 from testbed import api, openshift
 from testbed.bed import Bed
 from tests.e2e import operating as processes
-from windlass.kube import rights
-from windlass.kube.rights import Account, Rights
+from windlass.kube import rbac
+from windlass.kube.rbac import RbacProfile, ServiceAccount
 
 
-def move(one: Rights, to: Account, home: str = "") -> Rights:
+def move(one: RbacProfile, to: ServiceAccount, home: str = "") -> RbacProfile:
     """The same rights, given to another account, in its namespace where they were in that of the former one."""
     before = home if one.account is None else one.account.namespace
     grants = tuple(
@@ -22,10 +22,10 @@ def move(one: Rights, to: Account, home: str = "") -> Rights:
     return dataclasses.replace(one, name=f"{one.name}-{to.name}", account=to, grants=grants)
 
 
-def give(bed: Bed, *given: Rights) -> None:
+def give(bed: Bed, *given: RbacProfile) -> None:
     """Make the objects of these lists, and wait until they count; the namespaces that they speak of are there then."""
     for one in given:
-        for body in rights.spell(one):
+        for body in rbac.to_manifests(one):
             add_namespace(bed, body["metadata"].get("namespace", ""))
             bed.api.add(body)
     for one in given:
@@ -33,10 +33,10 @@ def give(bed: Bed, *given: Rights) -> None:
             _wait_granted(bed, dataclasses.replace(one, grants=(grant,)))
 
 
-def _wait_granted(bed: Bed, one: Rights) -> None:
+def _wait_granted(bed: Bed, one: RbacProfile) -> None:
     """The server hears of roles and bindings by watches, and refuses until then: one right of each grant is tried."""
     assert one.account is not None
-    for right in itertools.islice(rights.permissions(one), 1):
+    for right in itertools.islice(rbac.list_permissions(one), 1):
         resource, _, subresource = right.resource.partition("/")
         what = {"resource": resource, "subresource": subresource, "verb": right.verb, "group": right.group}
         spec = {
@@ -52,14 +52,14 @@ def add_namespace(bed: Bed, name: str) -> None:
         bed.api.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 
-def enter(bed: Bed, directory: Path, account: Account) -> Path:
+def enter(bed: Bed, directory: Path, account: ServiceAccount) -> Path:
     """The kubeconfig of an account."""
     token = openshift.token(bed.api, account.namespace, account.name)
     return openshift.write_kubeconfig(directory / f"{account.namespace}-{account.name}", bed.kubeconfig, token)
 
 
 def operating(
-    bed: Bed, directory: Path, controllers: str, account: Account, *flags: str
+    bed: Bed, directory: Path, controllers: str, account: ServiceAccount, *flags: str
 ) -> contextlib.AbstractContextManager[None]:
     """Controllers as a process of their own."""
     kubeconfig, log = enter(bed, directory, account), directory / f"{controllers}.log"

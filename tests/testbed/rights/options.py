@@ -9,13 +9,13 @@ from testbed import api, objects, openshift
 from testbed.api import Object
 from testbed.bed import Bed
 from tests.testbed.rights import holding, scaling
-from windlass.autoscaler import permissions
+from windlass.autoscaler import rbac
 
 LISTS = (
-    permissions.PRIORITY_EXPANDER,
-    permissions.PROVISIONING_REQUESTS,
-    permissions.CAPACITY_BUFFERS,
-    permissions.CAPACITY_QUOTAS,
+    rbac.PRIORITY_EXPANDER,
+    rbac.PROVISIONING_REQUESTS,
+    rbac.CAPACITY_BUFFERS,
+    rbac.CAPACITY_QUOTAS,
 )
 _FLAGS = (
     "--expander=priority",

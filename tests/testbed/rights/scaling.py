@@ -16,14 +16,15 @@ from testbed.bed import Bed
 from tests.e2e.live import FLAGS, Live
 from tests.testbed.rights import groups, holding
 from windlass import clock
-from windlass.autoscaler import keeping, memory_parts, permissions, wiring
-from windlass.engine.memory import Durable
-from windlass.kube import access, client
-from windlass.kube.rights import Account, Rights
+from windlass.autoscaler import memory_store, rbac
+from windlass.engine.model.durable_memory import DurableMemory
+from windlass.kube import client, rest_config
+from windlass.kube.rbac import RbacProfile, ServiceAccount
+from windlass.observability import options
 
-NS = permissions.SYSTEM_NAMESPACE
-CORE = (permissions.AUTOSCALER, permissions.CLUSTER_API)
-VIEWER = Account("someone", NS)
+NS = rbac.SYSTEM_NAMESPACE
+CORE = (rbac.AUTOSCALER, rbac.CLUSTER_API)
+VIEWER = ServiceAccount("someone", NS)
 _LEADING = (f"--namespace={NS}", "--leader-elect=true", "--record-duplicated-events")
 """Events are told again at once, not after five minutes."""
 _WITHIN_S = 300.0
@@ -31,14 +32,14 @@ _WITHIN_S = 300.0
 
 
 def prepare(bed: Bed) -> None:
-    holding.give(bed, *CORE, permissions.SHADOW, holding.move(permissions.VIEWER, VIEWER, NS))
+    holding.give(bed, *CORE, rbac.SHADOW, holding.move(rbac.VIEWER, VIEWER, NS))
     groups.add_groups(bed)
 
 
 @contextlib.contextmanager
 def running(bed: Bed, directory: Path) -> Iterator[None]:
     """The autoscaler, and beside it one that only looks on: from before the first pod to its first verdicts."""
-    with leading(bed, directory), _running(bed, directory, permissions.SHADOW, "--shadow", f"--namespace={NS}") as live:
+    with leading(bed, directory), _running(bed, directory, rbac.SHADOW, "--shadow", f"--namespace={NS}") as live:
         live.wait_looped()
         yield
         for name in ("verdicts_total", "nodes_total", "lead_seconds_count"):
@@ -47,11 +48,11 @@ def running(bed: Bed, directory: Path) -> Iterator[None]:
 
 def leading(bed: Bed, directory: Path, *flags: str) -> contextlib.AbstractContextManager[Live]:
     """The autoscaler."""
-    return _running(bed, directory, permissions.AUTOSCALER, *_LEADING, *flags)
+    return _running(bed, directory, rbac.AUTOSCALER, *_LEADING, *flags)
 
 
 @contextlib.contextmanager
-def _running(bed: Bed, directory: Path, one: Rights, *flags: str) -> Iterator[Live]:
+def _running(bed: Bed, directory: Path, one: RbacProfile, *flags: str) -> Iterator[Live]:
     assert one.account is not None
     live = Live(holding.enter(bed, directory, one.account), directory / f"{one.name}.log", FLAGS)
     live.start(*flags)
@@ -100,25 +101,30 @@ def asking(bed: Bed, directory: Path) -> Iterator[None]:
 
 def keep_much(bed: Bed, directory: Path) -> None:
     """Memory in as many ConfigMaps as it may take: written until each was made and replaced, and read by both."""
-    assert permissions.AUTOSCALER.account is not None
-    owner, viewer = (holding.enter(bed, directory, one) for one in (permissions.AUTOSCALER.account, VIEWER))
+    assert rbac.AUTOSCALER.account is not None
+    owner, viewer = (holding.enter(bed, directory, one) for one in (rbac.AUTOSCALER.account, VIEWER))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(keeping, "PART_BYTES", 4500)
+        patched.setattr(memory_store, "MAX_PART_BYTES", 4500)
         asyncio.run(_keep_much(owner, viewer))
 
 
 async def _keep_much(owner: Path, viewer: Path) -> None:
-    time, name = clock.Real(), wiring.Objects().memory_config_map
-    async with access.find(time, str(owner)).connect() as writes, access.find(time, str(viewer)).connect() as reads:
+    time, name = clock.RealClock(), options.ObjectOptions().memory_config_map
+    async with (
+        rest_config.load_rest_config(time, str(owner)).connect() as writes,
+        rest_config.load_rest_config(time, str(viewer)).connect() as reads,
+    ):
         for number in range(4):  # two sets of parts take turns
-            kept, seen = (keeping.Keeper(client.Client(one, time), NS, name, "keeper") for one in (writes, reads))
+            kept, seen = (
+                memory_store.MemoryStore(client.Client(one, time), NS, name, "keeper") for one in (writes, reads)
+            )
             await kept.read()
             chance = random.Random(number)
             since = {f"node-{chance.getrandbits(64):x}": chance.random() for _ in range(800)}
-            durable = Durable(scale_down=replace(Durable().scale_down, since=since))
+            durable = DurableMemory(scale_down=replace(DurableMemory().scale_down, since=since))
             await kept.write(durable)
             assert (await seen.read()).durable.scale_down.since.keys() == since.keys()
-            assert kept.size_bytes > (memory_parts.MOST - 1) * keeping.PART_BYTES
+            assert kept.size_bytes > (memory_store.MAX_CONFIG_MAPS - 1) * memory_store.MAX_PART_BYTES
 
 
 def _wait(bed: Bed, name: str) -> None:

@@ -7,9 +7,9 @@ from testbed import objects
 from testbed.api import Object
 from testbed.bed import Bed
 from tests.testbed import pairs
-from windlass.controllers.openshift import apis, capacity, names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync import names as sync_names
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import model
 
 _TEMPLATES = f"/apis/{objects.INFRASTRUCTURE}/namespaces/{CLUSTER_API.namespace}/fakemachinetemplates"
 
@@ -34,7 +34,7 @@ def keep_template_inside(bed: Bed, name: str) -> None:
 
 def _cpus(bed: Bed, name: str) -> list[str]:
     """Of the templates that were made for a set."""
-    found = bed.api.items(_TEMPLATES, labelSelector=f"{sync_names.SET_LABEL}={name}")
+    found = bed.api.items(_TEMPLATES, labelSelector=f"{model.SET_LABEL}={name}")
     return [each["spec"]["template"]["spec"]["capacity"]["cpu"] for each in found]
 
 
@@ -47,10 +47,10 @@ def mark_machine(bed: Bed, name: str) -> None:
     pairs.add_set(bed, name, 1)
     pairs.wait_held(bed, name, "MachineAPI")
     machine = f"{name}-1"
-    pairs.add_twins(bed, machine, {sync_names.SET_LABEL: name})
+    pairs.add_twins(bed, machine, {model.SET_LABEL: name})
     pairs.count(bed, name, 1, 1)
     mark = {"metadata": {"annotations": {CLUSTER_API.delete_machine: "now"}}}
-    path = f"{pairs.place_machine(CLUSTER_API, machine)}?fieldManager={names.AUTOSCALER_MANAGER}"
+    path = f"{pairs.place_machine(CLUSTER_API, machine)}?fieldManager={machine_apis.AUTOSCALER_MANAGER}"
     bed.api.acting_as(pairs.AUTOSCALER).merge(path, mark)
 
     def look() -> Object:
@@ -65,7 +65,7 @@ def complain_of_holder(bed: Bed, unreadable: str, nameless: str) -> None:
     pairs.add_set(bed, unreadable, 0)
     pairs.add_set(bed, nameless, 0, "ClusterAPI")
     pairs.wait_held(bed, nameless, "ClusterAPI")
-    said = {"metadata": {"annotations": {capacity.MEMORY_MB: "much"}}}
+    said = {"metadata": {"annotations": {machine_apis.MEMORY_MB_ANNOTATION: "much"}}}
     bed.api.merge(pairs.place(MACHINE_API, unreadable), said)
     reference = {"spec": _within_machines({"infrastructureRef": {"name": None}})}
     older = pairs.place(CLUSTER_API, nameless, pairs.V1BETA1)
@@ -78,7 +78,7 @@ def complain_of_holder(bed: Bed, unreadable: str, nameless: str) -> None:
     pairs.wait("both are gone", lambda: pairs.sizes(bed, nameless), lambda now: now == (None, None))
 
 
-def _wait_told(bed: Bed, which: apis.Api, name: str, count: int) -> None:
+def _wait_told(bed: Bed, which: machine_apis.MachineApi, name: str, count: int) -> None:
     def look() -> int:
         place = f"/api/v1/namespaces/{which.namespace}/events"
         found = bed.api.items(place, fieldSelector=f"involvedObject.name={name},type=Warning")

@@ -12,16 +12,14 @@ from handbook import rights as shipped
 from testbed import api, objects
 from testbed.bed import Bed
 from tests.testbed.rights import audit, conftest, holding, options, scaling
-from windlass.autoscaler import permissions
-from windlass.controllers import permissions as operator
-from windlass.controllers.lattice import names
-from windlass.controllers.lattice import permissions as lattice
-from windlass.controllers.machine_pool import permissions as machine_pool
-from windlass.kube import rights
-from windlass.kube.rights import Account, Grant, Rights, Rule
+from windlass.autoscaler import rbac
+from windlass.controllers import rbac as lattice
+from windlass.controllers.lattice import model
+from windlass.kube import rbac as kube_rbac
+from windlass.kube.rbac import PolicyRule, RbacProfile, RoleGrant, ServiceAccount
 
 
-def by(user: Account | None, asked: list[audit.Asked]) -> list[audit.Asked]:
+def by(user: ServiceAccount | None, asked: list[audit.Asked]) -> list[audit.Asked]:
     assert user is not None
     found = [one for one in asked if one.user == user.user]
     assert found != []
@@ -31,7 +29,7 @@ def by(user: Account | None, asked: list[audit.Asked]) -> list[audit.Asked]:
 def test_the_autoscaler_is_refused_nothing_and_uses_all_that_it_may(
     asked: list[audit.Asked], unserved: set[str]
 ) -> None:
-    found = by(permissions.AUTOSCALER.account, asked)
+    found = by(rbac.AUTOSCALER.account, asked)
     assert audit.find_refused(found) == []
     assert audit.find_unused(found, scaling.CORE, unserved) == []
     assert audit.find_too_wide(found, scaling.CORE) == []
@@ -41,21 +39,21 @@ def test_the_autoscaler_is_refused_nothing_and_uses_all_that_it_may(
 def test_shadow_mode_is_refused_nothing_uses_all_that_it_may_and_writes_nothing(
     asked: list[audit.Asked], unserved: set[str]
 ) -> None:
-    found = by(permissions.SHADOW.account, asked)
+    found = by(rbac.SHADOW.account, asked)
     assert audit.find_refused(found) == []
-    assert audit.find_unused(found, [permissions.SHADOW], unserved) == []
+    assert audit.find_unused(found, [rbac.SHADOW], unserved) == []
     assert {one.verb for one in found} == {"list", "watch"}
 
 
 def test_plan_is_refused_nothing_and_uses_all_that_it_may(asked: list[audit.Asked], unserved: set[str]) -> None:
     found = by(scaling.VIEWER, asked)
     assert audit.find_refused(found) == []
-    assert audit.find_unused(found, [permissions.VIEWER], unserved) == []
+    assert audit.find_unused(found, [rbac.VIEWER], unserved) == []
     assert {one.verb for one in found} == {"get", "list", "watch"}
 
 
 def test_options_are_refused_nothing_and_use_all_that_they_may(asked_with_options: list[audit.Asked]) -> None:
-    found = by(permissions.AUTOSCALER.account, asked_with_options)
+    found = by(rbac.AUTOSCALER.account, asked_with_options)
     assert audit.find_refused(found) == []
     assert audit.find_unused(found, options.LISTS) == []
     assert audit.find_too_wide(found, options.LISTS) == []
@@ -74,36 +72,40 @@ def handed(controller: str) -> set[str]:
     """What the lattice controller holds to hand it on: the autoscaler uses all of it, which the test above shows."""
     if controller != "lattice":
         return set()
-    cluster, own = (Grant(shipped.HANDED.cluster), Grant(shipped.HANDED.own, names.SYSTEM_NAMESPACE))
-    given = Rights("handed", "", None, (cluster, own))
-    return _spell(given) - _spell(lattice.CONTROLLER)
+    cluster, own = (RoleGrant(shipped.HANDED.cluster), RoleGrant(shipped.HANDED.own, model.SYSTEM_NAMESPACE))
+    given = RbacProfile("handed", "", None, (cluster, own))
+    return _spell(given) - _spell(lattice.LATTICE)
 
 
-def _spell(given: Rights) -> set[str]:
-    return {str(each) for each in rights.permissions(given)}
+def _spell(given: RbacProfile) -> set[str]:
+    return {str(each) for each in kube_rbac.list_permissions(given)}
 
 
 def test_the_lattice_controller_hands_on_what_it_holds_and_no_more(bed: Bed, asked: list[audit.Asked]) -> None:
     assert asked != []
-    root = f"/apis/{rights.VERSION}"
-    role = bed.api.get(f"{root}/clusterroles/{names.AUTOSCALER}")
-    own = bed.api.get(f"{root}/namespaces/{names.SYSTEM_NAMESPACE}/roles/{names.AUTOSCALER}")
-    assert role["rules"] == rights.spell_rules(shipped.HANDED.cluster)
-    assert own["rules"] == rights.spell_rules(shipped.HANDED.own)
+    root = f"/apis/{kube_rbac.VERSION}"
+    role = bed.api.get(f"{root}/clusterroles/{model.AUTOSCALER}")
+    own = bed.api.get(f"{root}/namespaces/{model.SYSTEM_NAMESPACE}/roles/{model.AUTOSCALER}")
+    assert role["rules"] == kube_rbac.to_policy_rules(shipped.HANDED.cluster)
+    assert own["rules"] == kube_rbac.to_policy_rules(shipped.HANDED.own)
 
 
 def test_who_may_not_finalize_an_owner_cannot_make_it_wait(bed: Bed, asked: list[audit.Asked], tmp_path: Path) -> None:
     """What the rule for admission is needed for; requests do not show it."""
     assert asked != [], "the autoscaler's story has made the pool"
-    rule = next(one for one in machine_pool.MANAGEMENT if one.is_for_admission and "finalizers" in one.resources[0])
+    rule = next(
+        one
+        for one in lattice.MACHINE_POOL_MANAGEMENT_RULES
+        if one.is_for_admission and "finalizers" in one.resources[0]
+    )
     pool = bed.api.get("/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machinepools/pool")
     named = {"apiVersion": pool["apiVersion"], "kind": pool["kind"], "name": "pool", "uid": pool["metadata"]["uid"]}
     metadata = {"name": "owned", "namespace": "default", "ownerReferences": [{**named, "blockOwnerDeletion": True}]}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-    making = Rule("", ("configmaps",), ("create",), "owned")
+    making = PolicyRule("", ("configmaps",), ("create",), "owned")
     for name, rules in (("without", (making,)), ("with", (making, rule))):
-        account = Account(name, "admission")
-        holding.give(bed, Rights(f"admission-{name}", "", account, (Grant(rules),)))
+        account = ServiceAccount(name, "admission")
+        holding.give(bed, RbacProfile(f"admission-{name}", "", account, (RoleGrant(rules),)))
         server = api.Api(holding.enter(bed, tmp_path, account))
         api.wait_for("they may create", lambda server=server: _may_create(server))  # type: ignore[misc]
         refused = _try(server, body)
@@ -126,7 +128,7 @@ def _try(server: api.Api, body: api.Object) -> str:
 def test_in_workload_clusters_no_more_is_asked_for_than_is_declared(asked: list[audit.Asked]) -> None:
     found = [one for one in by(conftest.WORKLOAD, asked) if one.agent.startswith(audit.AGENT)]
     assert audit.find_refused(found) == []
-    assert audit.find_unused(found, [machine_pool.EVERY[2]]) == []
+    assert audit.find_unused(found, [lattice.MACHINE_POOL[2]]) == []
 
 
 def test_machine_pools_of_one_namespace_take_rights_in_that_namespace_alone(
@@ -134,8 +136,8 @@ def test_machine_pools_of_one_namespace_take_rights_in_that_namespace_alone(
 ) -> None:
     assert asked != [], "the operator of all namespaces has ended"
     before = audit.find_end(bed.site.audit_log)
-    user = Account("windlass-operator", "one-namespace")
-    given = [holding.move(one, user, machine_pool.ONE_NAMESPACE) for one in (operator.OPERATOR, machine_pool.EVERY[1])]
+    user = ServiceAccount("windlass-operator", "one-namespace")
+    given = [holding.move(one, user, lattice.POOL_NAMESPACE) for one in (lattice.OPERATOR, lattice.MACHINE_POOL[1])]
     grants = tuple(replace(grant, namespace="default" if grant.namespace else "") for grant in given[1].grants)
     holding.give(bed, given[0], replace(given[1], grants=grants))
     for body in objects.machine_pool("one", 1):

@@ -1,53 +1,136 @@
-"""The recorder: decides, and writes down what was decided on and what came of it.
+"""Decision recorder: decides, and records inputs, results and digests of the results.
 
-It stands between the live loop and the engine. A file begins with everything: the snapshot with its rows, the memory
-and the settings; each step adds what changed since the one before. What could be told from it is not written: memory
-is the last step's, unless someone changed it in between.
-
-A decision that stands is not part of a file's beginning, so it is dropped when one begins, live as well: what is
-decided then is decided anew. Nothing else is different because of a recording.
-
-Where something cannot be written, the decisions go on, and a new file begins with the next decision; if that fails as
-well, after two, four, eight and so on. A recording never ends before its process does.
+Digests are short names of large values, equal for equal values in any process.
 """
 
+import dataclasses
+import enum
+import hashlib
 import importlib.metadata
 import logging
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from windlass import unexpected
-from windlass.autoscaler.recording import changes, digests, files, journal, layout, sequences, values
-from windlass.engine import facts, time_limits
-from windlass.engine.advance import Advanced, advance
-from windlass.engine.decide import UNTIMED, Decision, decide
-from windlass.engine.memory import Memory
-from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
+import numpy as np
 
-Done = TypeVar("Done", Decision, Advanced)
+from windlass import klog
+from windlass.autoscaler.recording import recording_file, snapshot_journal, value_codec
+from windlass.engine import time_limits
+from windlass.engine.drain_loop import DrainLoopResult, advance
+from windlass.engine.loop import UNTIMED, Decision, decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import decision_record, facts
+from windlass.engine.model.settings import Settings
+from windlass.engine.observation import Observation
+
+_ATOMS = frozenset({str, int, bool, bytes, type(None)})
+
+_DIGEST_BYTES = 12
+
+_IGNORED_FIELDS: Mapping[type[Any], frozenset[str]] = {
+    facts.PodShape: frozenset({"id", "profile_id"}),  # when it was met for the first time, not what it is
+    decision_record.DecisionRecord: frozenset(
+        {"nodes", "templates"}
+    ),  # large, and what they come to is in its other fields
+}
+"""Fields that tell nothing that must be compared."""
+
+_pack = recording_file.pack
+
+
+def digest(value: object) -> bytes:
+    """The name of a value made of dataclasses, mappings, sequences, sets, arrays, texts and numbers."""
+    return hashlib.blake2b(_pack(_flatten(value)), digest_size=_DIGEST_BYTES).digest()
+
+
+def _flatten(value: Any) -> Any:
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    way = _FLATTENER_CACHE.get(kind)
+    if way is None:
+        way = _FLATTENER_CACHE[kind] = _make_flattener(kind)
+    return way(value)
+
+
+def _make_flattener(kind: type[Any]) -> Callable[[Any], Any]:
+    """How values of a type are flattened. Asked once for each: a story has ten thousands of them."""
+    if dataclasses.is_dataclass(kind):
+        take = _field_getter(kind)
+        return lambda value: [_flatten(each) for each in take(value)]
+    if issubclass(kind, enum.Enum):
+        values = {each: _flatten(each.value) for each in kind}
+        return values.__getitem__
+    for known, way in _FLATTENERS:
+        if issubclass(kind, known):
+            return way
+    return lambda value: kind.__name__  # what is no value tells nothing that could be compared
+
+
+def _flatten_float(value: float) -> int | float:
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _flatten_sequence(value: Sequence[Any]) -> Any:
+    return value if _ATOMS.issuperset(map(type, value)) else [_flatten(each) for each in value]
+
+
+def _flatten_mapping(value: Mapping[Any, Any]) -> Any:
+    return [_flatten_sequence(list(value)), _flatten_sequence(list(value.values()))]
+
+
+_FLATTENER_CACHE: dict[type[Any], Callable[[Any], Any]] = {}
+
+
+def _field_getter(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    passed_over = _IGNORED_FIELDS.get(kind, frozenset())
+    names = [field.name for field in dataclasses.fields(kind) if field.init and field.name not in passed_over]
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    return lambda value: tuple(getattr(value, name) for name in names)
+
+
+_FLATTENERS: tuple[tuple[type[Any], Callable[[Any], Any]], ...] = (
+    (float, _flatten_float),
+    (tuple, _flatten_sequence),
+    (list, _flatten_sequence),
+    (Mapping, _flatten_mapping),
+    (frozenset, lambda value: sorted((_flatten(each) for each in value), key=_pack)),
+    (set, lambda value: sorted((_flatten(each) for each in value), key=_pack)),
+    (np.ndarray, lambda value: [str(value.dtype), value.shape, value.tobytes()]),
+    (np.generic, lambda value: _flatten(value.item())),
+    (range, lambda value: [value.start, value.stop, value.step]),
+)
+
+DecisionResult = TypeVar("DecisionResult", Decision, DrainLoopResult)
+
 DECIDE, ADVANCE = "decide", "advance"
-REMEMBERED = "remembered"
-_MOST_DOUBLINGS = 10
-_WELL_AGAIN = 100
+
+REMEMBERED_KEY = "remembered"
+
+_MAX_BACKOFF_DOUBLINGS = 10
+
+_STEPS_UNTIL_RESET = 100
 """Steps after which a failure is forgotten."""
+
 _log = logging.getLogger(__name__)
 
 
-class Recorder:
+class DecisionRecorder:
     """Keeps one recording. Steps come one after the other, never two at once."""
 
-    def __init__(self, snapshot: journal.Journal, path: Path, limit_bytes: int) -> None:
+    def __init__(self, snapshot: snapshot_journal.JournaledSnapshot, path: Path, limit_bytes: int) -> None:
         self._snapshot, self._path = snapshot, path
-        self._writer: files.Writer | None = files.Writer(path, limit_bytes)
-        self._specs: changes.Specs = {}
+        self._writer: recording_file.RecordingWriter | None = recording_file.RecordingWriter(path, limit_bytes)
+        self._specs: snapshot_journal.SpecNumbers = {}
         self._kinds = 0
         self._visible: set[str] = set()
         self._settings: Settings | None = None
         self._seen = Observation(snapshot)
-        self._given = self._result = Memory()
+        self._given = self._result = LoopMemory()
         self._digested: dict[str, object] = {}
         self._failures = self._pause = self._written = 0
         """Failures, decisions until the next file begins after one, and steps since then."""
@@ -55,7 +138,7 @@ class Recorder:
     def decide(
         self,
         seen: Observation,
-        memory: Memory,
+        memory: LoopMemory,
         settings: Settings,
         now_s: float,
         timer: time_limits.Timer = UNTIMED,
@@ -66,10 +149,10 @@ class Recorder:
             if self._writer.is_full or self._is_outdated(settings):
                 memory = self._begin(memory, settings, now_s)
             elif not self._is_known(memory):
-                memory = _take_down(memory)
+                memory = _drop_cached_decision(memory)
         return self._note(DECIDE, seen, memory, now_s, lambda: decide(seen, memory, settings, now_s, timer))
 
-    def advance(self, seen: Observation, memory: Memory, settings: Settings, now_s: float) -> Advanced:
+    def advance(self, seen: Observation, memory: LoopMemory, settings: Settings, now_s: float) -> DrainLoopResult:
         """As `engine.advance` does."""
         if self._writer is not None and not self._pause and self._is_outdated(settings):
             memory = self._begin(memory, settings, now_s)
@@ -80,7 +163,7 @@ class Recorder:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        self._snapshot.notes.close()
+        self._snapshot.change_log.close()
 
     # A file begins
 
@@ -88,40 +171,42 @@ class Recorder:
         """Does what the file began with no longer hold?"""
         return settings is not self._settings or self._snapshot.is_renumbered
 
-    def _begin(self, memory: Memory, settings: Settings, now_s: float) -> Memory:
+    def _begin(self, memory: LoopMemory, settings: Settings, now_s: float) -> LoopMemory:
         """What to decide with."""
-        memory = _take_down(memory)
+        memory = _drop_cached_decision(memory)
         self._guard(self._write_beginning, memory, settings, now_s)
         self._settings = settings
         return memory
 
-    def _write_beginning(self, memory: Memory, settings: Settings, now_s: float) -> None:
+    def _write_beginning(self, memory: LoopMemory, settings: Settings, now_s: float) -> None:
         assert self._writer is not None
         self._specs, self._seen, self._digested = {}, Observation(self._snapshot), {}
-        self._snapshot.notes.take()
+        self._snapshot.change_log.take()
         self._snapshot.is_renumbered = False
         self._given = self._result = memory
         self._writer.begin(
             {
                 "windlass": importlib.metadata.version("windlass"),
                 "at_s": now_s,
-                "settings": values.spell(settings),
-                "durable": values.spell_durable(memory.durable),
-                "volatile": values.spell_volatile(memory.volatile),
-                "layout": layout.spell(self._snapshot, self._specs),
+                "settings": value_codec.encode_value(settings),
+                "durable": value_codec.encode_durable(memory.durable),
+                "volatile": value_codec.encode_volatile(memory.volatile),
+                "layout": snapshot_journal.encode_snapshot(self._snapshot, self._specs),
             }
         )
-        self._kinds = len(self._snapshot.pods.kinds)
+        self._kinds = len(self._snapshot.pods.template_keys)
         self._visible = set(self._snapshot.shapes.visible)
 
     # A step
 
-    def _note(self, what: str, seen: Observation, memory: Memory, now_s: float, take: Callable[[], Done]) -> Done:
+    def _note(
+        self, what: str, seen: Observation, memory: LoopMemory, now_s: float, take: Callable[[], DecisionResult]
+    ) -> DecisionResult:
         shown = self._snapshot.shapes.visible - self._visible
         try:
             done = take()
         except Exception as error:
-            self._guard(self._write_step, what, seen, memory, now_s, shown, None, spell_error(error))
+            self._guard(self._write_step, what, seen, memory, now_s, shown, None, format_error(error))
             raise
         self._guard(self._write_step, what, seen, memory, now_s, shown, done)
         return done
@@ -130,77 +215,77 @@ class Recorder:
         self,
         what: str,
         seen: Observation,
-        memory: Memory,
+        memory: LoopMemory,
         now_s: float,
         shown: set[str],
-        done: Decision | Advanced | None,
+        done: Decision | DrainLoopResult | None,
         error: str = "",
     ) -> None:
         assert self._writer is not None
-        step: dict[str, Any] = {"of": what, "at_s": now_s, **self._find_changes(), **self._find_seen(seen)}
+        step: dict[str, Any] = {"of": what, "at_s": now_s, **self._find_changes(), **self._encode_observation(seen)}
         step |= self._find_memory(memory)
         if shown:
             step["visible"] = sorted(shown)
         if done is None:
             step["error"] = error
         else:
-            step |= self._tell_result(done)
+            step |= self._encode_result(done)
         self._writer.append(step)
         self._given, self._result = memory, memory if done is None else done.memory
         self._seen = seen
         if len(self._visible) != len(self._snapshot.shapes.visible):
             self._visible = set(self._snapshot.shapes.visible)
 
-    def _find_changes(self) -> values.Plain:
-        noted = self._snapshot.notes.take()
+    def _find_changes(self) -> value_codec.Plain:
+        noted = self._snapshot.change_log.take()
         if not noted:
             return {}
         specs, first = self._specs, len(self._specs)
-        kinds = self._snapshot.pods.kinds.values[self._kinds :]
-        spelled = [values.spell_kind(kind, specs.setdefault(kind.spec, len(specs))) for kind in kinds]
+        kinds = self._snapshot.pods.template_keys.values[self._kinds :]
+        spelled = [value_codec.encode_pod_template(kind, specs.setdefault(kind.spec, len(specs))) for kind in kinds]
         self._kinds += len(kinds)
         new: list[facts.PodSpec] = list(specs)[first:] if len(specs) > first else []
-        found = {"changes": [changes.spell(change) for change in noted]}
-        return found | ({"kinds": spelled, "specs": [values.spell(spec) for spec in new]} if kinds else {})
+        found = {"changes": [snapshot_journal.encode_change(change) for change in noted]}
+        return found | ({"kinds": spelled, "specs": [value_codec.encode_value(spec) for spec in new]} if kinds else {})
 
-    def _find_seen(self, seen: Observation) -> values.Plain:
+    def _encode_observation(self, seen: Observation) -> value_codec.Plain:
         """What is new of all that is not in the snapshot."""
         last = self._seen
         found = {
-            "groups": sequences.GROUPS.find_changes(last.groups, seen.groups),
-            "daemon_sets": sequences.DAEMON_SETS.find_changes(last.daemon_sets, seen.daemon_sets),
-            "budgets": sequences.BUDGETS.find_changes(last.budgets, seen.budgets),
-            "requests": sequences.REQUESTS.find_changes(last.requests, seen.requests),
-            "spares": sequences.SPARES.find_changes(last.spares, seen.spares),
-            "machine_drain_rules": sequences.DRAIN_RULES.find_changes(
+            "groups": value_codec.GROUP_CODEC.find_changes(last.groups, seen.groups),
+            "daemon_sets": value_codec.DAEMON_SET_CODEC.find_changes(last.daemon_sets, seen.daemon_sets),
+            "budgets": value_codec.BUDGET_CODEC.find_changes(last.budgets, seen.budgets),
+            "requests": value_codec.REQUEST_CODEC.find_changes(last.requests, seen.requests),
+            "spares": value_codec.BUFFER_POD_CODEC.find_changes(last.spares, seen.spares),
+            "machine_drain_rules": value_codec.DRAIN_RULE_CODEC.find_changes(
                 last.machine_drain_rules, seen.machine_drain_rules
             ),
-            "quotas": sequences.QUOTAS.find_changes(last.quotas, seen.quotas),
+            "quotas": value_codec.QUOTA_CODEC.find_changes(last.quotas, seen.quotas),
         }
         if seen.controllers is not last.controllers and seen.controllers != last.controllers:
             known = tuple((last.controllers or {}).values())
             new = None if seen.controllers is None else tuple(seen.controllers.values())
-            found["controllers"] = sequences.CONTROLLERS.find_changes(known, new or ()) or []
+            found["controllers"] = value_codec.CONTROLLER_CODEC.find_changes(known, new or ()) or []
         if seen.evictions != last.evictions:
-            found["evictions"] = values.spell(seen.evictions)
+            found["evictions"] = value_codec.encode_value(seen.evictions)
         if seen.held != last.held:
-            found["held"] = values.spell(seen.held)
+            found["held"] = value_codec.encode_value(seen.held)
         if seen.priorities != last.priorities:
-            found["priorities"] = values.spell_rules(seen.priorities)
+            found["priorities"] = value_codec.encode_rules(seen.priorities)
         if seen.opinions:
-            found["opinions"] = values.spell(seen.opinions)
+            found["opinions"] = value_codec.encode_value(seen.opinions)
         if seen.refused:
-            found["refused"] = values.spell(seen.refused)
+            found["refused"] = value_codec.encode_value(seen.refused)
         if seen.failed:
-            found["failed"] = values.spell_failed(seen.failed)
+            found["failed"] = value_codec.encode_failed(seen.failed)
         changed = {name: each for name, each in found.items() if each is not None}
         return {"seen": changed} if changed else {}
 
-    def _is_known(self, memory: Memory) -> bool:
+    def _is_known(self, memory: LoopMemory) -> bool:
         """Can whoever reads the file tell what is volatile of it?"""
         return memory is self._given or memory.volatile is self._result.volatile
 
-    def _find_memory(self, memory: Memory) -> values.Plain:
+    def _find_memory(self, memory: LoopMemory) -> value_codec.Plain:
         """What to decide with, as far as it is not what the last step gave."""
         if memory is self._result:
             return {}
@@ -208,21 +293,21 @@ class Recorder:
             return {"again": True}
         found: dict[str, Any] = {}
         if memory.durable is not self._result.durable:
-            found["durable"] = values.spell_durable(memory.durable)
+            found["durable"] = value_codec.encode_durable(memory.durable)
         if memory.volatile is not self._result.volatile:
-            found["volatile"] = values.spell_volatile(memory.volatile)
+            found["volatile"] = value_codec.encode_volatile(memory.volatile)
         return {"memory": found}
 
-    def _tell_result(self, done: Decision | Advanced) -> values.Plain:
+    def _encode_result(self, done: Decision | DrainLoopResult) -> value_codec.Plain:
         told: dict[str, Any] = {"next_s": done.quiet_until_s if isinstance(done, Decision) else done.next_s}
         if done.plan:
-            told["plan"] = values.spell_plan(done.plan)
+            told["plan"] = value_codec.encode_plan(done.plan)
         if isinstance(done, Decision) and done.ran_out:
             told["ran_out"] = dict(done.ran_out)
-        for name, value in ((story_of(done), done.story), (REMEMBERED, done.memory.durable)):
+        for name, value in ((story_digest_key(done), done.story), (REMEMBERED_KEY, done.memory.durable)):
             if name not in self._digested or self._digested[name] is not value:
                 self._digested[name] = value
-                told[name] = digests.digest(value)
+                told[name] = digest(value)
         return told
 
     def _guard(self, write: Callable[..., None], *arguments: object) -> None:
@@ -233,21 +318,21 @@ class Recorder:
             write(*arguments)
         except Exception as error:
             self._writer.close()
-            self._snapshot.notes.close()
+            self._snapshot.change_log.close()
             self._failures += 1
-            self._pause = 2 ** min(self._failures - 1, _MOST_DOUBLINGS)
+            self._pause = 2 ** min(self._failures - 1, _MAX_BACKOFF_DOUBLINGS)
             self._written = 0
-            said = unexpected.describe(error)
+            said = klog.describe_error(error)
             _log.warning("recording interrupted: file=%s retry_after_decisions=%d: %s", self._path, self._pause, said)
             if not isinstance(error, OSError):
-                unexpected.report(unexpected.Place.RECORDER, str(self._path), str(self._failures), error)
+                klog.report_error(klog.ErrorPlace.RECORDER, str(self._path), str(self._failures), error)
         else:
             self._written += 1
-            if self._written > _WELL_AGAIN:
+            if self._written > _STEPS_UNTIL_RESET:
                 self._failures = 0
 
 
-def spell_error(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """What was raised, by its name alone where the rest cannot be said: a number may be too long to be printed."""
     try:
         return repr(error)
@@ -255,12 +340,12 @@ def spell_error(error: Exception) -> str:
         return type(error).__name__
 
 
-def story_of(done: Decision | Advanced) -> str:
+def story_digest_key(done: Decision | DrainLoopResult) -> str:
     """The name of its digest. Both kinds have one, so that one that stays the same need not be written again."""
     return "story" if isinstance(done, Decision) else "drains"
 
 
-def _take_down(memory: Memory) -> Memory:
+def _drop_cached_decision(memory: LoopMemory) -> LoopMemory:
     """Without a decision that stands, and without knowing what could not be evaluated: it is found again."""
     if memory.volatile.standing is None and not memory.volatile.faults:
         return memory

@@ -1,30 +1,182 @@
-"""Replaying: deciding again what was decided, from the beginning of a file, in the same order.
+"""Replay: reads a recording, decides again with the same or with other settings, and compares the results.
 
-The same calls with the same values give the same bytes: the plan, what is remembered, the story, and until when it
-stands. Where they do not, the program is not the one that recorded, or it is not a pure function.
+`replay_steps` repeats the recorded decisions, `compare_decisions` decides with other settings (what-if), and
+`read_published_status` rebuilds the status at a time of the recording.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from windlass import errors
-from windlass.autoscaler.recording import digests, files, reading, recorder
+from windlass.autoscaler import shadow_actions, shadow_mode
+from windlass.autoscaler.recording import recorder, recording_file, snapshot_journal, value_codec
 from windlass.engine import time_limits
-from windlass.engine.advance import Advanced, advance
-from windlass.engine.decide import Decision, decide
-from windlass.engine.memory import Memory
-from windlass.engine.observation import Observation
-from windlass.engine.settings import Settings
+from windlass.engine.drain_loop import DrainLoopResult, advance
+from windlass.engine.loop import Decision, decide
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, node_groups, plan, scale_up_status
+from windlass.engine.model.drainability import ControllerKey
+from windlass.engine.model.plan import Plan
+from windlass.engine.model.settings import Settings
+from windlass.engine.observation import EvictionState, Observation
+from windlass.explain import cluster, explain_context
+from windlass.observability import status_builder
+from windlass.observability.status_model import PublishedStatus
+from windlass.observability.status_publisher import StatusPublisher
 
 
-class Moment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RecordedResult:
+    """What came of a step."""
+
+    plan: Plan = ()
+    next_s: float = 0.0
+    """Of a decision, until when it stands; of drains, when to look again."""
+    digests: dict[str, bytes] = field(default_factory=dict)
+    """Of the story and of what was remembered, by name."""
+    ran_out: dict[str, int] = field(default_factory=dict)
+    error: str = ""
+    """What was raised instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """One decision, or one look at drains. True until the next one is read: the snapshot changes."""
+
+    number: int
+    of: str
+    """`decide` or `advance`."""
+    now_s: float
+    seen: Observation
+    given: "StartMemory"
+    recorded: RecordedResult
+
+
+@dataclass(frozen=True, slots=True)
+class StartMemory:
+    """Which memory a step began with: the last result, unless something else is said."""
+
+    again: bool = False
+    """The memory that the last step began with: its result was put aside."""
+    memory: dict[str, Any] | None = None
+    """What someone put in its place, spelled."""
+
+
+class Recording:
+    """One file."""
+
+    def __init__(self, path: Path) -> None:
+        """InvalidInput if it is none."""
+        self._path = path
+        self._frames = recording_file.read_frames(path)
+        head = next(self._frames, None)
+        if head is None:
+            raise errors.InvalidInput(f"{path}: found no whole observation, expected at least one")
+        try:
+            self.windlass: str = head["windlass"]
+            self.settings = value_codec.decode_value(Settings, head["settings"])
+            self.memory = LoopMemory(
+                value_codec.decode_durable(head["durable"]), value_codec.decode_volatile(head["volatile"])
+            )
+            snapshot, specs, kinds = snapshot_journal.decode_snapshot(head["layout"])
+        except Exception as error:  # whoever wrote it could put anything in there
+            raise self._unreadable(0, error) from error
+        self._maker = snapshot_journal.ChangeApplier(snapshot, specs, kinds)
+        self._seen = Observation(snapshot)
+        self._digests: dict[str, bytes] = {}
+
+    def __iter__(self) -> Iterator[RecordedStep]:
+        """Once. InvalidInput where a step cannot be read."""
+        for number, frame in enumerate(self._frames, 1):
+            try:
+                step = self._read(number, frame)
+            except Exception as error:
+                raise self._unreadable(number, error) from error
+            yield step
+
+    def _unreadable(self, number: int, error: Exception) -> errors.InvalidInput:
+        return errors.InvalidInput(f"{self._path}: step {number}: cannot be read: {error!r}")
+
+    def _read(self, number: int, frame: value_codec.Plain) -> RecordedStep:
+        if "kinds" in frame:
+            self._maker.add_specs(frame["specs"], frame["kinds"])
+        for change in frame.get("changes", ()):
+            self._maker.apply(change)
+        self._seen.snapshot.show_labels(set(frame.get("visible", ())))
+        self._seen = self._read_observation(frame.get("seen", {}))
+        names = [name for name in ("story", "drains", "remembered") if name in frame]
+        self._digests |= {name: frame[name] for name in names}
+        recorded = RecordedResult(
+            value_codec.decode_plan(frame.get("plan", ())),
+            frame.get("next_s", 0.0),
+            dict(self._digests),
+            frame.get("ran_out", {}),
+            frame.get("error", ""),
+        )
+        given = StartMemory(frame.get("again", False), frame.get("memory"))
+        return RecordedStep(number, frame["of"], frame["at_s"], self._seen, given, recorded)
+
+    def _read_observation(self, found: value_codec.Plain) -> Observation:
+        """The same object as before where nothing is new: so it was for whoever decided."""
+        last = self._seen
+        if not found and not last.opinions and not last.refused and not last.failed:
+            return last
+        new: dict[str, Any] = {
+            "opinions": value_codec.decode_value(
+                tuple[scale_up_status.BestOptionsResponse, ...], found.get("opinions", ())
+            ),
+            "refused": value_codec.decode_value(dict[str, node_groups.InstanceError], found.get("refused", {})),
+            "failed": value_codec.decode_failed(found.get("failed", ())),
+        }
+        for name, members in (
+            ("groups", value_codec.GROUP_CODEC),
+            ("daemon_sets", value_codec.DAEMON_SET_CODEC),
+            ("budgets", value_codec.BUDGET_CODEC),
+            ("requests", value_codec.REQUEST_CODEC),
+            ("quotas", value_codec.QUOTA_CODEC),
+            ("spares", value_codec.BUFFER_POD_CODEC),
+            ("machine_drain_rules", value_codec.DRAIN_RULE_CODEC),
+        ):
+            if name in found:
+                new[name] = members.apply_changes(getattr(last, name), found[name])
+        if "controllers" in found:
+            new["controllers"] = _index_controllers(self._change_controllers(found["controllers"]))
+        if "evictions" in found:
+            new["evictions"] = value_codec.decode_value(EvictionState, found["evictions"])
+        if "held" in found:
+            new["held"] = value_codec.decode_value(tuple[node_groups.HeldGroup, ...], found["held"])
+        if "priorities" in found:
+            new["priorities"] = value_codec.decode_rules(found["priorities"])
+        return replace(last, **new)
+
+    def _change_controllers(self, found: value_codec.Plain) -> tuple[facts.Controller, ...]:
+        return value_codec.CONTROLLER_CODEC.apply_changes(tuple((self._seen.controllers or {}).values()), found)
+
+
+def restore_memory(given: StartMemory, before: LoopMemory, result: LoopMemory) -> LoopMemory:
+    """What a step began with, after one that began with `before` and gave `result`."""
+    if given.again:
+        return before
+    if given.memory is None:
+        return result
+    found = given.memory
+    durable = value_codec.decode_durable(found["durable"]) if "durable" in found else result.durable
+    volatile = value_codec.decode_volatile(found["volatile"]) if "volatile" in found else result.volatile
+    return LoopMemory(durable, volatile)
+
+
+def _index_controllers(found: tuple[facts.Controller, ...]) -> dict[ControllerKey, facts.Controller]:
+    return {(one.kind, one.namespace, one.name): one for one in found}
+
+
+class ReplayInputs(NamedTuple):
     """What there was to decide with at one time."""
 
     seen: Observation
-    memory: Memory
+    memory: LoopMemory
     settings: Settings
     now_s: float
     timer: time_limits.Timer
@@ -32,51 +184,51 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ReplayedStep:
     """A step, decided again. True until the next one."""
 
-    step: reading.Step
-    memory: Memory
+    step: RecordedStep
+    memory: LoopMemory
     """What it began with."""
-    done: Decision | Advanced | None
+    done: Decision | DrainLoopResult | None
     """None where it raised an error."""
     error: str
     differences: tuple[str, ...]
     """What is not as it was recorded: `plan`, `memory`, `story`, `until` or `error`."""
 
 
-def turns(recording: reading.Recording) -> Iterator[Turn]:
+def replay_steps(recording: Recording) -> Iterator[ReplayedStep]:
     """Every step."""
     before = result = recording.memory
     names: dict[str, tuple[object, bytes]] = {}
     for step in recording:
-        memory = reading.restore(step.given, before, result)
-        done, error = _take(step, memory, recording.settings)
-        yield Turn(step, memory, done, error, tuple(_compare(step.recorded, done, error, names)))
+        memory = restore_memory(step.given, before, result)
+        done, error = _decide_again(step, memory, recording.settings)
+        yield ReplayedStep(step, memory, done, error, tuple(_compare_results(step.recorded, done, error, names)))
         before, result = memory, memory if done is None else done.memory
 
 
-def load_until(path: Path | str, at_s: float) -> Moment:
+def load_inputs_at(path: Path | str, at_s: float) -> ReplayInputs:
     """What the last decision at that time, or before, began with. InvalidInput if there is none."""
-    number = find_last(Path(path), at_s)
-    recording = reading.Recording(Path(path))
-    turn = next(turn for turn in turns(recording) if turn.step.number == number)
-    timer = time_limits.Replayed(turn.step.recorded.ran_out)
-    return Moment(turn.step.seen, turn.memory, recording.settings, turn.step.now_s, timer)
+    number = find_decision_at(Path(path), at_s)
+    recording = Recording(Path(path))
+    turn = next(turn for turn in replay_steps(recording) if turn.step.number == number)
+    timer = time_limits.ReplayedTimer(turn.step.recorded.ran_out)
+    return ReplayInputs(turn.step.seen, turn.memory, recording.settings, turn.step.now_s, timer)
 
 
-def find_beginning_s(path: Path) -> float:
+def find_start_s(path: Path) -> float:
     """When the recording begins."""
-    head = next(files.read(path), None)
+    head = next(recording_file.read_frames(path), None)
     if head is None:
         raise errors.InvalidInput(f"{path}: found no whole observation, expected at least one")
     return float(head["at_s"])
 
 
-def find_last(path: Path, at_s: float) -> int:
+def find_decision_at(path: Path, at_s: float) -> int:
     """The number of the last decision at that time, or before. InvalidInput if there is none."""
     last, first_s = 0, math.inf
-    for number, frame in enumerate(files.read(path)):
+    for number, frame in enumerate(recording_file.read_frames(path)):
         if number and frame["of"] == recorder.DECIDE:
             first_s = min(first_s, frame["at_s"])
             last = number if frame["at_s"] <= at_s else last
@@ -87,18 +239,23 @@ def find_last(path: Path, at_s: float) -> int:
     return last
 
 
-def _take(step: reading.Step, memory: Memory, settings: Settings) -> tuple[Decision | Advanced | None, str]:
+def _decide_again(
+    step: RecordedStep, memory: LoopMemory, settings: Settings
+) -> tuple[Decision | DrainLoopResult | None, str]:
     try:
         if step.of == recorder.ADVANCE:
             return advance(step.seen, memory, settings, step.now_s), ""
-        timer = time_limits.Replayed(step.recorded.ran_out)
+        timer = time_limits.ReplayedTimer(step.recorded.ran_out)
         return decide(step.seen, memory, settings, step.now_s, timer), ""
     except Exception as error:
-        return None, recorder.spell_error(error)
+        return None, recorder.format_error(error)
 
 
-def _compare(
-    recorded: reading.Recorded, done: Decision | Advanced | None, error: str, names: dict[str, tuple[object, bytes]]
+def _compare_results(
+    recorded: RecordedResult,
+    done: Decision | DrainLoopResult | None,
+    error: str,
+    names: dict[str, tuple[object, bytes]],
 ) -> Iterator[str]:
     if done is None or recorded.error:
         if error != recorded.error:
@@ -106,10 +263,108 @@ def _compare(
         return
     if done.plan != recorded.plan:
         yield "plan"
-    for name, value in ((recorder.REMEMBERED, done.memory.durable), (recorder.story_of(done), done.story)):
+    for name, value in ((recorder.REMEMBERED_KEY, done.memory.durable), (recorder.story_digest_key(done), done.story)):
         if name not in names or names[name][0] is not value:
-            names[name] = value, digests.digest(value)
+            names[name] = value, recorder.digest(value)
         if names[name][1] != recorded.digests.get(name):
-            yield "memory" if name == recorder.REMEMBERED else "story"
+            yield "memory" if name == recorder.REMEMBERED_KEY else "story"
     if (done.quiet_until_s if isinstance(done, Decision) else done.next_s) != recorded.next_s:
         yield "until"
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionComparison:
+    """One decision, as it was and as it would have been."""
+
+    turn: ReplayedStep
+    wanted: tuple[cluster.PlanStep, ...]
+    """What would have been done and was not, unless the decision before says the same."""
+    left: tuple[cluster.PlanStep, ...]
+    """What was done and would not have been."""
+    is_different: bool
+    """Is anything else decided, new or not?"""
+
+
+def compare_decisions(recording: Recording, settings: Settings) -> Iterator[DecisionComparison]:
+    """Every decision, one after the other."""
+    chooser = _AlternativeDecider(recording.memory, settings)
+    missing: frozenset[Hashable] = frozenset()
+    for turn in replay_steps(recording):
+        if turn.step.of != recorder.DECIDE or not isinstance(turn.done, Decision):
+            continue
+        was = explain_context.ExplainContext(
+            turn.step.seen, turn.memory, recording.settings, turn.step.now_s, turn.done
+        )
+        would = chooser.decide(turn.step)
+        if turn.done.question is not None:
+            continue  # nobody did that: it was decided again with the answer
+        done, wanted = _by_subject(was), _by_subject(would)
+        more, less = wanted.keys() - done.keys(), done.keys() - wanted.keys()
+        yield DecisionComparison(
+            turn,
+            tuple(step for subject, step in wanted.items() if subject in more - missing),
+            tuple(step for subject, step in done.items() if subject in less),
+            bool(more or less),
+        )
+        missing = frozenset(more)
+
+
+class _AlternativeDecider:
+    """Decides with other settings, and remembers as a shadow does."""
+
+    def __init__(self, memory: LoopMemory, settings: Settings) -> None:
+        self._settings = settings
+        self._before = self._after = memory
+        self._sight: shadow_actions.ActionBaseline | None = None
+
+    def decide(self, step: RecordedStep) -> explain_context.ExplainContext:
+        seen, now_s, chosen = step.seen, step.now_s, self._settings
+        memory = self._before if step.given.again else self._adopt_memory(step)
+        decision = decide(seen, memory, chosen, now_s)
+        self._before, self._after = memory, shadow_mode.memory_without_plan(memory, decision)
+        return explain_context.ExplainContext(decision.evaluated, memory, chosen, now_s, decision)
+
+    def _adopt_memory(self, step: RecordedStep) -> LoopMemory:
+        found = (
+            shadow_actions.find_observed_actions(self._sight, step.seen, step.now_s) if self._sight is not None else ()
+        )
+        self._sight = shadow_actions.take_baseline(step.seen)
+        return shadow_mode.adopt_actions(self._after, found, step.seen, self._settings, step.now_s)
+
+
+def _by_subject(at: explain_context.ExplainContext) -> dict[Hashable, cluster.PlanStep]:
+    return dict(zip(map(_subject, at.decision.plan), cluster.explain_plan(at), strict=True))
+
+
+def _subject(one: plan.Instruction) -> Hashable:
+    """What makes two instructions the same, though one may come earlier or move other pods."""
+    match one:
+        case plan.Resize():
+            return "Resize", one.group, one.to_size
+        case plan.ReduceTarget():
+            return "ReduceTarget", one.group, one.by
+        case plan.SetTaint() | plan.RemoveTaint():
+            return type(one).__name__, one.node, one.key
+        case plan.Drain() | plan.DeleteNode():
+            return type(one).__name__, one.node
+    return one
+
+
+def read_published_status(path: Path, at_s: float = float("inf")) -> PublishedStatus:
+    """How everything stood at that time; without one, at the end. InvalidInput if nothing was decided by then."""
+    now_s, number = 0.0, find_decision_at(path, at_s)
+    published = StatusPublisher(lambda: now_s, status_builder.PublisherInfo("recorded", path.name))
+    for turn in replay_steps(Recording(path)):
+        now_s = turn.step.now_s
+        match turn.done:
+            case Decision() as decision:
+                published.on_decision(decision.evaluated, decision, now_s)
+                if turn.step.number == number:
+                    published.refresh(decision.evaluated, decision, now_s)
+                    published.end()
+                    break
+            case DrainLoopResult() as advanced:
+                published.on_advance(turn.step.seen, advanced, now_s)
+    if published.status is None:
+        raise errors.InvalidInput(f"{path}: the decision could not be made again; windlass replay tells why")
+    return published.status

@@ -1,10 +1,5 @@
-"""eks_anywhere: the worker node groups of EKS Anywhere clusters.
+"""EKS Anywhere controller: reconciles the worker node groups of a Cluster (anywhere.eks.amazonaws.com).
 
-A group becomes a MachineDeployment. A static group has the count that it asks for. An autoscaled one has whatever its
-autoscaler makes of it: replicas are never written, and what the Cluster says of its workers leaves them out of account,
-but for their bounds. `docs/worker-pools.md` says what it does, and where it differs from EKS Anywhere's own controller.
+Each group becomes a MachineDeployment. Replicas of an autoscaled group are never written, and the Cluster's conditions
+check only that they are within limits. See docs/worker-pools.md for differences from EKS Anywhere's own controller.
 """
-
-from windlass.controllers.eks_anywhere.controller import make
-
-__all__ = ["make"]

@@ -1,65 +1,231 @@
-"""The controller: what happens to a Cluster that is woken."""
+"""EKS Anywhere controller: watches Clusters and what belongs to them, applies the plan, writes status.
+
+KubeadmControlPlanes and EtcdadmClusters are watched once a Cluster refers to one, since not every server has them.
+"""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
-from windlass.controllers import controller, desk, serving
-from windlass.controllers.eks_anywhere import facts, names, observe, report, watches
-from windlass.controllers.eks_anywhere.decide import decide
-from windlass.controllers.eks_anywhere.plan import Plan
-from windlass.controllers.eks_anywhere.settings import Settings
-from windlass.controllers.worker_pools import act, machine_deployments
+from windlass.controllers import (
+    controller_interface,
+    controller_runtime,
+    machine_deployment_applier,
+    machine_deployments,
+)
+from windlass.controllers.eks_anywhere import model
+from windlass.controllers.eks_anywhere.model import ClusterPlan, EksAnywhereSettings
+from windlass.controllers.eks_anywhere.reconcile import reconcile_cluster
+from windlass.kube import request_builders
+from windlass.kube.resources import CLUSTERS, MACHINE_DEPLOYMENTS, Resource, Unstructured
 
-_UNKNOWN_S = 1.0
+_UNSYNCED_REQUEUE_S = 1.0
 
 
-def make(site: controller.Site, settings: Settings) -> "Clusters":
-    return Clusters(site, settings)
+def new_controller(
+    site: controller_runtime.ControllerContext, settings: EksAnywhereSettings
+) -> "EksAnywhereController":
+    return EksAnywhereController(site, settings)
 
 
-class Clusters:
+EKS_ANYWHERE_CLUSTERS = Resource(model.API_VERSION, "clusters", "Cluster", True, Unstructured)
+
+_CONTROL_PLANE_GROUP = "controlplane.cluster.x-k8s.io"
+
+_ETCDADM_CLUSTERS = Resource(
+    "etcdcluster.cluster.x-k8s.io/v1beta1", "etcdadmclusters", "EtcdadmCluster", True, Unstructured
+)
+
+Json = Mapping[str, Any]
+
+
+class EksAnywhereWatches:
+    """What is known."""
+
+    def __init__(
+        self,
+        site: controller_runtime.ControllerContext,
+        settings: EksAnywhereSettings,
+        followed: controller_runtime.InformerSet,
+        api_version: str,
+    ) -> None:
+        self._context, self._settings, self._version = site, settings, api_version
+        self._informers = followed
+        follow = followed.watch
+        self._own = follow(
+            site.api,
+            EKS_ANYWHERE_CLUSTERS,
+            lambda each: [*_cluster_keys(each), *self._keys_by_name(_object_name(each))],
+            request_builders.ListOptions(site.namespace),
+            {"name": lambda each: [_object_name(each)], "made": _machine_deployment_names},
+        )
+        within = request_builders.ListOptions(settings.namespace)
+        self._capi = follow(
+            site.api, CLUSTERS.at(api_version).untyped(), lambda each: self._keys_by_name(_object_name(each)), within
+        )
+        self._deployments = follow(
+            site.api,
+            MACHINE_DEPLOYMENTS.at(api_version).untyped(),
+            lambda each: [key for name in _label_cluster_names(each) for key in self._keys_by_name(name)],
+            within,
+            {"cluster": _label_cluster_names},
+        )
+        self._others: dict[str, controller_runtime.WatchedResource[Unstructured]] = {}
+
+    def get(self, key: str) -> Json | None:
+        return self._own.store.get(key)
+
+    def observe(self, cluster: model.Cluster) -> model.ObservedCluster | None:
+        """All that a decision needs; None as long as something is not known yet."""
+        namespace = self._settings.namespace
+        capi = self._capi.store.get(f"{namespace}/{cluster.name}")
+        control_plane = etcd = None
+        if capi is not None and model.has_kubeadm_control_plane(capi):
+            if not (control_planes := self._watch_optional(self._control_planes())).informer.synced:
+                return None
+            name = capi["spec"]["controlPlaneRef"].get("name") or cluster.name
+            control_plane = control_planes.store.get(f"{namespace}/{name}")
+        if capi is not None and (reference := (capi.get("spec") or {}).get("managedExternalEtcdRef")):
+            if not (etcds := self._watch_optional(_ETCDADM_CLUSTERS)).informer.synced:
+                return None
+            etcd = etcds.store.get(f"{namespace}/{reference.get('name')}")
+        found = self._deployments.store.find("cluster", cluster.name)
+        return model.ObservedCluster(
+            cluster,
+            self._version,
+            namespace,
+            capi is not None,
+            None if control_plane is None else model.parse_control_plane(control_plane),
+            capi is not None and model.is_initialized_by_other_provider(capi),
+            None if etcd is None else model.parse_etcd(etcd),
+            self._older_namesake(cluster),
+            {
+                each.machine_deployment: owner
+                for each in cluster.groups
+                if (owner := self._foreign_owner(cluster, each))
+            },
+            tuple(machine_deployments.parse_machine_deployment(each) for each in sorted(found, key=_object_name)),
+        )
+
+    def _control_planes(self) -> Resource[Unstructured]:
+        version = f"{_CONTROL_PLANE_GROUP}/{self._version.partition('/')[2]}"
+        return Resource(version, "kubeadmcontrolplanes", "KubeadmControlPlane", True, Unstructured)
+
+    def _watch_optional(self, resource: Resource[Unstructured]) -> controller_runtime.WatchedResource[Unstructured]:
+        """A kind that not every server has: followed as soon as a Cluster refers to it."""
+        if resource.kind not in self._others:
+            self._others[resource.kind] = self._informers.watch(
+                self._context.api,
+                resource,
+                lambda each: [
+                    key
+                    for name in _label_cluster_names(each) or [_object_name(each)]
+                    for key in self._keys_by_name(name)
+                ],
+                request_builders.ListOptions(self._settings.namespace),
+                required=False,
+            )
+        return self._others[resource.kind]
+
+    def _older_namesake(self, cluster: model.Cluster) -> str:
+        """All MachineDeployments are in one namespace: of Clusters of one name the oldest has them."""
+        (oldest,) = _cluster_keys(min(self._own.store.find("name", cluster.name), key=_creation_key))
+        return "" if oldest == f"{cluster.namespace}/{cluster.name}" else oldest
+
+    def _foreign_owner(self, cluster: model.Cluster, group: model.WorkerNodeGroup) -> str:
+        """The other Cluster that a group's MachineDeployment belongs to, if it does.
+
+        Names are of a Cluster and a group: `a` and `b-c` make the same as `a-b` and `c`. Whose it is says the
+        MachineDeployment itself; as long as there is none, the older Cluster makes it.
+        """
+        live = self._deployments.store.get(f"{self._settings.namespace}/{group.machine_deployment}")
+        if live is not None:
+            owner = machine_deployments.parse_machine_deployment(live).cluster
+            return "" if owner == cluster.name else owner
+        makers = sorted(self._own.store.find("made", group.machine_deployment), key=_creation_and_name_key)
+        return "" if not makers or _object_name(makers[0]) == cluster.name else _object_name(makers[0])
+
+    def _keys_by_name(self, name: str) -> list[str]:
+        return [_cluster_keys(each)[0] for each in self._own.store.find("name", name)]
+
+
+class EksAnywhereController:
     """Keeps the worker node groups of EKS Anywhere's Clusters as they should be."""
 
     name = "eks_anywhere"
 
-    def __init__(self, site: controller.Site, settings: Settings) -> None:
-        self._site = site
+    def __init__(self, site: controller_runtime.ControllerContext, settings: EksAnywhereSettings) -> None:
+        self._context = site
         self._settings = settings
-        self._api = site.api.written_by(names.MANAGER)
-        self._desk = desk.Desk(site, self.name)
+        self._api = site.api.with_field_manager(model.MANAGER)
+        self._loop = controller_runtime.ReconcileLoop(site, self.name)
 
-    def complain(self) -> str:
-        return self._desk.complain()
+    def check_ready(self) -> str:
+        return self._loop.check_ready()
 
     async def run(self) -> None:
         """Until cancelled."""
-        version = await serving.choose_version(self._site.api, machine_deployments.GROUP, machine_deployments.VERSIONS)
-        watched = watches.Watches(self._site, self._settings, self._desk.following, version)
-        hands = act.Hands(self._site.api, version, names.MANAGER)
-        await self._desk.run(lambda key: self._reconcile(key, watched, hands))
+        version = await controller_runtime.wait_served_version(
+            self._context.api, machine_deployments.CLUSTER_API_GROUP, machine_deployments.CLUSTER_API_VERSIONS
+        )
+        watched = EksAnywhereWatches(self._context, self._settings, self._loop.informers, version)
+        hands = machine_deployment_applier.MachineDeploymentApplier(self._context.api, version, model.MANAGER)
+        await self._loop.run(lambda key: self._reconcile(key, watched, hands))
 
-    async def _reconcile(self, key: str, watched: watches.Watches, hands: act.Hands) -> float | None:
+    async def _reconcile(
+        self, key: str, watched: EksAnywhereWatches, hands: machine_deployment_applier.MachineDeploymentApplier
+    ) -> float | None:
         body = watched.get(key)
         if body is None:
             return None
-        cluster = observe.read_cluster(body)
-        if cluster.is_left_alone:
+        cluster = model.parse_cluster(body)
+        if cluster.is_paused_or_deleting:
             return None
         seen = watched.observe(cluster)
         if seen is None:
-            return _UNKNOWN_S
-        plan = decide(seen, self._site.api.clock.now_s())
-        outcome = await hands.carry_out(plan.steps, seen.namespace)
-        is_written = await self._write(body, cluster, plan, outcome)
+            return _UNSYNCED_REQUEUE_S
+        plan = reconcile_cluster(seen, self._context.api.clock.now_s())
+        outcome = await hands.apply(plan.steps, seen.namespace)
+        is_written = await self._write_status(body, cluster, plan, outcome)
         if outcome.failures:
-            raise controller.NotYet("; ".join(outcome.failures))
-        if outcome.is_outdated or not is_written:
-            return desk.RETRY_S
-        return self._settings.resync_s if plan.again_s is None else plan.again_s
+            raise controller_interface.RequeueError("; ".join(outcome.failures))
+        if outcome.is_conflict or not is_written:
+            return controller_runtime.CONFLICT_REQUEUE_S
+        return self._settings.resync_s if plan.requeue_after_s is None else plan.requeue_after_s
 
-    async def _write(self, body: watches.Json, cluster: facts.Cluster, plan: Plan, outcome: act.Outcome) -> bool:
+    async def _write_status(
+        self, body: Json, cluster: model.Cluster, plan: ClusterPlan, outcome: machine_deployment_applier.ApplyResult
+    ) -> bool:
         """Say what is the case. A generation whose groups could not be written is not reconciled."""
         status = plan.status
         if not outcome.is_done:
             status = dataclasses.replace(status, reconciled_generation=cluster.status.reconciled_generation)
-        patch = report.patch(cluster.status, status)
-        return await desk.write_status(self._api, watches.CLUSTERS_OF_EKS, body, patch)
+        patch = model.status_patch(cluster.status, status)
+        return await controller_runtime.patch_status(self._api, EKS_ANYWHERE_CLUSTERS, body, patch)
+
+
+def _object_name(body: Json) -> str:
+    name: str = body["metadata"]["name"]
+    return name
+
+
+def _cluster_keys(body: Json) -> list[str]:
+    return [f"{body['metadata'].get('namespace') or ''}/{_object_name(body)}"]
+
+
+def _creation_key(body: Json) -> tuple[str, str]:
+    return body["metadata"].get("creationTimestamp") or "", body["metadata"].get("namespace") or ""
+
+
+def _creation_and_name_key(body: Json) -> tuple[str, str, str]:
+    return (*_creation_key(body), _object_name(body))
+
+
+def _machine_deployment_names(body: Json) -> list[str]:
+    """What the MachineDeployments of a Cluster's groups are called."""
+    return [group.machine_deployment for group in model.parse_cluster(body).groups]
+
+
+def _label_cluster_names(body: Json) -> list[str]:
+    name = (body["metadata"].get("labels") or {}).get(machine_deployments.CLUSTER_NAME_LABEL)
+    return [name] if name else []

@@ -1,9 +1,5 @@
-"""lattice: the worker pools of LatticeClusters.
+"""Lattice controller: reconciles the worker pools of a LatticeCluster (lattice.io).
 
-A pool becomes a MachineDeployment. With `min` and `max` it is autoscaled: its bounds are annotations, and its replicas
-are the autoscaler's. Without them it has the replicas that it asks for. `docs/worker-pools.md` has the matrix.
+Each pool becomes a MachineDeployment: autoscaled if it has `min` and `max`, static otherwise. The controller also
+deploys the autoscaler once a pool needs it. See docs/worker-pools.md.
 """
-
-from windlass.controllers.lattice.controller import make
-
-__all__ = ["make"]

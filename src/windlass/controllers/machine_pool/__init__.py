@@ -1,11 +1,6 @@
-"""machine_pool: the MachinePool controller of Cluster API.
+"""MachinePool controller of Cluster API (cluster.x-k8s.io).
 
-A MachinePool stands for instances that an infrastructure provider manages as one: the provider names them, this
-controller finds their Nodes, says how many there are and how they fare, and cleans up behind those that go.
-
-`docs/machine-pool.md` says what it does, and where it differs from Cluster API's own controller. `decide` is pure.
+A MachinePool stands for instances that an infrastructure provider manages as one. The controller copies provider IDs
+and bootstrap data, matches Nodes, counts replicas, creates Machines where the provider has infrastructure machines, and
+deletes Nodes whose instances are gone. See docs/machine-pool.md for differences from Cluster API's own controller.
 """
-
-from windlass.controllers.machine_pool.controller import make
-
-__all__ = ["make"]

@@ -1,85 +1,274 @@
-"""The controller: which changes wake which MachinePool, and what happens to one that is woken."""
+"""MachinePool controller: executes the plan in management and workload cluster, records events and metrics.
 
-from windlass.controllers import controller, desk, serving
-from windlass.controllers.machine_pool import (
-    act,
-    contract,
-    externals,
-    facts,
-    measures,
-    names,
-    observe,
-    watches,
-    workloads,
-)
-from windlass.controllers.machine_pool.decide import decide
-from windlass.controllers.machine_pool.plan import Plan
-from windlass.controllers.machine_pool.settings import Settings
-from windlass.kube import events
+Steps are executed before the pool is written, so that its status is true when others read it. After a failed step the
+finalizer stays, and observedGeneration is not advanced.
+"""
 
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
 
-def make(site: controller.Site, settings: Settings, reach: workloads.Dial = workloads.dial) -> "MachinePools":
-    return MachinePools(site, settings, reach)
+import prometheus_client
+
+from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers.machine_pool import api_types, cluster_cache, conversion, model, watches
+from windlass.controllers.machine_pool.model import MachinePoolPlan, MachinePoolSettings
+from windlass.controllers.machine_pool.reconcile import reconcile_machine_pool
+from windlass.kube import client, errors, events, request_builders
+from windlass.kube.resources import NODES, Resource
 
 
-class MachinePools:
+def new_controller(
+    site: controller_runtime.ControllerContext,
+    settings: MachinePoolSettings,
+    reach: cluster_cache.Dialer = cluster_cache.dial,
+) -> "MachinePoolController":
+    return MachinePoolController(site, settings, reach)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What came of a plan."""
+
+    failures: tuple[str, ...] = ()
+    is_conflict: bool = False
+    """Someone else was faster: the plan was made from what is no longer the case, and is made anew."""
+    is_written: bool = True
+    """What the pool should be, it is: what is told of it is true."""
+
+
+class MachinePoolApplier:
+    """Writes to the management cluster, and to the workload cluster of a pool."""
+
+    def __init__(self, api: client.Client, version: str) -> None:
+        self._api = api.with_field_manager("windlass")
+        self._applier = api.with_field_manager(model.MACHINE_MANAGER)
+        self._version = version
+
+    async def apply(
+        self, wanted: model.MachinePoolPlan, before: model.MachinePool, workload: client.Client | None
+    ) -> ApplyResult:
+        """Steps first, then the pool: what it says is then true, or about to be."""
+        failures = []
+        is_outdated = is_written = False
+        for step in wanted.steps:
+            try:
+                await self._execute(step, before, workload)
+            except errors.NotFound:
+                continue  # gone meanwhile: the next pass sees it
+            except errors.Conflict:
+                is_outdated = True
+            except errors.KubeError as error:
+                failures.append(str(error))
+        try:
+            await self._write(before, _without_progress(wanted.pool, before) if failures else wanted.pool)
+            is_written = True
+        except errors.NotFound:
+            is_written = True  # gone meanwhile
+        except errors.Conflict:
+            is_outdated = True
+        except errors.KubeError as error:
+            failures.append(str(error))
+        return ApplyResult(tuple(failures), is_outdated, is_written)
+
+    async def _write(self, before: model.MachinePool, after: model.MachinePool) -> None:
+        main, status = conversion.merge_patches(before, after)
+        resource = api_types.machine_pool_resource(self._version)
+        version = before.resource_version
+        is_going = before.is_deleting and model.FINALIZER not in after.finalizers
+        if main:
+            body = {**main, "metadata": {**main.get("metadata", {}), "resourceVersion": version}}
+            written = await self._api.merge_patch(resource, before.name, body, before.namespace)
+            version = written["metadata"]["resourceVersion"]
+        if status and not is_going:
+            body = {**status, "metadata": {"resourceVersion": version}}
+            await self._api.merge_patch(resource, before.name, body, before.namespace, subresource="status")
+
+    async def _execute(
+        self, step: model.MachinePoolStep, pool: model.MachinePool, workload: client.Client | None
+    ) -> None:
+        match step:
+            case model.AdoptProviderObject():
+                await self._adopt(step, pool)
+            case model.DeleteProviderObject(external):
+                how = request_builders.DeleteOptions(uid=external.uid)
+                await self._api.delete(_provider_resource(external), external.reference.name, pool.namespace, how)
+            case model.ApplyMachine():
+                await self._applier.apply(api_types.machine_resource(self._version), step.body, force=True)
+            case model.SetMachineUpToDate():
+                await self._set_machine_up_to_date(step, pool)
+            case model.PatchNode() if workload is not None:
+                await _patch_node(step, workload)
+            case model.DeleteNode(name, uid) if workload is not None:
+                await workload.delete(NODES, name, how=request_builders.DeleteOptions(uid=uid))
+
+    async def _adopt(self, step: model.AdoptProviderObject, pool: model.MachinePool) -> None:
+        external = step.external
+        metadata: dict[str, Any] = {
+            "resourceVersion": external.resource_version,
+            "ownerReferences": [conversion.encode_owner(owner) for owner in step.owners],
+        }
+        if step.labels:
+            metadata["labels"] = dict(step.labels)
+        name = external.reference.name
+        await self._api.merge_patch(_provider_resource(external), name, {"metadata": metadata}, pool.namespace)
+
+    async def _set_machine_up_to_date(self, step: model.SetMachineUpToDate, pool: model.MachinePool) -> None:
+        """By server-side apply: the other conditions are the Machine controller's, who writes them all the time."""
+        resource = api_types.machine_resource(self._version)
+        now = self._api.clock.now_s()
+        condition = dataclasses.replace(step.condition, last_transition_time=conversion.format_time(now))
+        status: dict[str, Any] = {"conditions": conversion.encode_conditions([condition])}
+        if resource.api_version == model.V1BETA1:
+            status = {"v1beta2": status}
+        body = {"metadata": {"name": step.name, "namespace": pool.namespace}, "status": status}
+        await self._applier.apply(resource, body, subresource="status", force=True)
+
+
+class MachinePoolController:
     """Keeps MachinePools as they should be."""
 
     name = "machine_pool"
 
-    def __init__(self, site: controller.Site, settings: Settings, reach: workloads.Dial) -> None:
-        self._site = site
+    def __init__(
+        self, site: controller_runtime.ControllerContext, settings: MachinePoolSettings, reach: cluster_cache.Dialer
+    ) -> None:
+        self._context = site
         self._settings = settings
         self._dial = reach
-        self._measures = measures.Measures(site.measures.registry)
-        self._desk = desk.Desk(site, self.name)
+        self._metrics = MachinePoolMetrics(site.metrics.registry)
+        self._loop = controller_runtime.ReconcileLoop(site, self.name)
 
-    def complain(self) -> str:
-        return self._desk.complain()
+    def check_ready(self) -> str:
+        return self._loop.check_ready()
 
     async def run(self) -> None:
         """Until cancelled."""
-        served = await serving.choose_version(self._site.api, names.GROUP, contract.CONTRACTS)
-        version = served.removeprefix(f"{names.GROUP}/")
-        watched = watches.Watches(self._site, self._settings, self._desk, version, self._dial)
-        hands = act.Hands(self._site.api, version)
+        served = await controller_runtime.wait_served_version(
+            self._context.api, model.GROUP, api_types.CONTRACT_VERSIONS
+        )
+        version = served.removeprefix(f"{model.GROUP}/")
+        watched = watches.MachinePoolWatches(self._context, self._settings, self._loop, version, self._dial)
+        hands = MachinePoolApplier(self._context.api, version)
         # Plans tell what is new, and nothing twice: each event is worth being written.
-        recorder = events.Recorder(self._site.api, names.MACHINE_MANAGER, window_s=0.0)
-        self._desk.following.spawn(recorder.run())
-        await self._desk.run(lambda key: self._reconcile(key, watched, hands, recorder))
+        recorder = events.EventRecorder(self._context.api, model.MACHINE_MANAGER, window_s=0.0)
+        self._loop.informers.spawn(recorder.run())
+        await self._loop.run(lambda key: self._reconcile(key, watched, hands, recorder))
 
     async def _reconcile(
-        self, key: str, watched: watches.Watches, hands: act.Hands, recorder: events.Recorder
+        self, key: str, watched: watches.MachinePoolWatches, hands: MachinePoolApplier, recorder: events.EventRecorder
     ) -> float | None:
         body = watched.pools.get(key)
         if body is None:
-            self._measures.forget(key)
-            watched.tidy()
+            self._metrics.delete_pool(key)
+            watched.drop_unused_clusters()
             return None
-        before = observe.read_pool(body)
+        before = conversion.parse_machine_pool(body)
         try:
             seen = watched.observe(before)
-        except externals.Waiting as waiting:
-            if waiting.is_troubled:
+        except watches.NotSynced as waiting:
+            if waiting.has_error:
                 raise
             return None
         if seen is None:
             return None
-        plan = decide(seen, self._settings, self._site.api.clock.now_s())
-        outcome = await hands.carry_out(plan, before, watched.client_of(before))
-        self._measures.show(plan.pool)
-        return self._conclude(key, before, plan, outcome, recorder)
+        plan = reconcile_machine_pool(seen, self._settings, self._context.api.clock.now_s())
+        outcome = await hands.apply(plan, before, watched.workload_client(before))
+        self._metrics.set_pool(plan.pool)
+        return self._finish_reconcile(key, before, plan, outcome, recorder)
 
-    def _conclude(
-        self, key: str, before: facts.Pool, plan: Plan, outcome: act.Outcome, recorder: events.Recorder
+    def _finish_reconcile(
+        self,
+        key: str,
+        before: model.MachinePool,
+        plan: MachinePoolPlan,
+        outcome: ApplyResult,
+        recorder: events.EventRecorder,
     ) -> float | None:
-        if plan.again_s is not None:
-            self._desk.queue.add_after(key, plan.again_s)
-        about = events.About(before.api_version, "MachinePool", before.name, before.namespace, before.uid)
+        if plan.requeue_after_s is not None:
+            self._loop.queue.add_after(key, plan.requeue_after_s)
+        about = events.InvolvedObject(before.api_version, "MachinePool", before.name, before.namespace, before.uid)
         for event in plan.events if outcome.is_written else ():
             recorder.record(about, event.type, event.reason, event.message)
-        if outcome.is_outdated:
-            return desk.RETRY_S
+        if outcome.is_conflict:
+            return controller_runtime.CONFLICT_REQUEUE_S
         if failures := (*plan.failures, *outcome.failures):
-            raise controller.NotYet("; ".join(failures))
+            raise controller_interface.RequeueError("; ".join(failures))
         return self._settings.resync_s
+
+
+async def _patch_node(step: model.PatchNode, workload: client.Client) -> None:
+    body: dict[str, Any] = (
+        {"metadata": {"annotations": dict(step.annotations)}} if step.annotations else {"metadata": {}}
+    )
+    if step.taints is not None:
+        # Taints are one list: only the one that was looked at may be replaced.
+        body["spec"] = {"taints": [dict(taint.body) for taint in step.taints] or None}
+        body["metadata"]["resourceVersion"] = step.node.resource_version
+    await workload.merge_patch(NODES, step.node.name, body)
+
+
+def _without_progress(after: model.MachinePool, before: model.MachinePool) -> model.MachinePool:
+    """What was to be done is not done: the generation is not dealt with, and a finalizer stays."""
+    status = dataclasses.replace(after.status, observed_generation=before.status.observed_generation)
+    return dataclasses.replace(after, status=status, finalizers=before.finalizers or after.finalizers)
+
+
+def _provider_resource(external: model.ProviderObject) -> Resource[dict[str, Any]]:
+    return Resource(external.api_version, external.plural, external.reference.kind, True, dict[str, Any])
+
+
+_PHASES = (
+    model.PENDING,
+    model.PROVISIONING,
+    model.PROVISIONED,
+    model.RUNNING,
+    model.SCALING_UP,
+    model.SCALING_DOWN,
+    model.SCALING,
+    model.FAILED,
+    model.DELETING,
+)
+
+_COUNTS = ("wanted", "observed", "ready", "available")
+
+
+class MachinePoolMetrics:
+    """The pools of a process, as numbers."""
+
+    def __init__(self, registry: prometheus_client.CollectorRegistry) -> None:
+        self._replicas = prometheus_client.Gauge(
+            "windlass_machine_pool_replicas",
+            "Replicas of a MachinePool: wanted, observed by its infrastructure, and Nodes ready and available.",
+            ["namespace", "name", "count"],
+            registry=registry,
+        )
+        self._phase = prometheus_client.Gauge(
+            "windlass_machine_pool_phase",
+            "1 for the phase that a MachinePool is in.",
+            ["namespace", "name", "phase"],
+            registry=registry,
+        )
+        self._phases: dict[str, str] = {}
+
+    def set_pool(self, pool: model.MachinePool) -> None:
+        status = pool.status
+        found = (pool.replicas or 0, status.replicas or 0, status.nodes.ready, status.nodes.available)
+        for word, count in zip(_COUNTS, found, strict=True):
+            self._replicas.labels(pool.namespace, pool.name, word).set(count)
+        before = self._phases.get(pool.key)
+        if before and before != status.phase:
+            self._phase.remove(pool.namespace, pool.name, before)
+        if status.phase in _PHASES:
+            self._phase.labels(pool.namespace, pool.name, status.phase).set(1)
+            self._phases[pool.key] = status.phase
+
+    def delete_pool(self, key: str) -> None:
+        """A pool is gone."""
+        phase = self._phases.pop(key, None)
+        if phase is None:
+            return
+        namespace, _, name = key.partition("/")
+        self._phase.remove(namespace, name, phase)
+        for word in _COUNTS:
+            self._replicas.remove(namespace, name, word)

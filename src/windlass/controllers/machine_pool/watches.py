@@ -1,118 +1,123 @@
-"""Watches: everything that is looked at. Pools by whatever may concern them, and what concerns them."""
+"""MachinePool watches: informers and indexes, and which pools a change concerns.
 
+Provider kinds (bootstrap configs, infrastructure pools and their machines) are watched from the first pool that refers
+to one; until such an informer has synced, `NotSynced` is raised, and the pool is enqueued afterwards.
+"""
+
+import asyncio
 from collections.abc import Iterable
+from typing import Any, Protocol
 
-from windlass.controllers import controller
-from windlass.controllers import desk as desks
-from windlass.controllers.machine_pool import contract, externals, facts, models, names, observe, workloads
-from windlass.controllers.machine_pool.settings import Settings
-from windlass.kube import client, prepare, store
-from windlass.kube.resources import Unstructured
+from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers.machine_pool import api_types, cluster_cache, conversion, model
+from windlass.controllers.machine_pool.model import MachinePoolSettings
+from windlass.kube import client, request_builders, store
+from windlass.kube.resources import Resource, Unstructured
 
 
-class Watches:
+class MachinePoolWatches:
     """What a controller of MachinePools knows."""
 
     def __init__(
         self,
-        site: controller.Site,
-        settings: Settings,
-        desk: desks.Desk,
+        site: controller_runtime.ControllerContext,
+        settings: MachinePoolSettings,
+        desk: controller_runtime.ReconcileLoop,
         version: str,
-        reach: workloads.Dial,
+        reach: cluster_cache.Dialer,
     ) -> None:
         self._queue = desk.queue
-        selection = prepare.Selection(site.namespace)
-        follow = desk.following.follow
+        selection = request_builders.ListOptions(site.namespace)
+        follow = desk.informers.watch
         self.pools: store.Store[Unstructured] = follow(
-            site.api, models.machine_pools(version), self._concerned, selection, _POOL_INDEXES
+            site.api, api_types.machine_pool_resource(version), self._affected_keys, selection, _POOL_INDEXES
         ).store
-        self._clusters = follow(site.api, models.clusters(version), self._of_cluster, selection).store
+        self._clusters = follow(site.api, api_types.cluster_resource(version), self._keys_by_cluster, selection).store
         self._machines = follow(
             site.api,
-            models.machines(version),
-            lambda found: [key for label in _machine_labels(found) for key in self.labelled(label)],
-            prepare.Selection(site.namespace, labels=names.POOL_NAME_LABEL),
-            {"pool": _machine_labels},
+            api_types.machine_resource(version),
+            lambda found: [key for label in _machine_index_keys(found) for key in self.keys_by_label(label)],
+            request_builders.ListOptions(site.namespace, labels=model.POOL_NAME_LABEL),
+            {"pool": _machine_index_keys},
         ).store
         self._definitions = follow(
-            site.api, models.DEFINITIONS, self._of_kind, indexes={"kind": _kinds_of_definition}
+            site.api, api_types.CUSTOM_RESOURCE_DEFINITIONS, self._keys_by_kind, indexes={"kind": _kinds_of_definition}
         ).store
-        secrets = prepare.Selection(site.namespace, labels=names.CLUSTER_NAME_LABEL)
-        follow(site.api, models.SECRET_HEADERS, self._poke, secrets, required=False)
-        self._externals = externals.Externals(site.api, desk.following, self._definitions, selection, self)
-        self._workloads = workloads.Workloads(
-            site.api, workloads.fenced(reach, site.fence), self, desk.following.spawn, settings
+        secrets = request_builders.ListOptions(site.namespace, labels=model.CLUSTER_NAME_LABEL)
+        follow(site.api, api_types.SECRETS_METADATA, self._refresh_cluster, secrets, required=False)
+        self._provider_objects = ProviderObjects(site.api, desk.informers, self._definitions, selection, self)
+        self._cluster_cache = cluster_cache.ClusterCache(
+            site.api, cluster_cache.fence_dialer(reach, site.fence), self, desk.informers.spawn, settings
         )
 
     # What is the case with a pool
 
-    def observe(self, pool: facts.Pool) -> facts.Seen | None:
+    def observe(self, pool: model.MachinePool) -> model.ObservedMachinePool | None:
         """All that concerns a pool. None, or Waiting, if it is not known yet: the pool is woken once it is."""
         cluster = self._clusters.get(cluster_key(pool))
-        bootstrap = self._externals.find(pool.bootstrap_ref, pool.namespace)
-        infrastructure = self._externals.find(pool.infrastructure_ref, pool.namespace)
-        infra_machines: tuple[facts.InfraMachine, ...] = ()
-        if isinstance(infrastructure, facts.External) and not pool.is_deleting:
-            infra_machines = self._externals.find_machines(pool, infrastructure)
-        nodes = self._look_at_nodes(pool, infrastructure, infra_machines) if cluster is not None else ()
+        bootstrap = self._provider_objects.find(pool.bootstrap_ref, pool.namespace)
+        infrastructure = self._provider_objects.find(pool.infrastructure_ref, pool.namespace)
+        infra_machines: tuple[model.InfraMachine, ...] = ()
+        if isinstance(infrastructure, model.ProviderObject) and not pool.is_deleting:
+            infra_machines = self._provider_objects.find_machines(pool, infrastructure)
+        nodes = self._observe_nodes(pool, infrastructure, infra_machines) if cluster is not None else ()
         if nodes is None:
             return None
-        rivals, claimed = self._find_rivals(pool, infrastructure)
-        return facts.Seen(
+        rivals, claimed = self._find_pools_with_same_ids(pool, infrastructure)
+        return model.ObservedMachinePool(
             pool,
-            None if cluster is None else observe.read_cluster(cluster),
+            None if cluster is None else conversion.parse_cluster(cluster),
             bootstrap,
             infrastructure,
             nodes,
             infra_machines,
-            tuple(observe.read_machine(each) for each in self._machines.find("pool", externals.label_key(pool))),
+            tuple(conversion.parse_machine(each) for each in self._machines.find("pool", machine_index_key(pool))),
             rivals,
             claimed,
         )
 
-    def client_of(self, pool: facts.Pool) -> client.Client | None:
+    def workload_client(self, pool: model.MachinePool) -> client.Client | None:
         """The client of a pool's workload cluster, if it can be reached."""
-        found = self._workloads.look(cluster_key(pool))
-        return found.client if isinstance(found, workloads.Connected) else None
+        found = self._cluster_cache.connection_state(cluster_key(pool))
+        return found.client if isinstance(found, cluster_cache.ConnectedCluster) else None
 
-    def _look_at_nodes(
+    def _observe_nodes(
         self,
-        pool: facts.Pool,
-        infrastructure: facts.External | facts.Missing | None,
-        infra_machines: tuple[facts.InfraMachine, ...],
-    ) -> tuple[facts.Node, ...] | facts.Unreachable | None:
-        found = self._workloads.look(cluster_key(pool))
-        if not isinstance(found, workloads.Connected):
+        pool: model.MachinePool,
+        infrastructure: model.ProviderObject | model.MissingObject | None,
+        infra_machines: tuple[model.InfraMachine, ...],
+    ) -> tuple[model.Node, ...] | model.UnreachableCluster | None:
+        found = self._cluster_cache.connection_state(cluster_key(pool))
+        if not isinstance(found, cluster_cache.ConnectedCluster):
             return found
-        ids = dict.fromkeys((*pool.provider_ids, *_listed(infrastructure)))
+        ids = dict.fromkeys((*pool.provider_ids, *_listed_provider_ids(infrastructure)))
         ids |= dict.fromkeys(each.provider_id for each in infra_machines)
         nodes = {node.meta.name: node for each in ids for node in found.nodes.find("provider_id", each)}
         for ref in pool.status.node_refs:
             if ref.name not in nodes and (node := found.nodes.get(ref.name)) is not None:
                 nodes[ref.name] = node
-        return tuple(observe.read_node(node) for node in nodes.values())
+        return tuple(conversion.parse_node(node) for node in nodes.values())
 
-    def _find_rivals(
-        self, pool: facts.Pool, infrastructure: facts.External | facts.Missing | None
+    def _find_pools_with_same_ids(
+        self, pool: model.MachinePool, infrastructure: model.ProviderObject | model.MissingObject | None
     ) -> tuple[dict[str, str], dict[str, str]]:
         rivals: dict[str, str] = {}
         claimed: dict[str, str] = {}
-        for each in dict.fromkeys((*pool.provider_ids, *_listed(infrastructure))):
+        for each in dict.fromkeys((*pool.provider_ids, *_listed_provider_ids(infrastructure))):
             for other in self.pools.find("provider_id", f"{cluster_key(pool)} {each}"):
                 metadata = other["metadata"]
                 if metadata.get("uid") != pool.uid:
-                    older = _age(other) < (pool.created_s, pool.key)
+                    older = _creation_key(other) < (pool.created_s, pool.key)
                     (rivals if older else claimed)[each] = f"{metadata['namespace']}/{metadata['name']}"
         return rivals, {each: key for each, key in claimed.items() if each not in rivals}
 
-    def tidy(self) -> None:
+    def drop_unused_clusters(self) -> None:
         """Let go of clusters that no pool belongs to any more."""
-        self._workloads.keep_only(key for body in self.pools for key in _clusters_of_pool(body))
+        self._cluster_cache.retain(key for body in self.pools for key in _clusters_of_pool(body))
 
     # Which pools something concerns
 
-    def _concerned(self, body: Unstructured) -> Iterable[str]:
+    def _affected_keys(self, body: Unstructured) -> Iterable[str]:
         """The pool itself, and those that name the same instances."""
         metadata = body["metadata"]
         keys = [f"{metadata['namespace']}/{metadata['name']}"]
@@ -120,34 +125,34 @@ class Watches:
             keys += self._keys("provider_id", each)
         return dict.fromkeys(keys)
 
-    def _of_cluster(self, body: Unstructured) -> Iterable[str]:
+    def _keys_by_cluster(self, body: Unstructured) -> Iterable[str]:
         metadata = body["metadata"]
         return self._keys("cluster", f"{metadata['namespace']}/{metadata['name']}")
 
-    def _of_kind(self, found: models.Definition) -> Iterable[str]:
+    def _keys_by_kind(self, found: api_types.CustomResourceDefinition) -> Iterable[str]:
         return [key for kind in _kinds_of_definition(found) for key in self._keys("kind", kind)]
 
-    def _poke(self, found: models.Header) -> Iterable[str]:
+    def _refresh_cluster(self, found: api_types.PartialObjectMetadata) -> Iterable[str]:
         key = found.meta.key.removesuffix("-kubeconfig")
         if key != found.meta.key:
-            self._workloads.poke(key)
+            self._cluster_cache.refresh(key)
         return ()
 
-    def referring(self, group: str, kind: str, namespace: str, name: str) -> Iterable[str]:
+    def keys_by_reference(self, group: str, kind: str, namespace: str, name: str) -> Iterable[str]:
         return self._keys("reference", f"{group}/{kind} {namespace}/{name}")
 
-    def labelled(self, label: str) -> Iterable[str]:
+    def keys_by_label(self, label: str) -> Iterable[str]:
         return self._keys("label", label)
 
-    def wake_all(self) -> None:
+    def enqueue_all(self) -> None:
         for body in self.pools:
             self._queue.add(f"{body['metadata']['namespace']}/{body['metadata']['name']}")
 
-    def wake_cluster(self, key: str) -> None:
+    def enqueue_cluster(self, key: str) -> None:
         for each in self._keys("cluster", key):
             self._queue.add(each)
 
-    def wake_node(self, key: str, node: models.Node) -> None:
+    def enqueue_node(self, key: str, node: api_types.Node) -> None:
         for each in self._keys("node", f"{key} {node.meta.name}"):
             self._queue.add(each)
         if node.spec and node.spec.provider_id:
@@ -158,17 +163,19 @@ class Watches:
         return [f"{body['metadata']['namespace']}/{body['metadata']['name']}" for body in self.pools.find(index, value)]
 
 
-def cluster_key(pool: facts.Pool) -> str:
+def cluster_key(pool: model.MachinePool) -> str:
     return f"{pool.namespace}/{pool.cluster_name}"
 
 
-def _listed(infrastructure: facts.External | facts.Missing | None) -> tuple[str, ...]:
-    return contract.provider_ids(infrastructure.spec) if isinstance(infrastructure, facts.External) else ()
+def _listed_provider_ids(infrastructure: model.ProviderObject | model.MissingObject | None) -> tuple[str, ...]:
+    return api_types.read_provider_ids(infrastructure.spec) if isinstance(infrastructure, model.ProviderObject) else ()
 
 
-def _age(body: Unstructured) -> tuple[float, str]:
+def _creation_key(body: Unstructured) -> tuple[float, str]:
     metadata = body["metadata"]
-    return observe.read_time(metadata.get("creationTimestamp")), f"{metadata['namespace']}/{metadata['name']}"
+    return conversion.parse_time_or_zero(
+        metadata.get("creationTimestamp")
+    ), f"{metadata['namespace']}/{metadata['name']}"
 
 
 # Under which a pool is found
@@ -189,28 +196,28 @@ def _nodes_of_pool(body: Unstructured) -> list[str]:
 
 
 def _references_of_pool(body: Unstructured) -> list[str]:
-    found = observe.read_references(body)
+    found = conversion.parse_references(body)
     namespace = body["metadata"]["namespace"]
     return [f"{each.group}/{each.kind} {namespace}/{each.name}" for each in found]
 
 
 def _kinds_of_pool(body: Unstructured) -> list[str]:
-    return list(dict.fromkeys(f"{each.group}/{each.kind}" for each in observe.read_references(body)))
+    return list(dict.fromkeys(f"{each.group}/{each.kind}" for each in conversion.parse_references(body)))
 
 
 def _labels_of_pool(body: Unstructured) -> list[str]:
     metadata = body["metadata"]
     cluster = (body.get("spec") or {}).get("clusterName")
-    return [f"{metadata['namespace']} {cluster} {names.label_value(metadata['name'])}"]
+    return [f"{metadata['namespace']} {cluster} {model.label_value(metadata['name'])}"]
 
 
-def _kinds_of_definition(found: models.Definition) -> list[str]:
+def _kinds_of_definition(found: api_types.CustomResourceDefinition) -> list[str]:
     return [f"{found.spec.group}/{found.spec.names.kind}"]
 
 
-def _machine_labels(found: Unstructured) -> list[str]:
+def _machine_index_keys(found: Unstructured) -> list[str]:
     metadata = found["metadata"]
-    return externals.label_keys(metadata["namespace"], metadata.get("labels") or {})
+    return machine_index_keys(metadata["namespace"], metadata.get("labels") or {})
 
 
 _POOL_INDEXES = {
@@ -221,3 +228,148 @@ _POOL_INDEXES = {
     "kind": _kinds_of_pool,
     "label": _labels_of_pool,
 }
+
+
+class PoolIndex(Protocol):
+    """Which pools something concerns."""
+
+    def keys_by_reference(self, group: str, kind: str, namespace: str, name: str) -> Iterable[str]: ...
+
+    def keys_by_label(self, label: str) -> Iterable[str]: ...
+
+    def enqueue_all(self) -> None: ...
+
+
+class ProviderObjects:
+    """Bootstrap configs, infrastructure pools and their machines."""
+
+    def __init__(
+        self,
+        api: client.Client,
+        followed: controller_runtime.InformerSet,
+        definitions: store.Store[api_types.CustomResourceDefinition],
+        selection: request_builders.ListOptions,
+        pools: PoolIndex,
+    ) -> None:
+        self._api = api
+        self._informers = followed
+        self._definitions = definitions
+        self._selection = selection
+        self._pools = pools
+        self._objects: dict[Resource[Any], controller_runtime.WatchedResource[Unstructured]] = {}
+        self._machines: dict[Resource[Any], controller_runtime.WatchedResource[api_types.InfraMachine]] = {}
+
+    def find(
+        self, reference: model.ObjectReference | None, namespace: str
+    ) -> model.ProviderObject | model.MissingObject | None:
+        """What a pool refers to. NotYet if its kind has only just begun to be followed."""
+        if reference is None:
+            return None
+        definition = find_crd(self._definitions, reference.group, reference.kind)
+        if definition is None:
+            return model.MissingObject(reference, api_types.crd_name(reference.group, reference.kind))
+        chosen = api_types.choose_contract_version(definition.meta.labels or {})
+        if chosen is None:
+            return model.MissingObject(reference, definition.meta.name or "", unlabelled=True)
+        kept, version = chosen
+        plural = definition.spec.names.plural
+        resource = Resource(f"{reference.group}/{version}", plural, reference.kind, True, Unstructured)
+        body = self._watch(resource).store.get(f"{namespace}/{reference.name}")
+        return (
+            model.MissingObject(reference)
+            if body is None
+            else conversion.parse_provider_object(body, reference, plural, kept)
+        )
+
+    def find_machines(
+        self, pool: model.MachinePool, infrastructure: model.ProviderObject
+    ) -> tuple[model.InfraMachine, ...]:
+        """The machines of an infrastructure pool, by the labels that they carry, in the order of their names."""
+        kind = api_types.read_machine_kind(infrastructure.status)
+        if not kind:
+            return ()
+        definition = find_crd(self._definitions, infrastructure.reference.group, kind)
+        if definition is None:
+            name = api_types.crd_name(infrastructure.reference.group, kind)
+            raise controller_interface.RequeueError(
+                f"infrastructureMachineKind {kind}: there is no CustomResourceDefinition {name}"
+            )
+        version = infrastructure.api_version
+        resource = Resource(version, definition.spec.names.plural, kind, True, api_types.InfraMachine)
+        found = self._watch_machines(resource).store.find("pool", machine_index_key(pool))
+        read = [conversion.parse_infra_machine(each, version, kind) for each in found]
+        return tuple(sorted(read, key=lambda each: each.reference.name))
+
+    def _watch(self, resource: Resource[Unstructured]) -> controller_runtime.WatchedResource[Unstructured]:
+        if resource not in self._objects:
+            group = resource.api_version.partition("/")[0]
+
+            def concerned(found: Unstructured) -> Iterable[str]:
+                metadata = found["metadata"]
+                return self._pools.keys_by_reference(group, resource.kind, metadata["namespace"], metadata["name"])
+
+            self._objects[resource] = self._informers.watch(
+                self._api, resource, concerned, self._selection, required=False
+            )
+            self._informers.spawn(self._enqueue_when_synced(self._objects[resource]))
+        return _require_synced(self._objects[resource])
+
+    def _watch_machines(
+        self, resource: Resource[api_types.InfraMachine]
+    ) -> controller_runtime.WatchedResource[api_types.InfraMachine]:
+        if resource not in self._machines:
+            self._machines[resource] = self._informers.watch(
+                self._api,
+                resource,
+                lambda found: [
+                    key for label in _infra_machine_index_keys(found) for key in self._pools.keys_by_label(label)
+                ],
+                request_builders.ListOptions(self._selection.namespace, labels=model.POOL_NAME_LABEL),
+                {"pool": _infra_machine_index_keys},
+                required=False,
+            )
+            self._informers.spawn(self._enqueue_when_synced(self._machines[resource]))
+        return _require_synced(self._machines[resource])
+
+    async def _enqueue_when_synced(self, followed: controller_runtime.WatchedResource[Any]) -> None:
+        await followed.informer.wait_synced()
+        await asyncio.sleep(0)
+        self._pools.enqueue_all()
+
+
+def find_crd(
+    definitions: store.Store[api_types.CustomResourceDefinition], group: str, kind: str
+) -> api_types.CustomResourceDefinition | None:
+    """The definition of a kind: by the name that it has to have, or whatever its name is."""
+    found = definitions.get(api_types.crd_name(group, kind))
+    if found is not None and found.spec.names.kind == kind:
+        return found
+    return next(iter(definitions.find("kind", f"{group}/{kind}")), None)
+
+
+def machine_index_key(pool: model.MachinePool) -> str:
+    return f"{pool.namespace} {pool.cluster_name} {model.label_value(pool.name)}"
+
+
+def _infra_machine_index_keys(found: api_types.InfraMachine) -> list[str]:
+    return machine_index_keys(found.meta.namespace or "", found.meta.labels or {})
+
+
+def machine_index_keys(namespace: str, labels: dict[str, str]) -> list[str]:
+    """Under which a machine is found by its pool; none if it carries no pool's labels."""
+    cluster, pool = labels.get(model.CLUSTER_NAME_LABEL), labels.get(model.POOL_NAME_LABEL)
+    return [f"{namespace} {cluster} {pool}"] if cluster and pool else []
+
+
+def _require_synced(followed: controller_runtime.WatchedResource[Any]) -> controller_runtime.WatchedResource[Any]:
+    if not followed.informer.synced:
+        raise NotSynced(followed.sync_error, has_error=followed.informer.last_error is not None)
+    return followed
+
+
+class NotSynced(controller_interface.RequeueError):
+    """A kind is not known yet: its pools are woken once it is."""
+
+    def __init__(self, why: str, *, has_error: bool) -> None:
+        super().__init__(why)
+        self.has_error = has_error

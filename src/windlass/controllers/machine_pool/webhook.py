@@ -1,7 +1,6 @@
-"""Webhook functions: what Cluster API's admission makes of a MachinePool, and what it refuses. Both versions, pure.
+"""MachinePool admission webhooks: defaulting and validation as Cluster API does them, in both versions. Pure.
 
-made = default(asked, before)           # Refused if replicas cannot be worked out
-complaints = validate(made, before)     # empty if it may be stored
+Served at the same paths as by Cluster API's manager.
 """
 
 import copy
@@ -10,77 +9,85 @@ from collections.abc import Mapping
 from typing import Any
 
 from windlass import errors, selectors
-from windlass.controllers.machine_pool import names
+from windlass.controllers import admission
+from windlass.controllers.machine_pool import model
 
 Json = dict[str, Any]
 
 DEFAULT_NODE_DELETION_TIMEOUT_S = 10
 
-_LARGEST = 2**31 - 1
-_NUMBER = r"(?:0|[1-9]\d*)"
-_WORD = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
-_VERSION = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_WORD}(?:\.{_WORD})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?", re.ASCII
+_MAX_INT32 = 2**31 - 1
+
+_NUMERIC_IDENTIFIER = r"(?:0|[1-9]\d*)"
+
+_PRERELEASE_IDENTIFIER = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
+
+_SEMANTIC_VERSION = re.compile(
+    rf"{_NUMERIC_IDENTIFIER}\.{_NUMERIC_IDENTIFIER}\.{_NUMERIC_IDENTIFIER}(?:-{_PRERELEASE_IDENTIFIER}(?:\.{_PRERELEASE_IDENTIFIER})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
 )
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_NAME_BYTES, _SUBDOMAIN_BYTES = 63, 253
+
+_QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
+
+_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+
+_MAX_NAME_BYTES, _MAX_SUBDOMAIN_BYTES = 63, 253
 
 
-class Refused(errors.WindlassError):
+class DefaultingError(errors.WindlassError):
     """The object cannot be completed."""
 
 
 # Defaulting
 
 
-def default(asked: Mapping[str, Any], before: Mapping[str, Any] | None) -> Json:
+def default_machine_pool(asked: Mapping[str, Any], before: Mapping[str, Any] | None) -> Json:
     """The object with what it leaves out filled in."""
     made: Json = copy.deepcopy(dict(asked))
     spec = made.setdefault("spec", {})
     machine = spec.setdefault("template", {}).setdefault("spec", {})
-    made.setdefault("metadata", {}).setdefault("labels", {})[names.CLUSTER_NAME_LABEL] = spec.get("clusterName", "")
+    made.setdefault("metadata", {}).setdefault("labels", {})[model.CLUSTER_NAME_LABEL] = spec.get("clusterName", "")
     if spec.get("replicas") is None:
         old = ((before or {}).get("spec") or {}).get("replicas")
         spec["replicas"] = default_replicas(made["metadata"].get("annotations") or {}, old, is_new=before is None)
-    if made.get("apiVersion") == names.V1BETA1:
-        _fill(machine, "nodeDeletionTimeout", f"{DEFAULT_NODE_DELETION_TIMEOUT_S}s")
+    if made.get("apiVersion") == model.V1BETA1:
+        _set_default(machine, "nodeDeletionTimeout", f"{DEFAULT_NODE_DELETION_TIMEOUT_S}s")
     else:
-        _fill(machine.setdefault("deletion", {}), "nodeDeletionTimeoutSeconds", DEFAULT_NODE_DELETION_TIMEOUT_S)
+        _set_default(machine.setdefault("deletion", {}), "nodeDeletionTimeoutSeconds", DEFAULT_NODE_DELETION_TIMEOUT_S)
     version = machine.get("version")
     if version and not version.startswith("v"):
         machine["version"] = f"v{version}"
     return made
 
 
-def _fill(where: Json, name: str, value: object) -> None:
+def _set_default(where: Json, name: str, value: object) -> None:
     if where.get(name) is None:
         where[name] = value
 
 
 def default_replicas(annotations: Mapping[str, str], old: int | None, *, is_new: bool) -> int:
     """One; or, where an autoscaler is to take over (both annotations), within its limits."""
-    if names.MIN_SIZE_ANNOTATION not in annotations or names.MAX_SIZE_ANNOTATION not in annotations:
+    if model.MIN_SIZE_ANNOTATION not in annotations or model.MAX_SIZE_ANNOTATION not in annotations:
         return 1
-    least = _read_size(annotations, names.MIN_SIZE_ANNOTATION)
-    most = _read_size(annotations, names.MAX_SIZE_ANNOTATION)
+    least = _parse_size(annotations, model.MIN_SIZE_ANNOTATION)
+    most = _parse_size(annotations, model.MAX_SIZE_ANNOTATION)
     if is_new or old is None or old < least:
         return least
     return min(old, most)
 
 
-def _read_size(annotations: Mapping[str, str], name: str) -> int:
+def _parse_size(annotations: Mapping[str, str], name: str) -> int:
     text = annotations[name]
     size = selectors.parse_int64(text)
-    if size is None or not -_LARGEST - 1 <= size <= _LARGEST:
-        raise Refused(f'replicas: annotation "{name}": found {text!r}, expected a whole number')
+    if size is None or not -_MAX_INT32 - 1 <= size <= _MAX_INT32:
+        raise DefaultingError(f'replicas: annotation "{name}": found {text!r}, expected a whole number')
     return size
 
 
 # Validation
 
 
-def validate(made: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
+def validate_machine_pool(made: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
     """What is wrong, each as `field: what`; nothing if it may be stored."""
     spec = made.get("spec") or {}
     template = spec.get("template") or {}
@@ -121,7 +128,7 @@ def _check_version(version: str) -> list[str]:
         return []
     at = f'spec.template.spec.version: Invalid value: "{version}"'
     found = [] if version.startswith("v") else [f"{at}: must be a valid semantic version with a leading v"]
-    if not _VERSION.fullmatch(version.removeprefix("v")):
+    if not _SEMANTIC_VERSION.fullmatch(version.removeprefix("v")):
         found.append(f"{at}: must be a valid semantic version")
     return found
 
@@ -137,7 +144,7 @@ def _check_metadata(metadata: Mapping[str, Any]) -> list[str]:
     for key, value in (metadata.get("labels") or {}).items():
         if not is_qualified_name(key):
             found.append(f'spec.template.metadata.labels: Invalid value: "{key}": must be a qualified name')
-        if not names.is_label_value(value):
+        if not model.is_label_value(value):
             found.append(f'spec.template.metadata.labels: Invalid value: "{value}": must be a label value')
     bad = [key for key in metadata.get("annotations") or {} if not is_qualified_name(key.lower())]
     at = "spec.template.metadata.annotations: Invalid value"
@@ -147,6 +154,24 @@ def _check_metadata(metadata: Mapping[str, Any]) -> list[str]:
 def is_qualified_name(text: str) -> bool:
     """A name, with or without the domain of whoever gave it."""
     domain, slash, name = text.rpartition("/")
-    if slash and not (len(domain) <= _SUBDOMAIN_BYTES and _SUBDOMAIN.fullmatch(domain)):
+    if slash and not (len(domain) <= _MAX_SUBDOMAIN_BYTES and _DNS_SUBDOMAIN.fullmatch(domain)):
         return False
-    return len(name) <= _NAME_BYTES and _NAME.fullmatch(name) is not None
+    return len(name) <= _MAX_NAME_BYTES and _QUALIFIED_NAME.fullmatch(name) is not None
+
+
+def mutating_webhook(asked: admission.AdmissionRequest) -> admission.AdmissionResponse:
+    try:
+        return admission.AdmissionResponse(mutated=default_machine_pool(asked.object, asked.old_object))
+    except DefaultingError as refused:
+        return admission.AdmissionResponse(str(refused))
+
+
+def validating_webhook(asked: admission.AdmissionRequest) -> admission.AdmissionResponse:
+    return admission.AdmissionResponse("; ".join(validate_machine_pool(asked.object, asked.old_object)))
+
+
+WEBHOOKS: Mapping[str, admission.Webhook] = {
+    f"/{verb}-cluster-x-k8s-io-{version}-machinepool": hook
+    for version in ("v1beta1", "v1beta2")
+    for verb, hook in (("mutate", mutating_webhook), ("validate", validating_webhook))
+}

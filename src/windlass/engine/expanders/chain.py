@@ -1,72 +1,58 @@
-"""The chain: strategies asked one after another, each narrowing what the one before it kept.
+"""The expander chain of --expander, and the strategies random, most-pods, least-waste and least-nodes.
 
-The first strategy that leaves a single option has decided. If several are left in the end, one is drawn at random; if
-none is left, nothing is chosen: a strategy that drops an option means it.
+Each strategy keeps the best options of those that the ones before it left; random takes one of the rest.
 """
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from typing import Generic
 
 import numpy as np
 
-from windlass.engine import gpus
-from windlass.engine.expanders import least_nodes, least_waste, most_pods, outside, price, priority, random
-from windlass.engine.expanders.option import Option
+from windlass.engine.expanders import grpc, price, priority
+from windlass.engine.model import facts, scale_up_status, well_known
+from windlass.engine.model.scale_up_status import ExpansionOption
 from windlass.errors import InvalidInput
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ExpanderContext:
     """All that strategies may look at besides the options."""
 
     rng: np.random.Generator
-    rules: tuple[priority.Rule, ...] = ()
+    rules: tuple[priority.PriorityRule, ...] = ()
     """The user's priorities; empty where there are none, or none that can be used."""
-    pricing: price.Pricing | None = None
+    pricing: price.PricingModel | None = None
     cluster_nodes: int = 0
-    gpu_label: str = gpus.CLUSTER_API_LABEL
-    desk: outside.Desk = field(default_factory=outside.Desk)
+    gpu_label: str = well_known.CLUSTER_API_GPU_LABEL
+    desk: grpc.ExpanderClientPort = field(default_factory=grpc.ExpanderClientPort)
     """Where someone outside can be asked."""
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy(Generic[T]):
+class ExpanderFilter(Generic[scale_up_status.Candidate]):
     """A strategy by its name in --expander."""
 
     name: str
-    keep: Callable[[Sequence[T]], Sequence[T]]
+    best_options: Callable[[Sequence[scale_up_status.Candidate]], Sequence[scale_up_status.Candidate]]
 
 
-def _price(situation: Situation) -> Callable[[Sequence[Option]], Sequence[Option]]:
+def _make_price_filter(situation: ExpanderContext) -> Callable[[Sequence[ExpansionOption]], Sequence[ExpansionOption]]:
     if situation.pricing is None:
         raise InvalidInput("--expander: price needs prices, and none are configured")
     return functools.partial(
-        price.keep,
+        price.find_best_options,
         pricing=situation.pricing,
         cluster_nodes=situation.cluster_nodes,
         gpu_label=situation.gpu_label,
     )
 
 
-STRATEGIES: Mapping[str, Callable[[Situation], Callable[[Sequence[Option]], Sequence[Option]]]] = {
-    "random": lambda situation: functools.partial(random.keep, rng=situation.rng),
-    "most-pods": lambda _: most_pods.keep,
-    "least-waste": lambda _: least_waste.keep,
-    "least-nodes": lambda _: least_nodes.keep,
-    "price": _price,
-    "priority": lambda situation: functools.partial(priority.keep, rules=situation.rules),
-    "grpc": lambda situation: functools.partial(outside.keep, desk=situation.desk),
-}
-"""Every strategy by its name in --expander."""
-
-OUTSIDE = "grpc"
+GRPC = "grpc"
 """The strategy that is not ours."""
 
-ALWAYS_ONE = "random"
+RANDOM = "random"
 """The strategy after which there is nothing left to narrow."""
 
 
@@ -77,51 +63,86 @@ def check_names(names: Sequence[str]) -> None:
             raise InvalidInput(f"--expander: unknown expander {name!r}; accepted are {', '.join(STRATEGIES)}")
         if name in names[:position]:
             raise InvalidInput(f"--expander: {name} is named twice; each of {', '.join(STRATEGIES)} may be named once")
-        if ALWAYS_ONE in names[:position]:
-            raise InvalidInput(f"--expander: {name} after {ALWAYS_ONE} is never asked; {ALWAYS_ONE} must be the last")
+        if RANDOM in names[:position]:
+            raise InvalidInput(f"--expander: {name} after {RANDOM} is never asked; {RANDOM} must be the last")
 
 
-def build(names: Sequence[str], situation: Situation) -> list[Strategy[Option]]:
+def build_chain(names: Sequence[str], situation: ExpanderContext) -> list[ExpanderFilter[ExpansionOption]]:
     """The strategies of --expander, in its order."""
     check_names(names)
-    return [Strategy(name, STRATEGIES[name](situation)) for name in names]
+    return [ExpanderFilter(name, STRATEGIES[name](situation)) for name in names]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice(Generic[T]):
-    """What was chosen, what each strategy that was asked kept, and of what."""
-
-    winner: T | None
-    steps: tuple[tuple[str, tuple[T, ...]], ...]
-    options: tuple[T, ...] = ()
-    opinion: outside.Opinion | None = None
-    """What someone outside said, where it was their turn."""
-
-    def given_to(self, name: str) -> tuple[T, ...] | None:
-        """What a strategy had to choose from; None if it was not asked."""
-        before = self.options
-        for asked, kept in self.steps:
-            if asked == name:
-                return before
-            before = kept
-        return None
-
-
-def choose(options: Sequence[T], strategies: Sequence[Strategy[T]], fallback: Strategy[T]) -> Choice[T]:
+def run_chain(
+    options: Sequence[scale_up_status.Candidate],
+    strategies: Sequence[ExpanderFilter[scale_up_status.Candidate]],
+    fallback: ExpanderFilter[scale_up_status.Candidate],
+) -> scale_up_status.ExpanderChoice[scale_up_status.Candidate]:
     """The option that is left when each strategy has narrowed the options, or that the fallback takes of the rest."""
-    steps: list[tuple[str, tuple[T, ...]]] = []
+    steps: list[tuple[str, tuple[scale_up_status.Candidate, ...]]] = []
     left = tuple(options)
     for strategy in (*strategies, fallback):
-        left = tuple(strategy.keep(left))
+        left = tuple(strategy.best_options(left))
         steps.append((strategy.name, left))
         if len(left) == 1:
             break
-    return Choice(left[0] if left else None, tuple(steps), tuple(options))
+    return scale_up_status.ExpanderChoice(left[0] if left else None, tuple(steps), tuple(options))
 
 
-def choose_option(options: Sequence[Option], names: Sequence[str], situation: Situation) -> Choice[Option]:
+def choose_option(
+    options: Sequence[ExpansionOption], names: Sequence[str], situation: ExpanderContext
+) -> scale_up_status.ExpanderChoice[ExpansionOption]:
     """The option that the expanders named choose, ties drawn at random."""
-    (fallback,) = build([ALWAYS_ONE], situation)
-    choice = choose(options, build(names, situation), fallback)
-    shown = choice.given_to(OUTSIDE)
-    return choice if shown is None else replace(choice, opinion=situation.desk.consult(shown))
+    (fallback,) = build_chain([RANDOM], situation)
+    choice = run_chain(options, build_chain(names, situation), fallback)
+    shown = choice.options_given_to(GRPC)
+    return choice if shown is None else replace(choice, opinion=situation.desk.find_response(shown))
+
+
+def find_least_nodes(options: Sequence[ExpansionOption]) -> list[ExpansionOption]:
+    adding = [option for option in options if option.node_count != 0]
+    least = min((option.node_count for option in adding), default=0)
+    return [option for option in adding if option.node_count == least]
+
+
+def find_least_waste(options: Sequence[ExpansionOption]) -> list[ExpansionOption]:
+    scored = [(wasted_fraction(option), option) for option in options]
+    least = min((score for score, _ in scored), default=0.0)
+    return [option for score, option in scored if score == least]
+
+
+def wasted_fraction(option: ExpansionOption) -> float:
+    """From 0, all used, to 2, nothing used; negative where more is asked for than the capacity shows."""
+    return _wasted_fraction_of(option, facts.CPU) + _wasted_fraction_of(option, facts.MEMORY)
+
+
+def _wasted_fraction_of(option: ExpansionOption, resource: str) -> float:
+    available = dict(option.template.capacity).get(resource, 0) * option.node_count
+    requested = sum(dict(helped.pod.spec.requests).get(resource, 0) * helped.count for helped in option.pods)
+    return (available - requested) / available if available else 0.0
+
+
+def find_most_pods(options: Sequence[ExpansionOption]) -> list[ExpansionOption]:
+    most = max((option.pod_count for option in options), default=0)
+    return [option for option in options if option.pod_count == most]
+
+
+def pick_random(options: Sequence[ExpansionOption], rng: np.random.Generator) -> list[ExpansionOption]:
+    """One of the options; none of none."""
+    if not options:
+        return []
+    return [options[int(rng.integers(len(options)))]]
+
+
+STRATEGIES: Mapping[
+    str, Callable[[ExpanderContext], Callable[[Sequence[ExpansionOption]], Sequence[ExpansionOption]]]
+] = {
+    "random": lambda situation: functools.partial(pick_random, rng=situation.rng),
+    "most-pods": lambda _: find_most_pods,
+    "least-waste": lambda _: find_least_waste,
+    "least-nodes": lambda _: find_least_nodes,
+    "price": _make_price_filter,
+    "priority": lambda situation: functools.partial(priority.find_best_options, rules=situation.rules),
+    "grpc": lambda situation: functools.partial(grpc.find_best_options, desk=situation.desk),
+}
+"""Every strategy by its name in --expander."""

@@ -1,25 +1,26 @@
-"""Price: the options whose nodes cost least for what the helped pods are worth, on machines of a fitting size.
+"""The price expander: nodes that cost least for what the helped pods are worth, on machines of a fitting size.
 
     ratio      = (price of the new nodes + s) / (price of the helped pods + s)       s: price of a small pod
     unfitness  = larger of preferred cpu / node cpu and node cpu / preferred cpu
     suppressed = (unfitness - 1) * (1 - tanh((new nodes - 1) / 15)) + 1
     score      = suppressed * ratio, twice that for a group which does not exist yet
 
-The lowest score wins. The preferred machine doubles in size whenever the cluster grows threefold; the more nodes are
-added at once, the less their size matters. A group with GPUs has a suppressed unfitness of 1000: its size is chosen for
-the GPUs, and pods that need none should not land there. An option with a price that nobody knows is left out.
+The lowest score wins. The preferred machine doubles in size whenever the cluster grows threefold. A group with GPUs has
+a suppressed unfitness of 1000. An option with an unknown price is left out. Prices come from the group's annotation,
+else from the table; a pod is worth what a machine that fits it exactly would cost.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from windlass.engine import facts, gpus
-from windlass.engine.expanders.option import Option
+from windlass.engine.model import facts, well_known
+from windlass.engine.model.scale_up_status import ExpansionOption
 
 PREFERRED_MILLICPU = ((2, 1_000), (6, 2_000), (20, 4_000), (60, 8_000), (200, 16_000))
 """Up to so many nodes in the cluster, a machine with so much cpu is preferred."""
+
 PREFERRED_MILLICPU_BEYOND = 32_000
 
 SMALL_POD = facts.Pod(
@@ -30,12 +31,14 @@ SMALL_POD = facts.Pod(
 """Its price is added on both sides of the ratio, so that pods which ask for next to nothing do not blow it up."""
 
 GPU_UNFITNESS = 1000.0
+
 NOT_EXISTING_FACTOR = 2.0
+
 NODES_SCALE = 15.0
 """How fast the machine's size loses its weight as nodes are added."""
 
 
-class Pricing(Protocol):
+class PricingModel(Protocol):
     """What nodes and pods cost for an hour; None where nobody knows."""
 
     def node_price(self, node: facts.Node) -> float | None: ...
@@ -44,7 +47,7 @@ class Pricing(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class PriceScore:
     """The arithmetic of one option."""
 
     nodes_price: float
@@ -61,15 +64,19 @@ class Score:
         )
 
 
-def keep(options: Sequence[Option], pricing: Pricing, cluster_nodes: int, gpu_label: str) -> list[Option]:
+def find_best_options(
+    options: Sequence[ExpansionOption], pricing: PricingModel, cluster_nodes: int, gpu_label: str
+) -> list[ExpansionOption]:
     """The cheapest options. `cluster_nodes` is how many nodes the cluster has now."""
-    scores = [score(option, pricing, cluster_nodes, gpu_label) for option in options]
+    scores = [score_option(option, pricing, cluster_nodes, gpu_label) for option in options]
     lowest = min((scored.score for scored in scores if scored is not None), default=0.0)
     pairs = zip(options, scores, strict=True)
     return [option for option, scored in pairs if scored is not None and scored.score == lowest]
 
 
-def score(option: Option, pricing: Pricing, cluster_nodes: int, gpu_label: str) -> Score | None:
+def score_option(
+    option: ExpansionOption, pricing: PricingModel, cluster_nodes: int, gpu_label: str
+) -> PriceScore | None:
     """None if a price is unknown. A small pod without a price is left out of the ratio, on both sides."""
     node_price = pricing.node_price(option.template)
     pods_price = _price_pods(option, pricing)
@@ -80,10 +87,10 @@ def score(option: Option, pricing: Pricing, cluster_nodes: int, gpu_label: str) 
     ratio = _divide(nodes_price + small, pods_price + small)
     unfitness = _compare_size(option.template, prefer_millicpu(cluster_nodes))
     suppressed = _suppress(unfitness, option.node_count)
-    if gpus.has_gpu(option.template, gpu_label):
+    if well_known.has_gpu(option.template, gpu_label):
         suppressed = GPU_UNFITNESS
     total = suppressed * ratio * (1.0 if option.exists else NOT_EXISTING_FACTOR)
-    return Score(nodes_price, pods_price, ratio, unfitness, suppressed, total)
+    return PriceScore(nodes_price, pods_price, ratio, unfitness, suppressed, total)
 
 
 def prefer_millicpu(cluster_nodes: int) -> int:
@@ -94,7 +101,7 @@ def prefer_millicpu(cluster_nodes: int) -> int:
     return PREFERRED_MILLICPU_BEYOND
 
 
-def _price_pods(option: Option, pricing: Pricing) -> float | None:
+def _price_pods(option: ExpansionOption, pricing: PricingModel) -> float | None:
     total = 0.0
     for helped in option.pods:
         price = pricing.pod_price(helped.pod)
@@ -120,3 +127,42 @@ def _suppress(unfitness: float, node_count: int) -> float:
 def _divide(paid: float, worth: float) -> float:
     """Whatever is paid for pods that are worth nothing is paid in vain."""
     return paid / worth if worth > 0.0 else math.inf
+
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+
+INSTANCE_TYPE_BETA = "beta.kubernetes.io/instance-type"
+
+RATES: Mapping[str, float] = {
+    facts.CPU: 0.033174,
+    facts.MEMORY: 0.004446,
+    **dict.fromkeys(well_known.GPU_RESOURCES, 0.7),
+}
+"""Price of a core, of a GiB of memory and of a GPU for an hour: the figures of Cluster Autoscaler's pricing proposal.
+Only their proportions matter, and those differ little between providers."""
+
+_UNITS = {facts.CPU: 1000, facts.MEMORY: 2**30}
+"""What a rate is for, in the engine's units; one piece for every other resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTable:
+    """Prices for an hour, in any currency."""
+
+    by_instance_type: Mapping[str, float] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=lambda: RATES)
+    """By resource: for a core of `cpu`, a GiB of `memory`, a piece of anything else. What is not named is free."""
+
+    def node_price(self, node: facts.Node) -> float | None:
+        """None if neither annotation nor table names a usable price."""
+        text = node.annotations.get(well_known.PRICE_ANNOTATION)
+        if text is not None:
+            return well_known.parse_price(text)
+        instance_type = node.labels.get(INSTANCE_TYPE) or node.labels.get(INSTANCE_TYPE_BETA, "")
+        return self.by_instance_type.get(instance_type)
+
+    def pod_price(self, pod: facts.Pod) -> float | None:
+        return sum(self._price(resource, amount) for resource, amount in pod.spec.requests)
+
+    def _price(self, resource: str, amount: int) -> float:
+        return self.rates.get(resource, 0.0) * amount / _UNITS.get(resource, 1)

@@ -8,48 +8,48 @@ looks at. Where no option is left, or there are no rules, all are kept: a slip i
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass import regexp
-from windlass.engine.expanders.option import Option
+from windlass.engine.model.scale_up_status import ExpansionOption
 from windlass.errors import InvalidInput
+from windlass.regexp import matcher, syntax
 
 LOWEST = -1
 """The lowest priority that counts."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PriorityRule:
     """Groups whose id the pattern is found in have this priority."""
 
     priority: int
-    pattern: regexp.Regexp
+    pattern: matcher.Regexp
 
 
-def compile_rules(by_priority: Mapping[int, Sequence[str]]) -> tuple[Rule, ...]:
+def compile_rules(by_priority: Mapping[int, Sequence[str]]) -> tuple[PriorityRule, ...]:
     """Rules, highest priority first, of expressions in Go's syntax by priority."""
     return tuple(
-        Rule(priority, _compile(priority, expression))
+        PriorityRule(priority, _compile(priority, expression))
         for priority in sorted(by_priority, reverse=True)
         for expression in by_priority[priority]
     )
 
 
-def _compile(priority: int, expression: str) -> regexp.Regexp:
+def _compile(priority: int, expression: str) -> matcher.Regexp:
     try:
-        return regexp.compile(expression)
-    except regexp.InvalidExpression as error:
+        return matcher.compile(expression)
+    except syntax.InvalidExpression as error:
         raise InvalidInput(
             f"priority {priority}: {expression!r} is not a regular expression of Go's: {error}"
         ) from error
 
 
-def keep(options: Sequence[Option], rules: Sequence[Rule]) -> list[Option]:
-    ranks = [rank(option.group, rules) for option in options]
+def find_best_options(options: Sequence[ExpansionOption], rules: Sequence[PriorityRule]) -> list[ExpansionOption]:
+    ranks = [find_priority(option.group, rules) for option in options]
     highest = max((ranked for ranked in ranks if ranked is not None), default=LOWEST - 1)
     if highest < LOWEST:
         return list(options)
     return [option for option, ranked in zip(options, ranks, strict=True) if ranked == highest]
 
 
-def rank(group: str, rules: Sequence[Rule]) -> int | None:
+def find_priority(group: str, rules: Sequence[PriorityRule]) -> int | None:
     """The highest priority that a rule gives the group; None if no rule matches it."""
     return max((rule.priority for rule in rules if rule.pattern.matches(group)), default=None)

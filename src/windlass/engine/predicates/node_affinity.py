@@ -3,26 +3,26 @@
 Terms that all name nodes by `matchFields` narrow the search before any filter runs (PreFilter).
 """
 
-from windlass.engine import dtypes, shapes
-from windlass.engine.predicates import inclusion
-from windlass.engine.predicates.config import FilterConfig
-from windlass.engine.snapshot import Snapshot
-from windlass.engine.verdict import Code, Reason, Refusal
+from windlass.engine.model import arrays, facts
+from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
+from windlass.engine.model.settings import FilterConfig
+from windlass.engine.predicates import node_inclusion
+from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.selectors import Operator
 
 NAME = "NodeAffinity"
-CONFLICT = Refusal(NAME, Code.UNRESOLVABLE, (Reason("pod affinity terms conflict"),))
-MISMATCH = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) didn't match Pod's node affinity/selector"),))
-ENFORCED = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) didn't match scheduler-enforced node affinity"),))
+CONFLICT = Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("pod affinity terms conflict"),))
+MISMATCH = Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("node(s) didn't match Pod's node affinity/selector"),))
+ENFORCED = Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("node(s) didn't match scheduler-enforced node affinity"),))
 
 
-def refuse(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Refusal | None:
+def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
     """Refuse a pod whose terms name nodes that contradict each other."""
-    names = named(snapshot, shape)
+    names = find_named_nodes(snapshot, shape)
     return CONFLICT if names is not None and not names else None
 
 
-def named(snapshot: Snapshot, shape: shapes.Shape) -> set[str] | None:
+def find_named_nodes(snapshot: Snapshot, shape: facts.PodShape) -> set[str] | None:
     """Names to which the terms narrow the search by `matchFields`; None unless every term names nodes."""
     affinity = shape.spec.node_affinity
     if affinity is None or not affinity.terms:
@@ -36,18 +36,18 @@ def named(snapshot: Snapshot, shape: shapes.Shape) -> set[str] | None:
     return names
 
 
-def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
+def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
     """Bool (n_nodes): True where selector, affinity and the profile's added affinity match; None without any."""
     spec = shape.spec
     if not spec.node_selector and spec.node_affinity is None and config.added_affinity is None:
         return None
-    allowed = inclusion.selected(snapshot, spec)
+    allowed = node_inclusion.selected_mask(snapshot, spec)
     if config.added_affinity is not None:
         allowed = allowed & snapshot.nodes.selector_mask(config.added_affinity)
     return allowed
 
 
-def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
     if config.added_affinity is not None and not snapshot.nodes.selector_mask(config.added_affinity)[row]:
         return ENFORCED
     return MISMATCH

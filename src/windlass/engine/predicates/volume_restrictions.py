@@ -6,16 +6,17 @@ disks always. A ReadWriteOncePod claim that any pod anywhere uses refuses every 
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, holdings, shapes
-from windlass.engine.predicates import volume_claims
-from windlass.engine.predicates.config import FilterConfig
-from windlass.engine.snapshot import Snapshot
-from windlass.engine.verdict import Code, Reason, Refusal
+from windlass.engine.model import arrays, facts
+from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
+from windlass.engine.model.settings import FilterConfig
+from windlass.engine.predicates import persistent_volumes
+from windlass.engine.snapshot import volume_usage
+from windlass.engine.snapshot.snapshot import Snapshot
 
 NAME = "VolumeRestrictions"
-DISK_IN_USE = Refusal(NAME, Code.UNSCHEDULABLE, (Reason("node(s) had no available disk"),))
+DISK_IN_USE = Refusal(NAME, StatusCode.UNSCHEDULABLE, (Reason("node(s) had no available disk"),))
 CLAIM_IN_USE = Refusal(
-    NAME, Code.UNSCHEDULABLE,
+    NAME, StatusCode.UNSCHEDULABLE,
     (Reason(
         "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another "
         "pod"
@@ -25,15 +26,15 @@ CLAIM_IN_USE = Refusal(
 _RESTRICTED = frozenset(("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"))
 
 
-def refuse(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Refusal | None:
+def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
     """A claim that the pod names must exist, or nobody knows how it may be used."""
-    for volume, claim in volume_claims.claimed(snapshot.storage, shape):
-        if claim is None and volume_claims.is_named(volume):
-            return Refusal(NAME, Code.UNRESOLVABLE, (volume_claims.missing_claim(volume),))
+    for volume, claim in persistent_volumes.list_claimed(snapshot.storage, shape):
+        if claim is None and persistent_volumes.is_named(volume):
+            return Refusal(NAME, StatusCode.UNRESOLVABLE, (persistent_volumes.make_missing_claim_reason(volume),))
     return None
 
 
-def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
+def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
     """Bool (n_nodes): True where no disk conflicts; False everywhere while a claim is in use; None without either."""
     if not shape.spec.volumes:
         return None
@@ -47,26 +48,26 @@ def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtype
     return allowed
 
 
-def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
     return DISK_IN_USE if row in conflicting_rows(snapshot, shape) else CLAIM_IN_USE
 
 
-def is_claim_in_use(snapshot: Snapshot, shape: shapes.Shape) -> bool:
+def is_claim_in_use(snapshot: Snapshot, shape: facts.PodShape) -> bool:
     """Does some pod use a claim of the shape's that only one pod may use?"""
     alive = snapshot.nodes.alive
     return any(
         alive[row]
-        for volume, claim in volume_claims.claimed(snapshot.storage, shape)
+        for volume, claim in persistent_volumes.list_claimed(snapshot.storage, shape)
         if claim is not None
-        and volume_claims.is_named(volume)
-        and volume_claims.READ_WRITE_ONCE_POD in claim.access_modes
-        for row in snapshot.tallies.held.rows(holdings.claim(shape.namespace, volume))
+        and persistent_volumes.is_named(volume)
+        and persistent_volumes.READ_WRITE_ONCE_POD in claim.access_modes
+        for row in snapshot.topology_counts.held.rows(volume_usage.find_claim_reference(shape.namespace, volume))
     )
 
 
-def conflicting_rows(snapshot: Snapshot, shape: shapes.Shape) -> set[int]:
+def conflicting_rows(snapshot: Snapshot, shape: facts.PodShape) -> set[int]:
     """The nodes on which pods hold a disk that conflicts with one of the shape's."""
-    held = snapshot.tallies.held
+    held = snapshot.topology_counts.held
     return {
         row
         for volume in shape.spec.volumes

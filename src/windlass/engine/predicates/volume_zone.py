@@ -9,16 +9,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, nodes, shapes
-from windlass.engine.predicates import volume_claims
-from windlass.engine.predicates.config import FilterConfig
-from windlass.engine.snapshot import Snapshot
-from windlass.engine.storage import Storage
-from windlass.engine.verdict import Code, Reason, Refusal
+from windlass.engine.model import arrays, facts
+from windlass.engine.model.scheduling_reasons import Reason, Refusal, StatusCode
+from windlass.engine.model.settings import FilterConfig
+from windlass.engine.predicates import persistent_volumes
+from windlass.engine.snapshot import node_table
+from windlass.engine.snapshot.snapshot import Snapshot
+from windlass.engine.snapshot.volume_usage import StorageTable
 from windlass.selectors import Operator, Requirement
 
 NAME = "VolumeZone"
-OTHER_ZONE = Refusal(NAME, Code.UNRESOLVABLE, (Reason("node(s) had no available volume zone"),))
+OTHER_ZONE = Refusal(NAME, StatusCode.UNRESOLVABLE, (Reason("node(s) had no available volume zone"),))
 UNBOUND = Reason("PersistentVolume had no name")
 NO_CLASS = Reason("PersistentVolumeClaim had no pv name and storageClass name")
 
@@ -31,29 +32,33 @@ _SUCCESSORS = {
 _ZONES_SEPARATOR = "__"
 
 
-def refuse(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> Refusal | None:
+def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
     """Every claim must have its volume, or a class that waits for the pod."""
-    for volume, claim in volume_claims.claimed(snapshot.storage, shape):
-        if volume_claims.is_named(volume):
-            reason = volume_claims.missing_claim(volume) if claim is None else _unplaced(snapshot.storage, claim)
+    for volume, claim in persistent_volumes.list_claimed(snapshot.storage, shape):
+        if persistent_volumes.is_named(volume):
+            reason = (
+                persistent_volumes.make_missing_claim_reason(volume)
+                if claim is None
+                else _unplaced(snapshot.storage, claim)
+            )
             if reason is not None:
-                return Refusal(NAME, Code.UNRESOLVABLE, (reason,))
+                return Refusal(NAME, StatusCode.UNRESOLVABLE, (reason,))
     return None
 
 
-def _unplaced(storage: Storage, claim: facts.PersistentVolumeClaim) -> Reason | None:
+def _unplaced(storage: StorageTable, claim: facts.PersistentVolumeClaim) -> Reason | None:
     if claim.volume_name:
         if claim.volume_name in storage.volumes:
             return None
-        return volume_claims.missing("persistentvolume", claim.volume_name)
+        return persistent_volumes.make_missing_reason("persistentvolume", claim.volume_name)
     if not claim.storage_class:
         return NO_CLASS
     if claim.storage_class not in storage.classes:
-        return volume_claims.missing("storageclass.storage.k8s.io", claim.storage_class)
-    return None if volume_claims.waits_for_consumer(storage, claim) else UNBOUND
+        return persistent_volumes.make_missing_reason("storageclass.storage.k8s.io", claim.storage_class)
+    return None if persistent_volumes.waits_for_consumer(storage, claim) else UNBOUND
 
 
-def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtypes.Mask | None:
+def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
     """Bool (n_nodes): True where every volume's zone is the node's; None if no volume has one."""
     if not shape.spec.volumes:
         return None
@@ -66,22 +71,22 @@ def mask(snapshot: Snapshot, shape: shapes.Shape, config: FilterConfig) -> dtype
     return allowed | _has_no_zone(snapshot.nodes)
 
 
-def explain(snapshot: Snapshot, shape: shapes.Shape, row: int, config: FilterConfig) -> Refusal:
+def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
     return OTHER_ZONE
 
 
-def topologies(storage: Storage, shape: shapes.Shape) -> Iterator[tuple[str, tuple[str, ...]]]:
+def topologies(storage: StorageTable, shape: facts.PodShape) -> Iterator[tuple[str, tuple[str, ...]]]:
     """(label key, values any of which will do) of the volumes that the pod's claims are bound to."""
-    for volume, claim in volume_claims.claimed(storage, shape):
+    for volume, claim in persistent_volumes.list_claimed(storage, shape):
         found = storage.volumes.get(claim.volume_name) if claim is not None else None
-        if found is not None and volume_claims.is_named(volume):
+        if found is not None and persistent_volumes.is_named(volume):
             for key in _SUCCESSORS:
                 zones = [zone.strip() for zone in found.labels.get(key, "").split(_ZONES_SEPARATOR)]
                 if all(zones):  # one empty, and the whole label says nothing
                     yield key, tuple(sorted(set(zones)))
 
 
-def _in_topology(table: nodes.NodeTable, key: str, values: tuple[str, ...]) -> dtypes.Mask:
+def _in_topology(table: node_table.NodeTable, key: str, values: tuple[str, ...]) -> arrays.Mask:
     own = table.requirement_mask(Requirement(key, Operator.IN, values))
     successor = _SUCCESSORS[key]
     if successor == key:
@@ -90,9 +95,9 @@ def _in_topology(table: nodes.NodeTable, key: str, values: tuple[str, ...]) -> d
     return own | (~has_own & table.requirement_mask(Requirement(successor, Operator.IN, values)))
 
 
-def _has_no_zone(table: nodes.NodeTable) -> dtypes.Mask:
+def _has_no_zone(table: node_table.NodeTable) -> arrays.Mask:
     """Bool (n_nodes): no label tells where the node is."""
     none = np.ones(table.count, bool)
     for key in _SUCCESSORS:
-        none &= table.label_ids(key) == dtypes.ABSENT
+        none &= table.label_ids(key) == arrays.ABSENT
     return none

@@ -1,30 +1,69 @@
-"""Deletion budgets: how many of the nodes that may go are let go now.
+"""Deletion budgets and atomic groups: how many of the removable nodes are deleted now.
 
-So many nodes at most are on their way out at the same time, and so many of them with pods to be moved. A group that is
-all or nothing goes whole or not at all. Such groups come first, since others would always leave too little for them;
-and the first of them may exceed what is left, since one larger than the limit could never go otherwise.
+Budgets limit the nodes being deleted at a time, and those with pods to evict. An atomic group (zero-or-max) goes
+whole or not at all: all nodes of its target size or, as some may never have come, all that are registered. Atomic
+groups come first, and the first of them may exceed the budgets: a group larger than the limit could never go
+otherwise.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from windlass.engine import facts
-from windlass.engine.scale_down.whole_groups import WholeGroups, is_whole
-from windlass.engine.settings import Settings
+from windlass.engine.model import node_groups, scale_down_state
+from windlass.engine.model.scale_down_state import NodeRemoval, UnremovableNode, UnremovableReason
+from windlass.engine.model.settings import Settings, for_group
+
+
+class AtomicGroups:
+    """Which groups are all or nothing; looked up once for each."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._known: dict[str, bool] = {}
+
+    def contains(self, group: node_groups.NodeGroup | None) -> bool:
+        if group is None:
+            return False
+        if group.id not in self._known:
+            self._known[group.id] = for_group(self._settings, group.options).zero_or_max
+        return self._known[group.id]
+
+
+def is_complete_group(group: node_groups.NodeGroup, going: int, registered: Mapping[str, int]) -> bool:
+    """Would so many nodes be all of the group? `registered` counts the nodes of each group that there are."""
+    return going in (group.target_size, registered.get(group.id, 0))
+
+
+def split_atomic_groups(
+    removals: Sequence[NodeRemoval],
+    group_of: Mapping[str, node_groups.NodeGroup],
+    registered: Mapping[str, int],
+    settings: Settings,
+) -> tuple[list[NodeRemoval], list[UnremovableNode]]:
+    """Those that may go, nodes of whole groups last; and the nodes that stay because not all of their group may go."""
+    whole = AtomicGroups(settings)
+    going: list[NodeRemoval] = []
+    together: dict[str, list[NodeRemoval]] = {}
+    for removal in removals:
+        group = group_of.get(removal.node_name)
+        if group is not None and whole.contains(group):
+            together.setdefault(group.id, []).append(removal)
+        else:
+            going.append(removal)
+    kept: list[UnremovableNode] = []
+    for group_id, members in together.items():
+        if is_complete_group(group_of[members[0].node_name], len(members), registered):
+            going += members
+        else:
+            numbers = len(members), registered.get(group_id, 0)
+            kept += [
+                UnremovableNode(one.node_name, UnremovableReason.ATOMIC_SCALE_DOWN_FAILED, *numbers) for one in members
+            ]
+    return going, kept
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
-    """Nodes of one group that go, in their order."""
-
-    group: str
-    nodes: tuple[str, ...]
-    batch_size: int = 0
-    """All or nothing: how many nodes of the group must be ready to go before any does; 0: each goes by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class InProgress:
+class DeletionsInProgress:
     """The nodes that are on their way out already."""
 
     empty: frozenset[str] = frozenset()
@@ -35,53 +74,47 @@ class InProgress:
         return self.empty | self.drain
 
 
-NOTHING_IN_PROGRESS = InProgress()
+NOTHING_IN_PROGRESS = DeletionsInProgress()
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """What starts now, by group: nodes without pods to be moved, and nodes to be drained."""
-
-    empty: tuple[Bucket, ...] = ()
-    drain: tuple[Bucket, ...] = ()
-
-
-def crop(
+def crop_nodes(
     empty: Sequence[str],
     drain: Sequence[str],
-    group_of: Mapping[str, facts.NodeGroup],
+    group_of: Mapping[str, node_groups.NodeGroup],
     registered: Mapping[str, int],
-    in_progress: InProgress,
+    in_progress: DeletionsInProgress,
     settings: Settings,
-) -> Started:
+) -> scale_down_state.StartedDeletions:
     """Let go what the budgets allow, in the order given. `registered` counts the nodes of each group that there are.
 
     Nodes without a group are passed over.
     """
     limits = settings.scale_down
-    left = _Left(
+    left = _RemainingBudget(
         limits.max_scale_down_parallelism - len(in_progress.empty) - len(in_progress.drain),
         limits.max_drain_parallelism - len(in_progress.drain),
     )
     groups = {group_of[name].id: group_of[name] for name in (*empty, *drain) if name in group_of}
-    whole_groups = WholeGroups(settings)
-    whole = {id for id, group in groups.items() if whole_groups.has(group)}
+    whole_groups = AtomicGroups(settings)
+    whole = {id for id, group in groups.items() if whole_groups.contains(group)}
     empty_of, drain_of = _by_group(empty, group_of), _by_group(drain, group_of)
-    going = _take_whole([id for id in empty_of if id in whole], groups, registered, empty_of, drain_of, left, left.fits)
+    going = _take_atomic(
+        [id for id in empty_of if id in whole], groups, registered, empty_of, drain_of, left, left.fits
+    )
     left.drain = min(left.total, left.drain)
     rest = [id for id in drain_of if id in whole and id not in empty_of]
-    going += _take_whole(rest, groups, registered, empty_of, drain_of, left, left.fits_drained)
+    going += _take_atomic(rest, groups, registered, empty_of, drain_of, left, left.fits_drained)
     sizes = {id: len(empty_of.get(id, ())) + len(drain_of.get(id, ())) for id in going}
-    whole_empty = [Bucket(id, tuple(empty_of[id]), sizes[id]) for id in going if id in empty_of]
-    whole_drain = [Bucket(id, tuple(drain_of[id]), sizes[id]) for id in going if id in drain_of]
-    plain_empty = _crop_plain(empty_of, whole, left.total)
+    whole_empty = [scale_down_state.NodeGroupView(id, tuple(empty_of[id]), sizes[id]) for id in going if id in empty_of]
+    whole_drain = [scale_down_state.NodeGroupView(id, tuple(drain_of[id]), sizes[id]) for id in going if id in drain_of]
+    plain_empty = _crop_groups(empty_of, whole, left.total)
     left.total -= sum(len(bucket.nodes) for bucket in plain_empty)
-    plain_drain = _crop_plain(drain_of, whole, min(left.total, left.drain))
-    return Started((*whole_empty, *plain_empty), (*whole_drain, *plain_drain))
+    plain_drain = _crop_groups(drain_of, whole, min(left.total, left.drain))
+    return scale_down_state.StartedDeletions((*whole_empty, *plain_empty), (*whole_drain, *plain_drain))
 
 
 @dataclass(slots=True)
-class _Left:
+class _RemainingBudget:
     """What is left of the budgets while groups are taken one after another. Negative where more is in progress."""
 
     total: int
@@ -104,11 +137,11 @@ class _Left:
         self.may_overflow = False
 
 
-ByGroup = Mapping[str, Sequence[str]]
+NodesByGroup = Mapping[str, Sequence[str]]
 """Nodes by group id, groups in order of first appearance."""
 
 
-def _by_group(names: Iterable[str], group_of: Mapping[str, facts.NodeGroup]) -> dict[str, list[str]]:
+def _by_group(names: Iterable[str], group_of: Mapping[str, node_groups.NodeGroup]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name in names:
         if name in group_of:
@@ -116,13 +149,13 @@ def _by_group(names: Iterable[str], group_of: Mapping[str, facts.NodeGroup]) -> 
     return found
 
 
-def _take_whole(
+def _take_atomic(
     ids: Iterable[str],
-    groups: Mapping[str, facts.NodeGroup],
+    groups: Mapping[str, node_groups.NodeGroup],
     registered: Mapping[str, int],
-    empty_of: ByGroup,
-    drain_of: ByGroup,
-    left: _Left,
+    empty_of: NodesByGroup,
+    drain_of: NodesByGroup,
+    left: _RemainingBudget,
     fits: Callable[[int, int], bool],
 ) -> list[str]:
     """The groups that go, up to the first for which there is no room. One that would not go whole is passed over."""
@@ -131,20 +164,20 @@ def _take_whole(
         empty, drain = len(empty_of.get(id, ())), len(drain_of.get(id, ()))
         if not fits(empty, drain):
             break
-        if is_whole(groups[id], empty + drain, registered):
+        if is_complete_group(groups[id], empty + drain, registered):
             left.take(empty, drain)
             going.append(id)
     return going
 
 
-def _crop_plain(nodes_of: ByGroup, whole: Collection[str], budget: int) -> list[Bucket]:
+def _crop_groups(nodes_of: NodesByGroup, whole: Collection[str], budget: int) -> list[scale_down_state.NodeGroupView]:
     """As many nodes of other groups as the budget allows, group by group."""
-    cropped: list[Bucket] = []
+    cropped: list[scale_down_state.NodeGroupView] = []
     for id, nodes in nodes_of.items():
         if id in whole:
             continue
         if budget < 1:
             break
-        cropped.append(Bucket(id, tuple(nodes[:budget])))
+        cropped.append(scale_down_state.NodeGroupView(id, tuple(nodes[:budget])))
         budget -= len(cropped[-1].nodes)
     return cropped

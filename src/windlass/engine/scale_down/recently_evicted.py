@@ -1,25 +1,24 @@
-"""Recently evicted pods: those that are on their way out, and whose room elsewhere must not be given away meanwhile.
+"""Recently evicted pods: terminating pods that their controllers will recreate, and that need room elsewhere.
 
-A pod that was evicted leaves a gap until its controller has created another: a StatefulSet only once the pod is gone.
-Where it is known how many pods a controller lacks, no more than that many are expected of those evicted; where it is
-not, each is. Cluster Autoscaler's planner injects the same pods, but forgets an eviction at once.
+Where it is known how many pods a controller lacks, no more than that many of its evicted pods are counted; otherwise
+all are. Cluster Autoscaler's planner injects the same pods, but forgets an eviction at once.
 """
 
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from windlass.engine import dtypes, facts, pod_traits
-from windlass.engine.drain.context import ControllerKey
-from windlass.engine.snapshot import Snapshot
+from windlass.engine.model import arrays, facts, well_known
+from windlass.engine.model.drainability import ControllerKey
+from windlass.engine.snapshot.snapshot import Snapshot
 
 _COUNTING = ("StatefulSet", "Job", "ReplicaSet", "ReplicationController")
 """Controllers that keep a number of pods."""
 
-Controllers = Mapping[ControllerKey, facts.Controller]
+ControllersByKey = Mapping[ControllerKey, facts.Controller]
 
 
-def find_terminating(snapshot: Snapshot, node_names: Iterable[str]) -> list[int]:
+def find_terminating_rows(snapshot: Snapshot, node_names: Iterable[str]) -> list[int]:
     """Rows of the pods on these nodes that are on their way out."""
     times, rows = snapshot.pods.times, list[int]()
     for name in node_names:
@@ -29,30 +28,34 @@ def find_terminating(snapshot: Snapshot, node_names: Iterable[str]) -> list[int]
     return rows
 
 
-def count_missing(snapshot: Snapshot, rows: Iterable[int], controllers: Controllers) -> dict[ControllerKey, int]:
+def count_missing_replicas(
+    snapshot: Snapshot, rows: Iterable[int], controllers: ControllersByKey
+) -> dict[ControllerKey, int]:
     """How many pods the controllers of these pods want beyond those that they have, terminating ones not counted."""
     table = snapshot.pods
     owners = {key for row in rows if (key := _find_owner(table.fact(row, "", timeless=True))) in controllers}
     if not owners:
         return {}
-    counted = np.flatnonzero(table.shape_ids != dtypes.ABSENT)
+    counted = np.flatnonzero(table.shape_ids != arrays.ABSENT)
     leaving = [row for row, (deleted_s, _) in table.times.items() if deleted_s is not None]
     counted = counted[~np.isin(counted, leaving)]
-    counts = np.bincount(table.kind_ids[counted], minlength=len(table.kinds)).tolist()
+    counts = np.bincount(table.template_ids[counted], minlength=len(table.template_keys)).tolist()
     missing = {key: controllers[key].replicas for key in owners if key is not None}
-    for kind, count in zip(table.kinds, counts, strict=True):
+    for kind, count in zip(table.template_keys, counts, strict=True):
         key = None if kind.owner is None else (kind.owner.kind, kind.namespace, kind.owner.name)
         if key is not None and key in missing:
             missing[key] -= count
     return missing
 
 
-def find_missing(snapshot: Snapshot, evicted: Iterable[int], missing: Mapping[ControllerKey, int]) -> list[int]:
+def find_rows_to_recreate(
+    snapshot: Snapshot, evicted: Iterable[int], missing: Mapping[ControllerKey, int]
+) -> list[int]:
     """The rows of evicted pods that are still to be created anew. `missing` tells what controllers lack."""
     left, rows = dict(missing), list[int]()
     for row in evicted:
         pod = snapshot.pods.fact(row, "", timeless=True)
-        if not pod_traits.is_recreatable(pod):
+        if not well_known.is_recreatable(pod):
             continue
         key = _find_owner(pod)
         if key is not None and key in left:

@@ -1,40 +1,29 @@
-"""Balancing: new nodes are shared between similar groups so that their sizes become as even as they can.
+"""Balancing of similar node groups: which groups are similar, and how they share new nodes.
 
-Every node goes to a group that is smallest at that moment; among equally small ones the turn goes round in the order
-of their first sizes, then of the list. No group grows beyond its maximum, and a group beyond it already gets nothing.
-What no group has room for is dropped.
+By resources and labels, unless --balancing-label names the labels that decide:
+
+    capacity      equal, but memory within 1.5 %
+    allocatable   within 5 %, resource by resource
+    free          within 5 %: what the pods of a new node leave of its allocatable
+    labels        equal, but for those that tell where a node is and those that the user names
+
+Each new node goes to the smallest group at that moment, in turns among equally small ones. No group grows beyond its
+maximum; what no group has room for is dropped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A group's target size and how large it may become."""
-
-    id: str
-    size: int
-    max_size: int
+from windlass.engine.model import facts, scale_up_status
 
 
-@dataclass(frozen=True, slots=True)
-class Increase:
-    """A group that grows."""
-
-    group: Group
-    new_size: int
-
-    @property
-    def added(self) -> int:
-        return self.new_size - self.group.size
-
-
-def share(groups: Sequence[Group], new_nodes: int) -> list[Increase]:
+def balance_increase(
+    groups: Sequence[scale_up_status.SizedGroup], new_nodes: int
+) -> list[scale_up_status.GroupIncrease]:
     """How the new nodes are shared; groups that do not grow are left out."""
     by_size = sorted((group for group in groups if group.size != group.max_size), key=lambda group: group.size)
     left = min(new_nodes, sum(max(group.max_size - group.size, 0) for group in by_size))
-    rows = [_Row(group, group.size) for group in by_size]
+    rows = [_GrowingGroup(group, group.size) for group in by_size]
     first = turn = 0
     # Rows before `first` are full. From there up to `turn` all have one size, at most one more than the row at `turn`;
     # from `turn` on sizes only rise. A full row changes places with the first, and so leaves the round.
@@ -49,10 +38,160 @@ def share(groups: Sequence[Group], new_nodes: int) -> list[Increase]:
             turn += 1
         else:
             turn = first
-    return [Increase(row.group, row.size) for row in rows if row.size != row.group.size]
+    return [scale_up_status.GroupIncrease(row.group, row.size) for row in rows if row.size != row.group.size]
 
 
 @dataclass(slots=True)
-class _Row:
-    group: Group
+class _GrowingGroup:
+    group: scale_up_status.SizedGroup
     size: int
+
+
+Comparator = Callable[["ComparedTemplate", "ComparedTemplate"], bool]
+
+ALWAYS_IGNORED = frozenset(
+    {
+        facts.HOSTNAME,
+        facts.ZONE,
+        facts.REGION,
+        facts.ZONE_BETA,
+        facts.REGION_BETA,
+        "beta.kubernetes.io/fluentd-ds-ready",
+        "kops.k8s.io/instancegroup",
+    }
+)
+"""Labels that differ between nodes of one kind everywhere. Cluster API's groups get no others by default."""
+
+CSI_ZONES = frozenset(
+    {
+        "topology.ebs.csi.aws.com/zone",
+        "topology.k8s.aws/zone-id",
+        "topology.disk.csi.azure.com/zone",
+        "topology.gke.io/zone",
+        "topology.diskplugin.csi.alibabacloud.com/zone",
+        "topology.cinder.csi.openstack.org/zone",
+        "topology.manila.csi.openstack.org/zone",
+        "topology.csi.vmware.com/k8s-zone",
+        "topology.csi.vmware.com/k8s-region",
+        "failure-domain.beta.vmware.com/zone",
+        "failure-domain.beta.vmware.com/region",
+        "csi.hetzner.cloud/location",
+        "topology.linode.com/region",
+    }
+)
+"""Labels by which CSI drivers and clouds name the zone of a node once more. A node gets them when its driver starts, so
+that groups in several zones differ in them as soon as they have nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTemplate:
+    """What a new node of a group looks like, and what its own pods ask for."""
+
+    node: facts.Node
+    requested: facts.Resources = facts.NO_RESOURCES
+
+
+def make_compared_template(node: facts.Node, pods: Iterable[facts.Pod]) -> ComparedTemplate:
+    """The template of a node that starts with these pods."""
+    requested: dict[str, int] = {}
+    for pod in pods:
+        for resource, amount in pod.spec.requests:
+            requested[resource] = requested.get(resource, 0) + amount
+    return ComparedTemplate(node, tuple(sorted(requested.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarityRatios:
+    """How far two templates may be apart, as fractions of the larger one."""
+
+    capacity_memory: float = 0.015
+    """--memory-difference-ratio"""
+    allocatable: float = 0.05
+    """--max-allocatable-difference-ratio"""
+    free: float = 0.05
+    """--max-free-difference-ratio"""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceComparator:
+    """Compares resources and labels; called with two templates."""
+
+    ratios: SimilarityRatios = SimilarityRatios()
+    ignored_labels: frozenset[str] = ALWAYS_IGNORED
+    """What is ignored in all: --balancing-ignore-label adds to `ALWAYS_IGNORED`."""
+
+    def __call__(self, one: ComparedTemplate, other: ComparedTemplate) -> bool:
+        return (
+            self._agree_on_capacity(dict(one.node.capacity), dict(other.node.capacity))
+            and _within(dict(one.node.allocatable), dict(other.node.allocatable), self.ratios.allocatable)
+            and _within(_free_resources(one), _free_resources(other), self.ratios.free)
+            and self._labels(one) == self._labels(other)
+        )
+
+    def _agree_on_capacity(self, one: dict[str, int], other: dict[str, int]) -> bool:
+        if one.keys() != other.keys():
+            return False
+        return all(
+            _is_close(facts.MEMORY, one[name], other[name], self.ratios.capacity_memory)
+            if name == facts.MEMORY
+            else one[name] == other[name]
+            for name in one
+        )
+
+    def _labels(self, template: ComparedTemplate) -> dict[str, str]:
+        labels = template.node.labels
+        return {key: value for key, value in labels.items() if key not in self.ignored_labels}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelComparator:
+    """Compares the labels that the user names (--balancing-label): both must have each, with equal values."""
+
+    labels: tuple[str, ...]
+
+    def __call__(self, one: ComparedTemplate, other: ComparedTemplate) -> bool:
+        left, right = one.node.labels, other.node.labels
+        return all(label in left and label in right and left[label] == right[label] for label in self.labels)
+
+
+def choose_comparator(
+    balancing_labels: Iterable[str],
+    ignored_labels: Iterable[str],
+    ratios: SimilarityRatios,
+    ignore_csi_zones: bool = False,
+) -> Comparator:
+    """By labels where the user names any, else by resources, with the user's own ignored labels added."""
+    labels = tuple(balancing_labels)
+    if labels:
+        return LabelComparator(labels)
+    built_in = ALWAYS_IGNORED | CSI_ZONES if ignore_csi_zones else ALWAYS_IGNORED
+    return ResourceComparator(ratios, built_in | frozenset(ignored_labels))
+
+
+def find_similar(group: str, templates: Mapping[str, ComparedTemplate], similar: Comparator) -> list[str]:
+    """The other groups that are like the group, in the order of `templates`. A group without template has none."""
+    if group not in templates:
+        return []
+    own = templates[group]
+    return [other for other, template in templates.items() if other != group and similar(own, template)]
+
+
+def _free_resources(template: ComparedTemplate) -> dict[str, int]:
+    """What a new node has left, of the resources every pod may use and of those that its own pods ask for.
+
+    Places for pods are not counted off: a template's pods take none of them in the peer's reckoning.
+    """
+    requested = {facts.CPU: 0, facts.MEMORY: 0, facts.EPHEMERAL_STORAGE: 0, **dict(template.requested), facts.PODS: 0}
+    allocatable = dict(template.node.allocatable)
+    return {resource: allocatable.get(resource, 0) - amount for resource, amount in requested.items()}
+
+
+def _within(one: dict[str, int], other: dict[str, int], ratio: float) -> bool:
+    return one.keys() == other.keys() and all(_is_close(name, one[name], other[name], ratio) for name in one)
+
+
+def _is_close(resource: str, one: int, other: int, ratio: float) -> bool:
+    """Compared in thousandths, as the peer compares: a ratio of a large number rounds the same way."""
+    scale = 1 if resource == facts.CPU else 1000
+    larger, smaller = float(max(one, other) * scale), float(min(one, other) * scale)
+    return larger - smaller <= larger * ratio

@@ -1,27 +1,250 @@
-"""The snapshot of a cluster: facts that change, one object at a time."""
+"""The cluster snapshot: facts that change one object at a time, and a fork in which anything may be tried.
+
+Facts change between decisions, never inside a fork. Inside one, pods are bound, moved and invented, nodes are added and
+removed, and `revert` undoes it. Pods that exist have rows; placements of a what-if, and DaemonSet pods of a template,
+are counted by shape and number.
+"""
 
 import itertools
 from collections.abc import Iterable
 
 import numpy as np
 
-from windlass import releases
-from windlass.engine import dtypes, facts, pods, storage
-from windlass.engine.devices import model
-from windlass.engine.snapshot import moving
+from windlass import scheduler_releases
+from windlass.engine.dra import reservations
+from windlass.engine.model import arrays, dynamic_resources, facts
+from windlass.engine.snapshot import columns, pod_table, volume_usage
 
-FINISHED = ("Succeeded", "Failed")
+FINISHED_PHASES = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more: the scheduler never lists them."""
 
 _BATCH = 10_000
-_SPARE = 1_000
+
+_CLUTTER_SLACK = 1_000
 """So much is never worth forgetting."""
 
 
-class Snapshot(moving.Moving):
+class MutableColumns(columns.ForkableColumns):
+    """Columns in which anything may be tried."""
+
+    def __init__(self, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE) -> None:
+        super().__init__(release)
+        self._copied = frozenset({
+            self._unplace, self._unplace_many, self._unsettle, self._settle_at, self._unbind_all, self._unclear,
+            self._move_back, self._set_deleting, self._set_alive,
+        })  # fmt: skip
+
+    # Pods
+
+    def place(self, shape: facts.PodShape, node_row: int, count: int = 1) -> None:
+        """Imagine pods of a shape on a node. Whether they fit was the caller's question."""
+        rows, amounts = np.array([node_row]), np.array([count], arrays.RESOURCE_DTYPE)
+        self._count(shape, node_row, count)
+        self._imagined.append((shape.id, rows, amounts))
+        self._remember(self._unplace, shape, node_row, count)
+        if asks_for_devices(shape.spec):
+            self._hold(shape, [node_row], [count])
+
+    def _unplace(self, shape: facts.PodShape, node_row: int, count: int) -> None:
+        self._imagined.pop()
+        self._count(shape, node_row, -count)
+
+    def place_many(self, shape: facts.PodShape, rows: arrays.Rows, counts: arrays.Amounts) -> None:
+        """Imagine pods of a shape on many distinct nodes: `counts[i]` on `rows[i]`."""
+        self._count_many(shape, rows, counts)
+        self._imagined.append((shape.id, rows, counts))
+        self._remember(self._unplace_many, shape, rows, counts)
+        if asks_for_devices(shape.spec):
+            self._hold(shape, rows.tolist(), counts.tolist())
+
+    def _unplace_many(self, shape: facts.PodShape, rows: arrays.Rows, counts: arrays.Amounts) -> None:
+        self._imagined.pop()
+        if rows.min(initial=columns.NEVER) < self._doomed:
+            self._count_many(shape, rows, -counts)
+
+    def bind(self, pod_row: int, node_row: int) -> None:
+        """Put a waiting pod on a node."""
+        self._settle(pod_row, node_row)
+        self._remember(self._unsettle, pod_row)
+        if asks_for_devices(self.shape_of_row(pod_row).spec):
+            self._hold_for([pod_row], [node_row])
+
+    def unbind(self, pod_row: int) -> None:
+        """Take a pod off its node; it waits."""
+        node_row = int(self.pods.node_rows[pod_row])
+        position = self._unsettle_at(pod_row)
+        self._remember(self._settle_at, pod_row, node_row, position)
+        self._release([pod_row])
+
+    def bind_many(self, pod_rows: list[int], rows: arrays.Rows, counts: arrays.Amounts) -> None:
+        """Put waiting pods of one shape on distinct nodes, some on each: the first `counts[0]` on `rows[0]`, etc."""
+        shape, chosen = self.shape_of_row(pod_rows[0]), np.array(pod_rows, np.intp)
+        self._bind_all(shape, pod_rows, chosen, rows, counts)
+        self._remember(self._unbind_all, shape, chosen, rows, counts)
+        if asks_for_devices(shape.spec):
+            self._hold_for(pod_rows, np.repeat(rows, counts).tolist())
+
+    def _bind_all(
+        self, shape: facts.PodShape, pod_rows: list[int], chosen: arrays.Rows, rows: arrays.Rows, counts: arrays.Amounts
+    ) -> None:
+        pods_on = self._pods_on
+        if len(rows) == len(chosen):  # one each
+            for node_row, pod_row in zip(rows.tolist(), pod_rows, strict=True):
+                pods_on[node_row].append(pod_row)
+            self.pods.node_rows[chosen] = rows
+            self._count_on(shape, rows, 1)
+        else:
+            start = 0
+            for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                pods_on[node_row] += pod_rows[start : start + count]
+                start += count
+            self.pods.node_rows[chosen] = np.repeat(rows, counts)
+            self._count_on(shape, rows, counts)
+
+    def _unbind_all(
+        self, shape: facts.PodShape, chosen: arrays.Rows, rows: arrays.Rows, counts: arrays.Amounts
+    ) -> None:
+        for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+            del self._pods_on[node_row][-count:]  # undone in reverse, so these are the last that came
+        self.pods.node_rows[chosen] = arrays.ABSENT
+        self._count_on(shape, rows, -counts)
+
+    def clear_node(self, node_row: int) -> list[int]:
+        """Take all pods off a node and return their rows; they wait."""
+        pod_rows = self._pods_on[node_row]
+        chosen = np.array(pod_rows, np.intp)
+        self._count_together(chosen, node_row, -1)
+        self.pods.node_rows[chosen] = arrays.ABSENT
+        self._pods_on[node_row] = []
+        self._remember(self._unclear, node_row, pod_rows, chosen)
+        self._release(pod_rows)
+        return pod_rows
+
+    def _unclear(self, node_row: int, pod_rows: list[int], chosen: arrays.Rows) -> None:
+        self._pods_on[node_row] = pod_rows
+        self.pods.node_rows[chosen] = node_row
+        self._count_together(chosen, node_row, 1)
+
+    def relocate(self, node_row: int, moved: arrays.Rows, rows: arrays.Rows, counts: arrays.Amounts) -> None:
+        """Take all pods off a node, and put these of them, which are of one shape, on others as `bind_many` would."""
+        pod_rows = self._pods_on[node_row]
+        shape = self.shape_of_row(moved[0])
+        if len(pod_rows) != len(moved) or asks_for_devices(shape.spec):
+            self.clear_node(node_row)
+            self.bind_many(moved.tolist(), rows, counts)
+            return
+        self._pods_on[node_row] = []
+        self._count(shape, node_row, -len(pod_rows))
+        self._bind_all(shape, pod_rows, moved, rows, counts)
+        self._remember(self._move_back, node_row, pod_rows, shape, moved, rows, counts)
+
+    def _move_back(
+        self,
+        node_row: int,
+        pod_rows: list[int],
+        shape: facts.PodShape,
+        moved: arrays.Rows,
+        rows: arrays.Rows,
+        counts: arrays.Amounts,
+    ) -> None:
+        self._unbind_all(shape, moved, rows, counts)
+        self._unclear(node_row, pod_rows, moved)
+
+    # Nodes and pods that do not exist
+
+    def append(self, template: facts.Node, names: list[str]) -> range:
+        """Append nodes like the template, one per name. Only inside a fork."""
+        if not self._forks:
+            raise RuntimeError("nodes are appended inside a fork only; a node that exists is added")
+        if taken := self.nodes.rows.keys() & names:
+            raise ValueError(f"nodes are appended under names of their own: {sorted(taken)} exist already")
+        count = self.nodes.count
+        rows = self.nodes.add_copies(template, names)
+        self._make_room()
+        self._remember(self._cut, count)
+        if template.slices:
+            mark = self.devices.mark()
+            self.devices.add_template_devices(rows, template.slices)
+            self._remember_devices(mark)
+        return rows
+
+    def append_pods(self, like: facts.Pod, names: list[str]) -> range:
+        """Append waiting pods that are only imagined, one per name, as if they existed. Only inside a fork.
+
+        Unlike those that `place` imagines they have rows, so that they can be searched places for and judged.
+        """
+        if not self._forks:
+            raise RuntimeError("pods are appended inside a fork only; a pod that exists is added")
+        shape, count = self.shape_of(like), len(self.pods.names)
+        rows = self.pods.append(like, names)
+        self.pods.shape_ids[rows.start : rows.stop] = shape.id
+        self._remember(self.pods.truncate, count)
+        return rows
+
+    # Nodes
+
+    def mark_deleting(self, node_row: int) -> None:
+        """Mark a node as being deleted: nothing may come, but its topology domains live on."""
+        self._set_deleting(node_row, True)
+        self._remember(self._set_deleting, node_row, False)
+
+    def replace_node_facts(self, node_row: int, node: facts.Node) -> None:
+        """Take a node for another that filters cannot tell from it, as far as this what-if goes."""
+        before = self.nodes.facts[node_row]
+        self.nodes.facts[node_row] = node
+        self._remember(self.nodes.facts.__setitem__, node_row, before)
+
+    def mark_gone(self, node_row: int) -> None:
+        """The node is gone, as far as this what-if goes."""
+        self._set_alive(node_row, False)
+        self._remember(self._set_alive, node_row, True)
+
+    def _set_deleting(self, node_row: int, deleting: bool) -> None:
+        self.nodes.deleting[node_row] = deleting
+
+    def _set_alive(self, node_row: int, alive: bool) -> None:
+        self.nodes.alive[node_row] = alive
+
+    # Devices that pods hold
+
+    def _hold(self, shape: facts.PodShape, rows: list[int], counts: list[int]) -> None:
+        """Imagined pods take devices."""
+        mark = self.devices.mark()
+        reservations.reserve_for_copies(self.devices, self.nodes, shape.namespace, shape.spec, rows, counts)
+        self._remember_devices(mark)
+
+    def _hold_for(self, pod_rows: list[int], node_rows: list[int]) -> None:
+        """Pods that exist take devices."""
+        mark = self.devices.mark()
+        for pod_row, node_row in zip(pod_rows, node_rows, strict=True):
+            shape = self.shape_of_row(pod_row)
+            reservations.reserve_for_pod(
+                self.devices, self.nodes, self.pods.uids[pod_row], shape.namespace, shape.spec, node_row
+            )
+        self._remember_devices(mark)
+
+    def _release(self, pod_rows: list[int]) -> None:
+        """Pods that exist give back what they hold."""
+        if not self.devices.inventory.claims:
+            return
+        mark = self.devices.mark()
+        for pod_row in pod_rows:
+            shape = self.shape_of_row(pod_row)
+            if shape.spec.claims:
+                reservations.release_claims(self.devices, self.pods.uids[pod_row], shape.namespace, shape.spec)
+        self._remember_devices(mark)
+
+    def _remember_devices(self, mark: int) -> None:
+        if not self._forks:
+            self.devices.invalidate()  # what pods that exist hold, their claims say
+        elif self.devices.mark() > mark:
+            self._log.append((self.devices.undo_to, (mark,)))
+
+
+class Snapshot(MutableColumns):
     """A cluster as columns. Facts change between decisions, never inside a fork."""
 
-    def __init__(self, release: releases.Release = releases.DEFAULT) -> None:
+    def __init__(self, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE) -> None:
         super().__init__(release)
         self._homeless: dict[str, list[int]] = {}
         self.guarded: frozenset[str] = frozenset()
@@ -30,14 +253,14 @@ class Snapshot(moving.Moving):
         """How much was interned when what is unused was last forgotten."""
 
     @property
-    def homeless(self) -> dict[str, list[int]]:
+    def orphaned(self) -> dict[str, list[int]]:
         """Rows of the pods on nodes that are not there, by the node's name, in order of arrival."""
         return self._homeless
 
-    def waiting(self) -> list[int]:
+    def pending(self) -> list[int]:
         """Rows of the pods that are bound to no node, not even to one that is unknown."""
         homeless = {row for rows in self._homeless.values() for row in rows}
-        free = np.flatnonzero((self.pods.node_rows == dtypes.ABSENT) & (self.pods.shape_ids != dtypes.ABSENT))
+        free = np.flatnonzero((self.pods.node_rows == arrays.ABSENT) & (self.pods.shape_ids != arrays.ABSENT))
         return [row for row in free.tolist() if row not in homeless]
 
     def add_node(self, node: facts.Node) -> int:
@@ -64,8 +287,8 @@ class Snapshot(moving.Moving):
 
     def add_pod(self, pod: facts.Pod) -> int | None:
         """Add a pod, or replace the facts of the one of that uid. A finished pod has no row."""
-        self.remove_pod(pods.identity(pod))
-        if pod.phase in FINISHED:
+        self.remove_pod(pod_table.pod_identity(pod))
+        if pod.phase in FINISHED_PHASES:
             return None
         self._changes += 1
         pod = self._with_leftover(pod)
@@ -73,7 +296,7 @@ class Snapshot(moving.Moving):
         row = self.pods.add(pod)
         self.pods.shape_ids[row] = shape.id
         if pod.spec.claims:
-            self.devices.add_user(pod, pods.identity(pod))
+            self.devices.add_user(pod, pod_table.pod_identity(pod))
         if pod.node_name:
             node_row = self.nodes.rows.get(pod.node_name)
             if node_row is None:
@@ -82,20 +305,20 @@ class Snapshot(moving.Moving):
                 self._settle(row, node_row)
         return row
 
-    def set_health(self, identity: str, health: facts.Health) -> None:
+    def set_health(self, identity: str, health: facts.PodHealth) -> None:
         """Note the health of a pod that is there. Nothing is counted anew: no filter looks at it.
 
         Pods start and fail their probes all the time; only where budgets are is that a change.
         """
         row = self.pods.rows[identity]
-        self._changes += self.pods.kind(row).namespace in self.guarded
+        self._changes += self.pods.template_key(row).namespace in self.guarded
         self.pods.set_health(row, health)
 
     def mark_leftover_claims(self) -> None:
         """Let waiting pods know of claims that an earlier attempt to schedule them left behind. Between decisions."""
-        for uid in list(self.devices.stock.leftovers):
+        for uid in list(self.devices.inventory.leftovers):
             row = self.pods.rows.get(uid)
-            if row is not None and self.pods.node_rows[row] == dtypes.ABSENT:
+            if row is not None and self.pods.node_rows[row] == arrays.ABSENT:
                 pod = self.pod(row)
                 if self._with_leftover(pod) is not pod:
                     self.add_pod(pod)
@@ -114,11 +337,11 @@ class Snapshot(moving.Moving):
         if row is None:
             return
         self._changes += 1
-        if self.pods.node_rows[row] != dtypes.ABSENT:
+        if self.pods.node_rows[row] != arrays.ABSENT:
             self._unsettle(row)
         else:
             self._forget_homeless(row)
-        kind = self.pods.kind(row)
+        kind = self.pods.template_key(row)
         if kind.spec.claims:
             self.devices.remove_user(kind.namespace, kind.spec, identity)
         self.pods.remove(row)
@@ -134,16 +357,16 @@ class Snapshot(moving.Moving):
     def set_namespaces(self, found: Iterable[facts.Namespace]) -> None:
         """Replace what is known of namespaces; selectors on their labels are judged anew."""
         self._changes += 1
-        self.tallies.forget_namespaces({namespace.name: namespace.labels for namespace in found})
+        self.topology_counts.forget_namespaces({namespace.name: namespace.labels for namespace in found})
 
     @property
     def is_cluttered(self) -> bool:
         """Is so much interned that forgetting what is unused pays? Twice as much as after the last time."""
-        return self._interned > 2 * self._remembered + _SPARE
+        return self._interned > 2 * self._remembered + _CLUTTER_SLACK
 
     @property
     def _interned(self) -> int:
-        return len(self.shapes) + len(self.pods.kinds) + self.nodes.interned
+        return len(self.shapes) + len(self.pods.template_keys) + self.nodes.interned
 
     def forget_unused(self) -> None:
         """Forget shapes and kinds that no pod has any more, and labels and taints that no node has.
@@ -154,32 +377,37 @@ class Snapshot(moving.Moving):
             raise RuntimeError("shapes are forgotten between decisions, never inside a fork")
         self._changes += 1
         used = np.zeros(len(self.shapes), bool)
-        used[self.pods.shape_ids[self.pods.shape_ids != dtypes.ABSENT]] = True
+        used[self.pods.shape_ids[self.pods.shape_ids != arrays.ABSENT]] = True
         used[[shape_id for shape_id, _, _ in self._imagined]] = True
         shape_numbers, profile_numbers = self.shapes.keep(used)
         self.pods.renumber_shapes(shape_numbers)
-        self.pods.forget_unused_kinds()
+        self.pods.forget_unused_templates()
         self._imagined = [(int(shape_numbers[old]), rows, counts) for old, rows, counts in self._imagined]
         self._footprints.renumber(shape_numbers)
-        self.tallies.forget_unused(shape_numbers, profile_numbers)
+        self.topology_counts.forget_unused(shape_numbers, profile_numbers)
         self.nodes.forget_unused()
         self._remembered = self._interned
 
 
-def build(
+def build_snapshot(
     found_nodes: Iterable[facts.Node],
     found_pods: Iterable[facts.Pod],
     namespaces: Iterable[facts.Namespace] = (),
-    stored: Iterable[storage.Fact] = (),
-    offered: Iterable[model.Fact] = (),
-    release: releases.Release = releases.DEFAULT,
+    stored: Iterable[volume_usage.StorageFact] = (),
+    offered: Iterable[dynamic_resources.DeviceFact] = (),
+    release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
 ) -> Snapshot:
     """A snapshot of everything that was found."""
     snapshot = Snapshot(release)
     snapshot.set_namespaces(namespaces)
     snapshot.storage.put_all(stored)
-    snapshot.devices.stock.put_all(offered)
+    snapshot.devices.inventory.put_all(offered)
     for node in found_nodes:
         snapshot.add_node(node)
     snapshot.add_pods(found_pods)
     return snapshot
+
+
+def asks_for_devices(spec: facts.PodSpec) -> bool:
+    """May placing such a pod take devices?"""
+    return bool(spec.claims or spec.extended)

@@ -1,11 +1,14 @@
-"""Core objects: nodes, namespaces, persistent volumes and claims, replication controllers. Pods have their own file."""
+"""Core objects without pods: nodes, namespaces, volumes and storage classes, ConfigMaps, Services, Events, Leases.
+
+API groups: core, events, coordination.k8s.io, storage.k8s.io.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
 from windlass.kube.models import meta
-from windlass.kube.models.meta import Amounts, Model, Object
+from windlass.kube.models.meta import Amounts, Model, Object, Time
 
 
 class Taint(Model, frozen=True):
@@ -87,7 +90,7 @@ class Portworx(Model, frozen=True):
     read_only: bool | None = None
 
 
-class NodeAffinityOfVolume(Model, frozen=True):
+class VolumeNodeAffinity(Model, frozen=True):
     required: NodeSelector | None = None
 
 
@@ -98,7 +101,7 @@ class PersistentVolumeSpec(Model, frozen=True):
     volume_attributes_class_name: str | None = None
     volume_mode: str | None = None
     claim_ref: ObjectReference | None = None
-    node_affinity: NodeAffinityOfVolume | None = None
+    node_affinity: VolumeNodeAffinity | None = None
     csi: CSISource | None = None
     local: Model | None = None
     host_path: Model | None = None
@@ -114,13 +117,13 @@ class PersistentVolumeSpec(Model, frozen=True):
     vsphere_volume: Model | None = None
 
 
-class Phase(Model, frozen=True):
+class PhaseStatus(Model, frozen=True):
     phase: str | None = None
 
 
 class PersistentVolume(Object, frozen=True):
     spec: PersistentVolumeSpec | None = None
-    status: Phase | None = None
+    status: PhaseStatus | None = None
 
 
 class PersistentVolumeClaimSpec(Model, frozen=True):
@@ -135,7 +138,7 @@ class PersistentVolumeClaimSpec(Model, frozen=True):
 
 class PersistentVolumeClaim(Object, frozen=True):
     spec: PersistentVolumeClaimSpec | None = None
-    status: Phase | None = None
+    status: PhaseStatus | None = None
 
 
 class Scale(Model, frozen=True):
@@ -147,3 +150,131 @@ class Scale(Model, frozen=True):
 class ReplicationController(Object, frozen=True):
     spec: Scale | None = None
     status: Scale | None = None
+
+
+class ConfigMap(Object, frozen=True):
+    data: dict[str, str] | None = None
+    binary_data: dict[str, bytes] | None = None
+    immutable: bool | None = None
+
+
+class Secret(Object, frozen=True):
+    type: str | None = None
+    data: dict[str, bytes] | None = None
+    """Decoded: the API spells them in base64."""
+    immutable: bool | None = None
+
+    def __repr__(self) -> str:
+        """Without what is secret."""
+        return f"Secret({self.meta.key}, {sorted(self.data or ())})"
+
+
+class ServiceSpec(Model, frozen=True):
+    type: str | None = None
+    selector: dict[str, str] | None = None
+
+
+class Service(Object, frozen=True):
+    spec: ServiceSpec | None = None
+
+
+class InvolvedObject(Model, frozen=True):
+    api_version: str | None = None
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
+class EventSource(Model, frozen=True):
+    component: str | None = None
+    host: str | None = None
+
+
+class Event(Object, frozen=True):
+    involved_object: InvolvedObject | None = None
+    type: str | None = None
+    """`Normal` or `Warning`."""
+    reason: str | None = None
+    message: str | None = None
+    source: EventSource | None = None
+    count: int | None = None
+    first_timestamp: Time | None = None
+    last_timestamp: Time | None = None
+    reporting_component: str | None = None
+
+
+class LeaseSpec(Model, frozen=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: Time | None = None
+    renew_time: Time | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Object, frozen=True):
+    spec: LeaseSpec | None = None
+
+
+class TopologyExpression(Model, frozen=True):
+    key: str | None = None
+    values: list[str] | None = None
+
+
+class TopologyTerm(Model, frozen=True):
+    match_label_expressions: list[TopologyExpression] | None = None
+
+
+class StorageClass(Object, frozen=True):
+    provisioner: str | None = None
+    volume_binding_mode: str | None = None
+    allowed_topologies: list[TopologyTerm] | None = None
+
+
+class DriverLimits(Model, frozen=True):
+    count: int | None = None
+
+
+class NodeDriver(Model, frozen=True):
+    name: str | None = None
+    node_id: str | None = msgspec.field(default=None, name="nodeID")
+    topology_keys: list[str] | None = None
+    allocatable: DriverLimits | None = None
+
+
+class CSINodeSpec(Model, frozen=True):
+    drivers: list[NodeDriver] | None = None
+
+
+class CSINode(Object, frozen=True):
+    spec: CSINodeSpec | None = None
+
+
+class CSIDriverSpec(Model, frozen=True):
+    storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
+
+
+class CSIDriver(Object, frozen=True):
+    spec: CSIDriverSpec | None = None
+
+
+class CSIStorageCapacity(Object, frozen=True):
+    storage_class_name: str | None = None
+    node_topology: meta.LabelSelector | None = None
+    capacity: str | int | float | None = None
+    maximum_volume_size: str | int | float | None = None
+
+
+class AttachmentSource(Model, frozen=True):
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Model, frozen=True):
+    attacher: str | None = None
+    node_name: str | None = None
+    source: AttachmentSource | None = None
+
+
+class VolumeAttachment(Object, frozen=True):
+    spec: VolumeAttachmentSpec | None = None

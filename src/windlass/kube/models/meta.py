@@ -1,8 +1,10 @@
-"""What every object has: names, labels, owners. And the selectors and conditions that many have.
+"""Object metadata, label selectors, conditions and Status: meta/v1.
 
-Fields are as narrow as what anyone here reads; the rest of an object is passed over while decoding. Whatever the API
-may leave out or spell as null is None here.
+Fields are as narrow as what windlass reads; the rest of an object is skipped while decoding. A field that the API may
+leave out or write as null is None here.
 """
+
+from __future__ import annotations
 
 import datetime
 from typing import Annotated
@@ -10,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 Time = Annotated[datetime.datetime, msgspec.Meta(tz=True)]
+
 Amounts = dict[str, str | int | float | None]
 """Quantities by resource name, as spelled."""
 
@@ -87,3 +90,35 @@ class Condition(Model, frozen=True):
 def seconds(time: datetime.datetime | None) -> float | None:
     """Seconds since the epoch."""
     return None if time is None else time.timestamp()
+
+
+class StatusCause(Model, frozen=True):
+    reason: str | None = None
+    message: str | None = None
+    field: str | None = None
+
+
+class StatusDetails(Model, frozen=True):
+    name: str | None = None
+    group: str | None = None
+    kind: str | None = None
+    uid: str | None = None
+    causes: list[StatusCause] | None = None
+    retry_after_seconds: int | None = None
+
+
+class Status(Model, frozen=True):
+    status: str | None = None
+    """`Success` or `Failure`."""
+    message: str | None = None
+    reason: str | None = None
+    """In a word, for programs."""
+    details: StatusDetails | None = None
+    code: int | None = None
+
+    @property
+    def causes(self) -> list[StatusCause]:
+        return (self.details.causes if self.details else None) or []
+
+    def has_cause(self, reason: str) -> bool:
+        return any(cause.reason == reason for cause in self.causes)

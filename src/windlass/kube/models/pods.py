@@ -1,11 +1,14 @@
-"""Pods. The spec is kept as it came (`Pod.spec`): pods of one template share it, so that it is decoded once for all."""
+"""Pods and pod templates.
+
+The spec of a `Pod` is kept as JSON: pods of one template share it, so it is decoded once for all of them.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
 from windlass.kube.models import core, meta
-from windlass.kube.models.meta import Amounts, Model, Object
+from windlass.kube.models.meta import Amounts, Model, Object, ObjectMeta
 
 NO_SPEC = msgspec.Raw(b"{}")
 
@@ -202,6 +205,7 @@ class _Binding(Model, frozen=True):
 
 
 _BINDING = msgspec.json.Decoder(_Binding | None)
+
 SPEC = msgspec.json.Decoder(PodSpec | None)
 
 
@@ -214,3 +218,13 @@ def decode_node_name(raw: bytes | msgspec.Raw) -> str:
     """The node that a spec names, if any; the rest is passed over, which is several times faster."""
     binding = _BINDING.decode(raw)
     return (binding.node_name if binding else None) or ""
+
+
+class PodTemplateSpec(Model, frozen=True):
+    metadata: ObjectMeta | None = None
+    spec: msgspec.Raw = NO_SPEC
+    """As it came, like that of a pod; `pods.decode_spec` reads it."""
+
+
+class PodTemplate(Object, frozen=True):
+    template: PodTemplateSpec | None = None

@@ -1,11 +1,11 @@
-"""What a scenario file may say. Unknown fields are refused; see docs/scenarios.md for the same in prose."""
+"""Schema of a scenario file. Unknown fields are rejected; docs/scenarios.md describes the same in prose."""
 
 from typing import Any, Literal
 
 import msgspec
 
-from windlass.kube import durations
-from windlass.simulator.world.chance import Delay
+from windlass.kube import time_formats
+from windlass.simulator.cluster.node_groups import DelayDistribution
 
 Amounts = dict[str, str | int | float]
 
@@ -18,7 +18,7 @@ class Timing:
     """How long something takes: a duration, or `{median: 90s, spread: 0.4, least: 30s}`."""
 
     def __init__(self, median_s: float, spread: float = 0.0, least_s: float = 0.0) -> None:
-        self.delay = Delay(median_s, spread, least_s)
+        self.delay = DelayDistribution(median_s, spread, least_s)
 
 
 class _Timing(msgspec.Struct, forbid_unknown_fields=True):
@@ -359,24 +359,24 @@ class Scenario(_Part, frozen=True, kw_only=True):
     """What should come of it."""
 
 
-def spell_flag(value: str | int | float | bool) -> str:
+def format_flag(value: str | int | float | bool) -> str:
     """A flag's value as a command line has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def convert(plain: Any) -> Scenario:
     """A scenario from plain YAML values. Raises msgspec.ValidationError with the path of the first mistake."""
-    return msgspec.convert(plain, Scenario, dec_hook=_read_own)
+    return msgspec.convert(plain, Scenario, dec_hook=_decode_hook)
 
 
-def _read_own(type_: type, value: Any) -> Any:
+def _decode_hook(type_: type, value: Any) -> Any:
     if type_ is Seconds:
-        return _read_seconds(value)
+        return _parse_seconds(value)
     if type_ is Timing:
         if not isinstance(value, dict):
-            return Timing(_read_seconds(value))
+            return Timing(_parse_seconds(value))
         try:
-            said = msgspec.convert(value, _Timing, dec_hook=_read_own)
+            said = msgspec.convert(value, _Timing, dec_hook=_decode_hook)
         except msgspec.ValidationError as error:
             # As a plain error it gets the path of the whole; its own would be taken for that.
             raise ValueError(str(error).replace(" - at `$.", " in its `")) from None
@@ -384,12 +384,12 @@ def _read_own(type_: type, value: Any) -> Any:
     raise NotImplementedError
 
 
-def _read_seconds(value: Any) -> Seconds:
+def _parse_seconds(value: Any) -> Seconds:
     if isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value)
     elif isinstance(value, str):
         try:
-            seconds = durations.parse(value)
+            seconds = time_formats.parse_duration(value)
         except ValueError:
             raise ValueError(f"found {value!r}, accepted is a duration like 90s or 1h30m") from None
     else:

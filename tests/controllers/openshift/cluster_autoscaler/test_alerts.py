@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from testbed import cache, components
-from windlass.controllers.openshift.cluster_autoscaler.decide import monitoring
+from windlass.controllers.openshift.cluster_autoscaler import manifests
 
 OURS, ANOTHER = "cluster-autoscaler-default", "another-autoscaler"
 SKIPPED = "skipped_scale_events_count"
-RULES = monitoring.spell_rule("default", "ns")["spec"]
+RULES = manifests.build_prometheus_rule("default", "ns")["spec"]
 CASES = [
     ("ClusterAutoscalerUnschedulablePods", "unschedulable_pods_count", {}, "0x10 3x60", "29m", "31m"),
     ("ClusterAutoscalerNotSafeToScale", "cluster_safe_to_autoscale", {}, "1x10 0x60", "25m", "27m"),

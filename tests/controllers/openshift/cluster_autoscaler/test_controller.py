@@ -5,36 +5,35 @@ from typing import Any
 
 from tests.controllers.openshift.carriers import Refusing
 from tests.controllers.openshift.cluster import Cluster, in_virtual_time
-from windlass.controllers import controller
-from windlass.controllers.openshift import cluster_autoscaler
-from windlass.controllers.openshift.cluster_autoscaler import names
-from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
-from windlass.kube import errors, prepare
+from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers.openshift.cluster_autoscaler import controller, model
+from windlass.controllers.openshift.cluster_autoscaler.model import ClusterAutoscalerSettings
+from windlass.kube import errors, request_builders
 
 Json = dict[str, Any]
 
 NS = "openshift-machine-api"
 NAME = "cluster-autoscaler-default"
 VERSION = "4.20.0"
-SETTINGS = Settings(release_version=VERSION)
+SETTINGS = ClusterAutoscalerSettings(release_version=VERSION)
 WELL = [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "False"}]
 
 
-def make(site: controller.Site) -> controller.Controller:
-    return cluster_autoscaler.make(site, SETTINGS)
+def make(site: controller_runtime.ControllerContext) -> controller_interface.Controller:
+    return controller.new_controller(site, SETTINGS)
 
 
 async def put(scene: Cluster, spec: Json, name: str = "default") -> None:
     try:
-        found = await scene.api.get(names.CLUSTER_AUTOSCALERS, name)
-        await scene.api.update(names.CLUSTER_AUTOSCALERS, {**found, "spec": spec})
+        found = await scene.api.get(model.CLUSTER_AUTOSCALERS, name)
+        await scene.api.update(model.CLUSTER_AUTOSCALERS, {**found, "spec": spec})
     except errors.NotFound:
-        await scene.api.create(names.CLUSTER_AUTOSCALERS, {"metadata": {"name": name}, "spec": spec})
+        await scene.api.create(model.CLUSTER_AUTOSCALERS, {"metadata": {"name": name}, "spec": spec})
     await scene.settle()
 
 
 async def deployment(scene: Cluster) -> Json:
-    return await scene.api.get(names.DEPLOYMENT, NAME, NS)
+    return await scene.api.get(model.DEPLOYMENT, NAME, NS)
 
 
 async def container(scene: Cluster) -> Json:
@@ -44,21 +43,21 @@ async def container(scene: Cluster) -> Json:
 
 async def say(scene: Cluster, operator: str, conditions: list[Json]) -> None:
     with contextlib.suppress(errors.AlreadyExists):
-        await scene.api.create(names.CLUSTER_OPERATORS, {"metadata": {"name": operator}})
+        await scene.api.create(model.CLUSTER_OPERATORS, {"metadata": {"name": operator}})
     status = {"status": {"conditions": conditions}}
-    await scene.api.merge_patch(names.CLUSTER_OPERATORS, operator, status, subresource="status")
+    await scene.api.merge_patch(model.CLUSTER_OPERATORS, operator, status, subresource="status")
     await scene.settle()
 
 
 async def roll_out(scene: Cluster) -> None:
     generation = (await deployment(scene))["metadata"]["generation"]
     counts = {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1, "observedGeneration": generation}
-    await scene.api.merge_patch(names.DEPLOYMENT, NAME, {"status": counts}, NS, subresource="status")
+    await scene.api.merge_patch(model.DEPLOYMENT, NAME, {"status": counts}, NS, subresource="status")
     await scene.settle()
 
 
 async def operator(scene: Cluster, kind: str) -> tuple[str, str, str]:
-    found = await scene.condition(names.CLUSTER_OPERATORS, names.AUTOSCALER, kind)
+    found = await scene.condition(model.CLUSTER_OPERATORS, model.AUTOSCALER, kind)
     return found["status"], found.get("reason", ""), found.get("message", "")
 
 
@@ -73,16 +72,16 @@ async def test_a_cluster_autoscaler_is_run_with_all_that_goes_with_it(scene: Clu
         assert "--max-nodes-total=24" in found["args"]
         assert {each["name"] for each in found["env"]} == {"CAPI_SCALE_ZERO_DEFAULT_ARCH", "CAPI_MIRRORED_NAMESPACE"}
         for resource, count in (
-            (names.SERVICE, 1),
-            (names.SERVICE_MONITOR, 1),
-            (names.PROMETHEUS_RULE, 1),
-            (names.NETWORK_POLICY, 5),
-            (names.DEPLOYMENT, 1),
+            (model.SERVICE, 1),
+            (model.SERVICE_MONITOR, 1),
+            (model.PROMETHEUS_RULE, 1),
+            (model.NETWORK_POLICY, 5),
+            (model.DEPLOYMENT, 1),
         ):
-            made = (await scene.api.list(resource, prepare.Selection(NS))).items
+            made = (await scene.api.list(resource, request_builders.ListOptions(NS))).items
             assert len(made) == count
             assert all(each["metadata"]["ownerReferences"][0]["name"] == "default" for each in made)
-        rule = await scene.api.get(names.PROMETHEUS_RULE, NAME, NS)
+        rule = await scene.api.get(model.PROMETHEUS_RULE, NAME, NS)
         alerts = [(each["alert"], each["for"]) for each in rule["spec"]["groups"][0]["rules"]]
         assert alerts == [
             ("ClusterAutoscalerUnschedulablePods", "20m"),
@@ -92,7 +91,7 @@ async def test_a_cluster_autoscaler_is_run_with_all_that_goes_with_it(scene: Clu
         ]
         (event,) = await scene.events("SuccessfulCreate")
         assert event["message"] == f"Created ClusterAutoscaler deployment: {NS}/{NAME}"
-        ready = await scene.condition(names.CLUSTER_AUTOSCALERS, "default", "Ready")
+        ready = await scene.condition(model.CLUSTER_AUTOSCALERS, "default", "Ready")
         assert (ready["status"], ready["reason"]) == ("True", "ClusterAutoscalerReady")
 
 
@@ -120,13 +119,13 @@ async def test_only_a_real_difference_is_written(scene: Cluster) -> None:
 async def test_what_someone_changes_or_deletes_is_put_right(scene: Cluster) -> None:
     async with scene.controlled(make):
         await put(scene, {})
-        await scene.api.merge_patch(names.DEPLOYMENT, NAME, {"spec": {"replicas": 0}}, NS)
-        await scene.api.delete(names.NETWORK_POLICY, f"{NAME}-default-deny", NS)
-        await scene.api.merge_patch(names.SERVICE, NAME, {"spec": {"ports": [{"port": 1, "name": "other"}]}}, NS)
+        await scene.api.merge_patch(model.DEPLOYMENT, NAME, {"spec": {"replicas": 0}}, NS)
+        await scene.api.delete(model.NETWORK_POLICY, f"{NAME}-default-deny", NS)
+        await scene.api.merge_patch(model.SERVICE, NAME, {"spec": {"ports": [{"port": 1, "name": "other"}]}}, NS)
         await scene.settle()
         assert (await deployment(scene))["spec"]["replicas"] == 1
-        assert await scene.api.get(names.NETWORK_POLICY, f"{NAME}-default-deny", NS)
-        assert (await scene.api.get(names.SERVICE, NAME, NS))["spec"]["ports"][0]["port"] == 8085
+        assert await scene.api.get(model.NETWORK_POLICY, f"{NAME}-default-deny", NS)
+        assert (await scene.api.get(model.SERVICE, NAME, NS))["spec"]["ports"][0]["port"] == 8085
 
 
 @in_virtual_time
@@ -137,7 +136,7 @@ async def test_what_a_former_operator_left_in_the_deployment_goes(scene: Cluster
     old = {"name": "cluster-autoscaler", "image": "old", "command": ["cluster-autoscaler"], "env": environment}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [old], "nodeSelector": {"beta": ""}}}
     spec = {"selector": {"matchLabels": labels}, "template": pod}
-    await scene.api.create(names.DEPLOYMENT, {"metadata": {"name": NAME}, "spec": spec}, NS)
+    await scene.api.create(model.DEPLOYMENT, {"metadata": {"name": NAME}, "spec": spec}, NS)
     async with scene.controlled(make):
         await put(scene, {})
         assert "OPENSHIFT_CLUSTERAPI_DISABLE" not in {each["name"] for each in (await container(scene))["env"]}
@@ -175,7 +174,7 @@ async def test_a_bad_one_is_said_once_and_leaves_what_is_there(scene: Cluster) -
         ):
             await put(scene, {"resourceLimits": limits})
             assert await deployment(scene) == before
-            ready = await scene.condition(names.CLUSTER_AUTOSCALERS, "default", "Ready")
+            ready = await scene.condition(model.CLUSTER_AUTOSCALERS, "default", "Ready")
             assert (ready["status"], ready["reason"], ready["message"]) == ("False", "ClusterAutoscalerInvalid", told)
             found = await scene.events("FailedValidation")
             assert found[-1]["message"] == f"ClusterAutoscaler validation error: {told}"
@@ -187,9 +186,9 @@ async def test_a_bad_one_is_said_once_and_leaves_what_is_there(scene: Cluster) -
 async def test_one_of_another_name_is_told_that_it_does_not_count(scene: Cluster) -> None:
     async with scene.controlled(make):
         await put(scene, {}, "mine")
-        ready = await scene.condition(names.CLUSTER_AUTOSCALERS, "mine", "Ready")
+        ready = await scene.condition(model.CLUSTER_AUTOSCALERS, "mine", "Ready")
         assert ready["message"] == 'Name "mine" is invalid, only "default" is allowed'
-        assert (await scene.api.list(names.DEPLOYMENT, prepare.Selection(NS))).items == []
+        assert (await scene.api.list(model.DEPLOYMENT, request_builders.ListOptions(NS))).items == []
 
 
 @in_virtual_time
@@ -197,10 +196,10 @@ async def test_one_that_is_being_deleted_takes_the_deployment_along_and_makes_no
     async with scene.controlled(make):
         await put(scene, {})
         held = {"metadata": {"finalizers": ["example.com/hold"]}}
-        await scene.api.merge_patch(names.CLUSTER_AUTOSCALERS, "default", held)
-        await scene.api.delete(names.CLUSTER_AUTOSCALERS, "default")
+        await scene.api.merge_patch(model.CLUSTER_AUTOSCALERS, "default", held)
+        await scene.api.delete(model.CLUSTER_AUTOSCALERS, "default")
         await scene.settle(60.0)
-        assert (await scene.api.list(names.DEPLOYMENT, prepare.Selection(NS))).items == []
+        assert (await scene.api.list(model.DEPLOYMENT, request_builders.ListOptions(NS))).items == []
 
 
 @in_virtual_time
@@ -208,7 +207,7 @@ async def test_what_cannot_be_made_is_said_and_tried_again(scene: Cluster) -> No
     refusing = Refusing(scene.carrier, "/networkpolicies", method="POST")
     async with scene.controlled(make, between=lambda _: refusing):
         await put(scene, {})
-        ready = await scene.condition(names.CLUSTER_AUTOSCALERS, "default", "Ready")
+        ready = await scene.condition(model.CLUSTER_AUTOSCALERS, "default", "Ready")
         assert (ready["status"], ready["reason"]) == ("False", "ClusterAutoscalerFailed")
         assert "networkpolicies" in (await scene.events("FailedCreate"))[0]["message"]
         refusing.is_on = False
@@ -239,7 +238,7 @@ async def test_deployments_that_can_no_longer_be_read_are_told_and_nothing_is_ma
         await put(scene, {"logVerbosity": 5})
         told = [event["message"] for event in await scene.events("FailedGetDeployment")]
         assert told[0].startswith("Error getting cluster-autoscaler deployment: deployments: ")
-        ready = await scene.condition(names.CLUSTER_AUTOSCALERS, "default", "Ready")
+        ready = await scene.condition(model.CLUSTER_AUTOSCALERS, "default", "Ready")
         assert (ready["status"], ready["reason"]) == ("False", "ClusterAutoscalerFailed")
         refusing.is_on = False
         await scene.settle(900.0)
@@ -281,7 +280,7 @@ async def test_the_operator_says_how_it_fares(scene: Cluster) -> None:
         await roll_out(scene)
         assert await operator(scene, "Progressing") == ("False", "", "")
         assert await operator(scene, "Upgradeable") == ("True", "", "")
-        found = await scene.api.get(names.CLUSTER_OPERATORS, names.AUTOSCALER)
+        found = await scene.api.get(model.CLUSTER_OPERATORS, model.AUTOSCALER)
         assert found["status"]["versions"] == [{"name": "operator", "version": VERSION}]
         assert await scene.is_quiet()
 
@@ -310,7 +309,7 @@ async def test_related_objects_are_known_from_the_first_report_on_and_follow_tar
     await scene.autoscale("one", "set", "cluster.x-k8s.io/v1beta1")
 
     async def related() -> set[tuple[str, str, str]]:
-        found = await scene.api.get(names.CLUSTER_OPERATORS, names.AUTOSCALER)
+        found = await scene.api.get(model.CLUSTER_OPERATORS, model.AUTOSCALER)
         listed = found["status"]["relatedObjects"]
         return {(each["group"], each.get("namespace", ""), each["name"]) for each in listed}
 
@@ -327,8 +326,8 @@ async def test_a_new_minor_version_shows_as_progress_once(scene: Cluster) -> Non
     await say(scene, "machine-api", WELL)
     async with scene.controlled(make):
         await scene.settle()
-    newer = Settings(release_version="4.21.0")
-    async with scene.controlled(lambda site: cluster_autoscaler.make(site, newer)):
+    newer = ClusterAutoscalerSettings(release_version="4.21.0")
+    async with scene.controlled(lambda site: controller.new_controller(site, newer)):
         await scene.settle(60.0)
         assert await operator(scene, "Available") == ("True", "AsExpected", "at version 4.21.0")
         assert (await operator(scene, "Progressing"))[0] == "False"
@@ -341,8 +340,8 @@ async def test_a_new_minor_version_shows_as_progress_once(scene: Cluster) -> Non
 @in_virtual_time
 async def test_a_version_that_is_none_makes_it_degraded(scene: Cluster) -> None:
     await say(scene, "machine-api", WELL)
-    odd = Settings(release_version="latest")
-    async with scene.controlled(lambda site: cluster_autoscaler.make(site, odd)):
+    odd = ClusterAutoscalerSettings(release_version="latest")
+    async with scene.controlled(lambda site: controller.new_controller(site, odd)):
         await scene.settle(120.0)
         status, reason, message = await operator(scene, "Degraded")
         assert (status, reason) == ("True", "UnableToCheckAutoscalers")

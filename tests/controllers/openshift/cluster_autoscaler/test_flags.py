@@ -7,15 +7,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.autoscaler import command_line
-from windlass.autoscaler.report import families as families_module
-from windlass.controllers.openshift import gates
-from windlass.controllers.openshift.cluster_autoscaler.decide import deployment, flags, monitoring, validation
-from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
-from windlass.providers.clusterapi import config
+from windlass.autoscaler.options import command_line
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.cluster_autoscaler import manifests, webhook
+from windlass.controllers.openshift.cluster_autoscaler.model import ClusterAutoscalerSettings
+from windlass.observability import metric_definitions
+from windlass.providers.clusterapi import group_discovery
 
 PLATFORMS = ("AWS", "Azure", "BareMetal", "GCP", "IBMCloud", "Nutanix", "OpenStack", "PowerVS", "VSphere", "None", "")
-GATES = [f"ClusterAPIMachineManagement{platform}" for platform in PLATFORMS] + [gates.PROVISIONING_REQUESTS]
+GATES = [f"ClusterAPIMachineManagement{platform}" for platform in PLATFORMS] + [machine_apis.PROVISIONING_REQUEST_GATE]
 
 counts = st.integers(0, 2**31 - 1)
 durations = st.sampled_from(["10s", "5m", "1h30m", "500ms", "0s"])
@@ -64,29 +64,36 @@ SPECS = optional(
 def test_our_own_autoscaler_takes_every_command_line(
     spec: dict[str, Any], platform: str, enabled: frozenset[str]
 ) -> None:
-    findings = validation.check("default", spec, "default")
+    findings = webhook.validate_cluster_autoscaler("default", spec, "default")
     if not findings.is_valid:
         assert "Random" in spec["expanders"][:-1], findings.text
         return
-    words = command_line.split(flags.spell(spec, Settings(), gates.Gates(platform, enabled)))
+    words = command_line.split_arguments(
+        manifests.autoscaler_args(spec, ClusterAutoscalerSettings(), machine_apis.FeatureGates(platform, enabled))
+    )
     assert words.stray == []
-    command_line.read(words)
+    command_line.parse_command_line(words)
 
 
 def test_with_the_gate_on_mirrors_are_scaled_though_they_are_paused() -> None:
-    on = gates.Gates("AWS", frozenset(GATES))
-    found = config.read(["clusterapi:namespace=openshift-cluster-api"], deployment.environment(Settings(), on))
+    on = machine_apis.FeatureGates("AWS", frozenset(GATES))
+    found = group_discovery.read_config(
+        ["clusterapi:namespace=openshift-cluster-api"],
+        manifests.autoscaler_environment(ClusterAutoscalerSettings(), on),
+    )
     assert (found.group, found.mirrored_namespace) == ("cluster.x-k8s.io", "openshift-machine-api")
 
 
 def test_with_the_gate_off_the_autoscaler_speaks_machine_api() -> None:
-    found = config.read([], deployment.environment(Settings(), gates.Gates("AWS")))
+    found = group_discovery.read_config(
+        [], manifests.autoscaler_environment(ClusterAutoscalerSettings(), machine_apis.FeatureGates("AWS"))
+    )
     assert (found.group, found.version, found.mirrored_namespace) == ("machine.openshift.io", "v1beta1", "")
 
 
 def test_alerts_are_about_measures_that_the_autoscaler_has() -> None:
-    rule = monitoring.spell_rule("default", "ns")["spec"]["groups"][0]["rules"]
+    rule = manifests.build_prometheus_rule("default", "ns")["spec"]["groups"][0]["rules"]
     measured = {name for alert in rule for name in re.findall(r"cluster_autoscaler_(\w+)", alert["expr"])}
     assert measured == {"unschedulable_pods_count", "cluster_safe_to_autoscale", "skipped_scale_events_count"}
-    families = Path(families_module.__file__).read_text()
+    families = Path(metric_definitions.__file__).read_text()
     assert all(f'"{name}"' in families for name in measured)

@@ -2,17 +2,21 @@
 
 from typing import Any
 
-from windlass.controllers.openshift import gates
-from windlass.controllers.openshift.cluster_autoscaler import facts
-from windlass.controllers.openshift.cluster_autoscaler.decide import deployment, monitoring, network
-from windlass.controllers.openshift.cluster_autoscaler.settings import Settings
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.cluster_autoscaler import manifests, model
+from windlass.controllers.openshift.cluster_autoscaler.model import ClusterAutoscalerSettings
 
 Json = dict[str, Any]
 
 NS = "openshift-machine-api"
-POD: Json = deployment.spell(facts.Autoscaler("default"), Settings(), gates.Gates())["spec"]["template"]
+POD: Json = manifests.build_deployment(
+    model.ClusterAutoscaler("default"), ClusterAutoscalerSettings(), machine_apis.FeatureGates()
+)["spec"]["template"]
 _NAMED = "cluster-autoscaler-default-"
-POLICIES = {each["metadata"]["name"].removeprefix(_NAMED): each for each in network.spell("default", NS, 8443)}
+POLICIES = {
+    each["metadata"]["name"].removeprefix(_NAMED): each
+    for each in manifests.build_network_policies("default", NS, 8443)
+}
 
 
 def ports(rules: list[Json]) -> set[tuple[str, int]]:
@@ -20,7 +24,7 @@ def ports(rules: list[Json]) -> set[tuple[str, int]]:
 
 
 def test_the_service_leads_to_the_port_of_the_pod_that_has_metrics() -> None:
-    service = monitoring.spell_service("default", NS)
+    service = manifests.build_service("default", NS)
     assert service["spec"]["selector"].items() <= POD["metadata"]["labels"].items()
     (port,) = service["spec"]["ports"]
     (container,) = POD["spec"]["containers"]
@@ -30,7 +34,7 @@ def test_the_service_leads_to_the_port_of_the_pod_that_has_metrics() -> None:
 
 
 def test_prometheus_scrapes_that_service() -> None:
-    service, monitor = monitoring.spell_service("default", NS), monitoring.spell_service_monitor("default", NS)
+    service, monitor = manifests.build_service("default", NS), manifests.build_service_monitor("default", NS)
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert monitor["spec"]["namespaceSelector"] == {"matchNames": [service["metadata"]["namespace"]]}
     (endpoint,) = monitor["spec"]["endpoints"]
@@ -39,8 +43,8 @@ def test_prometheus_scrapes_that_service() -> None:
 
 def test_alerts_look_at_what_is_scraped_from_that_service() -> None:
     """Another autoscaler of the cluster, of a hosted one for example, is none of theirs."""
-    name = monitoring.spell_service("default", NS)["metadata"]["name"]
-    (group,) = monitoring.spell_rule("default", NS)["spec"]["groups"]
+    name = manifests.build_service("default", NS)["metadata"]["name"]
+    (group,) = manifests.build_prometheus_rule("default", NS)["spec"]["groups"]
     assert all(f'service="{name}"' in rule["expr"] for rule in group["rules"])
 
 

@@ -3,15 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.controllers.openshift import apis, names
-from windlass.controllers.openshift.authority import Json, Pair
-from windlass.controllers.openshift.machine_autoscaler import facts
-from windlass.controllers.openshift.machine_autoscaler.decide import decide
-from windlass.controllers.openshift.machine_autoscaler.names import FINALIZER
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import Json, MachineSetPair
+from windlass.controllers.openshift.machine_autoscaler import model
+from windlass.controllers.openshift.machine_autoscaler.model import FINALIZER
+from windlass.controllers.openshift.machine_autoscaler.reconcile import reconcile_machine_autoscaler
 
 NOW_S = 1_800_000_000.0
 ME, OTHER = "ns/me", "ns/other"
-keys = (names.OWNER_ANNOTATION, *(key for api in apis.BOTH for key in (api.min_size, api.max_size)))
+keys = (
+    machine_apis.OWNER_ANNOTATION,
+    *(key for api in machine_apis.MACHINE_APIS for key in (api.min_size, api.max_size)),
+)
 owners = st.sampled_from([ME, OTHER, "ns/gone", "elsewhere/one", "not an owner"])
 annotations = st.dictionaries(st.sampled_from(keys), owners | st.sampled_from(["1", "12"]))
 statuses = st.sampled_from(["MachineAPI", "ClusterAPI", "Migrating", ""])
@@ -30,15 +33,17 @@ def machine_sets(draw: st.DrawFn, name: str) -> Json | None:
 
 
 @st.composite
-def seen(draw: st.DrawFn) -> facts.Seen:
+def seen(draw: st.DrawFn) -> model.ObservedMachineAutoscaler:
     references = st.builds(
-        facts.Reference,
+        model.TargetReference,
         st.sampled_from(["machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta2", "apps/v1"]),
         st.just("MachineSet"),
         st.just("set"),
     )
-    last = draw(st.none() | references | st.just(facts.Reference("cluster.x-k8s.io/v1beta1", "MachineSet", "old")))
-    autoscaler = facts.Autoscaler(
+    last = draw(
+        st.none() | references | st.just(model.TargetReference("cluster.x-k8s.io/v1beta1", "MachineSet", "old"))
+    )
+    autoscaler = model.MachineAutoscaler(
         "ns",
         "me",
         is_deleting=draw(st.booleans()),
@@ -46,21 +51,25 @@ def seen(draw: st.DrawFn) -> facts.Seen:
         min=draw(st.integers(-1, 3)),
         max=draw(st.integers(-1, 12)),
         target=draw(references),
-        status=facts.Status(last),
+        status=model.MachineAutoscalerStatus(last),
     )
-    other = facts.Autoscaler("ns", "other", created="2020", max=1, target=draw(references))
-    return facts.Seen(
+    other = model.MachineAutoscaler("ns", "other", created="2020", max=1, target=draw(references))
+    return model.ObservedMachineAutoscaler(
         autoscaler,
-        draw(st.sampled_from([frozenset(apis.BOTH), frozenset({apis.MACHINE_API}), frozenset()])),
-        Pair("set", draw(machine_sets("set")), draw(machine_sets("set"))),
-        Pair("old", draw(machine_sets("old")), draw(machine_sets("old"))) if last and last.name == "old" else None,
+        draw(
+            st.sampled_from([frozenset(machine_apis.MACHINE_APIS), frozenset({machine_apis.MACHINE_API}), frozenset()])
+        ),
+        MachineSetPair("set", draw(machine_sets("set")), draw(machine_sets("set"))),
+        MachineSetPair("old", draw(machine_sets("old")), draw(machine_sets("old")))
+        if last and last.name == "old"
+        else None,
         {OTHER: other} if draw(st.booleans()) else {},
     )
 
 
 @given(seen())
-def test_only_what_holds_and_is_supported_is_written_to(found: facts.Seen) -> None:
-    plan = decide(found, NOW_S)
+def test_only_what_holds_and_is_supported_is_written_to(found: model.ObservedMachineAutoscaler) -> None:
+    plan = reconcile_machine_autoscaler(found, NOW_S)
     pairs = {"set": found.target, "old": found.last}
     for step in (plan.release, plan.target):
         if step is not None:
@@ -72,22 +81,24 @@ def test_only_what_holds_and_is_supported_is_written_to(found: facts.Seen) -> No
 
 
 @given(seen())
-def test_nothing_of_anothers_is_touched(found: facts.Seen) -> None:
-    plan = decide(found, NOW_S)
+def test_nothing_of_anothers_is_touched(found: model.ObservedMachineAutoscaler) -> None:
+    plan = reconcile_machine_autoscaler(found, NOW_S)
     if plan.release is not None:
         pair = found.target if plan.release.name == "set" else found.last
         assert pair is not None
         body = pair.get(plan.release.api) or {}
-        assert body["metadata"]["annotations"][names.OWNER_ANNOTATION] == ME
+        assert body["metadata"]["annotations"][machine_apis.OWNER_ANNOTATION] == ME
     if plan.target is not None:
         body = found.target.get(plan.target.api) or {}
-        owner = body["metadata"]["annotations"].get(names.OWNER_ANNOTATION)
+        owner = body["metadata"]["annotations"].get(machine_apis.OWNER_ANNOTATION)
         assert owner in (None, ME, "ns/gone") or (owner == OTHER and OTHER not in found.others)
 
 
 @given(seen())
-def test_ready_says_so_only_when_the_bounds_are_on_the_set_or_about_to_be(found: facts.Seen) -> None:
-    plan = decide(found, NOW_S)
+def test_ready_says_so_only_when_the_bounds_are_on_the_set_or_about_to_be(
+    found: model.ObservedMachineAutoscaler,
+) -> None:
+    plan = reconcile_machine_autoscaler(found, NOW_S)
     if found.autoscaler.is_deleting:
         assert plan.target is None
         return
@@ -99,19 +110,21 @@ def test_ready_says_so_only_when_the_bounds_are_on_the_set_or_about_to_be(found:
     assert holder is not None
     body = found.target.get(holder) or {}
     after = {**body["metadata"]["annotations"], **(plan.target.annotations if plan.target else {})}
-    assert after[names.OWNER_ANNOTATION] == ME
+    assert after[machine_apis.OWNER_ANNOTATION] == ME
     assert (int(after[holder.min_size]), int(after[holder.max_size])) == (found.autoscaler.min, found.autoscaler.max)
 
 
 @given(seen())
-def test_what_is_deleted_keeps_its_finalizer_only_while_something_of_its_is_on_a_set(found: facts.Seen) -> None:
-    plan = decide(found, NOW_S)
+def test_what_is_deleted_keeps_its_finalizer_only_while_something_of_its_is_on_a_set(
+    found: model.ObservedMachineAutoscaler,
+) -> None:
+    plan = reconcile_machine_autoscaler(found, NOW_S)
     if not found.autoscaler.is_deleting or not found.autoscaler.finalizers:
         return
     if plan.finalizers is None:
         held = [pair for pair in (found.target, found.last) if pair is not None]
-        bodies = [pair.get(api) for pair in held for api in apis.BOTH]
+        bodies = [pair.get(api) for pair in held for api in machine_apis.MACHINE_APIS]
         assert any(
-            ((body or {}).get("metadata") or {}).get("annotations", {}).get(names.OWNER_ANNOTATION) == ME
+            ((body or {}).get("metadata") or {}).get("annotations", {}).get(machine_apis.OWNER_ANNOTATION) == ME
             for body in bodies
         )

@@ -11,8 +11,8 @@ from tests.controllers.openshift.machine_autoscaler.world import (
     bounds,
     make,
 )
-from windlass.controllers.openshift import machine_autoscaler
-from windlass.controllers.openshift.machine_autoscaler.settings import Settings
+from windlass.controllers.openshift.machine_autoscaler import controller
+from windlass.controllers.openshift.machine_autoscaler.model import MachineAutoscalerSettings
 
 
 @in_virtual_time
@@ -87,8 +87,8 @@ async def test_an_upgrade_and_a_downgrade_with_targets_left_behind(scene: Cluste
 async def test_gates_count_as_of_the_version_that_is_run(scene: Cluster) -> None:
     await scene.turn(on=True, version="4.21.0")
     await scene.add_set(CLUSTER_API, "set")
-    settings = Settings(release_version="4.20.0")
-    async with scene.controlled(lambda site: machine_autoscaler.make(site, settings)):
+    settings = MachineAutoscalerSettings(release_version="4.20.0")
+    async with scene.controlled(lambda site: controller.new_controller(site, settings)):
         await scene.autoscale("ma", "set", CAPI_V1BETA2)
         assert (await scene.ready("ma"))[1] == "MachineAutoscalerTargetInvalid"
         await scene.turn(on=True, version="4.20.0")

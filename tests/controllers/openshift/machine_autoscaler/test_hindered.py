@@ -4,7 +4,7 @@ from tests.controllers.openshift.carriers import Interrupted, Refusing
 from tests.controllers.openshift.cluster import Cluster, in_virtual_time
 from tests.controllers.openshift.machine_autoscaler.world import MACHINE_API, READY, autoscaled, bounds, make
 from tests.controllers.worker_pools.world import DEFINITIONS
-from windlass.controllers import controller
+from windlass.controllers import controller_interface, controller_runtime
 
 
 @in_virtual_time
@@ -86,18 +86,18 @@ async def test_an_old_target_that_refuses_to_be_let_go_keeps_the_new_one_waiting
 @in_virtual_time
 async def test_sets_that_may_not_be_read_are_complained_of_and_nothing_is_guessed(scene: Cluster) -> None:
     await scene.add_pair("set", "MachineAPI")
-    made: list[controller.Controller] = []
+    made: list[controller_interface.Controller] = []
 
-    def make_and_keep(site: controller.Site) -> controller.Controller:
+    def make_and_keep(site: controller_runtime.ControllerContext) -> controller_interface.Controller:
         made.append(make(site))
         return made[0]
 
     refusing = Refusing(scene.carrier, "/openshift-cluster-api/machinesets", method="GET")
     async with scene.controlled(make_and_keep, between=lambda _: refusing):
         await scene.autoscale("ma", "set")
-        assert "denied by a policy" in made[0].complain()
+        assert "denied by a policy" in made[0].check_ready()
         assert await scene.annotations(MACHINE_API, "set") == {}, "whose it is may be said by what cannot be read"
         refusing.is_on = False
         await scene.settle(120.0)
-        assert made[0].complain() == ""
+        assert made[0].check_ready() == ""
         assert await scene.ready("ma") == READY

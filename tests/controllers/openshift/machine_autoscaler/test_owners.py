@@ -12,7 +12,7 @@ from tests.controllers.openshift.machine_autoscaler.world import (
     make,
     paired,
 )
-from windlass.controllers.openshift import names
+from windlass.controllers.openshift import machine_apis
 
 
 @in_virtual_time
@@ -61,7 +61,7 @@ async def test_of_two_made_in_the_same_second_the_first_by_name_has_it(scene: Cl
         reference = {"apiVersion": CAPI_V1BETA2, "kind": "MachineSet", "name": "set"}
         spec = {"minReplicas": 1, "maxReplicas": 12, "scaleTargetRef": reference}
         body = {"metadata": {"name": name}, "spec": spec}
-        await scene.api.create(names.MACHINE_AUTOSCALERS, body, names.MACHINE_API_NAMESPACE)
+        await scene.api.create(machine_apis.MACHINE_AUTOSCALERS, body, machine_apis.MACHINE_API_NAMESPACE)
     async with paired(scene, "ClusterAPI"):
         assert await scene.ready("a") == READY
         assert await scene.ready("b") == await scene.ready("c") == DUPLICATE
@@ -78,7 +78,7 @@ async def test_an_owner_that_is_no_longer_there_does_not_keep_a_set_for_ever(sce
 
 @in_virtual_time
 async def test_an_owner_that_nobody_here_can_know_is_left_alone(scene: Cluster) -> None:
-    foreign = {**bounds(MACHINE_API), names.OWNER_ANNOTATION: "elsewhere/ma"}
+    foreign = {**bounds(MACHINE_API), machine_apis.OWNER_ANNOTATION: "elsewhere/ma"}
     await scene.add_pair("set", "MachineAPI")
     await scene.annotate(MACHINE_API, "set", dict(foreign))
     async with scene.controlled(make):

@@ -11,8 +11,8 @@ from tests.controllers.openshift.machine_autoscaler.world import (
     bounds,
     make,
 )
-from windlass.controllers.openshift import names
-from windlass.kube import managed_fields
+from windlass.controllers.openshift import machine_apis
+from windlass.kube import unstructured
 
 
 @in_virtual_time
@@ -33,8 +33,8 @@ async def test_what_is_written_is_known_by_its_manager_in_managed_fields(scene: 
     async with autoscaled(scene):
         found = await scene.api.get(MACHINE_API.machine_sets(), "set", MACHINE_API.namespace)
         for key in bounds(MACHINE_API):
-            (owner,) = managed_fields.owners(found, ("metadata", "annotations", key))
-            assert owner.manager == names.OPERATOR_MANAGER
+            (owner,) = unstructured.find_field_owners(found, ("metadata", "annotations", key))
+            assert owner.manager == machine_apis.OPERATOR_MANAGER
 
 
 @in_virtual_time
@@ -135,7 +135,7 @@ async def test_capacity_is_saved_though_bounds_are_as_they_should_be(scene: Clus
 @in_virtual_time
 async def test_bounds_that_someone_overwrites_are_put_right(scene: Cluster) -> None:
     async with autoscaled(scene):
-        await scene.annotate(MACHINE_API, "set", {MACHINE_API.max_size: "99", names.OWNER_ANNOTATION: None})
+        await scene.annotate(MACHINE_API, "set", {MACHINE_API.max_size: "99", machine_apis.OWNER_ANNOTATION: None})
         assert await scene.annotations(MACHINE_API, "set") == bounds(MACHINE_API)
 
 

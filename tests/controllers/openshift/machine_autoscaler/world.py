@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 
 from tests.controllers.openshift.cluster import Cluster
 from tests.controllers.openshift.scene import Between, nothing
-from windlass.controllers import controller
-from windlass.controllers.openshift import apis, machine_autoscaler, names
-from windlass.controllers.openshift.machine_autoscaler.settings import Settings
+from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_autoscaler import controller
+from windlass.controllers.openshift.machine_autoscaler.model import MachineAutoscalerSettings
 
-MACHINE_API, CLUSTER_API = apis.BOTH
+MACHINE_API, CLUSTER_API = machine_apis.MACHINE_APIS
 CAPI_V1BETA1, CAPI_V1BETA2 = "cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2"
 READY = ("True", "MachineAutoscalerReady", "MachineAutoscaler ready for autoscaling")
 DUPLICATE = (
@@ -19,12 +20,12 @@ DUPLICATE = (
 )
 
 
-def make(site: controller.Site) -> controller.Controller:
-    return machine_autoscaler.make(site, Settings())
+def make(site: controller_runtime.ControllerContext) -> controller_interface.Controller:
+    return controller.new_controller(site, MachineAutoscalerSettings())
 
 
-def bounds(api: apis.Api, owner: str = "ma", least: int = 1, most: int = 12) -> dict[str, str]:
-    owned = {names.OWNER_ANNOTATION: f"openshift-machine-api/{owner}"}
+def bounds(api: machine_apis.MachineApi, owner: str = "ma", least: int = 1, most: int = 12) -> dict[str, str]:
+    owned = {machine_apis.OWNER_ANNOTATION: f"openshift-machine-api/{owner}"}
     return {**owned, api.min_size: str(least), api.max_size: str(most)}
 
 

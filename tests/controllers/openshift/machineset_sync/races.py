@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.controllers.openshift.machineset_sync.world import ADMINISTRATOR, NAME, OPERATOR, World
-from windlass.controllers.openshift import apis, names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
 from windlass.kube import transport
 
 Json = dict[str, Any]
@@ -114,7 +114,7 @@ async def _do(scene: World, step: Step, told: Told) -> None:
             await _resize(scene, holder, step.what, number)
             told.sizes.append((now_s, "administrator", number))
     elif step.what == "bounds":
-        side = apis.BOTH[number % 2]
+        side = machine_apis.MACHINE_APIS[number % 2]
         if holder is not None:
             await scene.annotate(side if number < 3 else holder, OPERATOR, min_size=str(number))
             told.bounds.append((now_s, str(number)))
@@ -126,7 +126,7 @@ async def _do(scene: World, step: Step, told: Told) -> None:
         await scene.migrate(("MachineAPI", "ClusterAPI")[number % 2])
 
 
-async def _resize(scene: World, holder: apis.Api, how: str, number: int) -> None:
+async def _resize(scene: World, holder: machine_apis.MachineApi, how: str, number: int) -> None:
     if how == "edit":
         await scene.resize(number, holder)
     elif how == "scale":
@@ -140,7 +140,7 @@ async def _resize(scene: World, holder: apis.Api, how: str, number: int) -> None
 
 async def check(scene: World, told: Told, writes: int) -> None:
     """Both are equal, what was written last is there, and nobody writes any more."""
-    ours, theirs = [await scene.get(api) for api in apis.BOTH]
+    ours, theirs = [await scene.get(api) for api in machine_apis.MACHINE_APIS]
     status = ours["status"]
     assert status["authoritativeAPI"] == ours["spec"]["authoritativeAPI"], status
     condition = await scene.synchronized()
@@ -150,13 +150,13 @@ async def check(scene: World, told: Told, writes: int) -> None:
     sizes = await scene.sizes()
     assert sizes[0] == sizes[1], sizes
     assert sizes[0] in _list_possible(told.sizes), (sizes, told.sizes)
-    bounds = [(await scene.annotations(api)).get(api.min_size) for api in apis.BOTH]
+    bounds = [(await scene.annotations(api)).get(api.min_size) for api in machine_apis.MACHINE_APIS]
     assert bounds[0] == bounds[1], bounds
     if told.bounds:
         assert bounds[0] in _list_recent(told.bounds), (bounds, told.bounds)
     labels = [body["metadata"].get("labels", {}).get("team") for body in (ours, theirs)]
     assert labels[0] == labels[1], labels
-    is_paused = names.PAUSED_ANNOTATION in await scene.annotations(CLUSTER_API)
+    is_paused = machine_apis.PAUSED_ANNOTATION in await scene.annotations(CLUSTER_API)
     assert is_paused == (status["authoritativeAPI"] == "MachineAPI")
     assert await scene.is_quiet(700.0), scene.written.writes
     # Each change costs a few writes, a migration a dozen; a loop would cost hundreds.

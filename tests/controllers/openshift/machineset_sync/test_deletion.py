@@ -3,30 +3,30 @@
 import pytest
 
 from tests.controllers.openshift.machineset_sync.world import NAME, World, in_virtual_time, play
-from windlass.controllers.openshift import apis
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync import names
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import model
 
 
-async def delete(scene: World, api: apis.Api) -> None:
+async def delete(scene: World, api: machine_apis.MachineApi) -> None:
     await scene.api.delete(api.machine_sets(), NAME, api.namespace)
     await scene.settle(10.0)
 
 
 async def finalize(scene: World, *finalizers: str) -> None:
     """Of Cluster API's: what its own controller puts on, and takes off once its machines are gone."""
-    await scene.edit(CLUSTER_API, {"metadata": {"finalizers": [*finalizers, names.FINALIZER]}})
+    await scene.edit(CLUSTER_API, {"metadata": {"finalizers": [*finalizers, model.FINALIZER]}})
     await scene.settle(10.0)
 
 
-@pytest.mark.parametrize("deleted", apis.BOTH, ids=lambda api: api.authority)
-def test_where_machine_api_holds_to_delete_either_deletes_both(deleted: apis.Api) -> None:
+@pytest.mark.parametrize("deleted", machine_apis.MACHINE_APIS, ids=lambda api: api.authority)
+def test_where_machine_api_holds_to_delete_either_deletes_both(deleted: machine_apis.MachineApi) -> None:
     async def story(scene: World) -> None:
         await scene.add_pair()
         async with scene.controlled():
-            await finalize(scene, names.CLUSTER_API_FINALIZER)  # paused: nobody else takes it off
+            await finalize(scene, model.CLUSTER_API_FINALIZER)  # paused: nobody else takes it off
             await delete(scene, deleted)
-            assert [await scene.find(api) for api in apis.BOTH] == [None, None]
+            assert [await scene.find(api) for api in machine_apis.MACHINE_APIS] == [None, None]
             assert await scene.templates() == {}, "what was made for it goes, too"
 
     play(story)
@@ -36,14 +36,14 @@ def test_where_machine_api_holds_to_delete_either_deletes_both(deleted: apis.Api
 async def test_where_cluster_api_holds_both_go_with_it_once_its_machines_are_gone(scene: World) -> None:
     await scene.add_pair("ClusterAPI")
     async with scene.controlled():
-        await finalize(scene, names.CLUSTER_API_FINALIZER)
+        await finalize(scene, model.CLUSTER_API_FINALIZER)
         await delete(scene, CLUSTER_API)
-        for api in apis.BOTH:
+        for api in machine_apis.MACHINE_APIS:
             found = await scene.get(api)
             assert found["metadata"].get("deletionTimestamp"), api.group
-            assert names.FINALIZER in found["metadata"]["finalizers"], api.group
+            assert model.FINALIZER in found["metadata"]["finalizers"], api.group
         await finalize(scene)
-        assert [await scene.find(api) for api in apis.BOTH] == [None, None]
+        assert [await scene.find(api) for api in machine_apis.MACHINE_APIS] == [None, None]
         assert await scene.templates() == {}
 
 

@@ -3,13 +3,13 @@
 import pytest
 
 from tests.controllers.openshift.machineset_sync.world import World, in_virtual_time, play
-from windlass.controllers.openshift import names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
 from windlass.kube import errors, transport
 
 
 async def is_paused(scene: World) -> bool:
-    return names.PAUSED_ANNOTATION in await scene.annotations(CLUSTER_API)
+    return machine_apis.PAUSED_ANNOTATION in await scene.annotations(CLUSTER_API)
 
 
 async def wait_held(scene: World, by: str) -> None:
@@ -78,7 +78,9 @@ async def test_a_pause_that_cluster_api_tells_wakes_the_migration(scene: World) 
 @in_virtual_time
 async def test_what_cluster_api_holds_from_the_start_is_not_made_paused(scene: World) -> None:
     await scene.add_pair("ClusterAPI", replicas=3)
-    await scene.edit(MACHINE_API, {"metadata": {"annotations": {names.PAUSED_ANNOTATION: ""}}})  # means nothing there
+    await scene.edit(
+        MACHINE_API, {"metadata": {"annotations": {machine_apis.PAUSED_ANNOTATION: ""}}}
+    )  # means nothing there
     async with scene.controlled():
         assert not await is_paused(scene)
 

@@ -17,10 +17,10 @@ from tests.controllers.openshift.machineset_sync.world import (
     play,
 )
 from tests.controllers.worker_pools.world import DEFINITIONS
-from windlass.controllers.openshift import apis, names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync import names as sync_names
-from windlass.kube import prepare, resources
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import model
+from windlass.kube import request_builders, resources
 
 BOTH = pytest.mark.parametrize("holder", ["MachineAPI", "ClusterAPI"])
 
@@ -97,23 +97,27 @@ async def test_selectors_are_converted_and_those_that_are_there_stay(scene: Worl
 
 
 @BOTH
-@pytest.mark.parametrize("side", apis.BOTH, ids=lambda api: api.authority)
-def test_what_the_operator_writes_reaches_the_other_from_either_side(holder: str, side: apis.Api) -> None:
+@pytest.mark.parametrize("side", machine_apis.MACHINE_APIS, ids=lambda api: api.authority)
+def test_what_the_operator_writes_reaches_the_other_from_either_side(
+    holder: str, side: machine_apis.MachineApi
+) -> None:
     async def story(scene: World) -> None:
         await scene.add_pair(holder)
         async with scene.controlled():
             for least in ("1", "2", "0"):
                 await scene.annotate(side, min_size=least, max_size="5", owner="ns/ma")
                 await scene.settle()
-                for api in apis.BOTH:
+                for api in machine_apis.MACHINE_APIS:
                     found = await scene.annotations(api)
                     assert (found.get(api.min_size), found.get(api.max_size)) == (least, "5"), api.group
-                    assert found.get(names.OWNER_ANNOTATION) == "ns/ma"
+                    assert found.get(machine_apis.OWNER_ANNOTATION) == "ns/ma"
             await scene.annotate(side, min_size=None, max_size=None, owner=None)
             await scene.settle()
-            for api in apis.BOTH:
+            for api in machine_apis.MACHINE_APIS:
                 left = await scene.annotations(api)
-                assert not [key for key in left if "node-group" in key or key == names.OWNER_ANNOTATION], api.group
+                assert not [key for key in left if "node-group" in key or key == machine_apis.OWNER_ANNOTATION], (
+                    api.group
+                )
             assert await scene.is_quiet()
 
     play(story)
@@ -165,8 +169,10 @@ async def test_capacities_are_translated_and_what_cannot_be_read_is_told(scene: 
         assert found["capacity.cluster-autoscaler.kubernetes.io/gpu-type"] == "nvidia.com/gpu"
         assert "capacity.cluster-autoscaler.kubernetes.io/memory" not in found
         assert (await scene.synchronized())["status"] == "True"
-        events = (await scene.api.list(resources.EVENTS.untyped(), prepare.Selection(MACHINE_API.namespace))).items
-        (event,) = [each for each in events if each["reason"] == sync_names.CONVERSION_WARNING]
+        events = (
+            await scene.api.list(resources.EVENTS.untyped(), request_builders.ListOptions(MACHINE_API.namespace))
+        ).items
+        (event,) = [each for each in events if each["reason"] == model.CONVERSION_WARNING]
         assert "memoryMb" in event["message"]
         assert "lots" in event["message"]
 
@@ -235,7 +241,7 @@ async def test_a_kind_of_template_that_comes_later_is_found(scene: World) -> Non
     async with scene.controlled():
         await scene.settle(60.0)
         said = await scene.synchronized()
-        assert (said["status"], said["reason"]) == ("False", sync_names.FAILED_TO_GET_INFRASTRUCTURE)
+        assert (said["status"], said["reason"]) == ("False", model.FAILED_TO_GET_INFRASTRUCTURE)
         assert said["message"] == f"{late} {CLUSTER_API.namespace}/mine is not there"
         await scene.api.create(DEFINITIONS, definition(world.INFRASTRUCTURE, late, "v1beta1"))
         kind = resources.Resource(TEMPLATES.api_version, f"{late.lower()}s", late, True, dict)
@@ -352,7 +358,7 @@ async def test_a_set_without_its_cluster_says_so_and_is_made_when_it_comes(scene
     await scene.add_pair()
     async with scene.controlled():
         said = await scene.synchronized()
-        assert (said["status"], said["reason"]) == ("False", sync_names.FAILED_TO_GET_INFRASTRUCTURE)
+        assert (said["status"], said["reason"]) == ("False", model.FAILED_TO_GET_INFRASTRUCTURE)
         assert CLUSTER in said["message"]
         await scene.api.create(world.CLUSTERS, {"metadata": {"name": CLUSTER}, "spec": {}}, CLUSTER_API.namespace)
         await scene.settle()
@@ -369,7 +375,7 @@ async def test_one_bad_set_does_not_keep_others_from_being_mirrored(scene: World
     async with scene.controlled():
         assert (await scene.synchronized())["status"] == "True"
         said = await scene.synchronized("bad")
-        assert said["reason"] == sync_names.FAILED_TO_CONVERT_TO_CLUSTER_API
+        assert said["reason"] == model.FAILED_TO_CONVERT_TO_CLUSTER_API
         assert "name is not supported" in said["message"]
         assert await scene.find(CLUSTER_API, "bad") is None
         assert await scene.is_quiet()
@@ -377,7 +383,7 @@ async def test_one_bad_set_does_not_keep_others_from_being_mirrored(scene: World
 
 @in_virtual_time
 async def test_what_holds_only_in_cluster_api_is_left_alone_and_can_be_deleted(scene: World) -> None:
-    await scene.add(CLUSTER_API, world.cluster_api_set(finalizers=[sync_names.FINALIZER]))
+    await scene.add(CLUSTER_API, world.cluster_api_set(finalizers=[model.FINALIZER]))
     async with scene.controlled():
         assert await scene.is_quiet()
         await scene.api.delete(CLUSTER_API.machine_sets(), NAME, CLUSTER_API.namespace)
@@ -452,7 +458,7 @@ async def test_a_holder_that_refers_to_no_template_is_told_of_it(scene: World) -
         await scene.edit(CLUSTER_API, machine)
         await scene.settle(10.0)
         assert (await scene.synchronized())["reason"] == "FailedToGetCAPIInfraResources"
-        found = await scene.api.list(resources.EVENTS.untyped(), prepare.Selection(CLUSTER_API.namespace))
+        found = await scene.api.list(resources.EVENTS.untyped(), request_builders.ListOptions(CLUSTER_API.namespace))
         (event,) = [each for each in found.items if each["reason"] == "SynchronizationError"]
         assert "infrastructureRef.name: Required value" in event["message"]
         assert event["involvedObject"]["name"] == NAME

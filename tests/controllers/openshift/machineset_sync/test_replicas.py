@@ -10,10 +10,10 @@ from tests.controllers.openshift.machineset_sync.world import (
     owners,
     play,
 )
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync import names
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import model
 
-MARK = (names.MANAGER, "Apply")
+MARK = (model.MANAGER, "Apply")
 
 
 @in_virtual_time

@@ -14,11 +14,11 @@ from tests.controllers.machine_pool.world import definition
 from tests.controllers.openshift import scene
 from tests.controllers.openshift.scene import Between, machine_sets_definition, nothing
 from tests.controllers.worker_pools.world import DEFINITIONS
-from windlass.controllers.openshift import apis, machineset_sync, names
-from windlass.controllers.openshift.apis import CLUSTER_API, MACHINE_API
-from windlass.controllers.openshift.machineset_sync import names as sync_names
-from windlass.controllers.openshift.machineset_sync.settings import Settings
-from windlass.kube import conditions, errors, managed_fields, prepare, resources
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machine_apis import CLUSTER_API, MACHINE_API
+from windlass.controllers.openshift.machineset_sync import controller, model
+from windlass.controllers.openshift.machineset_sync.model import MachineSetSyncSettings
+from windlass.kube import errors, request_builders, resources, unstructured
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -28,7 +28,7 @@ CLUSTER = "cluster-foo"
 NAME = "foo"
 CLUSTERS = resources.CLUSTERS.untyped()
 TEMPLATES = resources.Resource(f"{INFRASTRUCTURE}/v1beta1", "foomachinetemplates", "FooMachineTemplate", True, Json)
-AUTOSCALER, OPERATOR, ADMINISTRATOR = names.AUTOSCALER_MANAGER, names.OPERATOR_MANAGER, "kubectl-edit"
+AUTOSCALER, OPERATOR, ADMINISTRATOR = machine_apis.AUTOSCALER_MANAGER, machine_apis.OPERATOR_MANAGER, "kubectl-edit"
 
 
 def play(story: Callable[["World"], Awaitable[T]]) -> T:
@@ -43,7 +43,7 @@ def provider_spec(instance_type: str = "m6i.xlarge", template: str = "") -> Json
 
 
 def machine_api_set(name: str = NAME, replicas: int | None = 1, **metadata: Any) -> Json:
-    labels = {sync_names.SET_LABEL: name}
+    labels = {model.SET_LABEL: name}
     spec: Json = {
         "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": {"providerSpec": provider_spec()}},
@@ -53,7 +53,7 @@ def machine_api_set(name: str = NAME, replicas: int | None = 1, **metadata: Any)
 
 
 def cluster_api_set(name: str = NAME, replicas: int = 1, template: str = "", **metadata: Any) -> Json:
-    labels = {sync_names.SET_LABEL: name}
+    labels = {model.SET_LABEL: name}
     machine = {
         "clusterName": CLUSTER,
         "bootstrap": {"dataSecretName": "data"},
@@ -72,7 +72,7 @@ class World(scene.Scene):
     """Objects, and what becomes of them."""
 
     async def build(self) -> None:
-        for api in apis.BOTH:
+        for api in machine_apis.MACHINE_APIS:
             await self.api.create(DEFINITIONS, machine_sets_definition(api))
             await self.api.create(DEFINITIONS, definition(api.group, "Machine", api.versions[0]))
             await self.api.create(resources.NAMESPACES.untyped(), {"metadata": {"name": api.namespace}})
@@ -83,8 +83,8 @@ class World(scene.Scene):
     @contextlib.asynccontextmanager
     async def controlled(self, between: Between = nothing) -> AsyncIterator[None]:
         """With the controller running; `between` stands between it and the server."""
-        settings = Settings(cluster=CLUSTER)
-        async with self.running(lambda site: machineset_sync.make(site, settings), between=between):
+        settings = MachineSetSyncSettings(cluster=CLUSTER)
+        async with self.running(lambda site: controller.new_controller(site, settings), between=between):
             yield
 
     @contextlib.asynccontextmanager
@@ -101,24 +101,26 @@ class World(scene.Scene):
         seen = -1
         while True:
             is_news, seen = self.server.version != seen, self.server.version
-            for api in apis.BOTH if is_news else ():
-                for found in (await self.api.list(api.machine_sets(), prepare.Selection(api.namespace))).items:
+            for api in machine_apis.MACHINE_APIS if is_news else ():
+                for found in (
+                    await self.api.list(api.machine_sets(), request_builders.ListOptions(api.namespace))
+                ).items:
                     with contextlib.suppress(errors.NotFound, errors.Conflict):
                         await self.say_paused(api, found)
             await self.clock.sleep(0.3)
 
-    async def say_paused(self, api: apis.Api, found: Json) -> None:
+    async def say_paused(self, api: machine_apis.MachineApi, found: Json) -> None:
         """As its controller would."""
         if api is MACHINE_API:
             is_paused = (found.get("status") or {}).get("authoritativeAPI") != "MachineAPI"
         else:
-            is_paused = names.PAUSED_ANNOTATION in (found["metadata"].get("annotations") or {})
+            is_paused = machine_apis.PAUSED_ANNOTATION in (found["metadata"].get("annotations") or {})
         before = (found.get("status") or {}).get("conditions") or []
-        said = conditions.find(before, "Paused") or {}
+        said = unstructured.find_condition(before, "Paused") or {}
         observed = (found.get("status") or {}).get("observedGeneration")
         if said.get("status") == str(is_paused) and (is_paused or observed == found["metadata"]["generation"]):
             return
-        after = conditions.put(before, "Paused", is_paused, "Paused", "", self.clock.now_s())
+        after = unstructured.set_condition(before, "Paused", is_paused, "Paused", "", self.clock.now_s())
         status: Json = {"conditions": after}
         if not is_paused:
             status |= {"observedGeneration": found["metadata"]["generation"]}
@@ -132,7 +134,7 @@ class World(scene.Scene):
 
     # Making
 
-    async def add(self, api: apis.Api, body: Json, status: Mapping[str, Any] | None = None) -> Json:
+    async def add(self, api: machine_apis.MachineApi, body: Json, status: Mapping[str, Any] | None = None) -> Json:
         found = await self.api.create(api.machine_sets(), body, api.namespace)
         if status is not None:
             found = await self.say(api, dict(status), body["metadata"]["name"])
@@ -144,20 +146,20 @@ class World(scene.Scene):
         body["spec"]["authoritativeAPI"] = "MachineAPI" if authority == "Migrating" else authority
         await self.add(MACHINE_API, body, {"authoritativeAPI": authority})
 
-    async def say(self, api: apis.Api, status: Json, name: str = NAME) -> Json:
+    async def say(self, api: machine_apis.MachineApi, status: Json, name: str = NAME) -> Json:
         return await self.api.merge_patch(
             api.machine_sets(), name, {"status": status}, api.namespace, subresource="status"
         )
 
     async def add_machine(self, name: str, machine_set: str = NAME, **annotations: str) -> None:
         """A Machine, in both APIs."""
-        for api in apis.BOTH:
+        for api in machine_apis.MACHINE_APIS:
             uid = (await self.get(api, machine_set))["metadata"]["uid"]
             version = f"{api.group}/{api.versions[0]}"
             owner = {"apiVersion": version, "kind": "MachineSet", "name": machine_set, "uid": uid}
             metadata = {
                 "name": name,
-                "labels": {sync_names.SET_LABEL: machine_set},
+                "labels": {model.SET_LABEL: machine_set},
                 "annotations": annotations,
                 "ownerReferences": [owner],
             }
@@ -165,56 +167,58 @@ class World(scene.Scene):
 
     # Looking
 
-    async def find(self, api: apis.Api, name: str = NAME) -> Json | None:
+    async def find(self, api: machine_apis.MachineApi, name: str = NAME) -> Json | None:
         try:
             return await self.api.get(api.machine_sets(), name, api.namespace)
         except errors.NotFound:
             return None
 
-    async def get(self, api: apis.Api, name: str = NAME) -> Json:
+    async def get(self, api: machine_apis.MachineApi, name: str = NAME) -> Json:
         found = await self.find(api, name)
         assert found is not None, f"{api.group} {name} is gone"
         return found
 
     async def sizes(self, name: str = NAME) -> tuple[int | None, int | None]:
         """Replicas of (Machine API, Cluster API)."""
-        one, other = [await self.get(api, name) for api in apis.BOTH]
+        one, other = [await self.get(api, name) for api in machine_apis.MACHINE_APIS]
         return one["spec"].get("replicas"), other["spec"].get("replicas")
 
-    async def annotations(self, api: apis.Api, name: str = NAME) -> dict[str, str]:
+    async def annotations(self, api: machine_apis.MachineApi, name: str = NAME) -> dict[str, str]:
         return dict((await self.get(api, name))["metadata"].get("annotations") or {})
 
-    async def mark(self, api: apis.Api, machine: str) -> str | None:
+    async def mark(self, api: machine_apis.MachineApi, machine: str) -> str | None:
         found = await self.api.get(api.machines(), machine, api.namespace)
         value: str | None = (found["metadata"].get("annotations") or {}).get(api.delete_machine)
         return value
 
     async def synchronized(self, name: str = NAME) -> Json:
         status = (await self.get(MACHINE_API, name)).get("status") or {}
-        return dict(conditions.find(status.get("conditions"), sync_names.SYNCHRONIZED) or {})
+        return dict(unstructured.find_condition(status.get("conditions"), model.SYNCHRONIZED) or {})
 
     async def authority(self, name: str = NAME) -> str:
         return str((await self.get(MACHINE_API, name)).get("status", {}).get("authoritativeAPI") or "")
 
     async def templates(self) -> dict[str, Json]:
-        found = (await self.api.list(TEMPLATES, prepare.Selection(CLUSTER_API.namespace))).items
+        found = (await self.api.list(TEMPLATES, request_builders.ListOptions(CLUSTER_API.namespace))).items
         return {each["metadata"]["name"]: each for each in found}
 
     # Doing
 
-    async def scale(self, replicas: int, manager: str = AUTOSCALER, api: apis.Api = CLUSTER_API) -> None:
+    async def scale(self, replicas: int, manager: str = AUTOSCALER, api: machine_apis.MachineApi = CLUSTER_API) -> None:
         await self.as_manager(manager).scale(api.machine_sets(), NAME, replicas, api.namespace)
 
-    async def edit(self, api: apis.Api, patch: Json, manager: str = ADMINISTRATOR, name: str = NAME) -> None:
+    async def edit(
+        self, api: machine_apis.MachineApi, patch: Json, manager: str = ADMINISTRATOR, name: str = NAME
+    ) -> None:
         await self.as_manager(manager).merge_patch(api.machine_sets(), name, patch, api.namespace)
 
-    async def resize(self, replicas: int, api: apis.Api = MACHINE_API) -> None:
+    async def resize(self, replicas: int, api: machine_apis.MachineApi = MACHINE_API) -> None:
         """As an administrator does."""
         await self.edit(api, {"spec": {"replicas": replicas}})
 
-    async def annotate(self, api: apis.Api, manager: str = OPERATOR, **annotations: str | None) -> None:
+    async def annotate(self, api: machine_apis.MachineApi, manager: str = OPERATOR, **annotations: str | None) -> None:
         """Bounds (`min_size="1"`), or the owner."""
-        keys = {"min_size": api.min_size, "max_size": api.max_size, "owner": names.OWNER_ANNOTATION}
+        keys = {"min_size": api.min_size, "max_size": api.max_size, "owner": machine_apis.OWNER_ANNOTATION}
         said = {keys[name]: value for name, value in annotations.items()}
         await self.edit(api, {"metadata": {"annotations": said}}, manager)
 
@@ -227,4 +231,4 @@ in_virtual_time = scene.of(World)
 
 
 def owners(found: Json, *path: str) -> set[tuple[str, str]]:
-    return {(owner.manager, owner.operation) for owner in managed_fields.owners(found, path)}
+    return {(owner.manager, owner.operation) for owner in unstructured.find_field_owners(found, path)}

@@ -1,9 +1,5 @@
-"""cluster_autoscaler: the ClusterAutoscaler, which says how the autoscaler is run.
+"""ClusterAutoscaler controller of OpenShift (autoscaling.openshift.io).
 
-Its spec becomes the command line of a Deployment; besides there are a Service, what Prometheus needs, and network
-policies. The operator says in its ClusterOperator how it fares. `docs/openshift.md` has the table of flags.
+The spec becomes the flags of a Deployment, with Service, ServiceMonitor, PrometheusRule and NetworkPolicies. The
+operator reports its state in the ClusterOperator `cluster-autoscaler`. See docs/openshift.md for the table of flags.
 """
-
-from windlass.controllers.openshift.cluster_autoscaler.controller import make
-
-__all__ = ["make"]

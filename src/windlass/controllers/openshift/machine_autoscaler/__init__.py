@@ -1,9 +1,5 @@
-"""machine_autoscaler: MachineAutoscalers, which say within which bounds a MachineSet is scaled.
+"""MachineAutoscaler controller of OpenShift (autoscaling.openshift.io).
 
-Bounds, the owner, and what an empty MachineSet promises go to the MachineSet that holds, as annotations; whoever
-mirrors MachineSets carries them over. `docs/openshift.md` says what an administrator sees of it.
+A MachineAutoscaler sets min and max size, owner and scale-from-zero capacity of a MachineSet, as annotations of the
+authoritative MachineSet; machineset_sync copies them to the mirror. See docs/openshift.md.
 """
-
-from windlass.controllers.openshift.machine_autoscaler.controller import make
-
-__all__ = ["make"]

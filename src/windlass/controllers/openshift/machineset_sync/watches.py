@@ -1,148 +1,238 @@
-"""Watches: what is looked at, and which pairs a change concerns. A pair's key is the name of its MachineSets."""
+"""MachineSet sync watches: MachineSets, Machines and infrastructure templates; a pair's key is the MachineSets' name.
 
-from collections.abc import Iterable, Mapping
+Template kinds are discovered and watched from the first MachineSet that refers to one.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from windlass.controllers import following
-from windlass.controllers.openshift import apis, authority
-from windlass.controllers.openshift.machineset_sync import facts, names
-from windlass.controllers.openshift.machineset_sync.conversion import infrastructure, status
-from windlass.controllers.openshift.machineset_sync.templates import Templates
-from windlass.kube import client, prepare
+from windlass import clock
+from windlass.controllers import controller_interface, controller_runtime
+from windlass.controllers.openshift import machine_apis
+from windlass.controllers.openshift.machineset_sync import machine_set_conversion, model
+from windlass.kube import client, discovery, request_builders
 from windlass.kube.models import meta
-from windlass.kube.resources import CLUSTERS
+from windlass.kube.resources import CLUSTERS, Resource, Unstructured
 
 Json = Mapping[str, Any]
 
-_CLUSTERS = CLUSTERS.at(apis.CLUSTER_API.machine_sets().api_version).untyped()
+_CLUSTER_API_CLUSTERS = CLUSTERS.at(machine_apis.CLUSTER_API.machine_sets().api_version).untyped()
 
 
-class Machine(meta.Object, frozen=True):
+class MachineMetadata(meta.Object, frozen=True):
     """Of a Machine: whose it is, and its marks."""
 
 
-class Watches:
+class MachineSetPairWatches:
     """What is known."""
 
-    def __init__(self, api: client.Client, followed: following.Following, cluster: str) -> None:
+    def __init__(self, api: client.Client, followed: controller_runtime.InformerSet, cluster: str) -> None:
         self._api, self._cluster = api, cluster
-        follow = followed.follow
-        within = {each: prepare.Selection(each.namespace) for each in apis.BOTH}
+        follow = followed.watch
+        within = {each: request_builders.ListOptions(each.namespace) for each in machine_apis.MACHINE_APIS}
         self._sets = {
-            each: follow(api, each.machine_sets(), _own, within[each], {"template": _refer}) for each in apis.BOTH
+            each: follow(api, each.machine_sets(), _set_keys, within[each], {"template": _template_keys})
+            for each in machine_apis.MACHINE_APIS
         }
         self._machines = {
-            each: follow(api, each.machines().read_as(Machine), _owners, within[each], {"set": _owners})
-            for each in apis.BOTH
+            each: follow(
+                api, each.machines().read_as(MachineMetadata), _owning_sets, within[each], {"set": _owning_sets}
+            )
+            for each in machine_apis.MACHINE_APIS
         }
-        self._clusters = follow(api, _CLUSTERS, lambda _: self._all(), within[apis.CLUSTER_API])
-        self.templates = Templates(api, followed, self._concerned)
+        self._clusters = follow(
+            api, _CLUSTER_API_CLUSTERS, lambda _: self._all_keys(), within[machine_apis.CLUSTER_API]
+        )
+        self.templates = InfrastructureTemplates(api, followed, self._affected_keys)
 
-    def pair(self, name: str) -> authority.Pair:
-        one, other = (self._sets[api].store.get(f"{api.namespace}/{name}") for api in apis.BOTH)
-        return authority.Pair(name, one, other)
+    def pair(self, name: str) -> machine_apis.MachineSetPair:
+        one, other = (self._sets[api].store.get(f"{api.namespace}/{name}") for api in machine_apis.MACHINE_APIS)
+        return machine_apis.MachineSetPair(name, one, other)
 
-    async def observe(self, pair: authority.Pair) -> facts.Seen:
+    async def observe(self, pair: machine_apis.MachineSetPair) -> model.ObservedMachineSetPair:
         """All that a decision needs, but for Machines. `controller.NotYet` if a kind cannot be read."""
-        cluster = self._name_cluster(pair)
-        named = [await self.templates.find(*reference) for reference in _list_references(pair)]
+        cluster = self._cluster_name(pair)
+        named = [await self.templates.find(*reference) for reference in _list_template_references(pair)]
         found = {(each.kind, each.name): each for each in (*named, *self.templates.list_made(pair.name)) if each}
-        return facts.Seen(
+        return model.ObservedMachineSetPair(
             pair,
             cluster,
-            self._clusters.store.get(f"{apis.CLUSTER_API.namespace}/{cluster}"),
+            self._clusters.store.get(f"{machine_apis.CLUSTER_API.namespace}/{cluster}"),
             tuple(found.values()),
         )
 
-    def knows_kinds(self, pair: authority.Pair) -> bool:
+    def knows_kinds(self, pair: machine_apis.MachineSetPair) -> bool:
         """Does the server have every kind of template that a pair speaks of?"""
-        return all(self.templates.knows(group, kind) for group, kind, _ in _list_references(pair))
+        return all(self.templates.knows(group, kind) for group, kind, _ in _list_template_references(pair))
 
-    def are_marks_uneven(self, name: str) -> bool:
+    def has_unequal_delete_marks(self, name: str) -> bool:
         """Is a Machine of a set marked whose twin is not?"""
         marked = [
             {
                 (each.meta.name, mark)
                 for each in self._machines[api].store.find("set", name)
-                if (mark := _mark(each, api))
+                if (mark := _delete_mark(each, api))
             }
-            for api in apis.BOTH
+            for api in machine_apis.MACHINE_APIS
         ]
         return marked[0] != marked[1]
 
-    async def read_machines(self, pair: authority.Pair) -> tuple[facts.Twins, ...]:
+    async def read_machines(self, pair: machine_apis.MachineSetPair) -> tuple[model.MachineTwins, ...]:
         """The Machines of a pair as the server has them now. What was marked before it was scaled is marked here."""
-        found: dict[apis.Api, dict[str, Json]] = {}
-        for api in apis.BOTH:
-            selector = status.spell_selector(facts.spec(pair.get(api)).get("selector") or {})
-            within = prepare.Selection(api.namespace, labels=selector)
+        found: dict[machine_apis.MachineApi, dict[str, Json]] = {}
+        for api in machine_apis.MACHINE_APIS:
+            selector = machine_set_conversion.format_selector(model.get_spec(pair.get(api)).get("selector") or {})
+            within = request_builders.ListOptions(api.namespace, labels=selector)
             listed = (await self._api.list(api.machines(), within)).items
-            found[api] = {each["metadata"]["name"]: each for each in listed if _belongs(each, pair.name)}
-        one, other = (found[api] for api in apis.BOTH)
-        return tuple(facts.Twins(name, one.get(name), other.get(name)) for name in sorted(one.keys() | other.keys()))
+            found[api] = {each["metadata"]["name"]: each for each in listed if _belongs_to_set(each, pair.name)}
+        one, other = (found[api] for api in machine_apis.MACHINE_APIS)
+        return tuple(
+            model.MachineTwins(name, one.get(name), other.get(name)) for name in sorted(one.keys() | other.keys())
+        )
 
-    def _name_cluster(self, pair: authority.Pair) -> str:
-        own = facts.spec(pair.cluster_api).get("clusterName")
-        return self._cluster or own or facts.labels(pair.machine_api).get(names.CLUSTER_LABEL) or ""
+    def _cluster_name(self, pair: machine_apis.MachineSetPair) -> str:
+        own = model.get_spec(pair.cluster_api).get("clusterName")
+        return self._cluster or own or model.get_labels(pair.machine_api).get(model.CLUSTER_LABEL) or ""
 
-    def _all(self) -> list[str]:
-        return sorted({_name(each) for followed in self._sets.values() for each in followed.store})
+    def _all_keys(self) -> list[str]:
+        return sorted({_object_name(each) for followed in self._sets.values() for each in followed.store})
 
-    def _concerned(self, template: Json) -> Iterable[str]:
+    def _affected_keys(self, template: Json) -> Iterable[str]:
         """The set that a template was made for, and those that refer to it."""
-        if label := facts.labels(template).get(names.SET_LABEL):
+        if label := model.get_labels(template).get(model.SET_LABEL):
             yield label
         for followed in self._sets.values():
-            for each in followed.store.find("template", f"{template.get('kind')}/{_name(template)}"):
-                yield _name(each)
+            for each in followed.store.find("template", f"{template.get('kind')}/{_object_name(template)}"):
+                yield _object_name(each)
 
 
-def _list_references(pair: authority.Pair) -> Iterable[tuple[str, str, str]]:
+def _list_template_references(pair: machine_apis.MachineSetPair) -> Iterable[tuple[str, str, str]]:
     """(group, kind, name) of the templates that either of two MachineSets speaks of; no name if it has it inside."""
-    value = _value(pair.machine_api)
-    if value and not infrastructure.is_foreign(value):
+    value = _provider_spec_value(pair.machine_api)
+    if value and not machine_set_conversion.is_foreign_provider_spec(value):
         group = str(value.get("apiVersion") or "").partition("/")[0]
         yield group, str(value.get("kind") or ""), str((value.get("metadata") or {}).get("name") or "")
         if value.get("spec"):
-            yield group, str(value.get("kind") or ""), infrastructure.make_name(pair.name, value["spec"])
-    machine = (facts.spec(pair.cluster_api).get("template") or {}).get("spec") or {}
+            yield group, str(value.get("kind") or ""), machine_set_conversion.template_name(pair.name, value["spec"])
+    machine = (model.get_spec(pair.cluster_api).get("template") or {}).get("spec") or {}
     if reference := machine.get("infrastructureRef"):
         group = reference.get("apiGroup") or str(reference.get("apiVersion") or "").partition("/")[0]
         yield group, reference.get("kind") or "", reference.get("name") or ""
 
 
-def _value(machine_set: Json | None) -> Json:
-    machine = (facts.spec(machine_set).get("template") or {}).get("spec") or {}
+def _provider_spec_value(machine_set: Json | None) -> Json:
+    machine = (model.get_spec(machine_set).get("template") or {}).get("spec") or {}
     return (machine.get("providerSpec") or {}).get("value") or {}
 
 
-def _refer(machine_set: Json) -> list[str]:
-    pair = authority.Pair("", machine_set, machine_set)
-    return [f"{kind}/{name}" for _, kind, name in _list_references(pair) if name]
+def _template_keys(machine_set: Json) -> list[str]:
+    pair = machine_apis.MachineSetPair("", machine_set, machine_set)
+    return [f"{kind}/{name}" for _, kind, name in _list_template_references(pair) if name]
 
 
-def _own(machine_set: Json) -> list[str]:
-    return [_name(machine_set)]
+def _set_keys(machine_set: Json) -> list[str]:
+    return [_object_name(machine_set)]
 
 
-def _name(body: Json) -> str:
+def _object_name(body: Json) -> str:
     name: str = body["metadata"]["name"]
     return name
 
 
-def _owners(machine: Machine) -> list[str]:
+def _owning_sets(machine: MachineMetadata) -> list[str]:
     owners = [owner.name for owner in machine.meta.owner_references or () if owner.kind == "MachineSet" and owner.name]
-    label = (machine.meta.labels or {}).get(names.SET_LABEL)
+    label = (machine.meta.labels or {}).get(model.SET_LABEL)
     return sorted({*owners, *([label] if label else ())})
 
 
-def _belongs(machine: Json, name: str) -> bool:
-    owners = facts.metadata(machine).get("ownerReferences") or ()
+def _belongs_to_set(machine: Json, name: str) -> bool:
+    owners = model.get_metadata(machine).get("ownerReferences") or ()
     is_owned = any(each.get("kind") == "MachineSet" and each.get("name") == name for each in owners)
-    return is_owned or facts.labels(machine).get(names.SET_LABEL) == name
+    return is_owned or model.get_labels(machine).get(model.SET_LABEL) == name
 
 
-def _mark(machine: Machine, api: apis.Api) -> str | None:
+def _delete_mark(machine: MachineMetadata, api: machine_apis.MachineApi) -> str | None:
     if machine.meta.deletion_timestamp is not None:
         return None
     return (machine.meta.annotations or {}).get(api.delete_machine)
+
+
+_SYNC_TIMEOUT_S = 10.0
+
+
+class InfrastructureTemplates:
+    """What there is of each kind. `concerned` tells the keys that a change wakes."""
+
+    def __init__(
+        self,
+        api: client.Client,
+        followed: controller_runtime.InformerSet,
+        concerned: Callable[[Json], Iterable[str]],
+    ) -> None:
+        self._api, self._informers, self._affected_keys = api, followed, concerned
+        self._kinds: dict[tuple[str, str], controller_runtime.WatchedResource[Unstructured]] = {}
+
+    async def find(self, group: str, kind: str, name: str) -> model.InfrastructureTemplate | None:
+        """The template of a name; None if there is none, or if the server has no such kind."""
+        followed = await self._watch(group, kind)
+        there = None if followed is None else followed.store.get(f"{machine_apis.CLUSTER_API.namespace}/{name}")
+        return None if there is None else _parse_template(there)
+
+    def list_made(self, machine_set: str) -> list[model.InfrastructureTemplate]:
+        """Those that were made for a set, of every kind that anyone has referred to."""
+        return [
+            _parse_template(each)
+            for followed in self._kinds.values()
+            for each in followed.store.find("set", machine_set)
+        ]
+
+    def knows(self, group: str, kind: str) -> bool:
+        """Is a kind followed? One that the server lacks is not: nobody is told when it comes."""
+        return (group, kind) in self._kinds
+
+    async def resource(self, api_version: str, kind: str) -> Resource[Unstructured]:
+        """Where a template of a kind is written."""
+        followed = await self._watch(api_version.partition("/")[0], kind)
+        if followed is None:
+            raise controller_interface.RequeueError(f"the server has no {kind} in {api_version}")
+        return followed.informer.resource
+
+    async def _watch(self, group: str, kind: str) -> controller_runtime.WatchedResource[Unstructured] | None:
+        if (group, kind) not in self._kinds:
+            resource = await self._discover(group, kind)
+            if resource is None:
+                return None
+            if (group, kind) not in self._kinds:
+                within = request_builders.ListOptions(machine_apis.CLUSTER_API.namespace)
+                self._kinds[group, kind] = self._informers.watch(
+                    self._api, resource, self._affected_keys, within, {"set": _owning_set_keys}, required=False
+                )
+        followed = self._kinds[group, kind]
+        if not followed.informer.synced:
+            try:
+                await clock.run_with_timeout(self._api.clock, _SYNC_TIMEOUT_S, followed.informer.wait_synced())
+            except TimeoutError:
+                raise controller_interface.RequeueError(followed.sync_error) from None
+        return followed
+
+    async def _discover(self, group: str, kind: str) -> Resource[Unstructured] | None:
+        for version in await discovery.list_versions(self._api, group):
+            if (found := await discovery.find_resource(self._api, version, kind)) is not None:
+                return found
+        return None
+
+
+def _parse_template(body: Json) -> model.InfrastructureTemplate:
+    return model.InfrastructureTemplate(
+        body.get("apiVersion") or "",
+        body.get("kind") or "",
+        model.get_metadata(body).get("name") or "",
+        model.get_labels(body),
+        model.is_deleting(body),
+        model.get_spec(body),
+    )
+
+
+def _owning_set_keys(body: Json) -> list[str]:
+    label = model.get_labels(body).get(model.SET_LABEL)
+    return [label] if label else []

@@ -1,0 +1,236 @@
+"""DELETE handlers: at once, after a grace period, or once the finalizers are gone."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from windlass.apiserver import admission, object_meta, responses, status_errors, storage
+from windlass.apiserver.api_call import ApiCall, ApiResponse
+from windlass.apiserver.registry import ServerState
+from windlass.apiserver.value_types import Json
+from windlass.kube import time_formats
+
+_POLICIES = ("Foreground", "Background", "Orphan")
+_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a definition until no object of its kind is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """How to delete."""
+
+    grace_s: int | None = None
+    policy: str = ""
+    orphans: bool | None = None
+    """The old way to say policy: Orphan or Background."""
+    uid: str = ""
+    version: str = ""
+    is_dry_run: bool = False
+
+
+def read_delete_options(call: ApiCall) -> DeleteOptions:
+    """From the body, or else from the query."""
+    said: Json = call.read_object() if call.body else _from_query(call)
+    return parse_delete_options(said or {})
+
+
+def _from_query(call: ApiCall) -> Json:
+    said: Json = {}
+    if grace := call.query.get("gracePeriodSeconds"):
+        said["gracePeriodSeconds"] = int(grace)
+    if policy := call.query.get("propagationPolicy"):
+        said["propagationPolicy"] = policy
+    if orphans := call.query.get("orphanDependents"):
+        said["orphanDependents"] = orphans == "true"
+    if asked := call.query.get("dryRun"):
+        said["dryRun"] = [asked]
+    return said
+
+
+def parse_delete_options(said: Json) -> DeleteOptions:
+    """Options as a DeleteOptions object spells them. Refused if they contradict each other."""
+    policy, orphans = said.get("propagationPolicy") or "", said.get("orphanDependents")
+    errors = []
+    if policy and orphans is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(status_errors.field_invalid("propagationPolicy", policy, why))
+    if policy and policy not in _POLICIES:
+        errors.append(status_errors.field_not_supported("propagationPolicy", policy, (*_POLICIES, "nil")))
+    dry_run = said.get("dryRun") or []
+    if any(asked != "All" for asked in dry_run):
+        errors.append(status_errors.field_not_supported("dryRun", dry_run, ("All",)))
+    if errors:
+        raise status_errors.invalid_kind("DeleteOptions", "meta.k8s.io", "", errors)
+    preconditions: Json = said.get("preconditions") or {}
+    grace_s = said.get("gracePeriodSeconds")
+    return DeleteOptions(
+        grace_s if grace_s is None or grace_s >= 0 else 1,
+        policy,
+        orphans,
+        preconditions.get("uid") or "",
+        preconditions.get("resourceVersion") or "",
+        bool(dry_run),
+    )
+
+
+def handle_delete(core: ServerState, call: ApiCall) -> ApiResponse:
+    admission.check_deletion(call)
+    options = read_delete_options(call)
+    stored = core.find(call.resource, call.namespace, call.name)
+    if stored is None:
+        raise status_errors.not_found(call.resource, call.name)
+    raw, is_gone = delete_stored(core, call, stored, options)
+    if call.resource.returns_deleted or not is_gone:
+        return responses.object_response(call, 200, raw)
+    resource = call.resource
+    details = {"name": stored.name, "group": resource.group, "kind": resource.plural, "uid": stored.uid}
+    return responses.json_response(
+        200, status_errors.success_status(**{key: value for key, value in details.items() if value})
+    )
+
+
+def handle_delete_collection(core: ServerState, call: ApiCall) -> ApiResponse:
+    """Delete all objects that a list would show."""
+    options = read_delete_options(call)
+    labels = storage.parse_label_query(call.query.get("labelSelector", ""))
+    fields = storage.parse_field_query(call.query.get("fieldSelector", ""), call.resource.selectable)
+    accepts = storage.make_object_filter("", labels, fields)
+    chosen = [s for s in core.table(call.resource).list_namespace(call.namespace) if accepts is None or accepts(s)]
+    for stored in chosen:
+        one = replace(call, namespace=stored.namespace, name=stored.name)
+        delete_stored(core, one, stored, options)
+    table = core.table(call.resource)
+    head = responses.make_list_head(call.resource, core.store.version)
+    return ApiResponse(200, storage.join_list_body(head, [table.item(stored) for stored in chosen]))
+
+
+def check_preconditions(call: ApiCall, stored: storage.StoredObject, options: DeleteOptions) -> None:
+    called = f"{call.resource.kind}.{call.resource.group}" if call.resource.group else call.resource.kind
+    if options.uid and options.uid != stored.uid:
+        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid})"
+        why += ". The object might have been deleted and then recreated"
+        raise status_errors.conflict(call.resource, stored.name, why, called)
+    if options.version and options.version != str(stored.version):
+        why = f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion "
+        why += f"in record ({stored.version}). The object might have been modified"
+        raise status_errors.conflict(call.resource, stored.name, why, called)
+
+
+def delete_stored(
+    core: ServerState, call: ApiCall, stored: storage.StoredObject, options: DeleteOptions
+) -> tuple[bytes, bool]:
+    """Delete an object as far as that goes now: its bytes, and whether it is gone."""
+    check_preconditions(call, stored, options)
+    if call.resource.key == ("", "namespaces"):
+        return _delete_namespace(core, call, stored, options)
+    obj = stored.decode()
+    strategy = call.resource.strategy
+    grace_s = strategy.grace_s(obj, options.grace_s)
+    is_graceful, is_pending, left_s = _begin_graceful_deletion(obj, grace_s, options, call)
+    if is_pending:
+        return stored.raw, False
+    _set_finalizers(obj["metadata"], options, call)
+    has_finalizers = bool(obj["metadata"].get("finalizers"))
+    if not is_graceful and not has_finalizers:
+        return _remove(core, call, stored, options)
+    if not is_graceful:
+        _mark_deleted(obj["metadata"], call)
+    table = core.table(call.resource)
+    if options.is_dry_run:
+        return table.encode(obj, stored.version), not (has_finalizers or left_s)
+    is_marked = stored.is_deleting and obj == stored.decode()
+    marked = stored if is_marked else core.store.write(table, stored.key, obj)
+    if has_finalizers or left_s:
+        return marked.raw, False
+    return _remove(core, call, marked, options)
+
+
+def _remove(
+    core: ServerState, call: ApiCall, stored: storage.StoredObject, options: DeleteOptions
+) -> tuple[bytes, bool]:
+    if not options.is_dry_run:
+        core.store.delete(core.table(call.resource), stored.key)
+    return stored.raw, True
+
+
+def _begin_graceful_deletion(
+    obj: Json, grace_s: int | None, options: DeleteOptions, call: ApiCall
+) -> tuple[bool, bool, int]:
+    """Begin a graceful deletion, or shorten one: (graceful, nothing to do, seconds left)."""
+    metadata = obj["metadata"]
+    if grace_s is None:
+        return False, False, 0
+    if "deletionTimestamp" not in metadata:
+        metadata["deletionTimestamp"] = time_formats.format_time_cached(call.now_s + grace_s)
+        metadata["deletionGracePeriodSeconds"] = grace_s
+        _count_generation(metadata)
+        return True, False, grace_s
+    before_s = metadata.get("deletionGracePeriodSeconds") or 0
+    if not before_s:
+        return False, False, 0
+    if options.grace_s is None or options.grace_s >= before_s:
+        return False, True, before_s
+    end_s = time_formats.parse_server_time(metadata["deletionTimestamp"]) - before_s + options.grace_s
+    left_s = options.grace_s
+    if end_s < call.now_s:
+        end_s, left_s = call.now_s, min(left_s, 1)
+    metadata["deletionTimestamp"] = time_formats.format_time_cached(end_s)
+    metadata["deletionGracePeriodSeconds"] = left_s
+    return True, False, left_s
+
+
+def _mark_deleted(metadata: Json, call: ApiCall) -> None:
+    """Only finalizers hold the object back."""
+    if "deletionTimestamp" not in metadata:
+        _count_generation(metadata)
+        metadata["deletionTimestamp"] = call.now
+    elif time_formats.parse_server_time(metadata["deletionTimestamp"]) > call.now_s:
+        metadata["deletionTimestamp"] = call.now
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def _count_generation(metadata: Json) -> None:
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+
+
+def _set_finalizers(metadata: Json, options: DeleteOptions, call: ApiCall) -> None:
+    """What the garbage collector has to do first stands in the finalizers."""
+    if call.resource.key == ("", "events"):
+        return
+    before = metadata.get("finalizers") or []
+    wanted = _wanted_finalizer(before, options)
+    after = [name for name in before if name not in (object_meta.ORPHAN, object_meta.FOREGROUND)]
+    after += [wanted] if wanted else []
+    if call.resource.key == ("apiextensions.k8s.io", "customresourcedefinitions") and _CLEANUP not in after:
+        after.append(_CLEANUP)
+    if set(after) != set(before):
+        if after:
+            metadata["finalizers"] = after
+        else:
+            metadata.pop("finalizers", None)
+
+
+def _wanted_finalizer(before: list[str], options: DeleteOptions) -> str:
+    if options.orphans is not None:
+        return object_meta.ORPHAN if options.orphans else ""
+    if options.policy:
+        return {"Orphan": object_meta.ORPHAN, "Foreground": object_meta.FOREGROUND}.get(options.policy, "")
+    return next((name for name in before if name in (object_meta.ORPHAN, object_meta.FOREGROUND)), "")
+
+
+def _delete_namespace(
+    core: ServerState, call: ApiCall, stored: storage.StoredObject, options: DeleteOptions
+) -> tuple[bytes, bool]:
+    """A namespace terminates first; it goes when its own finalizers are gone."""
+    obj: Any = stored.decode()
+    if "deletionTimestamp" not in obj["metadata"]:
+        obj["metadata"]["deletionTimestamp"] = call.now
+        obj["status"]["phase"] = "Terminating"
+        _set_finalizers(obj["metadata"], options, call)
+        table = core.table(call.resource)
+        if options.is_dry_run:
+            return table.encode(obj, stored.version), False
+        return core.store.write(table, stored.key, obj).raw, False
+    if obj["spec"].get("finalizers") or obj["metadata"].get("finalizers"):
+        return stored.raw, False
+    return _remove(core, call, stored, options)

@@ -1,0 +1,326 @@
+"""Embedded controllers: garbage collection, namespace deletion, CRD registration, event expiry.
+
+Each is told of every write after it happened and may write itself, as kube-controller-manager.
+
+    background    the owner goes, then its dependents
+    foreground    the dependents go first; blocking ones keep the owner
+    orphan        the dependents lose the owner reference, then the owner goes
+"""
+
+from collections import deque
+from dataclasses import replace
+
+from windlass.apiserver import custom_resources, delete_handlers, object_meta, storage, write_handlers
+from windlass.apiserver.api_call import ApiCall
+from windlass.apiserver.registry import Resource, ServerState
+from windlass.apiserver.storage import StoredObject
+from windlass.apiserver.value_types import Json
+from windlass.kube import time_formats
+
+_AGENT = {"user-agent": "kube-controller-manager"}
+
+
+def make_controller_call(core: ServerState, resource: Resource, stored: StoredObject, subresource: str = "") -> ApiCall:
+    now_s = core.clock.now_s()
+    return ApiCall(
+        "PATCH",
+        resource,
+        stored.namespace,
+        stored.name,
+        subresource,
+        {},
+        _AGENT,
+        b"",
+        now_s,
+        time_formats.format_time_cached(now_s),
+    )
+
+
+def update_object(
+    core: ServerState,
+    resource: Resource,
+    stored: StoredObject,
+    change: write_handlers.ObjectChange,
+    subresource: str = "",
+) -> None:
+    """Change an object, and note who did."""
+    call = make_controller_call(core, resource, stored, subresource)
+
+    def tracked(live: dict[str, object]) -> dict[str, object]:
+        new = change(live)
+        write_handlers.track_update(call, new, stored.decode())
+        return new
+
+    write_handlers.store_update(core, call, stored, tracked)
+
+
+def delete_object(
+    core: ServerState, resource: Resource, stored: StoredObject, options: delete_handlers.DeleteOptions
+) -> None:
+    call = replace(make_controller_call(core, resource, stored), method="DELETE")
+    delete_handlers.delete_stored(core, call, stored, options)
+
+
+class GarbageCollector:
+    """The garbage collector."""
+
+    def __init__(self, core: ServerState) -> None:
+        self._core = core
+
+    def handle_event(self, event: storage.StorageEvent) -> None:
+        now = event.now
+        if event.type == storage.DELETED:
+            for table, key in list(self._core.store.dependents.get(now.uid, ())):
+                self._consider(table, key)
+            if now.owners:
+                self._tell_owners(now)
+            return
+        if now.is_deleting:
+            self._finish_owner(event.table, now)
+        if now.owners and (event.before is None or event.before.owners != now.owners):
+            self._consider(event.table, now.key)
+
+    # ── Dependents ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _consider(self, table: storage.ResourceTable, key: str) -> None:
+        """Does anyone still own this object?"""
+        stored, resource = table.objects.get(key), self._core.registry.find_table(table)
+        if stored is None or resource is None:
+            return
+        obj = stored.decode()
+        finalizers = obj["metadata"].get("finalizers") or ()
+        if stored.is_deleting and object_meta.FOREGROUND not in finalizers:
+            return
+        owners = obj["metadata"].get("ownerReferences") or []
+        if not owners or (sorted_out := self._classify(obj, owners)) is None:
+            return
+        solid, gone, waiting = sorted_out
+        if solid:
+            if gone or waiting:
+                self._forget(resource, stored, {owner["uid"] for owner in (*gone, *waiting)})
+            return
+        has_dependents = bool(self._core.store.dependents.get(stored.uid))
+        if (waiting and has_dependents) or object_meta.FOREGROUND in finalizers:
+            policy = "Foreground"
+        else:
+            policy = "Orphan" if object_meta.ORPHAN in finalizers else "Background"
+        delete_object(self._core, resource, stored, delete_handlers.DeleteOptions(policy=policy))
+
+    def _classify(self, obj: Json, owners: list[Json]) -> tuple[list[Json], list[Json], list[Json]] | None:
+        """Owners that are there, that are gone, and that wait for their dependents; None if one cannot be judged."""
+        solid, gone, waiting = [], [], []
+        namespace = obj["metadata"].get("namespace", "")
+        for owner in owners:
+            resource = self._core.registry.find_kind(owner["apiVersion"], owner["kind"])
+            if resource is None or (resource.is_namespaced and not namespace):
+                return None
+            found = self._core.find(resource, namespace if resource.is_namespaced else "", owner["name"])
+            if found is None or found.uid != owner["uid"]:
+                gone.append(owner)
+            elif found.is_deleting and _has_finalizer(found, object_meta.FOREGROUND):
+                waiting.append(owner)
+            else:
+                solid.append(owner)
+        return solid, gone, waiting
+
+    def _forget(self, resource: Resource, stored: StoredObject, uids: set[str]) -> None:
+        def change(live: Json) -> Json:
+            left = [owner for owner in live["metadata"]["ownerReferences"] if owner["uid"] not in uids]
+            if left:
+                live["metadata"]["ownerReferences"] = left
+            else:
+                del live["metadata"]["ownerReferences"]
+            return live
+
+        update_object(self._core, resource, stored, change)
+
+    # ── Owners ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _tell_owners(self, dependent: StoredObject) -> None:
+        """An owner may have waited for this one to go."""
+        obj = dependent.decode()
+        for owner in obj["metadata"].get("ownerReferences") or ():
+            resource = self._core.registry.find_kind(owner["apiVersion"], owner["kind"])
+            if resource is None:
+                continue
+            found = self._core.find(resource, dependent.namespace if resource.is_namespaced else "", owner["name"])
+            if found is not None and found.uid == owner["uid"] and found.is_deleting:
+                self._finish_owner(self._core.table(resource), found)
+
+    def _finish_owner(self, table: storage.ResourceTable, owner: StoredObject) -> None:
+        resource = self._core.registry.find_table(table)
+        if resource is None or table.objects.get(owner.key) is not owner:
+            return
+        finalizers = owner.decode()["metadata"].get("finalizers") or ()
+        if object_meta.ORPHAN in finalizers:
+            self._orphan(owner)
+            self._drop_finalizer(resource, owner.key, object_meta.ORPHAN)
+        elif object_meta.FOREGROUND in finalizers:
+            for dependent_table, key in list(self._core.store.dependents.get(owner.uid, ())):
+                self._consider(dependent_table, key)
+            if not self._is_blocked(owner):
+                self._drop_finalizer(resource, owner.key, object_meta.FOREGROUND)
+
+    def _orphan(self, owner: StoredObject) -> None:
+        for table, key in list(self._core.store.dependents.get(owner.uid, ())):
+            stored, resource = table.objects.get(key), self._core.registry.find_table(table)
+            if stored is not None and resource is not None:
+                self._forget(resource, stored, {owner.uid})
+
+    def _is_blocked(self, owner: StoredObject) -> bool:
+        for table, key in self._core.store.dependents.get(owner.uid, ()):
+            references = table.objects[key].decode()["metadata"]["ownerReferences"]
+            if any(found["uid"] == owner.uid and found.get("blockOwnerDeletion") for found in references):
+                return True
+        return False
+
+    def _drop_finalizer(self, resource: Resource, key: str, name: str) -> None:
+        stored = self._core.table(resource).objects.get(key)
+        if stored is None or not _has_finalizer(stored, name):
+            return
+
+        def change(live: Json) -> Json:
+            left = [finalizer for finalizer in live["metadata"]["finalizers"] if finalizer != name]
+            if left:
+                live["metadata"]["finalizers"] = left
+            else:
+                del live["metadata"]["finalizers"]
+            return live
+
+        update_object(self._core, resource, stored, change)
+
+
+def _has_finalizer(stored: StoredObject, finalizer: str) -> bool:
+    return finalizer in (stored.decode()["metadata"].get("finalizers") or ())
+
+
+EVENT_TTL_S = 3600.0
+
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class NamespaceController:
+    """Empties a namespace that is being deleted, then lets it go."""
+
+    def __init__(self, core: ServerState) -> None:
+        self._core = core
+        self._resource = core.resource("", "namespaces")
+        self._terminating: set[str] = set()
+
+    def handle_event(self, event: storage.StorageEvent) -> None:
+        if event.table is self._core.table(self._resource):
+            if event.type == storage.DELETED:
+                self._terminating.discard(event.now.name)
+            elif event.now.is_deleting and event.now.name not in self._terminating:
+                self._terminating.add(event.now.name)
+                self._empty(event.now.name)
+                self._let_go(event.now.name)
+        elif self._terminating and event.type == storage.DELETED and event.now.namespace in self._terminating:
+            self._let_go(event.now.namespace)
+
+    def _empty(self, namespace: str) -> None:
+        for resource in list(self._core.registry):
+            if resource.is_namespaced:
+                for stored in list(self._core.table(resource).list_namespace(namespace)):
+                    delete_object(self._core, resource, stored, delete_handlers.DeleteOptions(policy="Background"))
+
+    def _let_go(self, namespace: str) -> None:
+        for resource in self._core.registry:
+            if resource.is_namespaced and namespace in self._core.table(resource).namespaces:
+                return
+        stored = self._core.table(self._resource).objects.get(namespace)
+        if stored is not None:
+            self._drop_finalizers(stored)
+
+    def _drop_finalizers(self, stored: StoredObject) -> None:
+        def change(live: Json) -> Json:
+            live["spec"].pop("finalizers", None)
+            return live
+
+        update_object(self._core, self._resource, stored, change, "finalize")
+
+
+class CrdController:
+    """Serves the kinds that are defined, and removes their objects before the definition goes."""
+
+    def __init__(self, core: ServerState) -> None:
+        self._core = core
+        self._resource = core.resource("apiextensions.k8s.io", "customresourcedefinitions")
+        self._by_table: dict[storage.ResourceTable, str] = {}
+
+    def handle_event(self, event: storage.StorageEvent) -> None:
+        if event.table is self._core.table(self._resource):
+            if event.type == storage.DELETED:
+                self._withdraw(event.now)
+            elif event.now.is_deleting:
+                self._clean_up(event.now)
+            elif event.before is None or event.now.raw != event.before.raw:
+                self._serve(event.now)
+        elif event.type == storage.DELETED and event.table in self._by_table:
+            definition = self._core.table(self._resource).objects.get(self._by_table[event.table])
+            if definition is not None and definition.is_deleting:
+                self._clean_up(definition)
+
+    def _serve(self, stored: StoredObject) -> None:
+        resource = custom_resources.make_custom_resource(stored.decode())
+        for served in [found for found in self._core.registry if found.key == resource.key]:
+            self._core.registry.remove(served)
+        self._core.add_resource(resource)
+        table = self._core.table(resource)
+        table.extract = resource.extract
+        table.prefix = resource.prefix
+        self._by_table[table] = stored.key
+
+    def _clean_up(self, stored: StoredObject) -> None:
+        resource = self._find(stored)
+        if resource is not None:
+            for instance in list(self._core.table(resource).objects.values()):
+                if not instance.is_deleting:
+                    delete_object(self._core, resource, instance, delete_handlers.DeleteOptions(policy="Background"))
+            if self._core.table(resource).objects:
+                return
+        current = self._core.table(self._resource).objects.get(stored.key)
+        if current is not None and CLEANUP in (current.decode()["metadata"].get("finalizers") or ()):
+            update_object(self._core, self._resource, current, _without_cleanup)
+
+    def _withdraw(self, stored: StoredObject) -> None:
+        resource = self._find(stored)
+        if resource is not None:
+            self._core.registry.remove(resource)
+            table = self._core.store.tables.pop(resource.key)
+            self._by_table.pop(table, None)
+            for instance in list(table.objects):
+                self._core.store.delete(table, instance)
+
+    def _find(self, stored: StoredObject) -> Resource | None:
+        spec = stored.decode()["spec"]
+        return self._core.registry.find_group_resource(spec["group"], spec["names"]["plural"])
+
+
+def _without_cleanup(live: Json) -> Json:
+    left = [name for name in live["metadata"]["finalizers"] if name != CLEANUP]
+    if left:
+        live["metadata"]["finalizers"] = left
+    else:
+        del live["metadata"]["finalizers"]
+    return live
+
+
+class EventExpiry:
+    """Events go an hour after they were last written."""
+
+    def __init__(self, core: ServerState) -> None:
+        self._core = core
+        self._table = core.table(core.resource("", "events"))
+        self._due: deque[tuple[float, str, int]] = deque()
+
+    def handle_event(self, event: storage.StorageEvent) -> None:
+        if event.table is self._table and event.type != storage.DELETED:
+            self._due.append((self._core.clock.now_s() + EVENT_TTL_S, event.now.key, event.version))
+
+    def expire(self, now_s: float) -> None:
+        while self._due and self._due[0][0] <= now_s:
+            _, key, version = self._due.popleft()
+            stored = self._table.objects.get(key)
+            if stored is not None and stored.version == version:
+                self._core.store.delete(self._table, key)

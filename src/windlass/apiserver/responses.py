@@ -1,0 +1,196 @@
+"""Content negotiation: a response as the plain object, a Table, metadata alone, or an events.k8s.io Event."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.apiserver import status_errors, storage, watch
+from windlass.apiserver.api_call import ApiCall, ApiResponse
+from windlass.apiserver.registry import Resource, ServerState
+from windlass.apiserver.value_types import Json
+
+EVENTS_GROUP, EVENTS_VERSION = "events.k8s.io", "v1"
+
+_EVENT_FIELDS = {
+    "message": "note",
+    "involvedObject": "regarding",
+    "reportingComponent": "reportingController",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+}
+
+_CORE_EVENT_FIELDS = {new: old for old, new in _EVENT_FIELDS.items()}
+
+
+def event_to_core(event: Json) -> Json:
+    """An events.k8s.io Event, or a patch of one, as a core Event."""
+    renamed = {_CORE_EVENT_FIELDS.get(name, name): value for name, value in event.items()}
+    return renamed | {"apiVersion": "v1"} if "apiVersion" in event else renamed
+
+
+def event_from_core(event: Json) -> Json:
+    renamed = {_EVENT_FIELDS.get(name, name): value for name, value in event.items()}
+    return {**renamed, "kind": "Event", "apiVersion": f"{EVENTS_GROUP}/{EVENTS_VERSION}"}
+
+
+def translate_event_body(body: bytes) -> bytes:
+    """A request's body in core's names."""
+    document = storage.decode_json(body) if body else None
+    return storage.encode_json(event_to_core(document)) if isinstance(document, dict) else body
+
+
+def translate_event_response(body: bytes) -> bytes:
+    """An answer in events.k8s.io's names: an event, a list of them, or anything else as it is."""
+    document = storage.decode_json(body)
+    match document.get("kind"):
+        case "Event":
+            document = event_from_core(document)
+        case "EventList":
+            items = [event_from_core(item) for item in document["items"]]
+            document = {**document, "apiVersion": f"{EVENTS_GROUP}/{EVENTS_VERSION}", "items": items}
+    return storage.encode_json(document)
+
+
+def render_events_line(type_: str, stored: storage.StoredObject) -> bytes:
+    """A watch's line."""
+    return storage.make_watch_line(type_, storage.encode_json(event_from_core(stored.decode())))
+
+
+def make_table(
+    resource: Resource, objects: list[Json], metadata: Json, now_s: float, include: str, version: str
+) -> Json:
+    """A Table of objects. `include` says how much of each object comes along: None, Metadata or Object."""
+    definitions = [
+        {
+            "name": column.name,
+            "type": column.type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        }
+        for column in resource.columns
+    ]
+    rows = [_make_row(resource, obj, now_s, include, version) for obj in objects]
+    if not metadata and len(objects) == 1:
+        metadata = {"resourceVersion": objects[0]["metadata"].get("resourceVersion", "")}
+    named = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}"}
+    return {**named, "metadata": metadata, "columnDefinitions": definitions, "rows": rows}
+
+
+def _make_row(resource: Resource, obj: Json, now_s: float, include: str, version: str) -> Json:
+    cells: list[Any] = [column.render(obj, now_s) for column in resource.columns]
+    row: Json = {"cells": cells}
+    if include == "Object":
+        row["object"] = obj
+    elif include != "None":
+        named = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}"}
+        row["object"] = {**named, "metadata": obj["metadata"]}
+    return row
+
+
+JSON_HEADERS = {"content-type": "application/json"}
+
+_AS = re.compile(r"\bas=(?P<kind>\w+)")
+
+_VERSION = re.compile(r"\bv=(?P<version>\w+)")
+
+_PLAIN = ("", "*/*", "application/json")
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseForm:
+    """The form that a client wants: `Table`, `PartialObjectMetadata`, or empty for the object itself."""
+
+    kind: str = ""
+    version: str = "v1"
+
+
+PLAIN_FORM = ResponseForm()
+
+
+def negotiate_form(call: ApiCall) -> ResponseForm:
+    """The first form of the Accept header that can be served."""
+    accept = call.headers.get("accept", "")
+    if accept in _PLAIN:
+        return PLAIN_FORM
+    for media in accept.split(","):
+        kind, _, _ = media.strip().partition(";")
+        if kind not in ("application/json", "application/*", "*/*"):
+            continue
+        if not (wanted := _AS.search(media)):
+            return PLAIN_FORM
+        version = _VERSION.search(media)
+        if wanted["kind"] in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"):
+            return ResponseForm(wanted["kind"].removesuffix("List"), version["version"] if version else "v1")
+    raise status_errors.not_acceptable(("application/json",))
+
+
+def json_response(code: int, body: Json) -> ApiResponse:
+    return ApiResponse(code, storage.encode_json(body), dict(JSON_HEADERS))
+
+
+def object_response(call: ApiCall, code: int, raw: bytes) -> ApiResponse:
+    """An object that was read or written, in the form that the client wants."""
+    form = negotiate_form(call)
+    if form is not PLAIN_FORM:
+        raw = storage.encode_json(_convert_form(call, form, [storage.decode_json(raw)], {}, is_list=False))
+    return ApiResponse(code, raw, dict(JSON_HEADERS))
+
+
+def make_list_head(resource: Resource, version: int, next_page: str = "", remaining: int | None = None) -> Json:
+    """Kind and metadata of a list."""
+    metadata: Json = {"resourceVersion": str(version)}
+    if next_page or resource.is_custom:
+        metadata["continue"] = next_page
+    if remaining is not None:
+        metadata["remainingItemCount"] = remaining
+    return {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": metadata}
+
+
+def list_response(core: ServerState, call: ApiCall, head: Json, items: list[storage.StoredObject]) -> ApiResponse:
+    form = negotiate_form(call)
+    table = core.table(call.resource)
+    if form is PLAIN_FORM:
+        if call.resource.is_custom:
+            body = storage.join_list_body(head, [stored.raw for stored in items])
+        else:
+            body = storage.join_list_body(head, [table.item(stored) for stored in items])
+        return ApiResponse(200, body, dict(JSON_HEADERS))
+    objects = [stored.decode() for stored in items]
+    return json_response(200, _convert_form(call, form, objects, head["metadata"], is_list=True))
+
+
+def _convert_form(call: ApiCall, form: ResponseForm, objects: list[Json], metadata: Json, *, is_list: bool) -> Json:
+    if form.kind == "Table":
+        include = call.query.get("includeObject", "Metadata")
+        return make_table(call.resource, objects, metadata, call.now_s, include, form.version)
+    partial = [_partial_metadata(obj, form.version) for obj in objects]
+    if not is_list:
+        return partial[0]
+    api_version = f"meta.k8s.io/{form.version}"
+    head: Json = {"kind": "PartialObjectMetadataList", "apiVersion": api_version, "metadata": metadata}
+    return head | {"items": partial}
+
+
+def _partial_metadata(obj: Json, version: str) -> Json:
+    named = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}"}
+    return {**named, "metadata": obj["metadata"]}
+
+
+def make_line_renderer(call: ApiCall, form: ResponseForm) -> watch.RenderLine | None:
+    """How a watch's lines are made, where the client does not want plain objects."""
+    if form is PLAIN_FORM:
+        return None
+    is_first = True
+
+    def render(type_: str, stored: storage.StoredObject) -> bytes:
+        nonlocal is_first
+        shaped = _convert_form(call, form, [stored.decode()], {"resourceVersion": str(stored.version)}, is_list=False)
+        if form.kind == "Table" and not is_first:
+            shaped["columnDefinitions"] = None
+        is_first = False
+        return storage.make_watch_line(type_, storage.encode_json(shaped))
+
+    return render

@@ -1,0 +1,212 @@
+"""ProvisioningRequests: informers, reader and condition writer.
+
+Pods are made from the PodTemplates that a request names. Conditions are written over the resourceVersion they were
+decided on, or not at all. A written request counts before the informer sees it, so that no capacity is promised twice.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from windlass import errors, klog
+from windlass.autoscaler import informer_sinks
+from windlass.autoscaler.readers import pods
+from windlass.engine.model import facts, plan, settings
+from windlass.engine.model.provisioning import (
+    CLASS_ANNOTATION,
+    CONSUME_ANNOTATION,
+    Condition,
+    PodSet,
+    ProvisioningRequest,
+)
+from windlass.kube import client, informers, reflector, request_builders, resources, time_formats
+from windlass.kube import errors as kube_errors
+from windlass.kube.models import autoscaling, meta
+from windlass.kube.models import pods as pod_models
+
+PROVISIONING_REQUEST_API_VERSION = "autoscaling.x-k8s.io/v1"
+
+PROVISIONING_REQUEST_KIND = "ProvisioningRequest"
+
+
+def read_request(found: autoscaling.ProvisioningRequest) -> ProvisioningRequest:
+    """The request, its pods yet to be made."""
+    metadata, spec = found.meta, found.spec or autoscaling.ProvisioningRequestSpec()
+    written = (found.status.conditions if found.status else None) or ()
+    return ProvisioningRequest(
+        metadata.namespace or "",
+        metadata.name or "",
+        metadata.uid or "",
+        spec.provisioning_class_name or "",
+        tuple(_read_pod_set(one) for one in spec.pod_sets or ()),
+        spec.parameters or {},
+        tuple(_read_condition(one) for one in written),
+        metadata.generation or 0,
+        meta.seconds(metadata.creation_timestamp) or 0.0,
+        metadata.resource_version or "",
+    )
+
+
+def _read_pod_set(found: autoscaling.PodSet) -> PodSet:
+    return PodSet((found.pod_template_ref.name if found.pod_template_ref else None) or "", max(found.count or 0, 0))
+
+
+def _read_condition(found: autoscaling.Condition) -> Condition:
+    return Condition(
+        found.type or "",
+        found.status or "",
+        found.reason or "",
+        found.message or "",
+        meta.seconds(found.last_transition_time) or 0.0,
+        found.observed_generation,
+    )
+
+
+def make_pods(request: ProvisioningRequest, known: Mapping[str, pod_models.PodTemplate]) -> ProvisioningRequest:
+    """The request with its pods, as far as there are templates for them. `known` goes by namespace/name."""
+    count = sum(one.count for one in request.pod_sets)
+    if count > settings.MAX_INJECTED_PODS:
+        fault = f"{count} pods are requested, more than {settings.MAX_INJECTED_PODS}"
+        return replace(request, pod_sets=tuple(replace(one, fault=fault) for one in request.pod_sets[:1]))
+    made = tuple(_make_pod(request, one, known.get(f"{request.namespace}/{one.template}")) for one in request.pod_sets)
+    return replace(request, pod_sets=made)
+
+
+def _make_pod(request: ProvisioningRequest, wanted: PodSet, found: pod_models.PodTemplate | None) -> PodSet:
+    if found is None:
+        return wanted
+    template = found.template or pod_models.PodTemplateSpec()
+    try:
+        return replace(wanted, pod=_read_pod(request, template))
+    except errors.InvalidObject as error:
+        return replace(wanted, fault=f"{error.field}: found {error.found!r}, expected {error.accepted}")
+    except Exception as error:  # whatever it is, it costs this request
+        said = f"{type(error).__name__}: {klog.describe_error(error)}"
+        klog.report_error(klog.ErrorPlace.DECISION, f"PodTemplate {request.namespace}/{wanted.template}", said, error)
+        return replace(wanted, fault=f"it cannot be read: {said}")
+
+
+def _read_pod(request: ProvisioningRequest, template: pod_models.PodTemplateSpec) -> facts.Pod:
+    """A pod of the template that belongs to the request, and came with it."""
+    given = template.metadata or meta.NO_META
+    metadata = meta.ObjectMeta(
+        name=request.name,
+        namespace=request.namespace,
+        labels=given.labels,
+        annotations={
+            **(given.annotations or {}),
+            CONSUME_ANNOTATION: request.name,
+            CLASS_ANNOTATION: request.class_name,
+        },
+        owner_references=[
+            meta.OwnerReference(
+                api_version=PROVISIONING_REQUEST_API_VERSION,
+                kind=PROVISIONING_REQUEST_KIND,
+                name=request.name,
+                uid=request.uid,
+                controller=True,
+            )
+        ],
+    )
+    pod = pods.read_pod(pod_models.Pod(metadata=metadata, spec=template.spec), pending=True)
+    return replace(pod, created_s=request.created_s)
+
+
+async def write_conditions(api: client.Client, order: plan.SetConditions) -> autoscaling.ProvisioningRequest:
+    """Write the conditions. `errors.Conflict` if someone was faster: the next loop decides on what is there then."""
+    patch = {
+        "metadata": {"resourceVersion": order.version},
+        "status": {"conditions": [condition_to_json(one) for one in order.conditions]},
+    }
+    return await api.merge_patch(
+        resources.PROVISIONING_REQUESTS, order.name, patch, order.namespace, subresource="status"
+    )
+
+
+async def delete_request(api: client.Client, order: plan.DeleteRequest) -> None:
+    """Delete the request, unless it is gone or another one of its name has come."""
+    try:
+        await api.delete(
+            resources.PROVISIONING_REQUESTS, order.name, order.namespace, request_builders.DeleteOptions(uid=order.uid)
+        )
+    except (kube_errors.NotFound, kube_errors.Conflict):
+        return
+
+
+def condition_to_json(said: Condition) -> dict[str, Any]:
+    spelled: dict[str, Any] = {
+        "type": said.type,
+        "status": said.status,
+        "reason": said.reason,
+        "message": said.message,
+        "lastTransitionTime": time_formats.format_time(said.since_s),
+    }
+    return spelled | ({} if said.observed_generation is None else {"observedGeneration": said.observed_generation})
+
+
+NotifyingSinkFactory = Callable[[reflector.Sink[Any], str], reflector.Sink[Any]]
+"""A sink, and someone who wants to know when it is given something of a kind."""
+
+
+class ProvisioningRequests:
+    """All of them, as they are now."""
+
+    def __init__(self) -> None:
+        self._requests: informer_sinks.FactCache[ProvisioningRequest] = informer_sinks.FactCache()
+        self._templates: informer_sinks.FactCache[pod_models.PodTemplate] = informer_sinks.FactCache()
+        self._written: dict[str, tuple[str, ProvisioningRequest]] = {}
+        self._informers: tuple[informers.Informer[Any], ...] = ()
+        self._made: dict[str, tuple[ProvisioningRequest, tuple[object, ...], ProvisioningRequest]] = {}
+        self._last: tuple[ProvisioningRequest, ...] = ()
+
+    def make_informers(
+        self, api: client.Client, behind: informer_sinks.ChangeBuffer, heard: NotifyingSinkFactory
+    ) -> Iterator[informers.Informer[Any]]:
+        requests = informer_sinks.plain_sink(self._requests, read_request, behind)
+        pod_templates = informer_sinks.plain_sink(self._templates, _identity, behind)
+        self._informers = (
+            informers.Informer(api, resources.POD_TEMPLATES, heard(pod_templates, "PodTemplate")),
+            informers.Informer(api, resources.PROVISIONING_REQUESTS, heard(requests, PROVISIONING_REQUEST_KIND)),
+        )
+        yield from self._informers
+
+    def observe(self) -> tuple[ProvisioningRequest, ...]:
+        """The requests with their pods; none before all are known: a template that is not seen is not missing.
+
+        The same object while nothing in it changes.
+        """
+        if not all(one.synced for one in self._informers):
+            return ()
+        known = {one.meta.key: one for one in self._templates.all}
+        found = tuple(self._make(self._believe(one), known) for one in self._requests.all)
+        self._made = {one.key: self._made[one.key] for one in found}
+        self._written = {key: each for key, each in self._written.items() if key in self._made}
+        if len(found) != len(self._last) or any(one is not other for one, other in zip(found, self._last, strict=True)):
+            self._last = found
+        return self._last
+
+    def note_written(self, order: plan.SetConditions, found: autoscaling.ProvisioningRequest) -> None:
+        """Conditions were written; this is what the server made of it."""
+        request = read_request(found)
+        self._written[request.key] = order.version, request
+
+    def _believe(self, seen: ProvisioningRequest) -> ProvisioningRequest:
+        before, written = self._written.get(seen.key, ("", seen))
+        if seen.version == before and seen.uid == written.uid:
+            return written
+        self._written.pop(seen.key, None)
+        return seen
+
+    def _make(self, request: ProvisioningRequest, known: dict[str, pod_models.PodTemplate]) -> ProvisioningRequest:
+        """The request with its pods, made again only if it or one of its templates changed."""
+        named = tuple(known.get(f"{request.namespace}/{one.template}") for one in request.pod_sets)
+        asked, used, made = self._made.get(request.key, (None, (), request))
+        if asked is request and len(used) == len(named) and all(a is b for a, b in zip(used, named, strict=True)):
+            return made
+        made = make_pods(request, known)
+        self._made[request.key] = request, named, made
+        return made
+
+
+def _identity(found: pod_models.PodTemplate) -> pod_models.PodTemplate:
+    return found

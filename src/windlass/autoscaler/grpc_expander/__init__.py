@@ -1,0 +1,1 @@
+"""gRPC expander client: asks an external expander (--expander=grpc) for the best options of a scale-up."""

@@ -1,0 +1,139 @@
+"""Expander query: address, set-up and use of the external expander.
+
+    decide ─▶ question? ─▶ best_options ─▶ the answer is part of the observation ─▶ decide
+
+`decide_with_expander` repeats until there is no question left or time is up. `client` is imported only where it is
+needed: h2 is an optional dependency.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from windlass import clock
+from windlass.autoscaler.options import process_options
+from windlass.engine.expanders import chain
+from windlass.engine.expanders.grpc import BestOptionsRequest
+from windlass.engine.loop import Decision
+from windlass.engine.model.scale_up_status import BestOptionsResponse
+from windlass.engine.observation import Observation
+from windlass.errors import InvalidInput
+
+PLAINTEXT_SCHEME = "http://"
+
+ACCEPTED_ADDRESSES = "HOST:PORT, dns:///HOST:PORT or unix:PATH; http://HOST:PORT to do without TLS"
+
+_TLS_SCHEMES = ("https://", "dns:///", "passthrough:///", "dns:", "passthrough:")
+
+_HOST_PORT = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/?#@\[\]]+):([0-9]{1,5})/?")
+
+
+@dataclass(frozen=True, slots=True)
+class ExpanderAddress:
+    """A host and its port, or the path of a socket; and whether what is said there is encrypted."""
+
+    host: str
+    port: int = 0
+    path: str = ""
+    is_encrypted: bool = True
+
+    @property
+    def authority(self) -> str:
+        """By what name the server is called."""
+        if self.path:
+            return "localhost"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> ExpanderAddress:
+    """InvalidInput for what is no address."""
+    rest, is_encrypted = text.removeprefix(PLAINTEXT_SCHEME), not text.startswith(PLAINTEXT_SCHEME)
+    if is_encrypted and text.startswith("unix:") and (path := re.sub("^unix:(//)?", "", text)):
+        return ExpanderAddress("localhost", path=path)
+    if is_encrypted:
+        rest = next((text.removeprefix(one) for one in _TLS_SCHEMES if text.startswith(one)), text)
+    found = _HOST_PORT.fullmatch(rest)
+    if found is None or not 0 < int(found[2]) < 65536:
+        raise InvalidInput(f"--grpc-expander-url: found {text!r}, expected {ACCEPTED_ADDRESSES}")
+    return ExpanderAddress(found[1].strip("[]"), int(found[2]), is_encrypted=is_encrypted)
+
+
+class ExpanderPort(Protocol):
+    """Someone who can be asked."""
+
+    def best_options(self, question: BestOptionsRequest) -> BestOptionsResponse:
+        """What it says, or why it says nothing. Waits for it, but never long."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnconfiguredExpander:
+    """Stands where no server is named and none need be, as in a simulation: the next expander decides."""
+
+    def best_options(self, question: BestOptionsRequest) -> BestOptionsResponse:
+        return BestOptionsResponse(question.about, failure="no --grpc-expander-url says where the server is")
+
+
+def open_expander(
+    expanders: Sequence[str], chosen: process_options.ExpanderOptions, is_needed: bool = True
+) -> ExpanderPort | None:
+    """None where --expander does not name grpc. InvalidInput for flags that name no server, or not how to reach it."""
+    if chain.GRPC not in expanders:
+        return None
+    if not chosen.grpc_expander_url and not is_needed:
+        return UnconfiguredExpander()
+    if not chosen.grpc_expander_url:
+        raise InvalidInput(
+            f"--grpc-expander-url: found nothing, expected {ACCEPTED_ADDRESSES}, because --expander names grpc"
+        )
+    at = parse_address(chosen.grpc_expander_url)
+    if at.path and not chosen.grpc_expander_cert:
+        at = replace(at, is_encrypted=False)  # what is said there does not leave the machine
+    _check_certificate(at, chosen.grpc_expander_cert)
+    try:
+        from windlass.autoscaler.grpc_expander import client
+    except ModuleNotFoundError as error:
+        lacking = (error.name or "").partition(".")[0]
+        raise InvalidInput(
+            f"--expander: grpc needs {lacking}, which is not installed; pip install 'windlass[grpc]' does that"
+        ) from error
+    return client.GrpcExpanderClient(at, chosen.grpc_expander_cert)
+
+
+def _check_certificate(at: ExpanderAddress, certificate: str) -> None:
+    if at.is_encrypted and not certificate:
+        raise InvalidInput(
+            "--grpc-expander-cert: found nothing, expected the file of the server's certificate, "
+            f"or {PLAINTEXT_SCHEME} before --grpc-expander-url to do without TLS"
+        )
+    if certificate and not at.is_encrypted:
+        raise InvalidInput(
+            f"--grpc-expander-cert: found {certificate!r}, expected nothing beside {PLAINTEXT_SCHEME} "
+            "in --grpc-expander-url, which does without TLS"
+        )
+
+
+async def decide_with_expander(
+    seen: Observation,
+    decide: Callable[[Observation], Awaitable[Decision]],
+    ask: Callable[[BestOptionsRequest], Awaitable[BestOptionsResponse]] | None,
+    time: clock.Clock,
+    within_s: float,
+) -> tuple[Observation, Decision]:
+    """What is decided with all the answers, and the observation with them in it.
+
+    Where there is nobody to `ask`, it is decided without. A scale-up in several rounds asks several times; after
+    `within_s` nobody is asked any more, so that a slow server does not hold the loop for minutes.
+    """
+    began_s = time.monotonic_s()
+    decision = await decide(seen)
+    while ask is not None and decision.question is not None:
+        if time.monotonic_s() - began_s < within_s:
+            opinion = await ask(decision.question)
+        else:
+            opinion = BestOptionsResponse(
+                decision.question.about, failure=f"questions took {within_s:g} s; no time for more"
+            )
+        seen = replace(seen, opinions=(*seen.opinions, opinion))
+        decision = await decide(seen)
+    return seen, decision

@@ -1,0 +1,450 @@
+"""Informer sinks: keep a snapshot current from watch events, object by object.
+
+Objects are read into facts at once and their JSON is dropped. `ChangeBuffer` holds changes back while a decision runs
+and applies them afterwards, in order. What cannot be read is not gone: a bound pod stays with what can be read, a node
+is in use, a disruption budget allows nothing, and of all else the last readable version stays.
+"""
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from windlass import errors, klog
+from windlass.autoscaler.readers import nodes, pods, workloads
+from windlass.engine.model import dynamic_resources, facts, node_groups
+from windlass.engine.snapshot import snapshot
+from windlass.engine.snapshot.volume_usage import StorageFact
+from windlass.kube import resources
+from windlass.kube.models import core, meta
+from windlass.kube.models import pods as pod_models
+from windlass.kube.models import workloads as models_workloads
+from windlass.kube.resources import Unreadable
+
+Change = Callable[..., object]
+
+
+class ChangeBuffer:
+    """Open or closed. Used from one thread, that of the event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Change, tuple[Any, ...]]] = deque()
+        self._closed = 0
+        self.failed = 0
+        """Changes that waited and could not be made."""
+
+    @property
+    def is_frozen(self) -> bool:
+        """Then a thread may be working on what changes go to: the event loop must not even read it."""
+        return self._closed > 0
+
+    def apply(self, change: Change, *arguments: Any) -> None:
+        """Change something: now, or after all that waits. What fails now is raised."""
+        if self._closed or self._waiting:
+            self._waiting.append((change, arguments))
+        else:
+            change(*arguments)
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let nothing through meanwhile."""
+        self._closed += 1
+        try:
+            yield
+        finally:
+            self._closed -= 1
+            if not self._closed:
+                self._let_through()
+
+    def _let_through(self) -> None:
+        """Make every change that waits, those included that come meanwhile. The first one stays until it is made, so
+        that none can overtake it.
+        """
+        while self._waiting:
+            change, arguments = self._waiting[0]
+            try:
+                change(*arguments)
+            except Exception as error:
+                self.failed += 1
+                klog.report_error(klog.ErrorPlace.INFORMER, _describe_change(change, arguments), "", error)
+            finally:
+                self._waiting.popleft()
+
+
+def _describe_change(change: Change, arguments: tuple[Any, ...]) -> str:
+    """What changes, and of which object: changes are given its key first."""
+    key = arguments[0] if arguments and isinstance(arguments[0], str) else ""
+    return f"{getattr(change, '__qualname__', repr(change))} {key}".strip()
+
+
+Model = TypeVar("Model")
+
+Read = TypeVar("Read")
+
+Read_contra = TypeVar("Read_contra", contravariant=True)
+
+_log = logging.getLogger(__name__)
+
+
+class FactStore(Protocol[Read_contra]):
+    """What a sink keeps its facts in, by key."""
+
+    def keys(self) -> Iterable[str]: ...
+
+    def put(self, key: str, fact: Read_contra) -> None: ...
+
+    def remove(self, key: str) -> None: ...
+
+    def set_aside(self, key: str, fact: Read_contra | None, why: str) -> None:
+        """It exists and cannot be used as it is. `fact` is what is known of it in spite of that, if anything is."""
+
+
+class FactSink(Generic[Model, Read]):
+    """Keeps facts as the server has them.
+
+    Whatever goes wrong with one object, now or when the gate opens, costs that object: it is told as a complaint.
+    """
+
+    def __init__(
+        self,
+        kept: FactStore[Read],
+        read: Callable[[Model], Read],
+        key: Callable[[meta.ObjectMeta], str],
+        behind: ChangeBuffer,
+        salvage: Callable[[Model, str], Read] | None = None,
+        blank: Callable[[meta.ObjectMeta], Model] | None = None,
+    ) -> None:
+        """`salvage` reads what can be read; `blank` makes an object of which nothing but its metadata can be."""
+        self._kept, self._read, self._key, self._gate = kept, read, key, behind
+        self._salvage, self._blank = salvage, blank
+        self._unseen: set[str] | None = None
+        self.complaints: dict[str, errors.InvalidObject] = {}
+        """Of objects that were read, by key: what of them counts for nothing, or why they could not be kept."""
+
+    def begin(self) -> None:
+        self._gate.apply(self._begin)
+
+    def put(self, metadata: meta.ObjectMeta, found: Model) -> None:
+        """InvalidObject if it cannot be read; the informer then has it set aside."""
+        self._gate.apply(self._put, metadata, self._read(found))
+
+    def set_aside(self, found: Unreadable[Model]) -> None:
+        partial, fact = found.partial, None
+        if partial is None and self._blank is not None:
+            partial = self._blank(found.metadata)
+        if partial is not None and self._salvage is not None:
+            try:
+                fact = self._salvage(partial, str(found.error))
+            except Exception as error:  # what was known before must stand, whatever this is
+                self._report(found.metadata, error)
+        self._gate.apply(self._set_aside, found.metadata, fact, str(found.error))
+
+    def remove(self, metadata: meta.ObjectMeta) -> None:
+        self._gate.apply(self._remove, metadata)
+
+    def end(self) -> None:
+        self._gate.apply(self._end)
+
+    # Changes, each safe to be made later
+
+    def _begin(self) -> None:
+        self._unseen = set(self._kept.keys())
+
+    def _put(self, metadata: meta.ObjectMeta, fact: Read, complaint: errors.InvalidObject | None = None) -> None:
+        key = self._key(metadata)
+        if self._unseen is not None:
+            self._unseen.discard(key)
+        if complaint is not None:
+            self._complain(key, complaint)
+        elif self.complaints:
+            self.complaints.pop(key, None)
+        try:
+            self._kept.put(key, fact)
+        except Exception as error:
+            self._fail(metadata, key, fact, error)
+
+    def _set_aside(self, metadata: meta.ObjectMeta, fact: Read | None, why: str) -> None:
+        key = self._key(metadata)
+        if self._unseen is not None:
+            self._unseen.discard(key)
+        try:
+            self._kept.set_aside(key, fact, why)
+        except Exception as error:
+            self._fail(metadata, key, fact, error)
+
+    def _remove(self, metadata: meta.ObjectMeta) -> None:
+        self._drop(self._key(metadata), metadata)
+
+    def _end(self) -> None:
+        for key in sorted(self._unseen or ()):
+            self._drop(key, meta.ObjectMeta(name=key))
+        self._unseen = None
+
+    def _drop(self, key: str, metadata: meta.ObjectMeta) -> None:
+        self.complaints.pop(key, None)
+        try:
+            self._kept.remove(key)
+        except Exception as error:
+            self._complain(key, self._report(metadata, error))
+
+    def _fail(self, metadata: meta.ObjectMeta, key: str, fact: Read | None, error: Exception) -> None:
+        """It could not be kept as it is: keep what is safe to keep of it."""
+        complaint = self._report(metadata, error, fact)
+        self._complain(key, complaint)
+        rescue = getattr(self._kept, "rescue", None)
+        if rescue is None or fact is None:
+            return
+        try:
+            rescue(key, fact, str(complaint))
+        except Exception as again:
+            self._report(metadata, again, fact)
+
+    def _report(self, metadata: meta.ObjectMeta, error: Exception, fact: object = None) -> errors.InvalidObject:
+        kind = "object" if fact is None else type(fact).__name__
+        return resources.to_invalid_object(kind, metadata, error)
+
+    def _complain(self, key: str, complaint: errors.InvalidObject) -> None:
+        if self.complaints.get(key) != complaint:
+            _log.warning("not used as it is: %s", complaint)
+        self.complaints[key] = complaint
+
+
+class ValidatingSink(FactSink[Model, Read]):
+    """The same for objects that can be read although part of them does not count as it is written."""
+
+    def __init__(
+        self,
+        kept: FactStore[Read],
+        read: Callable[[Model], tuple[Read, errors.InvalidObject | None]],
+        key: Callable[[meta.ObjectMeta], str],
+        behind: ChangeBuffer,
+        salvage: Callable[[Model, str], Read] | None = None,
+    ) -> None:
+        super().__init__(kept, lambda found: read(found)[0], key, behind, salvage)
+        self._read_complaining = read
+
+    def put(self, metadata: meta.ObjectMeta, found: Model) -> None:
+        fact, complaint = self._read_complaining(found)
+        self._gate.apply(self._put, metadata, fact, complaint)
+
+
+# ── What facts are kept in ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class _PodStore:
+    def __init__(self, kept: snapshot.Snapshot) -> None:
+        self._snapshot = kept
+        self.keys = kept.pods.rows.keys
+        self.remove = kept.remove_pod
+
+    def put(self, key: str, fact: facts.Pod) -> None:
+        row = self._snapshot.pods.rows.get(key)
+        if row is not None:
+            # Health is the most frequent change. It is set by itself, because no filter counts it.
+            if self._snapshot.pods.health.get(row, facts.PodHealth.READY) is not fact.health:
+                self._snapshot.set_health(key, fact.health)
+            if self._snapshot.pod(row) == fact:  # most updates change no field that decisions depend on
+                return
+        self._snapshot.add_pod(fact)
+
+    def set_aside(self, key: str, fact: facts.Pod | None, why: str) -> None:
+        """A pod on a node stays there with what is known of it, and keeps the node; one that waits cannot be helped."""
+        if fact is None and (row := self._snapshot.pods.rows.get(key)) is not None:
+            fact = replace(self._snapshot.pod(row), unreadable=why)
+        if fact is not None and fact.node_name:
+            self.put(key, fact)
+        else:
+            self.remove(key)
+
+    def rescue(self, key: str, fact: facts.Pod, why: str) -> None:
+        """After a failed put: the pod as little more than a name on its node."""
+        self.remove(key)
+        if fact.node_name and fact.phase not in snapshot.FINISHED_PHASES:
+            spec = facts.PodSpec(requests=fact.spec.requests, priority=fact.spec.priority)
+            self._snapshot.add_pod(
+                facts.Pod(
+                    fact.namespace, fact.name, fact.uid, fact.labels, owner=fact.owner, spec=spec, digest=fact.digest,
+                    node_name=fact.node_name, phase="Running", created_s=fact.created_s, deleted_s=fact.deleted_s,
+                    grace_s=fact.grace_s, unreadable=why,
+                )
+            )  # fmt: skip
+
+
+class _NodeStore:
+    def __init__(self, kept: snapshot.Snapshot) -> None:
+        self._snapshot = kept
+        self.keys = kept.nodes.rows.keys
+
+    def put(self, key: str, fact: facts.Node) -> None:
+        row = self._snapshot.nodes.rows.get(key)
+        if row is None or self._snapshot.nodes.facts[row] != fact:  # kubelets say every few minutes that they are alive
+            self._snapshot.add_node(fact)
+
+    def remove(self, key: str) -> None:
+        if key in self._snapshot.nodes.rows:
+            self._snapshot.remove_node(key)
+
+    def set_aside(self, key: str, fact: facts.Node | None, why: str) -> None:
+        """It is registered and in use, whatever it says."""
+        row = self._snapshot.nodes.rows.get(key)
+        if fact is None and row is not None:
+            fact = replace(self._snapshot.nodes.facts[row], unschedulable=True, unreadable=why)
+        self.put(key, fact or facts.Node(key, unschedulable=True, unreadable=why))
+
+    def rescue(self, key: str, fact: facts.Node, why: str) -> None:
+        """After a failed put: the node as little more than a name."""
+        self._snapshot.add_node(
+            facts.Node(
+                fact.name, fact.uid, unschedulable=True, provider_id=fact.provider_id, created_s=fact.created_s,
+                unreadable=why,
+            )
+        )  # fmt: skip
+
+
+class FactCache(Generic[Read]):
+    """Facts by key, and all of them as one value that stays the same object while none of them changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Read] = {}
+        self.keys = self._known.keys
+        self._all: tuple[Read, ...] | None = None
+
+    @property
+    def all(self) -> tuple[Read, ...]:
+        """In the order of their keys."""
+        if self._all is None:
+            self._all = tuple(self._known[key] for key in sorted(self._known))
+        return self._all
+
+    def put(self, key: str, fact: Read | None) -> None:
+        """None: it is there, and as good as gone."""
+        if fact is None:
+            self.remove(key)
+        elif self._known.get(key) != fact:
+            self._known[key] = fact
+            self._all = None
+
+    def remove(self, key: str) -> None:
+        if self._known.pop(key, None) is not None:
+            self._all = None
+
+    def set_aside(self, key: str, fact: Read | None, why: str) -> None:
+        """What is known in spite of it; otherwise what was known before stays."""
+        if fact is not None:
+            self.put(key, fact)
+
+
+class _NamespaceCache(FactCache[facts.Namespace]):
+    def __init__(self, kept: snapshot.Snapshot) -> None:
+        super().__init__()
+        self._snapshot = kept
+
+    def put(self, key: str, fact: facts.Namespace | None) -> None:
+        self._apply_if_changed(super().put, key, fact)
+
+    def remove(self, key: str) -> None:
+        self._apply_if_changed(super().remove, key)
+
+    def _apply_if_changed(self, change: Callable[..., None], *arguments: object) -> None:
+        before = self.all
+        change(*arguments)
+        if self.all is not before:
+            self._snapshot.set_namespaces(self.all)
+
+
+class _DeviceStore:
+    """Facts of one kind in the snapshot's stock of devices."""
+
+    def __init__(self, kept: snapshot.Snapshot) -> None:
+        self._stock = kept.devices.inventory
+        self._known: dict[str, dynamic_resources.DeviceFact] = {}
+        self.keys = self._known.keys
+
+    def put(self, key: str, fact: dynamic_resources.DeviceFact) -> None:
+        if self._known.get(key) != fact:  # claims say much about devices that nobody asks for
+            self._known[key] = fact
+            self._stock.put(fact)
+
+    def remove(self, key: str) -> None:
+        if key in self._known:
+            self._stock.remove(self._known.pop(key))
+
+    def set_aside(self, key: str, fact: dynamic_resources.DeviceFact | None, why: str) -> None:
+        """What was known before stays: devices that a claim holds are not free because it cannot be read."""
+
+
+class _StorageStore:
+    """Facts of one kind in the snapshot's storage, which finds them by what they say of themselves."""
+
+    def __init__(self, kept: snapshot.Snapshot) -> None:
+        self._storage = kept.storage
+        self._known: dict[str, StorageFact] = {}
+        self.keys = self._known.keys
+
+    def put(self, key: str, fact: StorageFact) -> None:
+        self._known[key] = fact
+        self._storage.put(fact)
+
+    def remove(self, key: str) -> None:
+        if key in self._known:
+            self._storage.remove(self._known.pop(key))
+
+    def set_aside(self, key: str, fact: StorageFact | None, why: str) -> None:
+        """What was known before stays. Of what was never known there is no volume, and no pod that needs it moves."""
+
+
+def pod_identity(metadata: meta.ObjectMeta) -> str:
+    """As the snapshot names pods."""
+    return metadata.uid or metadata.key
+
+
+def pod_sink(kept: snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[pod_models.Pod, facts.Pod]:
+    def read(found: pod_models.Pod) -> tuple[facts.Pod, errors.InvalidObject | None]:
+        return pods.read_pod_with_warning(found, kept.release)
+
+    return ValidatingSink(_PodStore(kept), read, pod_identity, behind, pods.salvage_pod)
+
+
+def daemon_set_sink(
+    kept: FactCache[node_groups.DaemonSet], behind: ChangeBuffer
+) -> FactSink[models_workloads.DaemonSet, node_groups.DaemonSet]:
+    return ValidatingSink(kept, workloads.read_daemon_set_with_warning, lambda metadata: metadata.key, behind)
+
+
+def node_sink(kept: snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[core.Node, facts.Node]:
+    return FactSink(
+        _NodeStore(kept), nodes.read_node, lambda metadata: metadata.name or "", behind, nodes.salvage_node, core.Node
+    )
+
+
+def namespace_sink(kept: snapshot.Snapshot, behind: ChangeBuffer) -> FactSink[core.Namespace, facts.Namespace]:
+    return FactSink(_NamespaceCache(kept), nodes.read_namespace, lambda metadata: metadata.name or "", behind)
+
+
+def plain_sink(
+    kept: FactCache[Read], read: Callable[[Model], Read | None], behind: ChangeBuffer
+) -> FactSink[Model, Read | None]:
+    return FactSink(kept, read, lambda metadata: metadata.key, behind)
+
+
+def budget_sink(
+    kept: FactCache[facts.PodDisruptionBudget], behind: ChangeBuffer
+) -> FactSink[models_workloads.PodDisruptionBudget, facts.PodDisruptionBudget | None]:
+    return FactSink(
+        kept, workloads.read_budget, lambda metadata: metadata.key, behind,
+        workloads.salvage_budget, models_workloads.PodDisruptionBudget,
+    )  # fmt: skip
+
+
+def storage_sink(
+    kept: snapshot.Snapshot, read: Callable[[Model], StorageFact], behind: ChangeBuffer
+) -> FactSink[Model, StorageFact]:
+    return FactSink(_StorageStore(kept), read, lambda metadata: metadata.key, behind)
+
+
+def device_sink(
+    kept: snapshot.Snapshot, read: Callable[[Model], dynamic_resources.DeviceFact], behind: ChangeBuffer
+) -> FactSink[Model, dynamic_resources.DeviceFact]:
+    return FactSink(_DeviceStore(kept), read, lambda metadata: metadata.key, behind)

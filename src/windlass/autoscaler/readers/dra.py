@@ -1,0 +1,366 @@
+"""DRA reader: ResourceSlices, DeviceClasses, ResourceClaims, DeviceTaintRules, and the claims of pods.
+
+Includes extended resources that DRA devices can satisfy.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from windlass import errors
+from windlass.engine.model import dynamic_resources, facts
+from windlass.engine.model.dynamic_resources import SelectorError
+from windlass.kube import fields, selectors
+from windlass.kube.models import core, meta, pods, resource
+
+EXTENDED_RESOURCE = "resource.kubernetes.io/extended-resource-claim"
+
+Read = TypeVar("Read")
+
+Object = TypeVar("Object", bound=meta.Object)
+
+
+def _with_object_name(kind: str, read: Callable[[Object], Read]) -> Callable[[Object], Read]:
+    """The reader, whose complaints name the object."""
+
+    def checked(found: Object) -> Read:
+        try:
+            return read(found)
+        except fields.InvalidField as error:
+            raise error.of(kind, found.meta.key) from error
+
+    return checked
+
+
+# ── Slices ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_resource_slice(found: resource.ResourceSlice) -> dynamic_resources.ResourceSlice:
+    spec = found.spec or resource.ResourceSliceSpec()
+    pool = spec.pool or resource.ResourcePool()
+    return dynamic_resources.ResourceSlice(
+        name=found.meta.name or "",
+        driver=spec.driver or "",
+        pool=pool.name or "",
+        generation=pool.generation or 0,
+        slice_count=pool.resource_slice_count or 0,
+        reach=_read_node_selection(spec, "spec"),
+        is_per_device=bool(spec.per_device_node_selection),
+        devices=tuple(_read_device(one, f"spec.devices[{i}]") for i, one in enumerate(spec.devices or ())),
+        counters=tuple(
+            (one.name or "", _read_counters(one.counters, f"spec.sharedCounters[{i}].counters"))
+            for i, one in enumerate(spec.shared_counters or ())
+        ),
+    )
+
+
+def _read_node_selection(found: resource.ResourceSliceSpec | resource.Device, at: str) -> dynamic_resources.NodeReach:
+    selector = selectors.parse_node_selector(found.node_selector, f"{at}.nodeSelector")
+    return dynamic_resources.NodeReach(found.node_name or "", bool(found.all_nodes), selector)
+
+
+def _read_device(device: resource.Device, at: str) -> dynamic_resources.Device:
+    return dynamic_resources.Device(
+        name=device.name or "",
+        traits=dynamic_resources.DeviceTraits(
+            tuple(sorted((name, _read_attribute(value)) for name, value in (device.attributes or {}).items())),
+            tuple(
+                (name, _read_capacity(value, f"{at}.capacity[{name}]"))
+                for name, value in sorted((device.capacity or {}).items())
+            ),
+            bool(device.allow_multiple_allocations),
+        ),
+        consumes=tuple(
+            (one.counter_set or "", _read_counters(one.counters, f"{at}.consumesCounters[{i}].counters"))
+            for i, one in enumerate(device.consumes_counters or ())
+        ),
+        taints=tuple(_read_taint(taint) for taint in device.taints or ()),
+        reach=_read_node_selection(device, at),
+        has_binding_conditions=device.binding_conditions is not None,
+        binds_to_node=bool(device.binds_to_node),
+    )
+
+
+def _read_taint(taint: core.Taint) -> dynamic_resources.DeviceTaint:
+    return dynamic_resources.DeviceTaint(taint.key or "", taint.value or "", taint.effect or "")
+
+
+def _read_attribute(value: Mapping[str, Any]) -> dynamic_resources.AttributeValue:
+    """Of the values that an attribute may have, the one that it has; None where that is none of those known here."""
+    match value:
+        case {"int": int(number)} if not isinstance(number, bool):
+            return number
+        case {"bool": bool(truth)}:
+            return truth
+        case {"string": str(text)}:
+            return text
+        case {"version": str(text)}:
+            return dynamic_resources.VersionValue(text)
+    return None
+
+
+def _read_capacity(found: resource.DeviceCapacity, at: str) -> dynamic_resources.DeviceCapacity:
+    policy = found.request_policy
+    return dynamic_resources.DeviceCapacity(
+        fields.read_quantity(found.value, f"{at}.value").nano,
+        None if policy is None else _read_policy(policy, f"{at}.requestPolicy"),
+    )
+
+
+def _read_policy(policy: resource.CapacityRequestPolicy, at: str) -> dynamic_resources.CapacityRequestPolicy:
+    bounds = policy.valid_range or resource.CapacityRequestPolicyRange()
+    return dynamic_resources.CapacityRequestPolicy(
+        default=_read_limit(policy.default, f"{at}.default"),
+        values=tuple(fields.read_quantity(value, f"{at}.validValues").nano for value in policy.valid_values or ()),
+        has_range=policy.valid_range is not None,
+        minimum=_read_limit(bounds.min, f"{at}.validRange.min"),
+        maximum=_read_limit(bounds.max, f"{at}.validRange.max"),
+        step=_read_limit(bounds.step, f"{at}.validRange.step"),
+    )
+
+
+def _read_limit(value: object, at: str) -> int | None:
+    return None if value is None else fields.read_quantity(value, at).nano
+
+
+def _read_counters(counters: Mapping[str, resource.Counter | None] | None, at: str) -> dynamic_resources.NanoAmounts:
+    amounts = {name: None if counter is None else counter.value for name, counter in (counters or {}).items()}
+    return tuple((name, fields.read_quantity(amounts[name], f"{at}[{name}].value").nano) for name in sorted(amounts))
+
+
+def _read_taint_rule(found: resource.DeviceTaintRule) -> dynamic_resources.DeviceTaintRule:
+    spec = found.spec or resource.DeviceTaintRuleSpec()
+    selector = spec.device_selector or resource.DeviceTaintSelector()
+    return dynamic_resources.DeviceTaintRule(
+        found.meta.name or "",
+        _read_taint(spec.taint or core.Taint()),
+        spec.device_selector is not None,
+        selector.driver,
+        selector.pool,
+        selector.device,
+    )
+
+
+# ── Classes and claims ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_device_class(found: resource.DeviceClass) -> dynamic_resources.DeviceClass:
+    spec = found.spec or resource.DeviceClassSpec()
+    return dynamic_resources.DeviceClass(
+        found.meta.name or "",
+        _read_selectors(spec.selectors),
+        spec.extended_resource_name or "",
+        meta.seconds(found.meta.creation_timestamp) or 0.0,
+    )
+
+
+def _read_selectors(found: Sequence[resource.DeviceSelector] | None) -> tuple[str, ...]:
+    return tuple((one.cel.expression if one.cel else None) or "" for one in found or ())
+
+
+def _read_resource_claim(found: resource.ResourceClaim) -> dynamic_resources.ResourceClaim:
+    metadata, status = found.meta, found.status or resource.ResourceClaimStatus()
+    owner = metadata.controller
+    return dynamic_resources.ResourceClaim(
+        namespace=metadata.namespace or "",
+        name=metadata.name or "",
+        uid=metadata.uid or "",
+        owner_uid=(owner.uid if owner is not None and owner.kind == "Pod" else None) or "",
+        owner_name=(owner.name if owner is not None and owner.kind == "Pod" else None) or "",
+        is_terminating=metadata.deletion_timestamp is not None,
+        is_for_extended_resources=(metadata.annotations or {}).get(EXTENDED_RESOURCE) == "true",
+        spec=read_claim_spec(found.spec or resource.ResourceClaimSpec()),
+        allocation=None if status.allocation is None else _read_allocation(status.allocation, status),
+        reserved_for=tuple(one.uid or "" for one in status.reserved_for or () if one.resource == "pods"),
+    )
+
+
+def read_claim_spec(spec: resource.ResourceClaimSpec) -> dynamic_resources.ClaimSpec:
+    devices = spec.devices or resource.DeviceClaim()
+    return dynamic_resources.ClaimSpec(
+        tuple(_read_request(one, f"spec.devices.requests[{i}]") for i, one in enumerate(devices.requests or ())),
+        tuple(
+            dynamic_resources.DeviceConstraint(
+                frozenset(one.requests or ()), one.match_attribute or "", one.distinct_attribute or ""
+            )
+            for one in devices.constraints or ()
+        ),
+    )
+
+
+def _read_request(request: resource.DeviceRequest, at: str) -> dynamic_resources.DeviceRequest:
+    name, exactly = request.name or "", request.exactly
+    return dynamic_resources.DeviceRequest(
+        name,
+        None if exactly is None else _read_subrequest(name, exactly, f"{at}.exactly"),
+        tuple(
+            _read_subrequest(one.name or "", one, f"{at}.firstAvailable[{i}]")
+            for i, one in enumerate(request.first_available or ())
+        ),
+    )
+
+
+def _read_subrequest(name: str, wanted: resource.ExactDeviceRequest, at: str) -> dynamic_resources.ExactDeviceRequest:
+    capacity = None if wanted.capacity is None else wanted.capacity.requests or {}
+    return dynamic_resources.ExactDeviceRequest(
+        name=name,
+        device_class=wanted.device_class_name or "",
+        selectors=_read_selectors(wanted.selectors),
+        mode=wanted.allocation_mode or dynamic_resources.ALLOCATION_MODE_EXACT_COUNT,
+        count=1 if wanted.count is None else wanted.count,
+        admin_access=bool(wanted.admin_access),
+        tolerations=tuple(
+            dynamic_resources.DeviceToleration(one.key or "", one.operator or "", one.value or "", one.effect or "")
+            for one in wanted.tolerations or ()
+        ),
+        capacity=None
+        if capacity is None
+        else tuple(sorted(fields.read_amounts(capacity, f"{at}.capacity.requests").items())),
+    )
+
+
+def _read_allocation(
+    found: resource.Allocation, status: resource.ResourceClaimStatus
+) -> dynamic_resources.ClaimAllocation:
+    results = (found.devices.results if found.devices else None) or ()
+    return dynamic_resources.ClaimAllocation(
+        tuple(_read_result(one, i) for i, one in enumerate(results)),
+        selectors.parse_node_selector(found.node_selector, "status.allocation.nodeSelector"),
+        *_read_binding(found, results, status),
+    )
+
+
+def _read_result(found: resource.DeviceResult, number: int) -> dynamic_resources.DeviceAllocation:
+    at = f"status.allocation.devices.results[{number}].consumedCapacity"
+    return dynamic_resources.DeviceAllocation(
+        dynamic_resources.DeviceId(found.driver or "", found.pool or "", found.device or ""),
+        bool(found.admin_access),
+        found.share_id is not None,
+        tuple(sorted(fields.read_amounts(found.consumed_capacity, at).items())),
+    )
+
+
+def _read_binding(
+    found: resource.Allocation, results: Sequence[resource.DeviceResult], status: resource.ResourceClaimStatus
+) -> tuple[bool, float | None]:
+    """Has a device failed to become ready, and since when does the claim wait for its devices to be?
+
+    Devices are looked at in their order. The first that is not ready decides: what others say is not looked at.
+    """
+    for result in results:
+        if not result.binding_conditions:
+            continue
+        conditions = _find_conditions(result, status)
+        if any(conditions.get(name) == "True" for name in result.binding_failure_conditions or ()):
+            return True, None
+        if not all(conditions.get(name) == "True" for name in result.binding_conditions):
+            return False, meta.seconds(found.allocation_timestamp)
+    return False, None
+
+
+def _find_conditions(result: resource.DeviceResult, status: resource.ResourceClaimStatus) -> dict[str, str]:
+    """What the driver said of a device: the first condition of each type counts."""
+    device = (result.driver, result.pool, result.device)
+    said = next((one for one in status.devices or () if (one.driver, one.pool, one.device) == device), None)
+    conditions: dict[str, str] = {}
+    for condition in (said.conditions if said is not None else None) or ():
+        conditions.setdefault(condition.type or "", condition.status or "")
+    return conditions
+
+
+def report_selector_errors(found: Iterable[SelectorError]) -> tuple[errors.InvalidObject, ...]:
+    """Selectors that cannot be evaluated, as complaints about the claims and classes that they are of."""
+    return tuple(_report_selector_error(one) for one in found)
+
+
+def _report_selector_error(found: SelectorError) -> errors.InvalidObject:
+    kind = "ResourceClaim" if isinstance(found.owner, dynamic_resources.ClaimKey) else "DeviceClass"
+    request = f"devices.requests[{found.request}]." if found.request else ""
+    at = f"spec.{request}selectors[{found.position}].cel.expression"
+    return errors.InvalidObject(
+        kind, str(found.owner), at, found.expression, f"an expression that can be evaluated: {found.error}"
+    )
+
+
+read_resource_slice = _with_object_name("ResourceSlice", _read_resource_slice)
+
+read_taint_rule = _with_object_name("DeviceTaintRule", _read_taint_rule)
+
+read_device_class = _with_object_name("DeviceClass", _read_device_class)
+
+read_resource_claim = _with_object_name("ResourceClaim", _read_resource_claim)
+
+CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+
+def read_pod_claims(spec: pods.PodSpec) -> tuple[facts.PodClaim, ...]:
+    """The claims that a template names; those made for each pod are not known from it."""
+    return tuple(
+        facts.PodClaim(
+            one.name or "",
+            one.resource_claim_name,
+            one.resource_claim_name is None and one.resource_claim_template_name is not None,
+            one.resource_claim_name is not None or one.resource_claim_template_name is not None,
+        )
+        for one in spec.resource_claims or ()
+    )
+
+
+def resolve_pod_claims(claims: tuple[facts.PodClaim, ...], pod: pods.Pod) -> dict[str, object]:
+    """What is the pod's own in its spec: the claims that were made for it, and its name where that is asked for."""
+    if not any(one.is_made_for_pod or not one.is_known for one in claims):
+        return {}
+    statuses = (pod.status.resource_claim_statuses if pod.status else None) or ()
+    made = {one.name: one.resource_claim_name or "" for one in statuses}
+    name, uid = pod.meta.name or "", pod.meta.uid or ""
+    return {
+        "claims": tuple(
+            facts.PodClaim(one.name, made.get(one.name), True, True, name, uid)
+            if one.is_made_for_pod
+            else (one if one.is_known else facts.PodClaim(one.name, None, False, False, name, uid))
+            for one in claims
+        )
+    }
+
+
+def read_extended_resources(spec: pods.PodSpec) -> tuple[facts.ExtendedRequest, ...]:
+    """The extended resources that a pod requests, as kube-scheduler would ask for devices that stand for them.
+
+    Each container that stays has a request of its own. Those that come before it may use what it will use; what they
+    need beyond that is one request, the largest.
+    """
+    initial = spec.init_containers or ()
+    containers = (*initial, *(spec.containers or ()))
+    wanted = [_extended_amounts(container, i) for i, container in enumerate(containers)]
+    found: list[facts.ExtendedRequest] = []
+    for name in sorted({name for amounts in wanted for name in amounts}):
+        staying: dict[int, int] = {}
+        for i, amounts in enumerate(wanted):
+            if i >= len(initial) or containers[i].is_sidecar:
+                staying[i] = amounts.get(name, 0)
+        passing = [
+            (i, wanted[i].get(name, 0) - sum(count for later, count in staying.items() if later >= i))
+            for i in range(len(initial))
+            if i not in staying
+        ]
+        most = max(passing, key=lambda one: one[1], default=(0, 0))
+        if most[1] > 0:
+            found.append(_make_extended_request(containers[most[0]], most[0], name, most[1]))
+        found += [_make_extended_request(containers[i], i, name, count) for i, count in staying.items() if count]
+    return tuple(sorted(found, key=lambda one: (one.name, one.resource)))
+
+
+def _extended_amounts(container: pods.Container, number: int) -> dict[str, int]:
+    """Pieces by extended resource; amounts that are not whole are nobody's."""
+    requests = (container.resources.requests if container.resources else None) or {}
+    names = [name for name in requests if is_extended_resource(name)]
+    amounts = {name: fields.read_quantity(requests[name], f"spec.containers[{number}]") for name in names}
+    return {name: amount.value() for name, amount in amounts.items() if amount.nano > 0 and amount.nano % 10**9 == 0}
+
+
+def is_extended_resource(name: str) -> bool:
+    return name.startswith(CLASS_PREFIX) or ("/" in name and "kubernetes.io/" not in name)
+
+
+def _make_extended_request(container: pods.Container, number: int, name: str, count: int) -> facts.ExtendedRequest:
+    position = sorted((container.resources.requests if container.resources else None) or ()).index(name)
+    return facts.ExtendedRequest(f"container-{number}-request-{position}", name, count)

@@ -1,0 +1,422 @@
+"""Pod reader: reads what differs from pod to pod each time, and each pod template once.
+
+A cluster holds half a million pods made from a few hundred templates. The spec without node name, token volume and
+DaemonSet pin is the key to cached `PodTemplateFacts`. A DaemonSet pod that is bound to the node it is pinned to is read
+without the pin: it is never placed again, and with the pin each would have a shape of its own.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from windlass import errors, scheduler_releases
+from windlass.autoscaler.readers import dra, nodes, pod_identity, scheduling_constraints, storage_objects
+from windlass.engine.model import facts, well_known
+from windlass.kube import fields, lenient_decoder, resource_requests, time_formats
+from windlass.kube.models import core, meta, pods
+
+_MAX_TEMPLATES = 50_000
+"""Templates in each of a reader's generations."""
+
+Value = TypeVar("Value")
+
+RELEVANT_ANNOTATIONS = (
+    "cluster-autoscaler.kubernetes.io/",
+    "kubernetes.io/config.",
+    "autoscaling.x-k8s.io/",
+    "karpenter.sh/do-not-disrupt",
+)
+
+SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
+
+_NO_STATUS = pods.PodStatus()
+
+_DEFAULT_DRAIN = facts.DrainBehavior.DRAIN
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplateFacts:
+    """What all pods of one template have in common."""
+
+    spec: facts.PodSpec
+    digest: str
+    amounts: resource_requests.SpecRequests
+    scheduler: str
+    restart_policy: str
+    grace_s: float | None
+    has_ephemeral: bool
+    is_gated: bool
+    complaint: fields.InvalidField | None = None
+    """The first of what counts for nothing, if anything does."""
+
+
+class PodReader:
+    """Reads pods, and remembers templates in two generations, so that those out of use are forgotten.
+
+    A generation ends when it holds so many, or when whoever reads is told to forget: some Jobs have a template for
+    each pod.
+    """
+
+    def __init__(
+        self, remembered: int, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+    ) -> None:
+        self._limit, self._release = remembered, release
+        self._recent: dict[bytes, PodTemplateFacts] = {}
+        self._older: dict[bytes, PodTemplateFacts] = {}
+        self._shared: dict[object, object] = {}
+
+    def read(self, pod: pods.Pod, *, pending: bool = False) -> facts.Pod:
+        """The pod as the engine sees it. InvalidObject if it cannot be read.
+
+        `pending` reads it as a pod that waits, even if it names a node: the node it names is what it asks for.
+        """
+        return self.read_with_warning(pod, pending=pending)[0]
+
+    def read_with_warning(
+        self, pod: pods.Pod, *, pending: bool = False
+    ) -> tuple[facts.Pod, errors.InvalidObject | None]:
+        """The pod, and what of it counts for nothing, as kube-scheduler has it: an unknown operator, say."""
+        try:
+            found, complaint = self._read(pod, pending)
+            return found, None if complaint is None else complaint.of("Pod", pod.meta.key)
+        except fields.InvalidField as error:
+            raise error.of("Pod", pod.meta.key) from error
+        except msgspec.MsgspecError as error:
+            raise fields.translate_decode_error(error, pod.spec, "spec").of("Pod", pod.meta.key) from error
+        except RecursionError:
+            return self._read_mended(pod, pending)
+
+    def salvage(self, pod: pods.Pod, why: str) -> facts.Pod:
+        """What can be read of a pod that cannot be read in full, part by part; `why` is kept with it.
+
+        Its digest is its own: nobody knows which other pods it is equal to.
+        """
+        spec = lenient_decoder.decode_partial(pods.SPEC, bytes(pod.spec)) or pods.PodSpec(
+            node_name=_find_node_name(pod.spec)
+        )
+        metadata, status = pod.meta, pod.status or _NO_STATUS
+        return facts.Pod(
+            namespace=metadata.namespace or "",
+            name=metadata.name or "",
+            uid=metadata.uid or "",
+            labels=metadata.labels or facts.NO_LABELS,
+            annotations=_read_annotations(metadata.annotations),
+            owner=_read_owner(metadata),
+            spec=_salvage_spec(spec, metadata.namespace or "", metadata.labels or {}),
+            digest=f"unreadable {metadata.uid or metadata.key}",
+            node_name=spec.node_name or "",
+            nominated_node=status.nominated_node_name or "",
+            scheduler=spec.scheduler_name or "default-scheduler",
+            phase=_read_phase(status, bool(spec.node_name)),
+            restart_policy=spec.restart_policy or "Always",
+            created_s=meta.seconds(metadata.creation_timestamp) or 0.0,
+            deleted_s=meta.seconds(metadata.deletion_timestamp),
+            grace_s=None if (grace := spec.termination_grace_period_seconds) is None else float(grace),
+            is_gated=bool(spec.scheduling_gates),
+            unreadable=why,
+        )
+
+    def _read_mended(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, errors.InvalidObject]:
+        """A pod without what is nested deeper in its spec than anything that is read of it."""
+        too_deep = errors.InvalidObject(
+            "Pod", pod.meta.key, "spec", "more levels", f"at most {lenient_decoder.MAX_DEPTH}"
+        )
+        mended = lenient_decoder.repair_spec(pod.spec)
+        if bytes(mended) == bytes(pod.spec):
+            raise too_deep
+        return self.read_with_warning(msgspec.structs.replace(pod, spec=mended), pending=pending)[0], too_deep
+
+    def _read(self, pod: pods.Pod, pending: bool) -> tuple[facts.Pod, fields.InvalidField | None]:
+        metadata, status = pod.meta, pod.status or _NO_STATUS
+        node_name, owner = pods.decode_node_name(pod.spec), _read_owner(metadata)
+        spec, pinned_to = bytes(pod.spec), ""
+        if owner is not None and owner.kind == "DaemonSet":
+            spec, pinned_to = pod_identity.strip_node_pin(spec)
+            if pinned_to == node_name and not pending:
+                pinned_to = ""
+        template = self._template(pod, spec, node_name)
+        created_s = meta.seconds(metadata.creation_timestamp) or 0.0
+        unschedulable_since_s, is_ready = _read_conditions(status, created_s)
+        labels = metadata.labels or facts.NO_LABELS
+        is_bound = bool(node_name) and not pending
+        found = facts.Pod(
+            namespace=metadata.namespace or "",
+            name=metadata.name or "",
+            uid=metadata.uid or "",
+            labels=labels,
+            annotations=_read_annotations(metadata.annotations),
+            owner=owner,
+            spec=self._spec_of(pod, template, node_name, pending, pinned_to),
+            digest=pod_identity.pod_digest(template.digest, node_name if pending else "", pinned_to),
+            node_name="" if pending else node_name,
+            nominated_node=status.nominated_node_name or "",
+            scheduler=template.scheduler,
+            phase=_read_phase(status, is_bound),
+            restart_policy=template.restart_policy,
+            created_s=created_s,
+            deleted_s=meta.seconds(metadata.deletion_timestamp),
+            grace_s=template.grace_s,
+            unschedulable_since_s=unschedulable_since_s,
+            is_gated=template.is_gated,
+            scale_up_delay_s=_read_scale_up_delay(metadata.annotations),
+            health=_read_health(status, is_ready) if is_bound else facts.PodHealth.READY,
+            drain_behavior=_read_drain_behavior(labels) if well_known.DRAIN_LABEL in labels else _DEFAULT_DRAIN,
+        )
+        return found, template.complaint
+
+    def _template(self, pod: pods.Pod, spec: bytes, node_name: str) -> PodTemplateFacts:
+        key = pod_identity.template_key(spec, node_name, pod.meta)
+        template = self._recent.get(key)
+        if template is None:
+            if len(self._recent) >= self._limit:
+                self.forget_unused()
+            template = self._older.get(key) or self._make_template(pod, spec)
+            self._recent[key] = template
+        return template
+
+    def forget_unused(self) -> None:
+        """Begin a generation: what nobody reads in it is forgotten at the end of it."""
+        self._older, self._recent, self._shared = self._recent, {}, {}
+
+    def _make_template(self, pod: pods.Pod, raw: bytes) -> PodTemplateFacts:
+        model = pods.decode_spec(raw)
+        complaints: list[fields.InvalidField] = []
+        spec = self._read_spec(model, pod.meta.namespace or "", pod.meta.labels or {}, complaints)
+        grace = model.termination_grace_period_seconds
+        return PodTemplateFacts(
+            spec=self._share(spec),
+            digest=pod_identity.spec_digest(raw),
+            amounts=resource_requests.spec_requests(model),
+            scheduler=model.scheduler_name or "default-scheduler",
+            restart_policy=model.restart_policy or "Always",
+            grace_s=None if grace is None else float(grace),
+            has_ephemeral=any(volume.source == "ephemeral" for volume in spec.volumes),
+            is_gated=bool(model.scheduling_gates),
+            complaint=complaints[0] if complaints else None,
+        )
+
+    def _read_spec(
+        self,
+        model: pods.PodSpec,
+        namespace: str,
+        labels: Mapping[str, str],
+        complaints: scheduling_constraints.Warnings,
+    ) -> facts.PodSpec:
+        spread, spread_fault = scheduling_constraints.read_spread(model, labels, complaints)
+        interpod = scheduling_constraints.read_interpod(model, namespace, complaints)
+        return facts.PodSpec(
+            requests=self._share(nodes.read_requests(resource_requests.pending_requests(model, complaints))),
+            node_selector=tuple(sorted((model.node_selector or {}).items())),
+            node_affinity=scheduling_constraints.read_node_affinity(model, complaints),
+            tolerations=self._share(scheduling_constraints.read_tolerations(model, complaints, self._release)),
+            host_ports=scheduling_constraints.read_host_ports(model),
+            spread=self._share(spread),
+            spread_fault=spread_fault,
+            affinity=self._share(interpod.affinity),
+            anti_affinity=self._share(interpod.anti_affinity),
+            interpod_fault=interpod.fault,
+            volumes=self._share(storage_objects.read_pod_volumes(model.volumes)),
+            required_features=scheduling_constraints.read_required_features(model),
+            priority=model.priority,
+            claims=dra.read_pod_claims(model),
+            extended=dra.read_extended_resources(model),
+        )
+
+    def _spec_of(
+        self, pod: pods.Pod, template: PodTemplateFacts, node_name: str, pending: bool, pinned_to: str
+    ) -> facts.PodSpec:
+        """The template's spec with what is this pod's own: claims, a resize under way, the node it asks for."""
+        own: dict[str, object] = {}
+        if pinned_to:
+            own["node_affinity"] = pod_identity.node_pin_affinity(pinned_to)
+        if template.has_ephemeral:
+            own["volumes"] = storage_objects.resolve_ephemeral_claims(
+                template.spec.volumes, pod.meta.name or "", pod.meta.uid or ""
+            )
+        if template.spec.claims:
+            own |= dra.resolve_pod_claims(template.spec.claims, pod)
+        if template.spec.extended and pod.status is not None and pod.status.extended_resource_claim_status is not None:
+            own["extended_claim"] = pod.status.extended_resource_claim_status.resource_claim_name or ""
+        if pending:
+            if node_name:
+                own["node_name"] = node_name
+        elif (
+            node_name
+            and pod.status is not None
+            and resource_requests.is_resizing(template.amounts, pod.status, self._release)
+        ):
+            amounts = resource_requests.bound_requests(pods.decode_spec(pod.spec), pod.status, self._release)
+            own["requests"] = nodes.read_requests(amounts)
+        if not own:
+            return template.spec
+        return dataclasses.replace(template.spec, **own)  # type: ignore[arg-type]
+
+    def _share(self, value: Value) -> Value:
+        """The first value equal to this one."""
+        if len(self._shared) >= 4 * self._limit:
+            self._shared = {}
+        return self._shared.setdefault(value, value)  # type: ignore[return-value]
+
+
+def _salvage_spec(spec: pods.PodSpec, namespace: str, labels: Mapping[str, str]) -> facts.PodSpec:
+    """Each part that can be read; requests as far as they parse."""
+    readers: dict[str, Callable[[], object]] = {
+        "requests": lambda: nodes.read_requests(resource_requests.pending_requests(_drop_unreadable_amounts(spec))),
+        "node_selector": lambda: tuple(sorted((spec.node_selector or {}).items())),
+        "node_affinity": lambda: scheduling_constraints.read_node_affinity(spec, []),
+        "tolerations": lambda: scheduling_constraints.read_tolerations(spec, []),
+        "host_ports": lambda: scheduling_constraints.read_host_ports(spec),
+        "spread": lambda: scheduling_constraints.read_spread(spec, labels, [])[0],
+        "spread_fault": lambda: scheduling_constraints.read_spread(spec, labels, [])[1],
+        "affinity": lambda: scheduling_constraints.read_interpod(spec, namespace, []).affinity,
+        "anti_affinity": lambda: scheduling_constraints.read_interpod(spec, namespace, []).anti_affinity,
+        "interpod_fault": lambda: scheduling_constraints.read_interpod(spec, namespace, []).fault,
+        "volumes": lambda: storage_objects.read_pod_volumes(spec.volumes),
+        "priority": lambda: spec.priority,
+    }
+    return facts.PodSpec(**nodes.read_fields(readers))
+
+
+def _find_node_name(spec: msgspec.Raw) -> str:
+    """The node of a pod of whose spec nothing else can be read."""
+    try:
+        return pods.decode_node_name(lenient_decoder.repair_json(bytes(spec)))
+    except (ValueError, RecursionError):
+        return ""
+
+
+def _drop_unreadable_amounts(spec: pods.PodSpec) -> pods.PodSpec:
+    def keep(amounts: meta.Amounts | None) -> meta.Amounts:
+        return {name: value for name, value in (amounts or {}).items() if _is_amount(value)}
+
+    def clean(container: pods.Container) -> pods.Container:
+        asked = container.resources.requests if container.resources else None
+        return msgspec.structs.replace(container, resources=core.ResourceRequirements(requests=keep(asked)))
+
+    level = spec.resources.requests if spec.resources else None
+    return msgspec.structs.replace(
+        spec,
+        containers=[clean(one) for one in spec.containers or ()],
+        init_containers=[clean(one) for one in spec.init_containers or ()],
+        resources=None if level is None else core.ResourceRequirements(requests=keep(level)),
+        overhead=keep(spec.overhead),
+    )
+
+
+def _is_amount(value: object) -> bool:
+    try:
+        fields.read_amounts({"": value}, "")
+    except fields.InvalidField:
+        return False
+    return True
+
+
+def _read_owner(metadata: meta.ObjectMeta) -> facts.Owner | None:
+    owner = metadata.controller
+    if owner is None:
+        return None
+    return facts.Owner(owner.api_version or "", owner.kind or "", owner.name or "", owner.uid or "")
+
+
+def _read_annotations(annotations: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Those that a decision can depend on. Others may differ from pod to pod (a network plugin's addresses, say), and
+    would keep pods of one template from sharing anything.
+    """
+    if not annotations:
+        return facts.NO_LABELS
+    kept = {key: value for key, value in annotations.items() if key.startswith(RELEVANT_ANNOTATIONS)}
+    return kept or facts.NO_LABELS
+
+
+def _read_scale_up_delay(annotations: Mapping[str, str] | None) -> float | None:
+    """What the pod's annotation says. One that cannot be read says nothing: the pod is helped as any other."""
+    text = (annotations or {}).get(SCALE_UP_DELAY)
+    if text is None:
+        return None
+    try:
+        return time_formats.parse_duration(text)
+    except ValueError:
+        return None
+
+
+def is_unschedulable(pod: pods.Pod) -> bool:
+    """Did the scheduler say that it fits nowhere?"""
+    return pod.status is not None and _read_conditions(pod.status, 0.0)[0] is not None
+
+
+def _read_conditions(status: pods.PodStatus, created_s: float) -> tuple[float | None, bool]:
+    """(since when the pod is unschedulable, is it Ready): one pass for both, as every pod goes through here."""
+    since_s: float | None = None
+    is_ready = False
+    for condition in status.conditions or ():
+        if condition.type == "Ready":
+            is_ready = is_ready or condition.status == "True"
+        elif condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            changed_s = meta.seconds(condition.last_transition_time)
+            since_s = created_s if changed_s is None else changed_s
+    return since_s, is_ready
+
+
+def _read_drain_behavior(labels: Mapping[str, str]) -> facts.DrainBehavior:
+    """What Cluster API makes of the label: case does not matter, nor does the first hyphen of `wait-completed`."""
+    said = labels[well_known.DRAIN_LABEL].lower()
+    if said == "skip":
+        return facts.DrainBehavior.SKIP
+    is_waited_for = said.replace("-", "", 1) == "waitcompleted"
+    return facts.DrainBehavior.WAIT_COMPLETED if is_waited_for else facts.DrainBehavior.DRAIN
+
+
+def _read_phase(status: pods.PodStatus, is_bound: bool) -> str:
+    """A pod counts as running from when it is bound: that its containers start is no change."""
+    phase = status.phase or "Pending"
+    return "Running" if is_bound and phase == "Pending" else phase
+
+
+def _read_health(status: pods.PodStatus, is_ready: bool) -> facts.PodHealth:
+    """Of a pod on a node."""
+    if (status.phase or "Pending") == "Pending":
+        return facts.PodHealth.NOT_STARTED
+    return facts.PodHealth.READY if is_ready else facts.PodHealth.UNREADY
+
+
+_readers: dict[scheduler_releases.SchedulerRelease, PodReader] = {}
+"""One for each release; in a process that is mostly one."""
+
+
+def shared_reader(release: scheduler_releases.SchedulerRelease) -> PodReader:
+    """The reader that all who read by the rules of this release share."""
+    known = _readers.get(release)
+    if known is None:
+        known = _readers[release] = PodReader(_MAX_TEMPLATES, release)
+    return known
+
+
+def read_pod(
+    pod: pods.Pod,
+    *,
+    pending: bool = False,
+    release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
+) -> facts.Pod:
+    """The pod as the engine sees it, templates shared with all pods read this way. See `Reader.read`."""
+    return shared_reader(release).read(pod, pending=pending)
+
+
+def read_pod_with_warning(
+    pod: pods.Pod, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE
+) -> tuple[facts.Pod, errors.InvalidObject | None]:
+    """See `Reader.read_complaining`."""
+    return shared_reader(release).read_with_warning(pod)
+
+
+def salvage_pod(pod: pods.Pod, why: str) -> facts.Pod:
+    """See `Reader.salvage`."""
+    return shared_reader(scheduler_releases.DEFAULT_RELEASE).salvage(pod, why)
+
+
+def forget_unused_templates() -> None:
+    """Forget templates of which no pod was read lately. See `Reader.forget_older`."""
+    for reader in _readers.values():
+        reader.forget_unused()

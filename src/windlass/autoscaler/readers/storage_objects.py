@@ -1,0 +1,310 @@
+"""Storage reader: volumes of pods, and PersistentVolumes, claims, StorageClasses and CSI objects."""
+
+from collections.abc import Callable
+
+from windlass import quantity, selectors
+from windlass.engine.model import facts
+from windlass.kube import csi_migration, fields
+from windlass.kube import selectors as kube_selectors
+from windlass.kube.models import core, meta, pods
+from windlass.selectors import LabelSelector, Operator
+
+
+def read_pod_volumes(volumes: list[pods.Volume] | None) -> tuple[facts.Volume, ...]:
+    """Volumes in their order; configuration (configMap, secret, projected …) is left out.
+
+    The claim of an ephemeral volume is named after its pod: `claim_ephemeral` fills it in.
+    """
+    found = (_read_pod_volume(volume, f"spec.volumes[{i}]") for i, volume in enumerate(volumes or ()))
+    return tuple(volume for volume in found if volume is not None)
+
+
+def resolve_ephemeral_claims(
+    volumes: tuple[facts.Volume, ...], pod_name: str, pod_uid: str
+) -> tuple[facts.Volume, ...]:
+    """The same volumes, ephemeral ones with the claim that belongs to this pod."""
+    return tuple(
+        facts.Volume(volume.name, volume.source, claim=f"{pod_name}-{volume.name}", pod_uid=pod_uid)
+        if volume.source == "ephemeral"
+        else volume
+        for volume in volumes
+    )
+
+
+def _read_pod_volume(volume: pods.Volume, at: str) -> facts.Volume | None:
+    for read_source in _POD_VOLUME_READERS:
+        if (fact := read_source(volume, volume.name or "", at)) is not None:
+            return fact
+    return None
+
+
+def _read_claim_volume(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
+    if (source := volume.persistent_volume_claim) is None:
+        return None
+    if not source.claim_name:
+        raise fields.InvalidField(f"{at}.persistentVolumeClaim.claimName", source.claim_name, "the name of a claim")
+    return facts.Volume(name, "persistentVolumeClaim", claim=source.claim_name, read_only=bool(source.read_only))
+
+
+def _read_ephemeral(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
+    return None if volume.ephemeral is None else facts.Volume(name, "ephemeral")
+
+
+def _read_local(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
+    if (empty := volume.empty_dir) is not None:
+        return facts.Volume(name, "emptyDir", medium=empty.medium or "")
+    return None if volume.host_path is None else facts.Volume(name, "hostPath")
+
+
+def _read_cloud_disk(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
+    """Disks of clouds, which a CSI driver has taken over."""
+    if (gce := volume.gce_persistent_disk) is not None:
+        return _make_disk(name, "gcePersistentDisk", gce.pd_name, gce.read_only)
+    if (aws := volume.aws_elastic_block_store) is not None:
+        return _make_disk(name, "awsElasticBlockStore", aws.volume_id, aws.read_only)
+    if (azure := volume.azure_disk) is not None:
+        return _make_disk(
+            name, "azureDisk", azure.disk_uri, azure.read_only, is_known=csi_migration.is_managed_azure_disk(azure.kind)
+        )
+    if (cinder := volume.cinder) is not None:
+        return _make_disk(name, "cinder", cinder.volume_id, cinder.read_only)
+    if (portworx := volume.portworx_volume) is not None:
+        return _make_disk(name, "portworxVolume", portworx.volume_id, portworx.read_only)
+    return None
+
+
+def _make_disk(
+    name: str, source: str, disk: str | None, read_only: bool | None, *, is_known: bool = True
+) -> facts.Volume:
+    return facts.Volume(
+        name,
+        source,
+        read_only=bool(read_only),
+        identity=(disk or "",),
+        driver=csi_migration.CSI_DRIVERS[source],
+        handle=csi_migration.find_volume_handle(source, disk or "") if is_known else "",
+    )
+
+
+def _read_network_disk(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
+    """ISCSI by its qualified name; RBD by pool, image and (any of) its monitors, in this order."""
+    if (iscsi := volume.iscsi) is not None:
+        return facts.Volume(name, "iscsi", read_only=bool(iscsi.read_only), identity=(iscsi.iqn or "",))
+    if (rbd := volume.rbd) is not None:
+        identity = (rbd.pool or "rbd", rbd.image or "", *(rbd.monitors or ()))
+        return facts.Volume(name, "rbd", read_only=bool(rbd.read_only), identity=identity)
+    return None
+
+
+def _read_csi(volume: pods.Volume, name: str, at: str) -> facts.Volume | None:
+    if (csi := volume.csi) is None:
+        return None
+    return facts.Volume(name, "csi", read_only=bool(csi.read_only), driver=csi.driver or "")
+
+
+_POD_VOLUME_READERS: tuple[Callable[[pods.Volume, str, str], facts.Volume | None], ...] = (
+    _read_claim_volume,
+    _read_ephemeral,
+    _read_local,
+    _read_cloud_disk,
+    _read_network_disk,
+    _read_csi,
+)
+
+_MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
+
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+_VOLUME_SOURCES = (
+    "csi", "local", "host_path", "nfs", "iscsi", "rbd", "gce_persistent_disk", "aws_elastic_block_store",
+    "azure_disk", "azure_file", "cinder", "portworx_volume", "vsphere_volume",
+)  # fmt: skip
+
+
+def read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
+    try:
+        return _read_volume(volume)
+    except fields.InvalidField as error:
+        raise error.of("PersistentVolume", volume.meta.key) from error
+
+
+def _read_volume(volume: core.PersistentVolume) -> facts.PersistentVolume:
+    metadata, spec = volume.meta, volume.spec or core.PersistentVolumeSpec()
+    claim = spec.claim_ref or core.ObjectReference()
+    affinity = spec.node_affinity.required if spec.node_affinity else None
+    source, driver, handle, why = _read_source(spec, metadata)
+    return facts.PersistentVolume(
+        name=metadata.name or "",
+        uid=metadata.uid or "",
+        labels=metadata.labels or facts.NO_LABELS,
+        annotations=metadata.annotations or facts.NO_LABELS,
+        capacity_bytes=_read_bytes((spec.capacity or {}).get("storage"), "spec.capacity[storage]"),
+        access_modes=tuple(spec.access_modes or ()),
+        storage_class=_read_class_name(metadata, spec.storage_class_name) or "",
+        volume_mode=spec.volume_mode or "Filesystem",
+        node_affinity=kube_selectors.parse_node_affinity(affinity, "spec.nodeAffinity.required", []),
+        phase=(volume.status.phase if volume.status else None) or "",
+        claim_namespace=claim.namespace or "",
+        claim_name=claim.name or "",
+        claim_uid=claim.uid or "",
+        terminating=metadata.deletion_timestamp is not None,
+        source=source,
+        driver=driver,
+        handle=handle,
+        untranslatable=why,
+        attributes_class=spec.volume_attributes_class_name or "",
+    )
+
+
+def _read_source(spec: core.PersistentVolumeSpec, metadata: meta.ObjectMeta) -> tuple[str, str, str, str]:
+    """Source, CSI driver, handle, and why there is no handle."""
+    if spec.csi is not None:
+        return "csi", spec.csi.driver or "", spec.csi.volume_handle or "", ""
+    source = next((_api_name(name) for name in _VOLUME_SOURCES if getattr(spec, name) is not None), "")
+    if source not in csi_migration.CSI_DRIVERS:
+        return source, "", "", ""
+    azure_kind = spec.azure_disk.kind if spec.azure_disk is not None else None
+    disk = _read_disk(spec)
+    handle = (
+        csi_migration.find_volume_handle(source, disk, metadata.labels)
+        if csi_migration.is_managed_azure_disk(azure_kind)
+        else ""
+    )
+    why = "" if handle else csi_migration.explain_missing_handle(source, disk, metadata.labels, azure_kind)
+    return source, csi_migration.CSI_DRIVERS[source], handle, why
+
+
+def _read_disk(spec: core.PersistentVolumeSpec) -> str:
+    """What names the disk in its in-tree source."""
+    if spec.gce_persistent_disk is not None:
+        return spec.gce_persistent_disk.pd_name or ""
+    if spec.azure_disk is not None:
+        return spec.azure_disk.disk_uri or ""
+    numbered = spec.aws_elastic_block_store or spec.cinder or spec.portworx_volume
+    return (numbered.volume_id if numbered else None) or ""
+
+
+def _api_name(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def read_claim(claim: core.PersistentVolumeClaim) -> facts.PersistentVolumeClaim:
+    try:
+        return _read_claim(claim)
+    except fields.InvalidField as error:
+        raise error.of("PersistentVolumeClaim", claim.meta.key) from error
+
+
+def _read_claim(claim: core.PersistentVolumeClaim) -> facts.PersistentVolumeClaim:
+    metadata, spec = claim.meta, claim.spec or core.PersistentVolumeClaimSpec()
+    selector, selector_fault = _read_selector(spec)
+    requests = (spec.resources.requests if spec.resources else None) or {}
+    owner = metadata.controller
+    return facts.PersistentVolumeClaim(
+        namespace=metadata.namespace or "",
+        name=metadata.name or "",
+        uid=metadata.uid or "",
+        annotations=metadata.annotations or facts.NO_LABELS,
+        owner_uids=(owner.uid,) if owner is not None and owner.uid else (),
+        storage_class=_read_class_name(metadata, spec.storage_class_name),
+        volume_name=spec.volume_name or "",
+        request_bytes=_read_bytes(requests.get("storage"), "spec.resources.requests[storage]"),
+        access_modes=tuple(spec.access_modes or ()),
+        volume_mode=spec.volume_mode or "Filesystem",
+        selector=selector,
+        phase=(claim.status.phase if claim.status else None) or "Pending",
+        terminating=metadata.deletion_timestamp is not None,
+        attributes_class=spec.volume_attributes_class_name or "",
+        selector_fault=selector_fault,
+    )
+
+
+def _read_selector(spec: core.PersistentVolumeClaimSpec) -> tuple[LabelSelector | None, str]:
+    """The selector of a claim, or kube-scheduler's words for why it cannot be parsed."""
+    try:
+        return kube_selectors.parse_label_selector(spec.selector, "spec.selector"), ""
+    except kube_selectors.InvalidSelector as error:
+        return None, error.message
+
+
+def read_storage_class(storage_class: core.StorageClass) -> facts.StorageClass:
+    topologies = tuple(_read_topology(term) for term in storage_class.allowed_topologies or ())
+    return facts.StorageClass(
+        name=storage_class.meta.name or "",
+        provisioner=storage_class.provisioner or "",
+        waits_for_consumer=storage_class.volume_binding_mode == "WaitForFirstConsumer",
+        allowed_topologies=topologies,
+    )
+
+
+def _read_topology(term: core.TopologyTerm) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The (key, values) of a term; none, which no node matches, if kube-scheduler cannot parse one of them."""
+    found = tuple((one.key or "", tuple(one.values or ())) for one in term.match_label_expressions or ())
+    is_parsable = not any(selectors.validate_requirement(key, Operator.IN, values) for key, values in found)
+    return found if is_parsable else ()
+
+
+def read_csi_node(node: core.CSINode) -> facts.CSINode:
+    drivers = (node.spec.drivers if node.spec else None) or ()
+    migrated = (node.meta.annotations or {}).get(_MIGRATED, "")
+    return facts.CSINode(
+        name=node.meta.name or "",
+        drivers=tuple((d.name or "", d.allocatable.count if d.allocatable is not None else None) for d in drivers),
+        migrated_plugins=frozenset(plugin for plugin in migrated.split(",") if plugin),
+    )
+
+
+def read_csi_driver(driver: core.CSIDriver) -> facts.CSIDriver:
+    spec = driver.spec or core.CSIDriverSpec()
+    return facts.CSIDriver(
+        driver.meta.name or "", bool(spec.storage_capacity), bool(spec.prevent_pod_scheduling_if_missing)
+    )
+
+
+def read_storage_capacity(capacity: core.CSIStorageCapacity) -> facts.CSIStorageCapacity:
+    try:
+        return facts.CSIStorageCapacity(
+            namespace=capacity.meta.namespace or "",
+            name=capacity.meta.name or "",
+            storage_class=capacity.storage_class_name or "",
+            node_topology=_read_node_topology(capacity),
+            capacity_bytes=_read_limit(capacity.capacity, "capacity"),
+            maximum_volume_bytes=_read_limit(capacity.maximum_volume_size, "maximumVolumeSize"),
+        )
+    except fields.InvalidField as error:
+        raise error.of("CSIStorageCapacity", capacity.meta.key) from error
+
+
+def _read_node_topology(capacity: core.CSIStorageCapacity) -> LabelSelector | None:
+    """From where the storage can be reached: from nowhere, if kube-scheduler cannot parse it."""
+    try:
+        return kube_selectors.parse_label_selector(capacity.node_topology, "nodeTopology")
+    except kube_selectors.InvalidSelector:
+        return None
+
+
+def read_attachment(attachment: core.VolumeAttachment) -> facts.VolumeAttachment:
+    spec = attachment.spec or core.VolumeAttachmentSpec()
+    return facts.VolumeAttachment(
+        name=attachment.meta.name or "",
+        attacher=spec.attacher or "",
+        node_name=spec.node_name or "",
+        volume_name=(spec.source.persistent_volume_name if spec.source else None) or "",
+    )
+
+
+def _read_class_name(metadata: meta.ObjectMeta, name: str | None) -> str | None:
+    """The class of a volume or claim: the beta annotation still goes before the field."""
+    return (metadata.annotations or {}).get(_BETA_CLASS, name)
+
+
+def _read_bytes(value: object, at: str) -> int:
+    amount = fields.read_quantity(value, at)
+    if amount < quantity.ZERO:
+        raise fields.InvalidField(at, value, "a quantity of zero or more")
+    return amount.value()
+
+
+def _read_limit(value: object, at: str) -> int | None:
+    return None if value is None else _read_bytes(value, at)

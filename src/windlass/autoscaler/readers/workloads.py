@@ -1,0 +1,168 @@
+"""Workload reader: PodDisruptionBudgets, controllers of pods, and the pod of each DaemonSet on a new node."""
+
+from dataclasses import replace
+
+import msgspec
+
+from windlass import errors
+from windlass.autoscaler.readers import pods
+from windlass.engine.capacity_apis import proactive_pods
+from windlass.engine.model import facts, node_groups
+from windlass.kube import fields, lenient_decoder, selectors
+from windlass.kube.models import core, meta, workloads
+from windlass.kube.models import pods as models
+from windlass.selectors import EVERYTHING
+
+CRITICAL_PRIORITY_CLASS = "system-node-critical"
+
+_DAEMON_TOLERATIONS = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+
+_HOST_NETWORK_TOLERATIONS = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+
+
+def read_daemon_set(daemon_set: workloads.DaemonSet) -> node_groups.DaemonSet:
+    """The DaemonSet with its pod, as its controller would make it. InvalidObject if that cannot be read."""
+    return read_daemon_set_with_warning(daemon_set)[0]
+
+
+def read_daemon_set_with_warning(
+    daemon_set: workloads.DaemonSet,
+) -> tuple[node_groups.DaemonSet, errors.InvalidObject | None]:
+    """The DaemonSet, and what of its pod does not count as it is written. See `pods.Reader.read_complaining`."""
+    metadata = daemon_set.meta
+    template = daemon_set.spec.template if daemon_set.spec else None
+    raw = template.spec if template else models.NO_SPEC
+    made = models.Pod(metadata=_pod_metadata(daemon_set, template.metadata if template else None), spec=raw)
+    try:
+        pod, complaint = pods.read_pod_with_warning(made)
+    except errors.InvalidObject as error:
+        raise _attribute_warning(error, metadata.key) from error
+    spec = _decode_spec(raw)
+    tolerated = (*_DAEMON_TOLERATIONS, _HOST_NETWORK_TOLERATIONS) if spec.host_network else _DAEMON_TOLERATIONS
+    added = tuple(facts.Toleration(key, "Exists", "", effect) for key, effect in tolerated)
+    read = node_groups.DaemonSet(
+        metadata.namespace or "",
+        metadata.name or "",
+        metadata.uid or "",
+        replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *added))),
+        spec.priority_class_name == CRITICAL_PRIORITY_CLASS and spec.preemption_policy != "Never",
+    )
+    return read, None if complaint is None else _attribute_warning(complaint, metadata.key)
+
+
+def _decode_spec(raw: msgspec.Raw) -> models.PodSpec:
+    try:
+        return models.decode_spec(bytes(raw))
+    except RecursionError:
+        return models.decode_spec(bytes(lenient_decoder.repair_spec(raw)))
+
+
+def _attribute_warning(complaint: errors.InvalidObject, name: str) -> errors.InvalidObject:
+    """The complaint about a pod as one about the DaemonSet whose template it is made from."""
+    return replace(complaint, kind="DaemonSet", name=name, field=f"spec.template.{complaint.field}")
+
+
+def _pod_metadata(daemon_set: workloads.DaemonSet, template: meta.ObjectMeta | None) -> meta.ObjectMeta:
+    """The metadata of its pod. Such a pod has no uid: it does not exist."""
+    owner = daemon_set.meta
+    given = template or meta.NO_META
+    return meta.ObjectMeta(
+        name=owner.name,
+        namespace=owner.namespace,
+        labels=given.labels,
+        annotations=given.annotations,
+        owner_references=[
+            meta.OwnerReference(
+                api_version="apps/v1", kind="DaemonSet", name=owner.name, uid=owner.uid, controller=True
+            )
+        ],
+    )
+
+
+ReplicaWorkload = workloads.ReplicaSet | workloads.StatefulSet | core.ReplicationController
+
+
+def read_budget(budget: workloads.PodDisruptionBudget) -> facts.PodDisruptionBudget:
+    try:
+        return facts.PodDisruptionBudget(
+            namespace=budget.meta.namespace or "",
+            name=budget.meta.name or "",
+            selector=selectors.parse_label_selector(budget.spec.selector if budget.spec else None, "spec.selector"),
+            disruptions_allowed=(budget.status.disruptions_allowed if budget.status else None) or 0,
+            allows_unhealthy=_allows_unhealthy(budget),
+        )
+    except fields.InvalidField as error:
+        raise error.of("PodDisruptionBudget", budget.meta.key) from error
+
+
+def _allows_unhealthy(budget: workloads.PodDisruptionBudget) -> bool:
+    """May pods that run and are not Ready be evicted, whatever disruptions are allowed?
+
+    Only the answer is kept: the counts change with every pod that starts, the answer seldom.
+    """
+    if budget.spec is not None and budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
+        return True
+    status = budget.status or workloads.PodDisruptionBudgetStatus()
+    desired = status.desired_healthy or 0
+    return desired > 0 and (status.current_healthy or 0) >= desired
+
+
+def salvage_budget(budget: workloads.PodDisruptionBudget, why: str) -> facts.PodDisruptionBudget:
+    """A budget that cannot be read in full allows nothing; one of which nobody knows whom it selects selects all."""
+    try:
+        found = selectors.parse_label_selector(budget.spec.selector if budget.spec else None, "spec.selector")
+    except fields.InvalidField:
+        found = None
+    return facts.PodDisruptionBudget(
+        namespace=budget.meta.namespace or "",
+        name=budget.meta.name or "",
+        selector=EVERYTHING if found is None else found,
+        disruptions_allowed=0,
+    )
+
+
+def read_replica_controller(controller: ReplicaWorkload) -> facts.Controller:
+    """A controller that keeps a number of pods; where it tells none, the API means one."""
+    replicas = controller.spec.replicas if controller.spec else None
+    found = _read_budget(controller, 1 if replicas is None else replicas)
+    if isinstance(controller, workloads.StatefulSet):
+        policy_of_pods = controller.spec.pod_management_policy if controller.spec else None
+        return replace(found, creates_at_once=policy_of_pods != "OrderedReady")
+    return found
+
+
+def read_job_controller(job: workloads.Job) -> facts.Controller:
+    """A job with the pods that it wants to have now."""
+    spec, status = job.spec or workloads.JobSpec(), job.status or workloads.JobStatus()
+    return _read_budget(job, proactive_pods.desired_job_pods(spec.parallelism, spec.completions, status.succeeded or 0))
+
+
+def read_active_job(job: workloads.Job) -> facts.Controller | None:
+    """None for a job that is over and has no pods left that run: that such jobs go in the end is no change."""
+    status = job.status
+    if status is None or status.active or status.terminating:
+        return read_job_controller(job)
+    is_over = any(one.type in ("Complete", "Failed") and one.status == "True" for one in status.conditions or ())
+    return None if is_over else read_job_controller(job)
+
+
+def read_daemon_set_controller(daemon_set: workloads.DaemonSet) -> facts.Controller:
+    return _read_budget(daemon_set, 1)
+
+
+def _read_budget(controller: ReplicaWorkload | workloads.Job | workloads.DaemonSet, replicas: int) -> facts.Controller:
+    metadata = controller.meta
+    return facts.Controller(
+        kind=type(controller).__name__,
+        namespace=metadata.namespace or "",
+        name=metadata.name or "",
+        uid=metadata.uid or "",
+        replicas=replicas,
+    )

@@ -1,0 +1,243 @@
+"""Shadow actions: what the other autoscaler did, and what windlass would have done.
+
+Observed actions are the difference of two observations, with reasons from the other autoscaler's events. Proposed
+actions come from the plan, and reasons for inaction from the decision record.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from windlass.engine import taints
+from windlass.engine.loop import Decision
+from windlass.engine.model import plan
+from windlass.engine.model.decision_record import DecisionRecord, ScaleDownResult
+from windlass.engine.model.scale_up_status import ScaleUpProposal
+from windlass.engine.observation import Observation
+from windlass.kube import client, informers, request_builders, resources, time_formats
+from windlass.kube.models import core, meta
+
+_STEP = re.compile(r"\{(?P<group>\S+) (?P<from>[0-9]{1,18})->(?P<to>[0-9]{1,18}) \(max: \d+\)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedResize:
+    """A group was given another size."""
+
+    group: str
+    from_size: int
+    to_size: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedRemoval:
+    """A node was marked to be deleted."""
+
+    node: str
+    group: str
+    at_s: float
+
+
+ObservedAction: TypeAlias = ObservedResize | ObservedRemoval
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerEvent:
+    """An event of the other's: what it says about a pod or a node."""
+
+    about: str
+    """`namespace/name` of a pod, or the name of a node."""
+    reason: str
+    message: str
+
+    @property
+    def steps(self) -> dict[str, tuple[int, int]]:
+        """The groups that a scale-up raised, from and to which size."""
+        found = _STEP.finditer(self.message) if self.reason == "TriggeredScaleUp" else ()
+        return {each["group"]: (int(each["from"]), int(each["to"])) for each in found}
+
+
+@dataclass(frozen=True, slots=True)
+class ActionBaseline:
+    """What one look remembers for the next."""
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Target size by group."""
+    marked: frozenset[str] = frozenset()
+
+
+def take_baseline(seen: Observation) -> ActionBaseline:
+    """What there is to be compared with the next time."""
+    marked = frozenset(node.name for node in seen.nodes if taints.has_taint(node, taints.TO_BE_DELETED_KEY))
+    return ActionBaseline({group.id: group.target_size for group in seen.groups}, marked)
+
+
+def find_observed_actions(before: ActionBaseline, seen: Observation, now_s: float) -> tuple[ObservedAction, ...]:
+    """What was done since. A group that appears was not resized."""
+    group_of = seen.group_of_nodes()
+    resized = [
+        ObservedResize(group.id, before.sizes[group.id], group.target_size, now_s)
+        for group in seen.groups
+        if before.sizes.get(group.id, group.target_size) != group.target_size
+    ]
+    marked = [
+        ObservedRemoval(node.name, group_of[node.name].id, taints.marked_at_s(node, taints.TO_BE_DELETED_KEY) or now_s)
+        for node in seen.nodes
+        if node.name in group_of and node.name not in before.marked and taints.has_taint(node, taints.TO_BE_DELETED_KEY)
+    ]
+    return (*resized, *marked)
+
+
+COMPONENT = "cluster-autoscaler"
+
+_EVENT_SELECTION = request_builders.ListOptions(fields=f"source={COMPONENT}")
+
+
+class EventListener(Protocol):
+    """Who wants to hear."""
+
+    def on_event(self, said: AutoscalerEvent) -> None:
+        """An event of the other's, perhaps again."""
+
+
+async def watch_events(api: client.Client, to: EventListener) -> None:
+    """Hand on every event of the other's, until cancelled. Without the right to read them nothing is heard."""
+    await informers.Informer(api, resources.EVENTS, _EventSink(to), _EVENT_SELECTION).run()
+
+
+class _EventSink:
+    """A sink that keeps nothing."""
+
+    def __init__(self, to: EventListener) -> None:
+        self._to = to
+
+    def begin(self) -> None:
+        pass
+
+    def put(self, metadata: meta.ObjectMeta, found: core.Event) -> None:
+        component = found.source.component if found.source is not None else None
+        about = found.involved_object
+        if about is None or not about.name or COMPONENT not in (component, found.reporting_component):
+            return
+        name = f"{about.namespace or metadata.namespace}/{about.name}" if about.kind == "Pod" else about.name
+        self._to.on_event(AutoscalerEvent(name, found.reason or "", found.message or ""))
+
+    def set_aside(self, found: resources.Unreadable[core.Event]) -> None:
+        pass
+
+    def remove(self, metadata: meta.ObjectMeta) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+_MAX_PODS_NAMED = 3
+"""Pods told by name before the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedResize:
+    """Raise a group."""
+
+    group: str
+    from_size: int
+    to_size: int
+    at_s: float
+    why: str = ""
+    pods: tuple[str, ...] = ()
+    """For whom, as namespace/name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedRemoval:
+    """Empty a node and delete it."""
+
+    node: str
+    group: str
+    at_s: float
+    why: str = ""
+
+
+ProposedAction: TypeAlias = ProposedResize | ProposedRemoval
+
+
+@dataclass(frozen=True, slots=True)
+class InactionReasons:
+    """Why we would not do what we do not wish."""
+
+    groups: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    up: str = ""
+    """For a group of which nothing is said."""
+    down: str = ""
+    """For a node of which nothing is said."""
+
+    def of_group(self, group: str) -> str:
+        return self.groups.get(group, self.up)
+
+    def of_node(self, node: str) -> str:
+        return self.nodes.get(node, self.down)
+
+
+def find_proposed_actions(seen: Observation, decision: Decision, now_s: float) -> tuple[ProposedAction, ...]:
+    """What the plan would change: sizes that grow, and nodes that go."""
+    wishes: list[ProposedAction] = []
+    since = decision.memory.durable.scale_down.since
+    for one in decision.plan:
+        match one:
+            case plan.Resize(group, from_size, to_size):
+                proposal = _find_proposal(group, decision.story.scale_ups)
+                pods = seen.snapshot.pods.keys(proposal.helped) if proposal else ()
+                wishes.append(ProposedResize(group, from_size, to_size, now_s, _describe_growth(proposal, pods), pods))
+            case plan.Drain(node, group, evict):
+                pods_told = f"its {len(evict)} pods fit elsewhere" if evict else "it is empty"
+                wishes.append(
+                    ProposedRemoval(
+                        node, group, now_s, f"{pods_told}, {_describe_unneeded_since(since.get(node), now_s)}"
+                    )
+                )
+    return tuple(wishes)
+
+
+def find_inaction_reasons(decision: Decision) -> InactionReasons:
+    """What the story says about what is not in the plan."""
+    story = decision.story
+    groups = {group: "; ".join(reasons) for proposal in story.scale_ups for group, reasons in proposal.skipped.items()}
+    return InactionReasons(groups, _node_reasons(story), _scale_up_reason(story), _scale_down_reason(story))
+
+
+def _find_proposal(group: str, proposals: Sequence[ScaleUpProposal]) -> ScaleUpProposal | None:
+    return next((one for one in proposals if any(each.group.id == group for each in one.increases)), None)
+
+
+def _describe_growth(proposal: ScaleUpProposal | None, pods: tuple[str, ...]) -> str:
+    if not pods or proposal is None:
+        return "the group is below its minimum"
+    more = f" and {len(pods) - _MAX_PODS_NAMED} more" if len(pods) > _MAX_PODS_NAMED else ""
+    asked = f", chosen by {proposal.choice.steps[-1][0]}" if proposal.choice and proposal.choice.steps else ""
+    return f"for {', '.join(pods[:_MAX_PODS_NAMED])}{more}{asked}"
+
+
+def _describe_unneeded_since(since_s: float | None, now_s: float) -> str:
+    return "unneeded" if since_s is None else f"unneeded for {time_formats.format_duration(round(now_s - since_s))}"
+
+
+def _node_reasons(story: DecisionRecord) -> dict[str, str]:
+    look, choice = story.scale_down.look, story.scale_down.choice
+    kept = [*(look.kept if look else ()), *(choice.kept if choice else ())]
+    return {one.node_name: f"{one.reason}: {one}" for one in kept}
+
+
+def _scale_up_reason(story: DecisionRecord) -> str:
+    if story.repairs.stop is not None:
+        return f"the loop ended early: {story.repairs.stop}"
+    return ", ".join(dict.fromkeys(str(proposal.result) for proposal in story.scale_ups)) or "no pod asks for it"
+
+
+def _scale_down_reason(story: DecisionRecord) -> str:
+    if story.scale_down.result is ScaleDownResult.STARTED:
+        return "other nodes go first"
+    return str(story.scale_down.result)

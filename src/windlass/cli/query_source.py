@@ -1,0 +1,249 @@
+"""Sources of explanations: a running autoscaler over HTTP, the cluster of the current kubeconfig, or a recording."""
+
+import os
+import ssl
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windlass import errors
+from windlass.cli import terminal_output
+
+if TYPE_CHECKING:
+    from windlass.explain import explain_context, queries
+
+TOKEN_VARIABLE = "WINDLASS_TOKEN"
+"""The environment's word for a token."""
+
+_TIMEOUT_S = 60.0
+
+_TOKEN_VISIBLE = f"windlass: --token: others on this machine can read it; rather use --token-file, or {TOKEN_VARIABLE}"
+
+_SCHEMES = ("http", "https")
+
+_CERTIFICATE_UNTRUSTED = (
+    "its certificate is not trusted; expected --certificate-authority, the certificate of whoever signed it"
+)
+
+
+class ObjectNotFound(errors.WindlassError):
+    """There is no such pod, node or group."""
+
+
+class ServerNotReady(errors.InvalidInput):
+    """There is an autoscaler, and it has decided nothing yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusServer:
+    """Where it is, and what it is shown and trusted by."""
+
+    address: str
+    """Host and port."""
+    scheme: str = "http"
+    token: str = ""
+    certificate_authority: Path | None = None
+
+    @property
+    def url(self) -> str:
+        """Without a path."""
+        return f"{self.scheme}://{self.address}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """None where the system's own authorities will do. InvalidInput if the file holds no certificate."""
+        if self.certificate_authority is None:
+            return None
+        try:
+            return ssl.create_default_context(cafile=str(self.certificate_authority))
+        except (OSError, ssl.SSLError) as error:
+            found = f"--certificate-authority {self.certificate_authority}: cannot be used: {error}"
+            raise errors.InvalidInput(found) from None
+
+
+def parse_server(
+    address: str, token: str | None = None, token_file: Path | None = None, certificate_authority: Path | None = None
+) -> StatusServer:
+    """The server of HOST:PORT, :PORT, or what a dashboard prints, token and all. InvalidInput if it is none of them."""
+    import urllib.parse
+
+    scheme, colon, rest = address.partition("://")
+    if not colon:
+        scheme, rest = "http" if certificate_authority is None else "https", address
+    if scheme not in _SCHEMES:
+        raise errors.InvalidInput(f"--address: found {address!r}, accepted are HOST:PORT, http://… and https://…")
+    if scheme == "http" and certificate_authority is not None:
+        raise errors.InvalidInput(f"--certificate-authority: found {address!r}, expected an address of https://")
+    place, _, fragment = rest.partition("#")
+    host = place.partition("/")[0]
+    given = urllib.parse.parse_qs(fragment).get("token", [""])[0]
+    shown = _read_token(token, token_file) or _check_token("--address", given)
+    shown = shown or _check_token(TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, ""))
+    return StatusServer(f"127.0.0.1{host}" if host.startswith(":") else host, scheme, shown, certificate_authority)
+
+
+def fetch_json(server: StatusServer, path: str) -> bytes:
+    """What it says there. NotFound, Unready, or InvalidInput if none answers."""
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
+    tls = server.tls
+    try:
+        request = urllib.request.Request(f"{server.url}{urllib.parse.quote(path)}", headers=server.headers)
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=tls) as answer:
+            said: bytes = answer.read()
+            return said
+    except urllib.error.HTTPError as error:
+        text = error.read().decode(errors="replace").strip()
+        error.close()
+        raise _response_error(server, error.code, text) from None
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            raise errors.InvalidInput(f"{server.address}: {_CERTIFICATE_UNTRUSTED}: {reason.verify_message}") from None
+        raise errors.InvalidInput(f"{server.address}: no autoscaler answers there: {reason}") from None
+
+
+def _response_error(server: StatusServer, status: int, said: str) -> errors.WindlassError:
+    if status == 401:
+        what = (
+            "another token is needed than this"
+            if server.token
+            else f"a token is needed: --token-file, or {TOKEN_VARIABLE}"
+        )
+        return errors.InvalidInput(f"{server.address}: {what}")
+    return {404: ObjectNotFound, 503: ServerNotReady}.get(status, errors.InvalidInput)(f"{server.address}: {said}")
+
+
+def _read_token(token: str | None, file: Path | None) -> str:
+    if token:
+        print(_TOKEN_VISIBLE, file=sys.stderr)
+    if file is None:
+        return _check_token("--token", token or "")
+    if token:
+        raise errors.InvalidInput("--token: found --token-file as well, expected one of them")
+    try:
+        return _check_token(f"--token-file {file}", file.read_text(encoding="utf-8").strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.InvalidInput(f"--token-file {file}: cannot be read: {error}") from None
+
+
+def _check_token(where: str, token: str) -> str:
+    """Nothing that would end the header in which it is sent."""
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise errors.InvalidInput(f"{where}: found characters that no token has, expected printable ones of ASCII")
+    return token
+
+
+ADDRESS_VARIABLE = "WINDLASS_ADDRESS"
+"""The environment's word for --address."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySource:
+    """Who is asked. Without a server and a recording: the API server, with these flags of the autoscaler's."""
+
+    server: StatusServer | None = None
+    recording: Path | None = None
+    at: str = ""
+    flags: Sequence[str] = ()
+
+
+def find_source(address: str | None, recording: Path | None, at: str | None, flags: Sequence[str]) -> QuerySource:
+    """InvalidInput for what does not go together."""
+    if at and recording is None:
+        raise errors.InvalidInput("--at: found no --recording, expected the file that it is a time of")
+    if recording is not None:
+        if flags or address:
+            raise errors.InvalidInput("--recording: it has its own settings; expected no flags and no --address")
+        return QuerySource(recording=recording, at=at or "")
+    if address and flags:
+        raise errors.InvalidInput(f"--address: the autoscaler has its own settings; expected no {flags[0]}")
+    asked = "" if flags else address or os.environ.get(ADDRESS_VARIABLE, "")
+    return QuerySource(parse_server(asked) if asked else None, flags=flags)
+
+
+def run_query(question: "queries.ExplainQuery", source: QuerySource) -> "queries.Explanation":
+    """The answer. servers.NotFound if there is no such object, InvalidInput for a source that cannot be used."""
+    from windlass.explain import queries
+
+    if source.server is not None:
+        return _query_server(question, source.server)
+    answer = queries.answer_query(question, load_look(source))
+    if isinstance(answer, queries.ObjectNotFound):
+        raise ObjectNotFound(str(answer))
+    return answer
+
+
+def load_look(source: QuerySource) -> "explain_context.ExplainContext":
+    """A look at a recording, or at the cluster."""
+    from windlass.explain import explain_context
+
+    if source.recording is not None:
+        from windlass.autoscaler.recording import replay
+
+        at_s = parse_time(source.at, source.recording) if source.at else float("inf")
+        return explain_context.evaluate(*replay.load_inputs_at(source.recording, at_s))
+    import asyncio
+
+    from windlass import clock
+    from windlass.autoscaler import app
+    from windlass.autoscaler.options import command_line
+
+    command = command_line.parse_command_line(command_line.split_arguments(source.flags))
+    for warning in command.warnings:
+        print(f"windlass: {warning}", file=sys.stderr)
+    return explain_context.evaluate(
+        *asyncio.run(app.observe_cluster(command.settings, command.options, clock.RealClock()))
+    )
+
+
+def parse_time(text: str, recording: Path) -> float:
+    """A time, or how long after the recording's beginning."""
+    from windlass.autoscaler.recording import replay
+    from windlass.kube import time_formats
+
+    try:
+        return time_formats.parse_time(text)
+    except ValueError:
+        pass
+    try:
+        return replay.find_start_s(recording) + time_formats.parse_duration(text)
+    except ValueError:
+        accepted = f"{time_formats.ACCEPTED_TIME}, or {time_formats.ACCEPTED_DURATION} after the recording's beginning"
+        raise errors.InvalidInput(f"--at: found {text!r}, expected {accepted}") from None
+
+
+def _query_server(question: "queries.ExplainQuery", asked: StatusServer) -> "queries.Explanation":
+    from windlass.explain import cluster, groups, nodes, pods, queries
+    from windlass.explain.queries import SubjectKind
+    from windlass.observability import status_routes
+
+    kinds = {
+        SubjectKind.POD: pods.PodExplanation,
+        SubjectKind.NODE: nodes.NodeExplanation,
+        SubjectKind.GROUP: groups.GroupExplanation,
+        SubjectKind.CLUSTER: cluster.ClusterExplanation,
+    }
+    said = fetch_json(asked, status_routes.explain_path(question))
+    try:
+        return queries.decode_explanation(kinds[question.about], said)
+    except ValueError as error:
+        raise errors.InvalidInput(f"{asked.address}: no autoscaler answers there: {error}") from None
+
+
+def print_answer(account: "queries.Explanation", output: str) -> None:
+    """On standard output."""
+    from windlass.explain import queries
+
+    if output == "json":
+        print(queries.encode_explanation(account, indented=True).decode())
+    else:
+        print(*queries.render_explanation(account, terminal_output.style_for(sys.stdout)), sep="\n")

@@ -1,0 +1,183 @@
+"""Results of simulations and sweeps as text: summary tables, expectations and recommendations."""
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from windlass.cli.terminal_output import TextStyle
+from windlass.simulator.autoscaler_run import ScenarioRun
+from windlass.simulator.report import number_format, summary
+from windlass.sweep import comparison, tables
+from windlass.sweep.comparison import MEASURES, SettingsRow
+from windlass.sweep.sweep_plan import SweepPlan
+
+_WIDTH = 100
+
+_MAX_VIOLATIONS = 5
+"""Violations that are told before the rest is counted."""
+
+
+def run_lines(runs: Sequence[ScenarioRun], style: TextStyle) -> Iterator[str]:
+    """The table, the expectations and the violations."""
+    yield ""
+    found = summary.summarize(runs)
+    yield from _single_run_lines(found, style) if len(runs) == 1 else _comparison_lines(runs, found, style)
+    for run in runs:
+        yield from _conclusion(run, style, named=len(runs) > 1)
+
+
+def _single_run_lines(found: Sequence[summary.SummaryRow], style: TextStyle) -> Iterator[str]:
+    names, values = _widest(one.name for one in found), _widest(one.values[0] for one in found)
+    for one in found:
+        value = style.strong(f"{one.values[0]:>{values}}")
+        yield f"{one.name:{names}}  {value}  {style.faint(one.notes[0])}".rstrip()
+
+
+def _comparison_lines(
+    runs: Sequence[ScenarioRun], found: Sequence[summary.SummaryRow], style: TextStyle
+) -> Iterator[str]:
+    names = _widest(one.name for one in found)
+    for number, run in enumerate(runs):
+        yield f"{style.strong(_letter(number))}  {run.label}"
+    widths = [max(_widest(one.values[i] for one in found), 8) for i in range(len(runs))]
+    yield ""
+    heads = (style.strong(f"{_letter(i):>{width}}") for i, width in enumerate(widths))
+    yield f"{'':{names}}  {'  '.join(heads)}"
+    for one in found:
+        cells = [f"{value:>{width}}" for value, width in zip(one.values, widths, strict=True)]
+        cells[1:] = [
+            style.note(cell) if value != one.values[0] else style.faint(cell)
+            for cell, value in zip(cells[1:], one.values[1:], strict=True)
+        ]
+        yield f"{one.name:{names}}  {'  '.join(cells)}"
+
+
+def _conclusion(run: ScenarioRun, style: TextStyle, *, named: bool) -> Iterator[str]:
+    result = run.result
+    yield ""
+    if named:
+        yield style.strong(run.label)
+    for outcome in result.outcomes:
+        yield f"{style.good('✓') if outcome.is_met else style.bad('✗')} {outcome}"
+    for violation in result.violations[:_MAX_VIOLATIONS]:
+        yield f"{style.bad('violated')} {violation}"
+    if len(result.violations) > _MAX_VIOLATIONS:
+        yield f"{style.bad('violated')} {len(result.violations) - _MAX_VIOLATIONS} more"
+    if not result.outcomes and not result.violations:
+        yield f"{style.good('✓')} no check was violated"
+
+
+def encode_runs(runs: Sequence[ScenarioRun]) -> str:
+    """The same for programs."""
+    told = [_run_as_json(run) for run in runs]
+    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
+
+
+def _run_as_json(run: ScenarioRun) -> dict[str, Any]:
+    result = run.result
+    return {
+        "scenario": run.scenario.name,
+        "seed": run.scenario.seed,
+        "settings": run.label,
+        "totals": result.totals,
+        "expectations": [{"said": str(one), "isMet": one.is_met} for one in result.outcomes],
+        "violations": [str(one) for one in result.violations],
+        "decisions": run.decisions,
+        "series": result.series,
+    }
+
+
+def list_scenarios(known: Mapping[str, Path], style: TextStyle) -> Iterator[str]:
+    """What can be played by name."""
+    names = _widest(known)
+    for name, path in known.items():
+        story = " ".join(str(yaml.safe_load(path.read_text()).get("story", "")).split())
+        first, *more = textwrap.wrap(story, _WIDTH - names - 2) or [""]
+        yield f"{style.strong(f'{name:{names}}')}  {first}"
+        yield from (f"{'':{names}}  {line}" for line in more)
+
+
+def _letter(number: int) -> str:
+    return chr(ord("A") + number % 26)
+
+
+def _widest(texts: "Iterator[str] | Sequence[str] | Mapping[str, Any]") -> int:
+    return max(map(len, texts), default=0)
+
+
+_MAX_ROWS = 12
+"""Settings that are told before the rest is counted; the best trade-offs always are."""
+
+_MARKS = {"now": "now", "best": "★", "sound": "", "unsound": "✗"}
+
+
+def sweep_lines(plan: SweepPlan, rows: Sequence[SettingsRow], style: TextStyle) -> Iterator[str]:
+    """All of it."""
+    best = {row.number for row in comparison.pareto_front(rows)}
+    ordered = tables.sort_rows(rows)
+    shown = [row for i, row in enumerate(ordered) if i < _MAX_ROWS or row.number in best]
+    yield ""
+    yield from _table(plan, shown, best, style)
+    if len(shown) < len(rows):
+        yield style.faint(f"and {number_format.format_count(len(rows) - len(shown), 'other')}")
+    for row in shown:
+        yield from (f"{style.bad('✗')} settings {row.number}: {said}" for said in tables.describe_problems(row))
+    yield ""
+    yield from _recommendation_lines(rows, style)
+
+
+def _table(plan: SweepPlan, shown: Sequence[SettingsRow], best: set[int], style: TextStyle) -> Iterator[str]:
+    heads = ["", "#", *(measure.title for measure in MEASURES), *plan.tried]
+    table = [_cells(plan, row, best) for row in shown]
+    widths = [max(map(len, column)) for column in zip(heads, *table, strict=True)]
+    left = 2 + len(MEASURES)
+    yield style.faint(_join(heads, widths, left))
+    for row, cells in zip(shown, table, strict=True):
+        line = _join(cells, widths, left)
+        yield _paint(style, _row_kind(row, best), line)
+
+
+def _cells(plan: SweepPlan, row: SettingsRow, best: set[int]) -> list[str]:
+    figures = (" ".join(filter(None, tables.format_estimate(row, measure.name))) for measure in MEASURES)
+    return [_MARKS[_row_kind(row, best)], str(row.number), *figures, *(row.values[flag] for flag in plan.tried)]
+
+
+def _row_kind(row: SettingsRow, best: set[int]) -> str:
+    if not row.is_sound:
+        return "unsound"
+    return "now" if row.number == 0 else "best" if row.number in best else "sound"
+
+
+def _join(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
+    """Numbers to the right, the flags' values to the left."""
+    laid = (f"{cell:>{width}}" if 0 < i < left else f"{cell:{width}}"
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True)))  # fmt: skip
+    return "  ".join(laid).rstrip()
+
+
+def _paint(style: TextStyle, kind: str, line: str) -> str:
+    match kind:
+        case "now":
+            return style.strong(line)
+        case "best":
+            return style.good(line)
+        case "unsound":
+            return style.bad(line)
+    return line
+
+
+def _recommendation_lines(rows: Sequence[SettingsRow], style: TextStyle) -> Iterator[str]:
+    given = comparison.recommend(rows)
+    if not given:
+        yield tables.NO_RECOMMENDATION
+        return
+    for number, one in enumerate(given):
+        if number:
+            yield ""
+        yield style.strong(f"{one.title[0].upper()}{one.title[1:]}: settings {one.row.number}")
+        yield from (f"  {line}" for line in tables.describe_differences(one.row, rows[0]))
+        yield f"  {style.good(tables.format_command_line(one.row))}"

@@ -1,0 +1,128 @@
+"""Scenario input: finds and reads scenarios, traces and settings to compare, before anything runs."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+import windlass
+from windlass import errors
+from windlass.autoscaler.options import command_line, flags
+from windlass.kube import yaml_documents
+from windlass.simulator import workload_trace
+from windlass.simulator.scenario import loader, model
+
+AS_WRITTEN = "as written"
+
+_PACKAGE = Path(windlass.__file__).parent
+_SCENARIO_FOLDERS = (_PACKAGE / "scenarios", _PACKAGE.parents[1] / "scenarios")
+"""In an installed package, and in a working copy."""
+
+
+def list_shipped() -> dict[str, Path]:
+    """The scenarios that come with windlass, by name."""
+    return {path.stem: path for place in _SCENARIO_FOLDERS for path in sorted(place.glob("*.yaml"))}
+
+
+def read_scenarios(names: Sequence[str], changes: Sequence[str], seed: int | None) -> list[model.Scenario]:
+    """InvalidInput names file, line and field of every mistake in all of them."""
+    found, mistakes = list[model.Scenario](), list[str]()
+    for name in names:
+        try:
+            story = _read_scenario(_find_scenario(name), changes)
+        except errors.InvalidInput as error:
+            mistakes.append(str(error))
+            continue
+        found.append(story if seed is None else msgspec.structs.replace(story, seed=seed))
+    if mistakes:
+        raise errors.InvalidInput("\n".join(mistakes))
+    return found
+
+
+def _find_scenario(name: str) -> Path:
+    path, known = Path(name), list_shipped()
+    if path.exists() or path.suffix in (".yaml", ".yml") or "/" in name:
+        return path
+    if name not in known:
+        raise errors.InvalidInput(f"{name}: found no such file, accepted is a file or one of {', '.join(known)}")
+    return known[name]
+
+
+def _read_scenario(path: Path, changes: Sequence[str]) -> model.Scenario:
+    story = loader.load_scenario(path)
+    if not changes:
+        return story
+    plain = yaml.safe_load(path.read_text())
+    for change in changes:
+        _set_field(plain, change)
+    return loader.parse_scenario(yaml.safe_dump(plain, sort_keys=False), f"{path} with --set {' --set '.join(changes)}")
+
+
+def _set_field(plain: Any, change: str) -> None:
+    """Set one field; parts of a list go by their number or their name."""
+    path, equals, value = change.partition("=")
+    steps = path.split(".")
+    if not equals or not all(steps):
+        raise errors.InvalidInput(f"--set: found {change!r}, accepted is path.of.field=value")
+    at = plain
+    for step in steps[:-1]:
+        at = _descend(at, step, change)
+    if not isinstance(at, dict):
+        raise errors.InvalidInput(f"--set {change}: found no fields in front of {steps[-1]!r}")
+    try:
+        at[steps[-1]] = yaml_documents.load_yaml(value)
+    except yaml.YAMLError as error:
+        raise errors.InvalidInput(f"--set {path}: found {value!r:.100}, expected YAML: {error}") from error
+
+
+def _descend(at: Any, step: str, change: str) -> Any:
+    if isinstance(at, dict):
+        return at.setdefault(step, {})
+    if isinstance(at, list):
+        named = {str(part.get("name")): part for part in at if isinstance(part, dict)}
+        numbered = {str(number): part for number, part in enumerate(at)}
+        if step in named or step in numbered:
+            return named.get(step, numbered.get(step))
+        accepted = ", ".join(name for name in named if name != "None") or f"a number below {len(at)}"
+        raise errors.InvalidInput(f"--set {change}: found {step!r}, accepted is {accepted}")
+    raise errors.InvalidInput(f"--set {change}: found no field {step!r} there")
+
+
+def read_trace(place: Path, compress: float, seed: int) -> tuple[model.Scenario, workload_trace.Trace]:
+    """A trace, and the scenario that it makes."""
+    folder, pods = (place, _find_table(place, "pods")) if place.is_dir() else (place.parent, place)
+    trace = workload_trace.load_trace(pods, _find_table(folder, "nodes"), compress)
+    name = (folder if place.is_dir() else place).name.partition(".")[0] or "trace"
+    return workload_trace.make_scenario(trace, name, seed), trace
+
+
+def _find_table(folder: Path, name: str) -> Path:
+    for suffix in (".csv", ".csv.gz"):
+        if (folder / f"{name}{suffix}").exists():
+            return folder / f"{name}{suffix}"
+    raise errors.InvalidInput(f"{folder}: found no {name}.csv, accepted is a folder with pods.csv and nodes.csv")
+
+
+def read_settings(worlds: Sequence[model.Scenario], compared: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
+    """The settings to play each world with: (label, flags besides those of the scenario)."""
+    settings = [(AS_WRITTEN, dict[str, str]()), *((text, _split_flags(text)) for text in compared)]
+    for world in worlds:
+        for _, given in settings:
+            _check_flags({**world.flags, **given})
+    return settings
+
+
+def _split_flags(text: str) -> dict[str, str]:
+    words = command_line.split_arguments(shlex.split(text))
+    if words.stray or not words.given:
+        raise errors.InvalidInput(f"--compare: found {text!r}, accepted are flags: --compare '--expander=price'")
+    return {name: values[-1] for name, values in words.given.items()}
+
+
+def _check_flags(given: dict[str, Any]) -> None:
+    spelled = {name: [model.format_flag(value)] for name, value in given.items()}
+    flags.parse_settings(spelled)
+    flags.parse_process_options(spelled)

@@ -1,0 +1,192 @@
+"""Lattice reconcile: MachineDeployments of the pools, pool status, events; the autoscaler's manifests. Pure.
+
+Each pool is reconciled by itself: an invalid one keeps its MachineDeployment unchanged and says why in its status. The
+autoscaler runs in the cluster that it scales, without kubeconfig, with the RBAC rules given in the settings.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.controllers import machine_deployments
+from windlass.controllers.controller_interface import Event
+from windlass.controllers.lattice import model
+from windlass.controllers.lattice.model import LatticePlan, LatticeSettings
+from windlass.controllers.machine_deployments import MachineDeployment
+from windlass.kube import rbac
+from windlass.kube.resources import DEPLOYMENTS, NAMESPACES, Resource, Unstructured
+
+
+@dataclass(frozen=True, slots=True)
+class PoolResult:
+    """What becomes of one pool."""
+
+    status: model.WorkerPoolStatus
+    step: machine_deployments.ApplyMachineDeployment | None = None
+    event: Event | None = None
+    is_usable: bool = True
+
+
+def reconcile_lattice_cluster(seen: model.ObservedLatticeCluster) -> LatticePlan:
+    """Every pool by itself: one that cannot be used stays as it was."""
+    verdicts = {pool.id: reconcile_pool(seen, pool) for pool in seen.cluster.pools}
+    is_autoscaled = {pool.id: pool.size.is_autoscaled for pool in seen.cluster.pools}
+    return LatticePlan(
+        model.LatticeClusterStatus(seen.cluster.generation, {name: each.status for name, each in verdicts.items()}),
+        tuple(each.step for each in verdicts.values() if each.step is not None),
+        tuple(each.event for each in verdicts.values() if each.event is not None),
+        any(each.is_usable and is_autoscaled[name] for name, each in verdicts.items()),
+    )
+
+
+def reconcile_pool(seen: model.ObservedLatticeCluster, pool: model.WorkerPool) -> PoolResult:
+    name = model.machine_deployment_name(seen.cluster.name, pool.id)
+    live = seen.machine_deployments.get(name)
+    before = seen.cluster.status.pools.get(pool.id)
+    step = None
+    trouble = validate_pool_id(pool.id) or validate_pool(pool)
+    if live is not None and live.cluster not in ("", seen.cluster.name):
+        # `a` with a pool `b-pool-c` makes the same name as `a-pool-b` with a pool `c`.
+        trouble = f"MachineDeployment {name} belongs to Cluster {live.cluster}; choose another id"
+        live = None
+    if not trouble and (live is None or not live.is_deleting):
+        wanted = machine_deployments.DesiredMachineDeployment(
+            seen.api_version,
+            seen.cluster.namespace,
+            name,
+            seen.cluster.name,
+            pool.machine,
+            pool.size.limits,
+            pool.labels,
+        )
+        try:
+            step = machine_deployments.plan_apply(wanted, pool.size, initial_replicas(pool), live, model.MANAGER)
+        except machine_deployments.IncompleteMachineDeployment as incomplete:
+            trouble = str(incomplete)
+    if trouble:
+        message, event = f"pool '{pool.id}': {trouble}", model.POOL_INVALID
+    else:
+        message, event = ignored_replicas_warning(pool) or "", model.REPLICAS_IGNORED
+    is_news = bool(message) and (before is None or before.message != message)
+    told = Event("Warning", event, message, model.RECONCILING) if is_news else None
+    return PoolResult(build_pool_status(pool, live, message or None), step, told, not trouble)
+
+
+def initial_replicas(pool: model.WorkerPool) -> int:
+    """What a new pool begins with: an autoscaled one with its minimum at least."""
+    limits = pool.size.limits
+    return pool.size.replicas if limits is None else max(limits.min, pool.size.replicas)
+
+
+def ignored_replicas_warning(pool: model.WorkerPool) -> str | None:
+    """That replicas are ignored, if someone asks for replicas that the autoscaler would never make."""
+    limits = pool.size.limits
+    if limits is None or pool.replicas is None or limits.allow(pool.replicas):
+        return None
+    bounds = f"[{limits.min}, {limits.max}]"
+    return f"pool '{pool.id}': replicas ({pool.replicas}) ignored, autoscaler will manage within {bounds}"
+
+
+def build_pool_status(
+    pool: model.WorkerPool, live: MachineDeployment | None, message: str | None
+) -> model.WorkerPoolStatus:
+    """Numbers always come from the MachineDeployment, whoever it is that scales it."""
+    return model.WorkerPoolStatus(
+        desired_replicas=0 if live is None else live.replicas or 0,
+        current_replicas=0 if live is None else live.current,
+        ready_replicas=0 if live is None else live.ready,
+        autoscaling_enabled=pool.size.is_autoscaled,
+        autoscaling_min=pool.min,
+        autoscaling_max=pool.max,
+        message=message,
+    )
+
+
+_DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+
+_MAX_LABEL_CHARACTERS = 63
+
+
+def validate_pool(pool: model.WorkerPool) -> str:
+    """What is wrong with it; empty if nothing is."""
+    if (pool.min is None) != (pool.max is None):
+        return "min and max must both be set or both unset"
+    for name, found in (("replicas", pool.replicas), ("min", pool.min), ("max", pool.max)):
+        if found is not None and found < 0:
+            return f"{name} ({found}) must be greater than or equal to 0"
+    if pool.min is not None and pool.max is not None:
+        if pool.min > pool.max:
+            return f"min ({pool.min}) cannot exceed max ({pool.max})"
+        if pool.min == 0:
+            return "scale-from-zero not supported (min must be >= 1)"
+    return ""
+
+
+def validate_pool_id(name: str) -> str:
+    if _DNS_LABEL.fullmatch(name) and len(name) <= _MAX_LABEL_CHARACTERS:
+        return ""
+    return f"pool id '{name}' is not a valid DNS label"
+
+
+Json = dict[str, Any]
+
+Manifest = tuple[Resource[Unstructured], Json]
+
+_AUTOSCALER_LABELS = {"app": model.AUTOSCALER}
+
+
+def autoscaler_flags(settings: LatticeSettings) -> list[str]:
+    return [
+        "--cloud-provider=clusterapi",
+        f"--node-group-auto-discovery=clusterapi:namespace={settings.autoscaler_discovery}",
+        "--scale-down-delay-after-add=5m",
+        "--scale-down-unneeded-time=5m",
+        "--skip-nodes-with-local-storage=false",
+        f"--namespace={model.SYSTEM_NAMESPACE}",
+    ]
+
+
+def autoscaler_manifests(settings: LatticeSettings) -> list[Manifest]:
+    """Everything that it takes, in an order in which nothing has to wait for what comes after it."""
+    handed = settings.autoscaler_rights
+    subject = {"kind": "ServiceAccount", "name": model.AUTOSCALER, "namespace": model.SYSTEM_NAMESPACE}
+    return [
+        (NAMESPACES.untyped(), {"metadata": {"name": model.SYSTEM_NAMESPACE}}),
+        _named_object("v1", "ServiceAccount", True),
+        _named_object(rbac.VERSION, "ClusterRole", False, rules=rbac.to_policy_rules(handed.cluster)),
+        _role_binding("ClusterRole", subject, is_namespaced=False),
+        _named_object(rbac.VERSION, "Role", True, rules=rbac.to_policy_rules(handed.own)),
+        _role_binding("Role", subject, is_namespaced=True),
+        (DEPLOYMENTS.untyped(), {"metadata": _metadata(True), "spec": _build_deployment_spec(settings)}),
+    ]
+
+
+def _named_object(version: str, kind: str, is_namespaced: bool, **fields: Any) -> Manifest:
+    resource = Resource(version, f"{kind.lower()}s", kind, is_namespaced, Unstructured)
+    return resource, {"metadata": _metadata(is_namespaced), **fields}
+
+
+def _role_binding(role: str, subject: Json, *, is_namespaced: bool) -> Manifest:
+    reference = {"apiGroup": rbac.GROUP, "kind": role, "name": model.AUTOSCALER}
+    return _named_object(rbac.VERSION, f"{role}Binding", is_namespaced, roleRef=reference, subjects=[subject])
+
+
+def _metadata(is_namespaced: bool) -> Json:
+    named = {"name": model.AUTOSCALER, "labels": _AUTOSCALER_LABELS}
+    return {**named, "namespace": model.SYSTEM_NAMESPACE} if is_namespaced else named
+
+
+def _build_deployment_spec(settings: LatticeSettings) -> Json:
+    container = {
+        "name": model.AUTOSCALER,
+        "image": settings.autoscaler_image,
+        "command": ["windlass", "autoscaler", *autoscaler_flags(settings)],
+        "resources": {"requests": {"cpu": "100m", "memory": "300Mi"}, "limits": {"memory": "600Mi"}},
+    }
+    pod = {
+        "serviceAccountName": model.AUTOSCALER,
+        "priorityClassName": "system-cluster-critical",
+        "containers": [container],
+    }
+    template = {"metadata": {"labels": _AUTOSCALER_LABELS}, "spec": pod}
+    return {"replicas": 1, "selector": {"matchLabels": _AUTOSCALER_LABELS}, "template": template}

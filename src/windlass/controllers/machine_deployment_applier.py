@@ -1,0 +1,85 @@
+"""MachineDeployment applier: executes the planned applies, handovers and deletions.
+
+A step that fails does not stop the others. NotFound and Conflict mean that the plan was made from stale objects.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from windlass.controllers import controller_interface, machine_deployments
+from windlass.kube import client, errors, request_builders
+from windlass.kube.resources import MACHINE_DEPLOYMENTS, Resource
+
+
+class AlreadyExists(controller_interface.RequeueError):
+    """What was to be made is there, and was not known to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What came of steps."""
+
+    failures: tuple[str, ...] = ()
+    is_conflict: bool = False
+    """Someone else was faster: the steps were made from what is no longer the case."""
+
+    @property
+    def is_done(self) -> bool:
+        return not self.failures and not self.is_conflict
+
+
+class MachineDeploymentApplier:
+    """Writes MachineDeployments of one namespace at a time, as one operator."""
+
+    def __init__(self, api: client.Client, api_version: str, manager: str) -> None:
+        self._api = api.with_field_manager(manager)
+        self._handover_api = api.with_field_manager(machine_deployments.handover_manager(manager))
+        self._resource: Resource[dict[str, Any]] = MACHINE_DEPLOYMENTS.at(api_version).untyped()
+
+    async def apply(self, steps: Iterable[machine_deployments.MachineDeploymentStep], namespace: str) -> ApplyResult:
+        failures = []
+        is_outdated = False
+        for step in steps:
+            try:
+                await self._execute(step, namespace)
+            except (AlreadyExists, errors.NotFound, errors.Conflict):
+                is_outdated = True
+            except errors.KubeError as error:
+                failures.append(f"MachineDeployment {step.name}: {error}")
+        return ApplyResult(tuple(failures), is_outdated)
+
+    async def _execute(self, step: machine_deployments.MachineDeploymentStep, namespace: str) -> None:
+        if isinstance(step, machine_deployments.DeleteMachineDeployment):
+            how = request_builders.DeleteOptions(uid=step.uid)
+            await self._api.delete(self._resource, step.name, namespace, how)
+            return
+        if step.handover is not None:
+            await self._hand_over(step, step.handover, namespace)
+        if step.body is None:
+            return
+        if step.uid:
+            metadata = {**step.body["metadata"], "uid": step.uid}
+            await self._api.apply(self._resource, {**step.body, "metadata": metadata}, force=True)
+        elif await self._is_new(step, namespace):
+            await self._api.apply(self._resource, step.body)
+
+    async def _is_new(self, step: machine_deployments.ApplyMachineDeployment, namespace: str) -> bool:
+        """Whether it is still not there. What a new pool begins with is no size for one that has lived."""
+        try:
+            found = await self._api.get(self._resource, step.name, namespace)
+        except errors.NotFound:
+            return True
+        raise AlreadyExists(f"MachineDeployment {namespace}/{step.name}: {found['metadata'].get('uid')}")
+
+    async def _hand_over(
+        self,
+        step: machine_deployments.ApplyMachineDeployment,
+        handover: machine_deployments.ReplicasHandover,
+        namespace: str,
+    ) -> None:
+        """Only of the object that was looked at: the autoscaler may have moved it since."""
+        metadata = {"name": step.name, "namespace": namespace}
+        looked_at = {"uid": step.uid, "resourceVersion": step.resource_version}
+        body = {"metadata": {**metadata, **looked_at}, "spec": {"replicas": handover.replicas}}
+        await self._handover_api.apply(self._resource, body, force=handover.force)

@@ -1,0 +1,448 @@
+"""MachinePool conversion: API objects of either version to the model, and the model to merge patches. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from windlass import errors
+from windlass.controllers.machine_pool import api_types, model
+from windlass.controllers.machine_pool.model import OwnerReference
+from windlass.kube import time_formats, unstructured
+
+Json = Mapping[str, Any]
+
+_DATA_SECRET_NAME_PATH = ("spec", "template", "spec", "bootstrap", "dataSecretName")
+
+_COPYING_MANAGERS = frozenset({"windlass", "manager", "capi-manager"})
+"""Who copies secret names from bootstrap configs, by the names that managedFields have them under: this controller, and
+Cluster API's own, from which a pool may have been taken over."""
+
+
+def parse_machine_pool(body: Json) -> model.MachinePool:
+    """A MachinePool. InvalidObject if it is none that can be worked with."""
+    metadata, spec, status = body["metadata"], _mapping(body, "spec"), _mapping(body, "status")
+    template = _mapping(spec, "template")
+    machine = _mapping(template, "spec")
+    template_meta = _mapping(template, "metadata")
+    bootstrap = _mapping(machine, "bootstrap")
+    is_old = body.get("apiVersion") == model.V1BETA1
+    if not spec.get("clusterName"):
+        where = f"{metadata.get('namespace')}/{metadata.get('name')}"
+        raise errors.InvalidObject("MachinePool", where, "spec.clusterName", spec.get("clusterName"), "a name")
+    return model.MachinePool(
+        metadata["namespace"],
+        metadata["name"],
+        metadata.get("uid", ""),
+        body.get("apiVersion") or model.V1BETA2,
+        metadata.get("resourceVersion", ""),
+        metadata.get("generation", 0),
+        _parse_time(metadata.get("creationTimestamp")) or 0.0,
+        _parse_time(metadata.get("deletionTimestamp")),
+        metadata.get("labels") or {},
+        metadata.get("annotations") or {},
+        tuple(metadata.get("finalizers") or ()),
+        parse_owners(metadata),
+        spec["clusterName"],
+        spec.get("replicas"),
+        tuple(spec.get("providerIDList") or ()),
+        _parse_reference(bootstrap.get("configRef")),
+        bootstrap.get("dataSecretName"),
+        any(
+            owner.manager in _COPYING_MANAGERS for owner in unstructured.find_field_owners(body, _DATA_SECRET_NAME_PATH)
+        ),
+        _parse_reference(machine.get("infrastructureRef")),
+        (spec if is_old else machine).get("minReadySeconds") or 0,
+        _parse_node_deletion_timeout(machine, is_old=is_old),
+        template_meta.get("labels") or {},
+        template_meta.get("annotations") or {},
+        _parse_v1beta1_status(status) if is_old else _parse_v1beta2_status(status),
+    )
+
+
+def _parse_v1beta2_status(status: Json) -> model.MachinePoolStatus:
+    begun = _mapping(status, "initialization")
+    old = _mapping(_mapping(status, "deprecated"), "v1beta1")
+    return model.MachinePoolStatus(
+        begun.get("bootstrapDataSecretCreated"),
+        begun.get("infrastructureProvisioned"),
+        status.get("replicas"),
+        status.get("readyReplicas"),
+        status.get("availableReplicas"),
+        status.get("upToDateReplicas"),
+        *_parse_common(status),
+        _parse_counts(old),
+        old.get("failureReason") or "",
+        old.get("failureMessage") or "",
+        status.get("phase") or "",
+        status.get("observedGeneration"),
+        parse_conditions(status),
+        parse_conditions(old),
+    )
+
+
+def _parse_v1beta1_status(status: Json) -> model.MachinePoolStatus:
+    new = _mapping(status, "v1beta2")
+    return model.MachinePoolStatus(
+        status.get("bootstrapReady"),
+        status.get("infrastructureReady"),
+        status.get("replicas"),
+        new.get("readyReplicas"),
+        new.get("availableReplicas"),
+        new.get("upToDateReplicas"),
+        *_parse_common(status),
+        _parse_counts(status),
+        status.get("failureReason") or "",
+        status.get("failureMessage") or "",
+        status.get("phase") or "",
+        status.get("observedGeneration"),
+        parse_conditions(new),
+        parse_conditions(status),
+    )
+
+
+def _parse_common(status: Json) -> tuple[tuple[tuple[str, int], ...], tuple[model.NodeRef, ...]]:
+    versions = tuple((each["version"], each.get("replicas") or 0) for each in status.get("versions") or ())
+    refs = tuple(model.NodeRef(each.get("name") or "", each.get("uid") or "") for each in status.get("nodeRefs") or ())
+    return versions, refs
+
+
+def _parse_counts(status: Json) -> model.NodeCounts:
+    found = (status.get(f"{word}Replicas") or 0 for word in ("ready", "available", "unavailable"))
+    return model.NodeCounts(*found)
+
+
+def _parse_node_deletion_timeout(machine: Json, *, is_old: bool) -> float | None:
+    if not is_old:
+        found = _mapping(machine, "deletion").get("nodeDeletionTimeoutSeconds")
+        return None if found is None else float(found)
+    spelled = machine.get("nodeDeletionTimeout")
+    try:
+        return None if spelled is None else time_formats.parse_duration(str(spelled))
+    except ValueError:
+        return None
+
+
+def parse_conditions(status: Json) -> tuple[model.Condition, ...]:
+    return tuple(
+        model.Condition(
+            each.get("type") or "",
+            each.get("status") or "",
+            each.get("reason") or "",
+            each.get("message") or "",
+            each.get("severity") or "",
+            each.get("observedGeneration"),
+            each.get("lastTransitionTime") or "",
+        )
+        for each in status.get("conditions") or ()
+    )
+
+
+def parse_owners(metadata: Json) -> tuple[model.OwnerReference, ...]:
+    return tuple(
+        model.OwnerReference(
+            each.get("apiVersion") or "",
+            each.get("kind") or "",
+            each.get("name") or "",
+            each.get("uid") or "",
+            bool(each.get("controller")),
+            bool(each.get("blockOwnerDeletion")),
+        )
+        for each in metadata.get("ownerReferences") or ()
+    )
+
+
+def _parse_reference(found: Json | None) -> model.ObjectReference | None:
+    if not found or not found.get("name"):
+        return None
+    group = found.get("apiGroup")
+    if group is None:
+        group, slash, _ = str(found.get("apiVersion") or "").partition("/")
+        group = group if slash else ""
+    return model.ObjectReference(group, found.get("kind") or "", found["name"])
+
+
+def parse_references(body: Json) -> list[model.ObjectReference]:
+    """What a MachinePool refers to: bootstrap config and infrastructure."""
+    machine = _mapping(_mapping(_mapping(body, "spec"), "template"), "spec")
+    found = (_mapping(machine, "bootstrap").get("configRef"), machine.get("infrastructureRef"))
+    return [reference for each in found if (reference := _parse_reference(each)) is not None]
+
+
+def parse_cluster(body: Json) -> model.Cluster:
+    metadata = body["metadata"]
+    return model.Cluster(
+        metadata["name"],
+        metadata.get("uid", ""),
+        bool(_mapping(body, "spec").get("paused")),
+        metadata.get("deletionTimestamp") is not None,
+    )
+
+
+def parse_provider_object(
+    body: Json, reference: model.ObjectReference, plural: str, contract: str
+) -> model.ProviderObject:
+    metadata = body["metadata"]
+    return model.ProviderObject(
+        reference,
+        body["apiVersion"],
+        plural,
+        contract,
+        metadata.get("uid", ""),
+        metadata.get("resourceVersion", ""),
+        metadata.get("deletionTimestamp") is not None,
+        metadata.get("labels") or {},
+        parse_owners(metadata),
+        _mapping(body, "spec"),
+        _mapping(body, "status"),
+    )
+
+
+def parse_infra_machine(found: api_types.InfraMachine, api_version: str, kind: str) -> model.InfraMachine:
+    provider_id = (found.spec.provider_id if found.spec else None) or ""
+    reference = model.ObjectReference(api_version.partition("/")[0], kind, found.meta.name or "")
+    return model.InfraMachine(reference, api_version, provider_id, found.meta.deletion_timestamp is not None)
+
+
+def parse_machine(body: Json) -> model.Machine:
+    metadata, spec, status = body["metadata"], _mapping(body, "spec"), _mapping(body, "status")
+    if body.get("apiVersion") == model.V1BETA1:
+        status = _mapping(status, "v1beta2")
+    said = {condition.type: condition for condition in parse_conditions(status)}
+    return model.Machine(
+        metadata["name"],
+        metadata.get("uid", ""),
+        metadata.get("generation", 0),
+        metadata.get("deletionTimestamp") is not None,
+        metadata.get("labels") or {},
+        metadata.get("annotations") or {},
+        parse_owners(metadata),
+        _mapping(spec, "infrastructureRef").get("name") or "",
+        spec.get("version") or "",
+        _is_true(said.get("Ready")),
+        _is_true(said.get("Available")),
+        said.get("UpToDate"),
+        frozenset(_applied_metadata(body)),
+    )
+
+
+def _applied_metadata(body: Json) -> list[tuple[str, str]]:
+    """Labels and annotations that this controller, or Cluster API's own, applied."""
+    entries = (body["metadata"].get("managedFields")) or ()
+    found = []
+    for entry in entries:
+        if (entry.get("manager"), entry.get("operation")) == (model.MACHINE_MANAGER, "Apply"):
+            metadata = _mapping(_mapping(entry, "fieldsV1"), "f:metadata")
+            for word in ("labels", "annotations"):
+                found += [(word, key[2:]) for key in _mapping(metadata, f"f:{word}") if key.startswith("f:")]
+    return found
+
+
+def parse_node(found: api_types.Node) -> model.Node:
+    spec, status, metadata = found.spec or api_types.NodeSpec(), found.status or api_types.NodeStatus(), found.meta
+    ready = next((each for each in status.conditions or () if each.type == "Ready"), None)
+    since = ready.last_transition_time if ready else None
+    return model.Node(
+        metadata.name or "",
+        metadata.uid or "",
+        metadata.resource_version or "",
+        spec.provider_id or "",
+        ready is not None and ready.status == "True",
+        None if since is None else since.timestamp(),
+        metadata.deletion_timestamp is not None,
+        (status.node_info.kubelet_version if status.node_info else None) or "",
+        metadata.annotations or {},
+        tuple(model.Taint(each.get("key") or "", each) for each in spec.taints or ()),
+    )
+
+
+def _is_true(condition: model.Condition | None) -> bool:
+    return condition is not None and condition.status == "True"
+
+
+def _mapping(body: Json, name: str) -> Json:
+    found = body.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def parse_time_or_zero(spelled: str | None) -> float:
+    """Seconds since the epoch; zero for a time that is not there."""
+    return _parse_time(spelled) or 0.0
+
+
+def _parse_time(spelled: str | None) -> float | None:
+    return None if spelled is None else time_formats.parse_time(spelled)
+
+
+JsonObject = dict[str, Any]
+
+
+def merge_patches(before: model.MachinePool, after: model.MachinePool) -> tuple[JsonObject, JsonObject]:
+    """Merge patches (of the object, of its status) that make one of the other; empty where nothing changed."""
+    main = json_merge_patch(_encode_object(before), _encode_object(after))
+    status = json_merge_patch(_encode_status(before), _encode_status(after))
+    return main, {"status": status} if status else {}
+
+
+def json_merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> JsonObject:
+    """The merge patch from one JSON object to another."""
+    changed: JsonObject = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(value, dict) and isinstance(old, dict):
+            if inner := json_merge_patch(old, value):
+                changed[name] = inner
+        elif name not in before or old != value:
+            changed[name] = value
+    return changed
+
+
+def _encode_object(pool: model.MachinePool) -> JsonObject:
+    spec: JsonObject = {}
+    if pool.provider_ids:
+        spec["providerIDList"] = list(pool.provider_ids)
+    if pool.data_secret_name is not None:
+        spec["template"] = {"spec": {"bootstrap": {"dataSecretName": pool.data_secret_name}}}
+    metadata: JsonObject = {"labels": dict(pool.labels)}
+    if pool.finalizers:
+        metadata["finalizers"] = list(pool.finalizers)
+    if pool.owners:
+        metadata["ownerReferences"] = [encode_owner(owner) for owner in pool.owners]
+    return {"metadata": metadata, "spec": spec}
+
+
+def _encode_status(pool: model.MachinePool) -> JsonObject:
+    return (
+        encode_v1beta1_status(pool.status) if pool.api_version == model.V1BETA1 else encode_v1beta2_status(pool.status)
+    )
+
+
+def encode_v1beta2_status(status: model.MachinePoolStatus) -> JsonObject:
+    """As v1beta2 has it."""
+    counts = _encode_counts(status)
+    old = {
+        "conditions": encode_v1beta1_conditions(status.old_conditions),
+        **counts,
+        "failureReason": status.failure_reason,
+        "failureMessage": status.failure_message,
+    }
+    begun = {
+        "bootstrapDataSecretCreated": status.bootstrap_created,
+        "infrastructureProvisioned": status.infrastructure_provisioned,
+    }
+    kept_old = _without_empty(old)
+    return _without_none(
+        {
+            "initialization": _without_none(begun) or None,
+            "replicas": status.replicas,
+            "readyReplicas": status.ready_replicas,
+            "availableReplicas": status.available_replicas,
+            "upToDateReplicas": status.up_to_date_replicas,
+            "conditions": encode_conditions(status.conditions) or None,
+            "deprecated": {"v1beta1": kept_old} if kept_old else None,
+            **_encode_common(status),
+        }
+    )
+
+
+def encode_v1beta1_status(status: model.MachinePoolStatus) -> JsonObject:
+    """As v1beta1 has it."""
+    new = _without_none(
+        {
+            "conditions": encode_conditions(status.conditions) or None,
+            "readyReplicas": status.ready_replicas,
+            "availableReplicas": status.available_replicas,
+            "upToDateReplicas": status.up_to_date_replicas,
+        }
+    )
+    return _without_none(
+        {
+            "bootstrapReady": status.bootstrap_created,
+            "infrastructureReady": status.infrastructure_provisioned,
+            "replicas": status.replicas,
+            **_without_empty(_encode_counts(status)),
+            "failureReason": status.failure_reason or None,
+            "failureMessage": status.failure_message or None,
+            "conditions": encode_v1beta1_conditions(status.old_conditions) or None,
+            "v1beta2": new or None,
+            **_encode_common(status),
+        }
+    )
+
+
+def _encode_common(status: model.MachinePoolStatus) -> JsonObject:
+    refs = [{"apiVersion": "v1", "kind": "Node", "name": ref.name, "uid": ref.uid} for ref in status.node_refs]
+    versions = [{"version": version, "replicas": replicas} for version, replicas in status.versions]
+    return {
+        "nodeRefs": refs or None,
+        "versions": versions or None,
+        "phase": status.phase or None,
+        "observedGeneration": status.observed_generation,
+    }
+
+
+def _encode_counts(status: model.MachinePoolStatus) -> JsonObject:
+    return {
+        "readyReplicas": status.nodes.ready,
+        "availableReplicas": status.nodes.available,
+        "unavailableReplicas": status.nodes.unavailable,
+    }
+
+
+def encode_conditions(conditions: Iterable[model.Condition]) -> list[JsonObject]:
+    """Of the new kind: a message is there even if it is empty."""
+    return [
+        _without_none(
+            {
+                "type": each.type,
+                "status": each.status,
+                "reason": each.reason,
+                "message": each.message,
+                "lastTransitionTime": each.last_transition_time or None,
+                "observedGeneration": each.observed_generation,
+            }
+        )
+        for each in conditions
+    ]
+
+
+def encode_v1beta1_conditions(conditions: Iterable[model.Condition]) -> list[JsonObject]:
+    """Of the old kind: what is empty is left out."""
+    return [
+        _without_empty(
+            {
+                "type": each.type,
+                "status": each.status,
+                "severity": each.severity,
+                "lastTransitionTime": each.last_transition_time,
+                "reason": each.reason,
+                "message": each.message,
+            }
+        )
+        for each in conditions
+    ]
+
+
+def format_time(seconds: float) -> str:
+    return time_formats.format_time(seconds)
+
+
+def _without_none(fields: JsonObject) -> JsonObject:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _without_empty(fields: JsonObject) -> JsonObject:
+    return {name: value for name, value in fields.items() if value}
+
+
+def encode_owner(owner: OwnerReference) -> dict[str, Any]:
+    """As the API spells it."""
+    body: dict[str, Any] = {
+        "apiVersion": owner.api_version,
+        "kind": owner.kind,
+        "name": owner.name,
+        "uid": owner.uid,
+    }
+    if owner.controller:
+        body["controller"] = True
+    if owner.block_owner_deletion:
+        body["blockOwnerDeletion"] = True
+    return body

@@ -1,0 +1,349 @@
+"""OpenShift's two machine APIs: names, MachineSet authority, feature gates, capacity annotations. Pure.
+
+Only the MachineSet of Machine API states authority: `spec.authoritativeAPI` is desired, `status.authoritativeAPI`
+current, with `Migrating` in between, during which neither is authoritative. Cluster API may be used only if the feature
+gate of the platform is enabled. Capacity annotations of scale-from-zero exist in OpenShift's keys and in the
+autoscaler's, which alone the autoscaler reads. GPUs count toward resource limits only on nodes with the accelerator
+label.
+"""
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windlass import errors, quantity, selectors
+from windlass.kube.resources import Resource, Unstructured
+
+MACHINE_AUTOSCALERS = Resource(
+    "autoscaling.openshift.io/v1beta1", "machineautoscalers", "MachineAutoscaler", True, Unstructured
+)
+
+MACHINE_API_NAMESPACE = "openshift-machine-api"
+
+CLUSTER_API_NAMESPACE = "openshift-cluster-api"
+
+OPERATOR_MANAGER = "cluster-autoscaler-operator"
+"""Who writes annotations to MachineSets, in managedFields. Whoever mirrors MachineSets knows it by this name."""
+
+AUTOSCALER_MANAGER = "cluster-autoscaler"
+
+OWNER_ANNOTATION = "autoscaling.openshift.io/machineautoscaler"
+"""On a MachineSet: the MachineAutoscaler whose it is, as namespace/name. The same in both APIs."""
+
+MIN_SIZE_SUFFIX = "cluster-api-autoscaler-node-group-min-size"
+
+MAX_SIZE_SUFFIX = "cluster-api-autoscaler-node-group-max-size"
+
+DELETE_MACHINE_SUFFIX = "delete-machine"
+"""Each behind the prefix of an API: see `apis`."""
+
+PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
+"""On a MachineSet of Cluster API that is not authoritative."""
+
+ACCELERATOR_LABEL = "cluster-api/accelerator"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineApi:
+    """An API with MachineSets: where they are, and what its annotations begin with."""
+
+    group: str
+    versions: tuple[str, ...]
+    """Those that are known here, the best first."""
+    namespace: str
+    authority: str
+    """As `authoritativeAPI` spells it."""
+
+    @property
+    def min_size(self) -> str:
+        """The annotation with the least size that an autoscaler may make."""
+        return f"{self.group}/{MIN_SIZE_SUFFIX}"
+
+    @property
+    def max_size(self) -> str:
+        return f"{self.group}/{MAX_SIZE_SUFFIX}"
+
+    @property
+    def delete_machine(self) -> str:
+        """The annotation of a Machine that goes first."""
+        return f"{self.group}/{DELETE_MACHINE_SUFFIX}"
+
+    @property
+    def mirror(self) -> "MachineApi":
+        """The other one."""
+        return CLUSTER_API if self is MACHINE_API else MACHINE_API
+
+    def serves(self, api_version: str) -> bool:
+        group, _, version = api_version.partition("/")
+        return group == self.group and version in self.versions
+
+    def machine_sets(self, version: str = "") -> Resource[Unstructured]:
+        """Its MachineSets, in a version of this API; in the best that is known if none is named."""
+        return self._resource("machinesets", "MachineSet", version)
+
+    def machines(self, version: str = "") -> Resource[Unstructured]:
+        return self._resource("machines", "Machine", version)
+
+    def _resource(self, plural: str, kind: str, version: str) -> Resource[Unstructured]:
+        return Resource(f"{self.group}/{version or self.versions[0]}", plural, kind, True, Unstructured)
+
+
+def find_machine_api(api_version: str) -> MachineApi | None:
+    """The API that an apiVersion is of; None if it is neither, or a version that is not known here."""
+    return next((api for api in MACHINE_APIS if api.serves(api_version)), None)
+
+
+Json = Mapping[str, Any]
+
+
+class MachineAuthority(enum.Enum):
+    """What `status.authoritativeAPI` says."""
+
+    MACHINE_API = "MachineAPI"
+    CLUSTER_API = "ClusterAPI"
+    MIGRATING = "Migrating"
+    UNSET = ""
+    """Nobody has said so yet."""
+
+
+_AUTHORITY_BY_VALUE = {each.value: each for each in MachineAuthority}
+
+
+def parse_authority(machine_set: Json) -> MachineAuthority:
+    """Of a MachineSet of Machine API. A word that is not known is as good as none."""
+    return _AUTHORITY_BY_VALUE.get(
+        (machine_set.get("status") or {}).get("authoritativeAPI") or "", MachineAuthority.UNSET
+    )
+
+
+def parse_desired_authority(machine_set: Json) -> MachineAuthority:
+    """What an administrator wants; the server fills in Machine API where it knows of authority at all."""
+    found = (machine_set.get("spec") or {}).get("authoritativeAPI") or ""
+    return _AUTHORITY_BY_VALUE.get(found, MachineAuthority.UNSET)
+
+
+def is_migration_requested(machine_set: Json | None) -> bool:
+    """Is something else wanted than what is the case?"""
+    return machine_set is not None and parse_desired_authority(machine_set) is not parse_authority(machine_set)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSetPair:
+    """The MachineSets of one name. Either may be missing, and a pair of none is a pair as well."""
+
+    name: str
+    machine_api: Json | None = None
+    cluster_api: Json | None = None
+
+    def get(self, api: MachineApi) -> Json | None:
+        return self.machine_api if api is MACHINE_API else self.cluster_api
+
+    @property
+    def authority(self) -> MachineAuthority:
+        """What is the case.
+
+        What is in Cluster API alone is Cluster API's. Of a server that knows nothing of authority (neither wanted nor
+        the case: the field is not in its definition) everything in Machine API is Machine API's.
+        """
+        if self.machine_api is None:
+            return MachineAuthority.UNSET if self.cluster_api is None else MachineAuthority.CLUSTER_API
+        found = parse_authority(self.machine_api)
+        if found is MachineAuthority.UNSET and parse_desired_authority(self.machine_api) is MachineAuthority.UNSET:
+            return MachineAuthority.MACHINE_API
+        return found
+
+    @property
+    def holder(self) -> MachineApi | None:
+        """The API whose MachineSet holds, whether or not it is there; None while nothing does."""
+        found = self.authority
+        return next((api for api in MACHINE_APIS if api.authority == found.value), None)
+
+
+FEATURE_GATES = Resource("config.openshift.io/v1", "featuregates", "FeatureGate", False, Unstructured)
+
+INFRASTRUCTURES = Resource("config.openshift.io/v1", "infrastructures", "Infrastructure", False, Unstructured)
+
+CLUSTER_SINGLETON = "cluster"
+"""The name of each."""
+
+PROVISIONING_REQUEST_GATE = "ProvisioningRequestAvailable"
+
+_CLUSTER_API_GATE = "ClusterAPIMachineManagement"
+
+_CLUSTER_API_PLATFORMS = frozenset({"AWS", "Azure", "BareMetal", "GCP", "OpenStack", "PowerVS", "VSphere"})
+"""Those with a gate for Cluster API."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """What is on."""
+
+    platform: str = ""
+    enabled: frozenset[str] = frozenset()
+
+    @property
+    def has_cluster_api(self) -> bool:
+        """May anything of Cluster API be looked at, or touched?"""
+        return self.platform in _CLUSTER_API_PLATFORMS and f"{_CLUSTER_API_GATE}{self.platform}" in self.enabled
+
+    @property
+    def has_provisioning_requests(self) -> bool:
+        return PROVISIONING_REQUEST_GATE in self.enabled
+
+
+def parse_feature_gates(feature_gate: Json | None, infrastructure: Json | None, version: str = "") -> FeatureGates:
+    """As of a version; of one that is not listed nothing is on. Without one: what is on in every version listed."""
+    status = (infrastructure or {}).get("status") or {}
+    platform = (status.get("platformStatus") or {}).get("type") or status.get("platform") or ""
+    listed = ((feature_gate or {}).get("status") or {}).get("featureGates") or ()
+    found = [
+        frozenset(gate.get("name") or "" for gate in entry.get("enabled") or ())
+        for entry in listed
+        if not version or entry.get("version") == version
+    ]
+    return FeatureGates(platform, frozenset.intersection(*found) if found else frozenset())
+
+
+VCPU_ANNOTATION = "machine.openshift.io/vCPU"
+
+MEMORY_MB_ANNOTATION = "machine.openshift.io/memoryMb"
+
+GPU_ANNOTATION = "machine.openshift.io/GPU"
+
+MAX_PODS_ANNOTATION = "machine.openshift.io/maxPods"
+
+OPENSHIFT_CAPACITY_ANNOTATIONS = (VCPU_ANNOTATION, MEMORY_MB_ANNOTATION, GPU_ANNOTATION, MAX_PODS_ANNOTATION)
+
+CAPACITY_PREFIX = "capacity.cluster-autoscaler.kubernetes.io/"
+
+CPU_CAPACITY = f"{CAPACITY_PREFIX}cpu"
+
+MEMORY_CAPACITY = f"{CAPACITY_PREFIX}memory"
+
+GPU_COUNT_CAPACITY = f"{CAPACITY_PREFIX}gpu-count"
+
+GPU_TYPE_CAPACITY = f"{CAPACITY_PREFIX}gpu-type"
+
+PODS_CAPACITY = f"{CAPACITY_PREFIX}maxPods"
+
+NVIDIA_GPU = "nvidia.com/gpu"
+
+_MIB = 1 << 20
+
+
+class InvalidCapacityAnnotation(errors.WindlassError):
+    """An annotation that should be a number is none."""
+
+    def __init__(self, problem: str, name: str, found: str, expected: str) -> None:
+        super().__init__(f'{problem}: annotation "{name}": found {found!r}, expected {expected}')
+
+
+def translate_capacity(annotations: Mapping[str, str]) -> dict[str, str]:
+    """What the autoscaler's keys lack of what OpenShift's say. What is there stays, even if it is empty.
+
+    `Unreadable` if the memory, or the GPUs, are needed and cannot be read.
+    """
+    made: dict[str, str] = {}
+    if VCPU_ANNOTATION in annotations:
+        made[CPU_CAPACITY] = annotations[VCPU_ANNOTATION]
+    if MEMORY_MB_ANNOTATION in annotations and MEMORY_CAPACITY not in annotations:
+        made[MEMORY_CAPACITY] = str(
+            quantity.Quantity(_parse_mib(annotations[MEMORY_MB_ANNOTATION]) * _MIB * quantity.NANO)
+        )
+    if GPU_ANNOTATION in annotations and not {GPU_COUNT_CAPACITY, GPU_TYPE_CAPACITY} <= annotations.keys():
+        made[GPU_COUNT_CAPACITY] = annotations[GPU_ANNOTATION]
+        made[GPU_TYPE_CAPACITY] = NVIDIA_GPU if count_gpus(annotations) > 0 else ""
+    if MAX_PODS_ANNOTATION in annotations:
+        made[PODS_CAPACITY] = annotations[MAX_PODS_ANNOTATION]
+    return {key: value for key, value in made.items() if key not in annotations}
+
+
+def count_gpus(annotations: Mapping[str, str]) -> int:
+    """The GPUs that are promised, as OpenShift says so; part of one is none. `Unreadable` if that is no quantity."""
+    if GPU_ANNOTATION not in annotations:
+        return 0
+    try:
+        return max(
+            0, quantity.saturate_int64(quantity.parse_quantity(annotations[GPU_ANNOTATION])).nano // quantity.NANO
+        )
+    except ValueError:
+        raise InvalidCapacityAnnotation(
+            "could not parse quantity", GPU_ANNOTATION, annotations[GPU_ANNOTATION], "a number of GPUs"
+        ) from None
+
+
+def _parse_mib(found: str) -> int:
+    size_mib = None if found.startswith("-") else selectors.parse_int64(found)
+    if size_mib is None:
+        raise InvalidCapacityAnnotation("could not parse integer", MEMORY_MB_ANNOTATION, found, "MiB as a whole number")
+    return size_mib
+
+
+_MAX_LABEL_CHARACTERS = 63
+
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?", re.ASCII)
+
+_INVALID_LABEL_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+_NOT_AN_ERROR = (
+    "This is not an error but may cause issues when using GPU resource limits with the Cluster Autoscaler. For more "
+    "information on the proper use of these values, please see https://access.redhat.com/solutions/6055181"
+)
+
+
+def accelerator_label_warning(machine_set: Json, api: MachineApi) -> str:
+    """What is wrong with the label of a MachineSet of an API that promises GPUs; empty if nothing is."""
+    metadata = machine_set.get("metadata") or {}
+    if not has_gpus(metadata.get("annotations") or {}):
+        return ""
+    return check_accelerator_label(node_template_labels(machine_set, api), metadata.get("name") or "")
+
+
+def has_gpus(annotations: Mapping[str, str]) -> bool:
+    """A promise that cannot be read is none."""
+    try:
+        return count_gpus(annotations) > 0
+    except InvalidCapacityAnnotation:
+        return False
+
+
+def node_template_labels(machine_set: Json, api: MachineApi) -> Mapping[str, str]:
+    """The labels of its nodes: Machine API has them in the Machine's spec, Cluster API on the Machine.
+
+    Machine API's Machines have labels of their own as well, which their nodes never get.
+    """
+    template = (machine_set.get("spec") or {}).get("template") or {}
+    machine = template if api is CLUSTER_API else template.get("spec") or {}
+    found: Mapping[str, str] = (machine.get("metadata") or {}).get("labels") or {}
+    return found
+
+
+def check_accelerator_label(labels: Mapping[str, str], name: str) -> str:
+    if ACCELERATOR_LABEL not in labels:
+        return f"GPU accelerator label not found on MachineSet {name}. {_NOT_AN_ERROR}"
+    return check_accelerator_value(labels[ACCELERATOR_LABEL])
+
+
+def check_accelerator_value(value: str) -> str:
+    """What is wrong with a kind of GPU, as a label's value; empty if nothing is."""
+    if not value:
+        return f"GPU accelerator label is empty. {_NOT_AN_ERROR}"
+    wrong = [f"must be no more than {_MAX_LABEL_CHARACTERS} bytes"] if len(value) > _MAX_LABEL_CHARACTERS else []
+    if not _LABEL_VALUE.fullmatch(value):
+        wrong.append(_INVALID_LABEL_VALUE)
+    if not wrong:
+        return ""
+    return f"GPU accelerator label contains a poorly formed value: {value}, errors: {','.join(wrong)}. {_NOT_AN_ERROR}"
+
+
+MACHINE_API = MachineApi("machine.openshift.io", ("v1beta1",), MACHINE_API_NAMESPACE, "MachineAPI")
+
+CLUSTER_API = MachineApi("cluster.x-k8s.io", ("v1beta2", "v1beta1"), CLUSTER_API_NAMESPACE, "ClusterAPI")
+
+MACHINE_APIS = (MACHINE_API, CLUSTER_API)

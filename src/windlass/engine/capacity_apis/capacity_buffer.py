@@ -1,0 +1,341 @@
+"""CapacityBuffer reconciliation: pod template, replicas and ResourceQuota limits in each buffer's status.
+
+A buffer is sized by replicas, a percentage of its workload, and limits. Buffers are served in order of creation, and
+each reserves quota: what one takes, the next cannot. Conditions and messages are Cluster Autoscaler's.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from windlass.engine.model.provisioning import Condition
+from windlass.quantity import Quantity
+from windlass.selectors import Operator
+
+ACTIVE_STRATEGY = "buffer.x-k8s.io/active-capacity"
+"""The strategy of buffers whose capacity is there, running and empty."""
+
+READY_FOR_PROVISIONING, PROVISIONING, LIMITED_BY_QUOTAS = "ReadyForProvisioning", "Provisioning", "LimitedByQuotas"
+
+
+@dataclass(frozen=True, slots=True)
+class ScalableRef:
+    """A workload, by the group and kind under which it can be scaled."""
+
+    group: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BufferStatus:
+    """What a buffer says of itself."""
+
+    pod_template: str | None = None
+    pod_template_generation: int | None = None
+    replicas: int | None = None
+    strategy: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    def has(self, condition_type: str, status: str) -> bool:
+        return any(one.type == condition_type and one.status == status for one in self.conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityBuffer:
+    """A CapacityBuffer."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    generation: int = 0
+    created_s: float = 0.0
+    strategy: str | None = None
+    template: str | None = None
+    """The PodTemplate that says what is kept spare."""
+    scalable: ScalableRef | None = None
+    """Or the workload whose pods do."""
+    replicas: int | None = None
+    percentage: int | None = None
+    limits: Mapping[str, Quantity] | None = None
+    status: BufferStatus = field(default_factory=BufferStatus)
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_ours(self) -> bool:
+        return self.strategy in (None, "", ACTIVE_STRATEGY)
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePod:
+    """A pod such as room is kept for, as far as sizes and quotas ask."""
+
+    requests: Mapping[str, Quantity]
+    priority_class: str = ""
+    crosses_namespaces: bool = False
+    """Its affinity looks at pods of other namespaces."""
+
+
+def set_buffer_condition(
+    status: BufferStatus, kind: str, value: bool, reason: str, message: str, now_s: float, generation: int | None = None
+) -> BufferStatus:
+    """The status with this said; since when it is so stays, while it is."""
+    text = str(value)
+    old = next((one for one in status.conditions if one.type == kind), None)
+    since_s = old.since_s if old is not None and old.status == text else now_s
+    new = Condition(kind, text, reason, message, since_s, generation)
+    if old is None:
+        return replace(status, conditions=(*status.conditions, new))
+    return replace(status, conditions=tuple(new if one is old else one for one in status.conditions))
+
+
+NO_SIZE_DEFINED = "replicas, percentage and limits are not defined"
+
+LIMITS_NOT_IN_TEMPLATE = "resources in configured limits not found in the pod template"
+
+
+class UndefinedBufferSize(ValueError):
+    """Nobody can say how large the buffer is to be."""
+
+
+def count_buffer_pods(buffer: CapacityBuffer, requests: Mapping[str, Quantity], workload_replicas: int | None) -> int:
+    """How many pods. `workload_replicas`: of the workload that the buffer follows, where it does."""
+    wanted = -1
+    if buffer.replicas is not None:
+        wanted = max(0, buffer.replicas)
+    if buffer.percentage is not None and workload_replicas is not None:
+        wanted = max(wanted, _take_share(buffer.percentage, workload_replicas))
+    if buffer.limits is not None:
+        most = _count_within(requests, buffer.limits)
+        return min(wanted, most) if wanted >= 0 else most
+    if wanted < 0:
+        raise UndefinedBufferSize(NO_SIZE_DEFINED)
+    return wanted
+
+
+def _take_share(percentage: int, replicas: int) -> int:
+    """Rounded up."""
+    return (percentage * replicas + 99) // 100 if percentage > 0 and replicas > 0 else 0
+
+
+def _count_within(requests: Mapping[str, Quantity], limits: Mapping[str, Quantity]) -> int:
+    """How many such pods stay within all limits that concern them, which one at least must."""
+    most = [
+        limits[name].milli_value() // amount.milli_value()
+        for name, amount in requests.items()
+        if name in limits and amount.milli_value() > 0 and limits[name].milli_value() > -amount.milli_value()
+    ]
+    if not most:
+        raise UndefinedBufferSize(LIMITS_NOT_IN_TEMPLATE)
+    return max(min(*most, 2**31 - 1), 0)
+
+
+REQUESTS_PREFIX = "requests."
+
+_MOST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaScope:
+    """Which pods a quota counts."""
+
+    name: str
+    operator: str = "Exists"
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceQuota:
+    """A ResourceQuota, as its status has it."""
+
+    name: str
+    hard: Mapping[str, Quantity]
+    used: Mapping[str, Quantity]
+    scopes: tuple[QuotaScope, ...] = ()
+
+
+class UnreadableScope(ValueError):
+    """A quota whose scopes cannot be read."""
+
+
+@dataclass(slots=True)
+class QuotaAllowance:
+    """What quotas of one namespace leave, while buffers take from it."""
+
+    quotas: Sequence[ResourceQuota]
+    faults: list[str] = field(default_factory=list)
+    _reserved: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+
+    def reserve(self, sample: SamplePod, wanted: int) -> tuple[int, list[str]]:
+        """(how many pods may be kept room for, the quotas that are in the way of more). They are reserved."""
+        asked = _name_requests(sample)
+        matching = [quota for quota in self.quotas if self._counts(quota, sample)]
+        rooms = {quota.name: self._find_room(quota, asked) for quota in matching}
+        allowed = min((wanted, *rooms.values()))
+        if allowed > 0:
+            for quota in matching:
+                for name in asked.keys() & quota.hard.keys():
+                    self._reserved[quota.name, name] += asked[name].nano * allowed
+        return allowed, [name for name, room in rooms.items() if room < wanted]
+
+    def _counts(self, quota: ResourceQuota, sample: SamplePod) -> bool:
+        try:
+            return all(_matches(sample, scope) for scope in quota.scopes)
+        except UnreadableScope as error:
+            self.faults.append(f"quota {quota.name}: {error}")
+            return False
+
+    def _find_room(self, quota: ResourceQuota, asked: Mapping[str, Quantity]) -> int:
+        most = _MOST
+        for name, hard in quota.hard.items():
+            if name not in asked or not asked[name].nano:
+                continue
+            used = quota.used[name].nano if name in quota.used else 0
+            left = hard.nano - used - self._reserved[quota.name, name]
+            if left < 0:
+                return 0
+            most = min(most, left // asked[name].nano)
+        return most
+
+
+def _name_requests(sample: SamplePod) -> dict[str, Quantity]:
+    """Quotas may call a request by its resource, or say that they mean requests."""
+    return {**sample.requests, **{f"{REQUESTS_PREFIX}{name}": amount for name, amount in sample.requests.items()}}
+
+
+def _matches(sample: SamplePod, scope: QuotaScope) -> bool:
+    is_best_effort = "cpu" not in sample.requests and "memory" not in sample.requests
+    match scope.name:
+        case "NotTerminating":
+            return True
+        case "BestEffort":
+            return is_best_effort
+        case "NotBestEffort":
+            return not is_best_effort
+        case "PriorityClass":
+            return _matches_priority(sample.priority_class, scope)
+        case "CrossNamespacePodAffinity":
+            return sample.crosses_namespaces
+    return False
+
+
+def _matches_priority(found: str, scope: QuotaScope) -> bool:
+    match scope.operator:
+        case Operator.EXISTS:
+            return bool(found)
+        case Operator.DOES_NOT_EXIST if not scope.values:
+            return not found
+        case Operator.IN if scope.values:
+            return found in scope.values
+        case Operator.NOT_IN if scope.values:
+            return not found or found not in scope.values
+    raise UnreadableScope(
+        f"scope {scope.name}: found {scope.operator} {list(scope.values)}, expected In or NotIn with values"
+    )
+
+
+_LONGEST_NAME = 253
+
+_BEFORE, _AFTER = "capacitybuffer-", "-pod-template"
+
+SUPPORTED_WORKLOADS = frozenset(
+    {
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("core", "ReplicationController"),
+        ("batch", "Job"),
+    }
+)
+"""Workloads whose own template is understood; of all others a pod must exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedTemplate:
+    """What a buffer keeps room for: such pods, as its own PodTemplate has them."""
+
+    sample: SamplePod
+    generation: int = 1
+    """Of the buffer's own PodTemplate."""
+    workload_replicas: int | None = None
+    before: SamplePod | None = None
+    """What the PodTemplate said until now, where it was rewritten just now. Quotas count that until the next time, as
+    whoever reads it from a cache would."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconciledBuffers:
+    """The statuses to be, by key, and whether to try again soon because something could not be found."""
+
+    statuses: Mapping[str, BufferStatus]
+    try_again: bool
+
+
+def pod_template_name(buffer: CapacityBuffer) -> str:
+    """The PodTemplate that belongs to a buffer."""
+    return f"{_BEFORE}{buffer.name[: _LONGEST_NAME - len(_BEFORE) - len(_AFTER)]}{_AFTER}"
+
+
+def unresolved_message(scalable: ScalableRef, live_fault: str, own_fault: str) -> str:
+    """Why neither a pod of a workload nor its own template can be had. `own_fault` only where it has one."""
+    if (scalable.group, scalable.kind) not in SUPPORTED_WORKLOADS:
+        own_fault = f"kind {scalable.group}/{scalable.kind} is not supported to use pod template"
+    own = f"failed to resolve scalable object: {own_fault}"
+    return f"failed to resolve live pod: {live_fault}, {own}" if live_fault else own
+
+
+def reconcile_buffers(
+    found: Sequence[CapacityBuffer],
+    what: Mapping[str, ResolvedTemplate | str],
+    quotas: Sequence[ResourceQuota],
+    now_s: float,
+) -> ReconciledBuffers:
+    """The buffers of one namespace, oldest first. `what`: what each keeps room for, or why that cannot be had."""
+    ours = sorted((one for one in found if one.is_ours), key=lambda one: (one.created_s, one.name))
+    allowance, statuses, missing = QuotaAllowance(quotas), dict[str, BufferStatus](), False
+    for one in ours:
+        kept = what.get(one.key)
+        missing |= isinstance(kept, str)
+        status = one.status if kept is None else _resolve(one, kept, now_s)
+        counted = (kept.before or kept.sample) if isinstance(kept, ResolvedTemplate) else None
+        if counted is not None and status.replicas is not None and counted.requests:
+            status = _limit(one, status, counted, allowance, now_s)
+        statuses[one.key] = status
+    return ReconciledBuffers(statuses, missing or bool(allowance.faults))
+
+
+def _resolve(one: CapacityBuffer, kept: ResolvedTemplate | str, now_s: float) -> BufferStatus:
+    strategy = ACTIVE_STRATEGY if one.strategy == "" else one.strategy
+    status = replace(one.status, pod_template=None, pod_template_generation=None, replicas=None, strategy=strategy)
+    if isinstance(kept, str):
+        return _set_not_ready(status, kept, now_s)
+    status = replace(status, pod_template=pod_template_name(one), pod_template_generation=kept.generation)
+    try:
+        count = count_buffer_pods(one, kept.sample.requests, kept.workload_replicas)
+    except UndefinedBufferSize as error:
+        return _set_not_ready(status, f"couldn't get number of replicas for buffer: {error}", now_s)
+    status = replace(status, replicas=count)
+    return set_buffer_condition(status, READY_FOR_PROVISIONING, True, "AttributesSetSuccessfully", "ready", now_s)
+
+
+def _set_not_ready(status: BufferStatus, why: str, now_s: float) -> BufferStatus:
+    return set_buffer_condition(
+        status, READY_FOR_PROVISIONING, False, "error", f"Buffer not ready for provisioning: {why}", now_s
+    )
+
+
+def _limit(
+    one: CapacityBuffer, status: BufferStatus, sample: SamplePod, allowance: QuotaAllowance, now_s: float
+) -> BufferStatus:
+    wanted = status.replicas or 0
+    allowed, blocking = allowance.reserve(sample, wanted)
+    message = ""
+    if allowed < wanted:
+        message = f"Buffer replicas limited from {wanted} to {allowed} due to quotas: {', '.join(blocking)}"
+        status = replace(status, replicas=allowed)
+    return set_buffer_condition(
+        status, LIMITED_BY_QUOTAS, allowed < wanted, "ResourceQuotasAllocated", message, now_s, one.generation
+    )

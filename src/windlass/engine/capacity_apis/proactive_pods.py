@@ -1,0 +1,118 @@
+"""Proactive scale-up: injects the pods that controllers want but have not created yet.
+
+A controller that wants more pods than exist gets copies of its newest pod. One without any pod gets none: its pods
+are unknown.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from windlass.engine.model import facts, settings
+from windlass.engine.snapshot.snapshot import Snapshot
+
+FAKE_POD_ANNOTATION = ("podtype", "fakepod")
+"""Annotation by which such pods are known; the peer's."""
+SUPPORTED_CONTROLLERS = ("ReplicaSet", "Job", "StatefulSet")
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPods:
+    """Pods that a controller wants and has not created."""
+
+    like: facts.Pod
+    """Its newest pod, as one that waits."""
+    names: tuple[str, ...]
+
+
+def desired_job_pods(parallelism: int | None, completions: int | None, succeeded: int) -> int:
+    """How many pods a Job wants to have now. Without completions it is a queue, until the first pod has succeeded."""
+    at_once = 1 if parallelism is None else parallelism
+    if completions is None and parallelism is not None and parallelism >= 0 and succeeded == 0:
+        return at_once
+    return max(min((1 if completions is None else completions) - succeeded, at_once), 0)
+
+
+def find_missing_pods(wanted: Mapping[str, int], pods: Iterable[facts.Pod]) -> list[MissingPods]:
+    """What each controller lacks. `wanted` goes by uid; `pods` are all that count: bound, pending, gated."""
+    newest: dict[str, facts.Pod] = {}
+    counts = dict.fromkeys(wanted, 0)
+    for pod in pods:
+        if pod.owner is None or pod.owner.uid not in wanted:
+            continue
+        counts[pod.owner.uid] += 1
+        known = newest.get(pod.owner.uid)
+        if known is None or pod.created_s > known.created_s:
+            newest[pod.owner.uid] = pod
+    missing, left = list[MissingPods](), settings.MAX_INJECTED_PODS
+    for uid, pod in newest.items():
+        lacking = min(wanted[uid] - counts[uid], left)
+        if lacking > 0:
+            missing.append(_copy(pod, lacking))
+            left -= lacking
+    return missing
+
+
+def _copy(pod: facts.Pod, count: int) -> MissingPods:
+    like = replace(
+        pod,
+        annotations={**pod.annotations, FAKE_POD_ANNOTATION[0]: FAKE_POD_ANNOTATION[1]},
+        spec=replace(pod.spec, node_name=""),
+        node_name="",
+        nominated_node="",
+        phase="Pending",
+        deleted_s=None,
+        is_gated=False,
+    )
+    return MissingPods(like, tuple(f"{pod.name}-copy-{number}" for number in range(1, count + 1)))
+
+
+def limit_fake_pods(rows: Sequence[int], first_made_up: int, limit: int) -> list[int]:
+    """The rows without so many made-up pods, the first ones, that no more than the limit are left. Real ones stay."""
+    surplus = len(rows) - limit
+    kept: list[int] = []
+    for row in rows:
+        if row >= first_made_up and surplus > 0:
+            surplus -= 1
+        else:
+            kept.append(row)
+    return kept
+
+
+def count_pods_by_owner(snapshot: Snapshot, owners: Collection[str]) -> dict[str, int]:
+    """How many pods there are of each of these owners, by uid: bound or waiting."""
+    table = snapshot.pods
+    rows = np.concatenate((np.flatnonzero(table.node_rows >= 0), np.array(snapshot.pending(), np.intp)))
+    counts = np.bincount(table.template_ids[rows], minlength=len(table.template_keys)).tolist()
+    found: dict[str, int] = {}
+    for kind, count in zip(table.template_keys, counts, strict=True):
+        if kind.owner is not None and kind.owner.uid in owners:
+            found[kind.owner.uid] = found.get(kind.owner.uid, 0) + count
+    return found
+
+
+def inject_missing_pods(
+    snapshot: Snapshot, controllers: Iterable[facts.Controller], pending: Sequence[int]
+) -> list[int]:
+    """Append what controllers lack to the snapshot's fork; return the rows. `pending` are rows of pods that wait."""
+    wanted = {one.uid: one.replicas for one in controllers if one.kind in SUPPORTED_CONTROLLERS and one.creates_at_once}
+    table = snapshot.pods
+    owned = {
+        number: kind.owner.uid
+        for number, kind in enumerate(table.template_keys)
+        if kind.owner is not None and kind.owner.uid in wanted and number not in table.pending_left_out
+    }
+    waiting = set(pending)
+    kinds, bound = table.template_ids.tolist(), (table.node_rows >= 0).tolist()
+    rows = [row for row in range(len(kinds)) if kinds[row] in owned and bound[row]]
+    rows += [row for row in pending if kinds[row] in owned]
+    rows += [
+        row
+        for row in snapshot.pending()
+        if kinds[row] in owned and row not in waiting and table.template_key(row).is_gated
+    ]
+    found: list[int] = []
+    for missing in find_missing_pods(wanted, (snapshot.pod(row) for row in rows)):
+        found += snapshot.append_pods(missing.like, list(missing.names))
+    return found

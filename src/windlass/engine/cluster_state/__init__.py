@@ -1,0 +1,1 @@
+"""Cluster state: readiness, health, scale requests, upcoming nodes and remediation."""

@@ -1,0 +1,209 @@
+"""Cluster health: are groups and the cluster as they should be, and which nodes are upcoming?
+
+Readiness, scale requests brought up to date, backoffs, acceptable ranges, incorrect sizes and since when, and verdicts.
+Groups do not affect each other here. What is done about it is planned in `remediation`.
+
+A group whose scale-up failed backs off: five minutes, each further time twice as long, up to half an hour. A failure
+during a backoff restarts the same time. Three hours after the last failure all is forgotten.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from windlass.engine.cluster_state import readiness, scale_requests
+from windlass.engine.model import cluster_health, facts, node_groups, settings
+from windlass.engine.model.cluster_health import NO_NODES, Backoff, Readiness, ScaleRequests, ScaleUpRequest
+
+
+def assess_health(
+    nodes: Collection[facts.Node],
+    groups: Collection[node_groups.NodeGroup],
+    group_of: Mapping[str, node_groups.NodeGroup],
+    memory: cluster_health.HealthMemory,
+    chosen: settings.Settings,
+    now_s: float,
+) -> cluster_health.ClusterHealth:
+    """Look at everything once. `group_of` is by node name, for nodes that belong to a group."""
+    since = readiness.track_unregistered(nodes, groups, memory.unregistered_since, now_s)
+    found = readiness.classify_nodes(nodes, groups, group_of, since, chosen, now_s)
+    created_s = {node.name: node.created_s for node in nodes}
+    courses = {group.id: _make_tracker(group, found, created_s, since, chosen, now_s) for group in groups}
+    progress = {
+        group.id: scale_requests.update_scale_request(
+            courses[group.id], memory.requests.scale_ups.get(group.id), memory.known, chosen.deviations
+        )
+        for group in groups
+    }
+    under_way = ScaleRequests(
+        {group: each.request for group, each in progress.items() if each.request is not None},
+        scale_requests.drop_expired_scale_downs(memory.requests.scale_downs, now_s),
+    )
+    backoffs = _update_backoffs(memory.backoffs, progress.values(), now_s, chosen.health)
+    targets = {group.id: group.target_size for group in groups}
+    ranges = find_ranges(targets, found.by_group, under_way)
+    wrong_sizes = find_wrong_sizes(ranges, found.by_group, memory.wrong_sizes, now_s)
+    return cluster_health.ClusterHealth(
+        {
+            group.id: cluster_health.GroupHealth(
+                found.by_group.get(group.id),
+                ranges[group.id],
+                check_group(found.by_group.get(group.id), ranges[group.id], chosen.health),
+                progress[group.id],
+                wrong_sizes.get(group.id),
+                find_backoff(backoffs, group.id, now_s),
+            )
+            for group in groups
+        },
+        found.total,
+        check_cluster(found.total, len(nodes), chosen.health),
+        cluster_health.HealthMemory(
+            under_way, backoffs, since, wrong_sizes, _collect_known_failures(courses.values(), found.total)
+        ),
+    )
+
+
+def find_ranges(
+    targets: Mapping[str, int], found: Mapping[str, Readiness], under_way: ScaleRequests
+) -> dict[str, cluster_health.AcceptableRange]:
+    """What size each group may have: nodes asked for need not be there yet, nodes being deleted may still be."""
+    ranges = {}
+    for group, target in targets.items():
+        request = under_way.scale_ups.get(group)
+        awaited = 0 if request is None else request.increase + request.external
+        leaving = sum(1 for other in under_way.scale_downs if other.group == group)
+        given_up = len(found.get(group, NO_NODES).long_unregistered)
+        ranges[group] = cluster_health.AcceptableRange(target - given_up - awaited, target + leaving, target)
+    return ranges
+
+
+def find_wrong_sizes(
+    ranges: Mapping[str, cluster_health.AcceptableRange],
+    found: Mapping[str, Readiness],
+    before: Mapping[str, cluster_health.IncorrectSize],
+    now_s: float,
+) -> dict[str, cluster_health.IncorrectSize]:
+    """Groups with too many nodes, or too few even if every instance were a node. Groups with nothing at all are not."""
+    wrong = {}
+    for group, acceptable in ranges.items():
+        if group not in found:
+            continue
+        registered, target = found[group].registered, acceptable.target
+        without_node = len(found[group].unregistered) + len(found[group].long_unregistered)
+        if target - without_node <= registered <= target:
+            continue
+        last = before.get(group)
+        is_same = last is not None and (last.current, last.expected) == (registered, target)
+        wrong[group] = last if last is not None and is_same else cluster_health.IncorrectSize(registered, target, now_s)
+    return wrong
+
+
+def check_group(
+    found: Readiness | None, acceptable: cluster_health.AcceptableRange, limits: settings.HealthSettings
+) -> cluster_health.HealthVerdict:
+    """Does the group have the nodes that it should have by now? One with none must just have been asked for all."""
+    if found is None:
+        is_healthy = acceptable.target == 0 or (acceptable.min == 0 and acceptable.target > 0)
+        return cluster_health.HealthVerdict(is_healthy, max(acceptable.min, 0), 0)
+    lacking = max(acceptable.min - len(found.ready) - len(found.suspended), 0)
+    nodes = sum(map(len, (found.ready, found.unready, found.not_started, found.suspended)))
+    return cluster_health.HealthVerdict(_is_tolerable(lacking, nodes, limits), lacking, nodes)
+
+
+def check_cluster(total: Readiness, nodes: int, limits: settings.HealthSettings) -> cluster_health.HealthVerdict:
+    """Are few enough nodes unready? If not, the fault may lie with whoever reports them, and nothing must be done."""
+    return cluster_health.HealthVerdict(_is_tolerable(len(total.unready), nodes, limits), len(total.unready), nodes)
+
+
+def find_upcoming(
+    targets: Mapping[str, int],
+    found: Mapping[str, Readiness | None],
+    scale_ups: Mapping[str, ScaleUpRequest],
+    backoffs: Mapping[str, Backoff],
+    now_s: float,
+) -> dict[str, cluster_health.UpcomingNodes]:
+    """Nodes to come, by group. Those of a group that was not asked, or that failed lately, are not relied upon."""
+    upcoming = {}
+    for group, target in targets.items():
+        seen = found.get(group) or NO_NODES
+        missing = target - seen.arrived
+        if missing > 0 and group in scale_ups and find_backoff(backoffs, group, now_s) is None:
+            upcoming[group] = cluster_health.UpcomingNodes(missing, seen.not_started)
+    return upcoming
+
+
+def _is_tolerable(lacking: int, nodes: int, limits: settings.HealthSettings) -> bool:
+    return lacking <= limits.ok_total_unready_count or lacking <= limits.max_total_unready_percentage / 100.0 * nodes
+
+
+def _make_tracker(
+    group: node_groups.NodeGroup,
+    found: readiness.ReadinessSurvey,
+    created_s: Mapping[str, float],
+    since: Mapping[str, float],
+    chosen: settings.Settings,
+    now_s: float,
+) -> scale_requests.GroupTracker:
+    time_s = settings.for_group(chosen, group.options).max_node_provision_time_s
+    return scale_requests.GroupTracker(group, found.by_group.get(group.id, NO_NODES), created_s, since, time_s, now_s)
+
+
+def _update_backoffs(
+    backoffs: Mapping[str, Backoff],
+    progress: Iterable[cluster_health.ScaleUpProgress],
+    now_s: float,
+    limits: settings.HealthSettings,
+) -> Mapping[str, Backoff]:
+    backoffs = remove_stale_backoffs(backoffs, now_s, limits)
+    for each in progress:
+        for failure in each.failures:
+            backoffs = back_off_group(backoffs, failure.group, failure.error, now_s, limits)
+    return backoffs
+
+
+def _collect_known_failures(
+    courses: Iterable[scale_requests.GroupTracker], total: Readiness
+) -> cluster_health.KnownFailures:
+    courses = list(courses)
+    uncreated = (provider_id for course in courses for provider_id, _ in scale_requests.find_uncreated(course.group))
+    return cluster_health.KnownFailures(
+        frozenset(uncreated),
+        frozenset((*total.long_unregistered, *total.unready)),
+        {course.group.id: course.absent for course in courses},
+    )
+
+
+def back_off_group(
+    backoffs: cluster_health.Backoffs,
+    group: str,
+    error: node_groups.InstanceError,
+    now_s: float,
+    limits: settings.HealthSettings,
+) -> dict[str, cluster_health.Backoff]:
+    """Back the group off, from now on."""
+    duration_s = _next_duration_s(backoffs.get(group), now_s, limits)
+    return {**backoffs, group: cluster_health.Backoff(now_s + duration_s, duration_s, now_s, error)}
+
+
+def find_backoff(backoffs: cluster_health.Backoffs, group: str, now_s: float) -> cluster_health.Backoff | None:
+    """Why the group is left alone now; None if it is not."""
+    backoff = backoffs.get(group)
+    return None if backoff is None or _is_backoff_over(backoff, now_s) else backoff
+
+
+def remove_stale_backoffs(
+    backoffs: cluster_health.Backoffs, now_s: float, limits: settings.HealthSettings
+) -> dict[str, cluster_health.Backoff]:
+    """Let groups start anew whose last failure is too long ago to matter."""
+    kept_s = limits.node_group_backoff_reset_timeout_s
+    return {group: backoff for group, backoff in backoffs.items() if backoff.failed_s + kept_s >= now_s}
+
+
+def _next_duration_s(last: cluster_health.Backoff | None, now_s: float, limits: settings.HealthSettings) -> float:
+    if last is None:
+        return limits.initial_node_group_backoff_duration_s
+    if not _is_backoff_over(last, now_s):
+        return last.duration_s
+    return min(2 * last.duration_s, limits.max_node_group_backoff_duration_s)
+
+
+def _is_backoff_over(backoff: cluster_health.Backoff, now_s: float) -> bool:
+    return backoff.until_s < now_s

@@ -1,0 +1,309 @@
+"""Upcoming nodes: injected into the snapshot's fork by template, so that pods that fit on them order nothing.
+
+Registered nodes that are Ready and still lack a resource count as unready, as in Cluster Autoscaler's custom resources
+processors, in their order:
+
+    GPU   the node has the provider's GPU label, and none of the known GPU resources is allocatable
+    DRA   fewer complete device pools than the template of its group has
+    CSI   a driver that the provider's template of its group names is not in the node's CSINode
+
+Registered nodes that no group is known for yet are matched to upcoming ones by template, so that a node does not count
+twice while its provider id or machine is unknown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from windlass.engine import taints
+from windlass.engine.cluster_state import health, readiness, remediation, scale_requests
+from windlass.engine.dra.inventory import DeviceInventory, are_pools_ready
+from windlass.engine.model import (
+    arrays,
+    cluster_health,
+    deviations,
+    facts,
+    node_groups,
+    scale_up_status,
+    settings,
+    well_known,
+)
+from windlass.engine.model.dynamic_resources import ResourceSlices
+from windlass.engine.model.scale_up_status import GroupTemplate
+from windlass.engine.observation import Observation
+from windlass.engine.scale_up import node_templates, pod_list
+from windlass.engine.scale_up.node_templates import TEMPLATE_LABEL
+from windlass.engine.snapshot.snapshot import Snapshot
+
+GroupTemplates = dict[str, scale_up_status.GroupTemplate]
+
+UpcomingByGroup = Mapping[str, cluster_health.UpcomingNodes]
+
+_MOST_UPCOMING = 10_000
+"""No more nodes of a group are awaited: twice as many as Kubernetes carries. Whoever asked for more has mistyped it."""
+
+
+def find_group_templates(
+    seen: Observation,
+    nodes: Sequence[facts.Node],
+    group_of: Mapping[str, node_groups.NodeGroup],
+    remembered: Mapping[str, scale_up_status.GroupTemplate],
+    chosen: settings.Settings,
+    passing: taints.TransientTaints,
+    now_s: float,
+) -> tuple[GroupTemplates, GroupTemplates]:
+    """(template by group, what to remember). `group_of` goes by node name."""
+    snapshot, with_csi = seen.snapshot, chosen.deviations.enable_csi_node_aware_scheduling
+    made, learned = node_templates.make_templates(
+        seen.groups,
+        nodes,
+        group_of,
+        lambda name: _find_node_bound_pods(snapshot, snapshot.nodes.rows[name]),
+        seen.daemon_sets,
+        remembered,
+        lambda node: _add_devices_and_drivers(taints.sanitize(node, passing), snapshot, with_csi),
+        chosen.templates.force_ds,
+        now_s,
+    )
+    for template in made.values():
+        for pod in template.pods:
+            snapshot.shape_of(pod)  # inside a fork no selector may appear that nobody knew
+    return made, learned
+
+
+def _add_devices_and_drivers(node: facts.Node, snapshot: Snapshot, with_csi: bool) -> facts.Node:
+    """The node with the devices and the CSI drivers that a new one would have: those of a node that exists, or what the
+    provider says.
+    """
+    slices = snapshot.devices.inventory.slices_of_node(node.name) if snapshot.devices.inventory.slices else ()
+    if slices:
+        node = replace(node, slices=slices)
+    csi_node = (node.csi_node or snapshot.storage.csi_nodes.get(node.name)) if with_csi else None
+    return node if csi_node is node.csi_node else replace(node, csi_node=csi_node)
+
+
+def list_effective_nodes(
+    seen: Observation,
+    group_of: Mapping[str, node_groups.NodeGroup],
+    remembered: Mapping[str, scale_up_status.GroupTemplate],
+    chosen: settings.Settings,
+    passing: taints.TransientTaints,
+) -> list[facts.Node]:
+    """The nodes as a loop takes them: one that lacks a resource, or has a startup taint, is unready."""
+    with_csi = chosen.deviations.enable_csi_node_aware_scheduling
+    nodes = mark_nodes_without_resources(seen.nodes, group_of, seen.snapshot, remembered, with_csi)
+    return [passing.judge_starting(node) for node in nodes]
+
+
+def find_upcoming_and_unready(
+    upcoming: UpcomingByGroup,
+    found: cluster_health.ClusterHealth,
+    made: GroupTemplates,
+    nodes: Sequence[facts.Node],
+    seen: Observation,
+    chosen: settings.Settings,
+) -> UpcomingByGroup:
+    """The nodes to come, with those that have registered and are not known as such."""
+    if not upcoming or not chosen.deviations.recognise_newcomers:
+        return upcoming
+    scale_ups, stock = found.memory.requests.scale_ups, seen.snapshot.devices.inventory
+    return match_unready_nodes(upcoming, scale_ups, made, nodes, seen.group_of_nodes(), stock)
+
+
+def _find_node_bound_pods(snapshot: Snapshot, node_row: int) -> list[facts.Pod]:
+    """The pods that are the node's own, as far as their kinds tell: no others say what a new node starts with."""
+    table = snapshot.pods
+    known = table.answers.setdefault("stays on its node", {})
+    rows = snapshot.pods_on(node_row)
+    if table.left_out:
+        rows = [row for row in rows if int(table.template_ids[row]) not in table.left_out]
+    kind_ids = table.template_ids[rows].tolist()
+    for row, kind_id in zip(rows, kind_ids, strict=True):
+        if kind_id not in known:
+            pod = table.fact(row, "", timeless=True)
+            known[kind_id] = well_known.is_mirror(pod) or well_known.is_daemonset(pod)
+    return [snapshot.pod(row) for row, kind_id in zip(rows, kind_ids, strict=True) if known[kind_id]]
+
+
+@contextmanager
+def inject_upcoming(
+    snapshot: Snapshot, nodes: Sequence[facts.Node], made: GroupTemplates, upcoming: UpcomingByGroup, cutoff: int
+) -> Iterator[dict[str, str]]:
+    """The snapshot as it will be, until this ends: (group by name) of the nodes that are on their way."""
+    snapshot.fork()
+    try:
+        for node in nodes:
+            row = snapshot.nodes.rows[node.name]
+            if node is not snapshot.nodes.facts[row]:
+                snapshot.replace_node_facts(row, node)
+        pod_list.filter_out_expendable(snapshot, cutoff)
+        yield _add_upcoming(snapshot, made, upcoming)
+    finally:
+        snapshot.revert()
+
+
+def _add_upcoming(snapshot: Snapshot, made: GroupTemplates, upcoming: UpcomingByGroup) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for group, one in upcoming.items():
+        for name in one.not_started:
+            snapshot.mark_gone(snapshot.nodes.rows[name])
+        if group not in made:
+            continue
+        fresh = [f"{made[group].node.name}-upcoming-{number}" for number in range(min(one.nodes, _MOST_UPCOMING))]
+        rows = np.array(snapshot.append(made[group].node, fresh))
+        for pod in made[group].pods:
+            snapshot.place_many(snapshot.shape_of(pod), rows, np.ones(len(rows), arrays.RESOURCE_DTYPE))
+        names |= dict.fromkeys(fresh, group)
+    return names
+
+
+def check_groups(
+    found: cluster_health.ClusterHealth,
+    sizes: Mapping[str, int],
+    under_way: cluster_health.ScaleRequests,
+    limits: settings.HealthSettings,
+) -> dict[str, cluster_health.HealthVerdict]:
+    """The groups judged again, with these target sizes."""
+    seen = {group: each.readiness for group, each in found.groups.items() if each.readiness is not None}
+    ranges = health.find_ranges(sizes, seen, under_way)
+    return {group: health.check_group(seen.get(group), ranges[group], limits) for group in sizes}
+
+
+def list_verdicts(found: cluster_health.ClusterHealth) -> dict[str, cluster_health.HealthVerdict]:
+    """The groups as they were judged."""
+    return {group: each.verdict for group, each in found.groups.items()}
+
+
+def find_unsafe(
+    groups: Iterable[node_groups.NodeGroup],
+    found: cluster_health.ClusterHealth,
+    verdicts: Mapping[str, cluster_health.HealthVerdict],
+    chosen: deviations.Deviations,
+) -> dict[str, scale_up_status.SkipReason]:
+    """The groups that must not grow now, and why."""
+    unsafe: dict[str, scale_up_status.SkipReason] = {}
+    for group in groups:
+        if remediation.is_owned_elsewhere(group, chosen):
+            unsafe[group.id] = scale_up_status.SkipReason.REPLICAS_OWNED
+        elif not verdicts[group.id].is_healthy:
+            unsafe[group.id] = scale_up_status.SkipReason.NOT_READY
+        elif found.groups[group.id].backoff is not None:
+            unsafe[group.id] = scale_up_status.SkipReason.BACKOFF
+    return unsafe
+
+
+_NODE_SPECIFIC_LABELS = frozenset({facts.HOSTNAME, TEMPLATE_LABEL})
+"""Labels by which a node differs from its template."""
+
+
+def match_unready_nodes(
+    upcoming: Mapping[str, cluster_health.UpcomingNodes],
+    scale_ups: Mapping[str, cluster_health.ScaleUpRequest],
+    made: Mapping[str, GroupTemplate],
+    nodes: Sequence[facts.Node],
+    group_of: Mapping[str, node_groups.NodeGroup],
+    stock: DeviceInventory,
+) -> dict[str, cluster_health.UpcomingNodes]:
+    """The nodes to come; newcomers that cannot be used yet are among those that have registered, as far as any lack."""
+    found = dict(upcoming)
+    open_places = {group: one.nodes - len(one.not_started) for group, one in upcoming.items() if group in made}
+    if not any(places > 0 for places in open_places.values()):
+        return found
+    began_s = min(scale_ups[group].began_s for group in open_places)
+    left = [node for node in nodes if node.name not in group_of and _was_created_since(node, began_s)]
+    for group, places in open_places.items():
+        template, since_s = made[group].node, scale_ups[group].began_s
+        own = [node for node in left if _was_created_since(node, since_s) and _matches_template(node, template, stock)][
+            : max(places, 0)
+        ]
+        if own:
+            found[group] = replace(found[group], not_started=(*found[group].not_started, *(node.name for node in own)))
+            left = [node for node in left if node not in own]
+    return found
+
+
+def _was_created_since(node: facts.Node, began_s: float) -> bool:
+    return node.created_s + scale_requests.RESOLUTION_S > began_s
+
+
+def _matches_template(node: facts.Node, template: facts.Node, stock: DeviceInventory) -> bool:
+    """Can it not be used yet, and does nothing that it says of itself speak against the template?"""
+    if readiness.assess_node(node).is_ready and are_pools_ready(stock.slices_of_node(node.name), template.slices):
+        return False
+    return all(
+        node.labels.get(key, value) == value
+        for key, value in template.labels.items()
+        if key not in _NODE_SPECIFIC_LABELS
+    )
+
+
+def mark_nodes_without_resources(
+    nodes: list[facts.Node],
+    group_of: Mapping[str, node_groups.NodeGroup],
+    snapshot: Snapshot,
+    remembered: Mapping[str, GroupTemplate],
+    with_csi: bool,
+) -> list[facts.Node]:
+    """The nodes; an unready copy stands for each that lacks a resource. `group_of` goes by node name."""
+    lacking = {*_find_without_gpus(snapshot), *_find_without_pools(nodes, group_of, snapshot, remembered)}
+    if with_csi:
+        lacking |= {*_find_without_drivers(group_of, snapshot.storage.csi_nodes)}
+    if not lacking:
+        return nodes
+    return [
+        readiness.mark_unready(node, readiness.RESOURCE_UNREADY)
+        if node.name in lacking and readiness.is_ready_and_schedulable(node)
+        else node
+        for node in nodes
+    ]
+
+
+def _find_without_gpus(snapshot: Snapshot) -> Iterator[str]:
+    table = snapshot.nodes
+    labelled = table.alive & (table.label_ids(well_known.CLUSTER_API_GPU_LABEL) != arrays.ABSENT)
+    for row in np.flatnonzero(labelled).tolist():
+        if well_known.count_ready_gpus(table.facts[row]) == 0:
+            yield table.names[row]
+
+
+def _find_without_pools(
+    nodes: Sequence[facts.Node],
+    group_of: Mapping[str, node_groups.NodeGroup],
+    snapshot: Snapshot,
+    remembered: Mapping[str, GroupTemplate],
+) -> Iterator[str]:
+    expected = {group.id: _expect_slices(group, remembered) for group in group_of.values()}
+    if not any(expected.values()):
+        return
+    for node in nodes:
+        group, stock = group_of.get(node.name), snapshot.devices.inventory
+        if group is not None and not are_pools_ready(stock.slices_of_node(node.name), expected[group.id]):
+            yield node.name
+
+
+def _expect_slices(group: node_groups.NodeGroup, remembered: Mapping[str, GroupTemplate]) -> ResourceSlices:
+    if group.id in remembered:
+        return remembered[group.id].node.slices
+    return group.template.slices if group.template is not None else ()
+
+
+def _find_without_drivers(
+    group_of: Mapping[str, node_groups.NodeGroup], csi_nodes: Mapping[str, facts.CSINode]
+) -> Iterator[str]:
+    """Nodes whose CSINode is missing, or lacks a driver that the provider says a node of the group has."""
+    expected = {group.id: _expect_drivers(group) for group in group_of.values()}
+    if not any(expected.values()):
+        return
+    for name, group in group_of.items():
+        if wanted := expected[group.id]:
+            found = csi_nodes.get(name)
+            if found is None or not wanted <= {driver for driver, _ in found.drivers}:
+                yield name
+
+
+def _expect_drivers(group: node_groups.NodeGroup) -> frozenset[str]:
+    if group.template is None or group.template.csi_node is None:
+        return frozenset()
+    return frozenset(driver for driver, _ in group.template.csi_node.drivers)

@@ -1,0 +1,282 @@
+"""Fault isolation: when a decision raises, find the objects that cause it, and decide without them.
+
+    raises -> without known faults -> without what raises by itself -> without subsets, by halves
+                                          nothing helps? without scale-down, then without scale-up too
+
+All of it is deciding again: the same observation comes to the same end. Each object is first evaluated by itself, so
+that it is blamed and not one that is evaluated with it. These checks need not be complete: the search finds the rest.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+from windlass.engine import taints
+from windlass.engine.capacity_apis.provisioning_queue import RequestQueue
+from windlass.engine.cluster_state import readiness, upcoming_nodes
+from windlass.engine.drainability import context, pdb, rules
+from windlass.engine.expanders import priority
+from windlass.engine.model import facts, node_groups, provisioning, scale_up_status, well_known
+from windlass.engine.model.provisioning import BufferPods, ProvisioningRequest
+from windlass.engine.model.settings import Settings, for_group
+from windlass.engine.observation import DecisionPart, Observation
+from windlass.engine.placement import binpacking
+from windlass.engine.predicates import registry
+from windlass.engine.quarantine import (
+    MOST_IN_NAMESPACE,
+    MOST_RUNS,
+    MOST_RUNS_IN_NAMESPACE,
+    Faults,
+    FaultSubject,
+    SubsetSearch,
+    Suspect,
+    exclude,
+    find_examples,
+    hide_excluded_pods,
+    list_pods,
+    list_running,
+    list_suspects,
+    make_fault,
+)
+from windlass.engine.scale_down import eligibility
+from windlass.engine.scale_up import node_templates, orchestrator, pod_list, quotas, template_fit
+from windlass.engine.snapshot.pod_table import PodTemplateKey
+from windlass.engine.time_limits import TimeBudget
+
+Decided = TypeVar("Decided")
+
+Raised = tuple[Suspect, Exception]
+"""An object, and what is raised because of it."""
+
+_PARTS = (
+    (Suspect(FaultSubject.PART, DecisionPart.SCALE_DOWN),),
+    (Suspect(FaultSubject.PART, DecisionPart.SCALE_DOWN), Suspect(FaultSubject.PART, DecisionPart.SCALE_UP)),
+)
+"""What is left undone where no object is to blame: nothing is removed while it is not known who needs help."""
+
+
+def isolate(
+    decide: Callable[[Observation], Decided],
+    find_unsound: Callable[[], Sequence[Raised]],
+    seen: Observation,
+    held: Faults,
+    stale: Faults,
+    error: Exception,
+    now_s: float,
+    time: TimeBudget,
+) -> tuple[Decided, Faults]:
+    """(what is decided, what it is decided without). `held` raised before and are left out; so did `stale`.
+
+    `find_unsound` says what cannot be evaluated by itself. If no decision can be made at all, `error` is raised, with
+    which it failed.
+    """
+    trials = _TrialDecisions(decide, seen, [fault.suspect for fault in held], time)
+    raised = _find_culprits(trials, find_unsound, seen, [fault.suspect for fault in stale], error)
+    if raised is None:
+        raise error
+    faults = tuple(make_fault(one, why, now_s) for one, why in _merge_pods_of_namespace(raised))
+    return trials.decide([fault.suspect for fault in faults]), (*held, *faults)
+
+
+class _TrialDecisions(Generic[Decided]):
+    """Decisions that are made without some objects, beside those that are left out anyway."""
+
+    def __init__(
+        self, decide: Callable[[Observation], Decided], seen: Observation, out: Sequence[Suspect], time: TimeBudget
+    ) -> None:
+        self._decide, self._seen, self._out, self._time = decide, seen, out, time
+
+    def decide(self, out: Sequence[Suspect]) -> Decided:
+        return self._decide(exclude(self._seen, (*self._out, *out)))
+
+    def find_error(self, out: Sequence[Suspect]) -> Exception | None:
+        try:
+            self.decide(out)
+        except Exception as error:
+            return error
+        return None
+
+    def work(self, out: Sequence[Suspect]) -> bool:
+        return self.find_error(out) is None
+
+    def search(self, most_runs: int, beside: Sequence[Suspect] = ()) -> SubsetSearch:
+        """A search for what must be left out beside these."""
+        return SubsetSearch(lambda out: self.work([*beside, *out]), most_runs, self._time)
+
+
+def _find_culprits(
+    trials: _TrialDecisions[Decided],
+    find_unsound: Callable[[], Sequence[Raised]],
+    seen: Observation,
+    stale: Sequence[Suspect],
+    error: Exception,
+) -> Sequence[Raised] | None:
+    """The objects without which it can be decided, and what each raises; None if it cannot."""
+    if stale and trials.work(stale):
+        return _explain_culprits(trials, trials.search(MOST_RUNS).find(stale), error)
+    unsound = find_unsound()
+    if unsound and trials.work([one for one, _ in unsound]):
+        return unsound
+    suspects, found = [*(one for one, _ in unsound), *list_suspects(seen)], list[Suspect]()
+    for among in (suspects, [*list_running(seen), *suspects]):
+        if among and trials.work(among):
+            search = trials.search(MOST_RUNS)
+            found = search.find(among)
+            if search.is_exact:
+                return _explain_culprits(trials, _find_pods(trials, seen, found), error)
+    return _find_parts(trials, error) or (_explain_culprits(trials, found, error) if found else None)
+
+
+def _find_pods(trials: _TrialDecisions[Decided], seen: Observation, found: list[Suspect]) -> list[Suspect]:
+    """The same with the pods of a namespace instead of the namespace."""
+    for one in [one for one in found if one.subject in (FaultSubject.NAMESPACE, FaultSubject.PENDING)]:
+        others = [other for other in found if other is not one]
+        pods = list_pods(seen, one.name, is_pending=one.subject is FaultSubject.PENDING)
+        found = [*others, *_find_pods_of_namespace(trials, pods, others, one)]
+    return found
+
+
+def _find_pods_of_namespace(
+    trials: _TrialDecisions[Decided], pods: Sequence[Suspect], others: Sequence[Suspect], namespace: Suspect
+) -> list[Suspect]:
+    """Those of a namespace that raise; the namespace, where that takes too long."""
+    search = trials.search(MOST_RUNS_IN_NAMESPACE, others)
+    found = search.find(pods) if pods else [namespace]
+    return found if search.is_exact else [namespace]
+
+
+def _find_parts(trials: _TrialDecisions[Decided], error: Exception) -> Sequence[Raised] | None:
+    """The parts of the decision that must be left out."""
+    found = next((parts for parts in _PARTS if trials.work(parts)), None)
+    return None if found is None else [(part, error) for part in found]
+
+
+def _explain_culprits(trials: _TrialDecisions[Decided], culprits: Sequence[Suspect], error: Exception) -> list[Raised]:
+    """Why each must be left out: what is raised if it alone is not. One with which nothing is, need not be."""
+    if len(culprits) == 1:
+        return [(culprits[0], error)]
+    left, found = list(culprits), list[Raised]()
+    for one in culprits:
+        raised = trials.find_error([other for other in left if other is not one])
+        if raised is None:
+            left.remove(one)
+        else:
+            found.append((one, raised))
+    return found
+
+
+def _merge_pods_of_namespace(raised: Sequence[Raised]) -> list[Raised]:
+    """Where many pods of a namespace raise, all pods of it as one."""
+    of_pods = {id(one): one.namespace for one, _ in raised if one.subject is FaultSubject.POD}
+    counts = Counter(of_pods.values())
+    crowded = {name for name, count in counts.items() if count > MOST_IN_NAMESPACE}
+    found = dict[str, Raised]()
+    for one, error in raised:
+        namespace = of_pods.get(id(one))
+        if namespace in crowded:
+            found.setdefault(
+                f"{FaultSubject.NAMESPACE} {namespace}", (Suspect(FaultSubject.NAMESPACE, namespace), error)
+            )
+        else:
+            found[f"{one} {id(one)}"] = one, error
+    return list(found.values())
+
+
+def find_faulty_objects(seen: Observation, settings: Settings, now_s: float) -> list[tuple[Suspect, Exception]]:
+    """The objects that cannot be evaluated, and why; each pod by itself."""
+    checks, found = _ObjectChecks(seen, settings, now_s), list[tuple[Suspect, Exception]]()
+    for one in (*list_pods(seen), *list_suspects(seen)):
+        error = checks.find_error(one)
+        if error is not None:
+            found.append((one, error))
+    return found
+
+
+class _ObjectChecks:
+    """What can be asked of one object alone."""
+
+    def __init__(self, seen: Observation, settings: Settings, now_s: float) -> None:
+        self._seen, self._snapshot, self._settings, self._now_s = seen, seen.snapshot, settings, now_s
+        self._rows, self._pending = find_examples(seen), find_examples(seen, is_pending=True)
+
+    def find_error(self, one: Suspect) -> Exception | None:
+        """What is raised when it is evaluated; None if nothing is."""
+        try:
+            with hide_excluded_pods(self._seen):
+                self._check(one.subject, one.value)
+        except Exception as error:  # whatever it is
+            return error
+        return None
+
+    def _check(self, subject: FaultSubject, value: object) -> None:
+        match value:
+            case PodTemplateKey():
+                number = self._snapshot.pods.template_keys.find(value)
+                self._check_pod(self._rows[number], is_pending=number in self._pending)
+            case ProvisioningRequest():
+                docket = RequestQueue((value,), provisioning.ProvisioningMemory(), self._settings, self._now_s)
+                docket.expire()
+                docket.intern_shapes(self._snapshot)
+            case BufferPods():
+                self._check_shape(value.like)
+            case node_groups.DaemonSet():
+                for group in self._seen.groups:
+                    if group.template is not None:
+                        node_templates.runs_on(value.pod.spec, group.template)
+                self._check_shape(value.pod)
+            case facts.PodDisruptionBudget():
+                pdb.RemainingPdbTracker((value,)).matching(value.namespace, {})
+            case scale_up_status.Quota():
+                count = orchestrator.make_gpu_measure(self._seen)
+                nodes = [(node, None) for node in self._seen.nodes[:1]]
+                quotas.make_tracker(quotas.QuotaBound.MAXIMUM, [value], nodes, count)
+            case facts.Node():
+                self._check_node(value)
+            case node_groups.NodeGroup():
+                self._check_group(value)
+        if subject is FaultSubject.PRIORITIES:
+            for group in self._seen.groups:
+                priority.find_priority(group.id, self._seen.priorities)
+
+    def _check_pod(self, row: int, is_pending: bool) -> None:
+        pod, options = self._snapshot.pod(row), context.read_delete_options(self._settings)
+        well_known.is_daemonset(pod)
+        rules.check_pod(pod, context.DrainContext(self._now_s, options))
+        if is_pending:
+            pod_list.is_daemonset_template(self._snapshot.pods.template_key(row))
+            self._check_shape(pod)
+
+    def _check_shape(self, pod: facts.Pod) -> None:
+        shape = self._snapshot.shape_of(pod)
+        pod_list.is_expendable(shape.spec, self._settings.pods.expendable_pods_priority_cutoff)
+        self._snapshot.size_of(shape)
+        self._snapshot.requests(shape)
+        registry.find_feasible(self._snapshot, shape, self._settings.filters)
+
+    def _read_passing(self) -> taints.TransientTaints:
+        return taints.make_transient_taints(self._settings.templates, self._settings.deviations.readiness_taints)
+
+    def _check_node(self, node: facts.Node) -> None:
+        passing = self._read_passing()
+        node = passing.judge_starting(node)
+        readiness.assess_node(node)
+        node_templates.is_good_example(node, self._now_s)
+        taints.sanitize(node, passing)
+        eligibility.check_node(node, has_group=True, now_s=self._now_s)
+        taints.marked_at_s(node, taints.TO_BE_DELETED_KEY)
+
+    def _check_group(self, group: node_groups.NodeGroup) -> None:
+        """Imagine a new node, and an ordinary pod on it."""
+        for_group(self._settings, group.options)
+        alone = replace(self._seen, groups=(group,), daemon_sets=())
+        made, _ = upcoming_nodes.find_group_templates(
+            alone, (), {}, {}, self._settings, self._read_passing(), self._now_s
+        )
+        found = template_fit.TemplateFit(self._snapshot, made, self._settings.filters)
+        spec = facts.PodSpec(requests=((facts.CPU, 1), (facts.MEMORY, 1)))
+        ordinary = self._snapshot.shapes.intern("", {}, spec)
+        for id in made:
+            found.check_pods([id], [ordinary])
+            limiter = binpacking.EstimationLimiter([binpacking.make_static_threshold(1)])
+            found.estimate(id, [binpacking.ShapeCount(ordinary, 1)], limiter)

@@ -1,0 +1,370 @@
+"""Batch placement: many pods of one shape, in closed form where they do not affect each other.
+
+`fill_*` distribute a count over rows, intp (n_rows), by the room of each, int64 (n_rows): level by level in node order
+from a pointer, first-fit, or from random rows. Shapes whose pods affect each other (spread, affinity, anti-affinity)
+change what is feasible: a `BatchPlacement` keeps the feasible nodes current, at the cost of the domains touched.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from windlass.engine.model import arrays, facts
+from windlass.engine.model.settings import FilterConfig
+from windlass.engine.predicates import (
+    dynamic_resources,
+    inter_pod_affinity,
+    node_ports,
+    node_resources_fit,
+    pod_topology_spread,
+    registry,
+)
+from windlass.engine.snapshot import topology_counts
+from windlass.engine.snapshot.snapshot import Snapshot
+
+_PLENTY = np.int64(np.iinfo(arrays.COUNT_DTYPE).max)
+"""Room where nothing is checked: more pods than there are, and yet sums of it do not overflow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where pods of a shape go: `counts[i]` of them to `rows[i]`, all distinct, and the row that took the last one."""
+
+    rows: arrays.Rows
+    counts: arrays.Amounts
+    total: int
+    last: int
+
+    def homes(self) -> arrays.Rows:
+        """The row of every pod."""
+        return self.rows if self.total == len(self.rows) else np.repeat(self.rows, self.counts)
+
+
+NO_PLACES = Placement(np.zeros(0, np.intp), np.zeros(0, arrays.RESOURCE_DTYPE), 0, -1)
+
+_ONES = np.ones(256, arrays.RESOURCE_DTYPE)
+
+
+def place_one_each(rows: arrays.Rows) -> Placement:
+    """One pod to each of these rows, of which there is at least one."""
+    count = len(rows)
+    counts = _ONES[:count] if count <= len(_ONES) else np.ones(count, arrays.RESOURCE_DTYPE)
+    return Placement(rows, counts, count, int(rows[-1]))
+
+
+def place_all_on(row: int, count: int) -> Placement:
+    """So many pods, at least one, to one row."""
+    return Placement(np.array([row]), np.array([count], arrays.RESOURCE_DTYPE), count, row)
+
+
+def place_one_by_one(taken: Sequence[int]) -> Placement:
+    """Places that were found pod by pod, in order."""
+    if not taken:
+        return NO_PLACES
+    rows, counts = np.unique(np.array(taken, np.intp), return_counts=True)
+    return Placement(rows, counts.astype(arrays.RESOURCE_DTYPE), len(taken), taken[-1])
+
+
+def count_room(free: Sequence[tuple[arrays.Amounts, int]], rows: int) -> arrays.Amounts:
+    """Int64 (n_rows): how many pods each row has room for, from (what is free (n_rows,), what a pod takes) of each."""
+    fits = np.ones(rows, bool)
+    for left, amount in free:
+        fits &= left >= amount
+    # Dividing is the costly part: only where at least one fits.
+    some = np.flatnonzero(fits)
+    most = np.full(len(some), _PLENTY)
+    for left, amount in free:
+        np.minimum(most, left[some] // amount, out=most)
+    room = np.zeros(rows, arrays.RESOURCE_DTYPE)
+    room[some] = most
+    return room
+
+
+def rotate(rows: arrays.Rows, pointer: int) -> arrays.Rows:
+    """Rows in search order: those after the pointer first, then from the beginning."""
+    cut = int(np.searchsorted(rows, pointer, side="right"))
+    return np.concatenate((rows[cut:], rows[:cut]))
+
+
+def fill_levels(rows: arrays.Rows, room: arrays.Amounts, count: int) -> Placement:
+    """Round-robin in closed form: `count` pods over `rows` in this order, each taking at most its `room`.
+
+    After k whole rounds row i holds min(room[i], k). The largest k whose sum does not exceed `count` is found by
+    bisection; what is left over goes one each to the first rows that still have room.
+    """
+    if count <= 0 or not len(rows):
+        return NO_PLACES
+    low, high = 0, int(min(room.max(initial=0), count))
+    if int(room.sum()) <= count:
+        low = high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if int(np.minimum(room, middle).sum()) <= count:
+            low = middle
+        else:
+            high = middle - 1
+    taken = np.minimum(room, low)
+    rest = count - int(taken.sum())
+    open_rows = np.flatnonzero(room > low)[:rest]
+    taken[open_rows] += 1
+    used = np.flatnonzero(taken)
+    if not len(used):
+        return NO_PLACES
+    # The last pod went to the last row of the last round that was begun.
+    last = open_rows[-1] if len(open_rows) else np.flatnonzero(room >= low)[-1]
+    return Placement(rows[used], taken[used], int(taken.sum()), int(rows[last]))
+
+
+def fill_first(rows: arrays.Rows, room: arrays.Amounts, count: int) -> Placement:
+    """First-fit in closed form: fill each row up before the next is touched."""
+    if count <= 0 or not len(rows):
+        return NO_PLACES
+    before = np.cumsum(room) - room
+    taken = np.clip(count - before, 0, room)
+    used = np.flatnonzero(taken)
+    if not len(used):
+        return NO_PLACES
+    return Placement(rows[used], taken[used], int(taken.sum()), int(rows[used[-1]]))
+
+
+def fill_scattered(rows: arrays.Rows, room: arrays.Amounts, count: int, scatter: np.random.Generator) -> Placement:
+    """Each pod starts at a random row and takes the first with room from there on: the peer's order on new nodes.
+
+    All throws of a round are made at once; pods that find a row filled up meanwhile are thrown again.
+    """
+    taken = np.zeros(len(rows), arrays.RESOURCE_DTYPE)
+    left = min(count, int(room.sum()))
+    while left > 0:
+        with_room = np.flatnonzero(taken < room)
+        starts = scatter.integers(len(rows), size=left)
+        found = with_room[np.searchsorted(with_room, starts) % len(with_room)]
+        before = taken.copy()
+        taken = np.minimum(taken + np.bincount(found, minlength=len(rows)), room)
+        left -= int((taken - before).sum())
+    used = np.flatnonzero(taken)
+    if not len(used):
+        return NO_PLACES
+    return Placement(rows[used], taken[used], int(taken.sum()), int(rows[used[-1]]))
+
+
+_UNLIMITED_PODS = 1 << 50
+"""Of a resource that a node need not have, because devices stand for it."""
+
+
+def find_resource_room(
+    snapshot: Snapshot, shape: facts.PodShape, rows: arrays.Rows | slice, config: FilterConfig
+) -> arrays.Amounts:
+    """Int64 (n_rows): how many pods of the shape each of these nodes has room for, by resources alone."""
+    checked = node_resources_fit.checked_requests(snapshot, shape, config)
+    here = [(snapshot.nodes.free[column][rows], amount) for column, amount in checked]
+    for column, amount in node_resources_fit.device_backed_requests(snapshot, shape, config):
+        has_none = snapshot.nodes.allocatable[column][rows] == 0
+        here.append((np.where(has_none, _UNLIMITED_PODS, snapshot.nodes.free[column][rows]), amount))
+    return count_room(here, len(snapshot.nodes.alive[rows]))
+
+
+class BatchPlacement:
+    """What is feasible for the next pod of a shape, kept current while pods of that shape are placed.
+
+    `mask` bool (n_nodes): feasible now. `room` int64 (n_nodes): how many more fit there by resources.
+
+    Placing one can (1) use up its node's room, (2) close a domain that the shape's own anti-affinity or host ports
+    guard, (3) shift the balance of a spread constraint, (4) end the first-of-its-kind exception of its affinity.
+    """
+
+    def __init__(self, snapshot: Snapshot, shape: facts.PodShape, usable: arrays.Mask, config: FilterConfig) -> None:
+        self._nodes, self._shape = snapshot.nodes, shape
+        self._balances: list[_SpreadBalance] = []
+        if pod_topology_spread.NAME not in config.disabled:
+            self._balances = [
+                _SpreadBalance(found) for found in pod_topology_spread.count_constraints(snapshot, shape, config)
+            ]
+        self._before = (
+            registry.find_feasible(snapshot, shape, config, but=(pod_topology_spread.NAME, inter_pod_affinity.NAME))
+            & usable
+        )
+        self.others = self._before.copy()
+        """Bool (n_nodes): what every filter but PodTopologySpread allows."""
+        near = None if inter_pod_affinity.NAME in config.disabled else inter_pod_affinity.mask(snapshot, shape, config)
+        if near is not None:
+            self.others &= near
+        rows = np.flatnonzero(self.others)
+        self.room = np.zeros(snapshot.nodes.count, arrays.RESOURCE_DTYPE)
+        self.room[rows] = find_resource_room(snapshot, shape, rows, config)
+        if requests_devices(snapshot, shape) and dynamic_resources.NAME not in config.disabled:
+            devices = dynamic_resources.count_room(snapshot, shape)
+            if devices is not None:
+                np.minimum(self.room, devices, out=self.room)
+        self._closing: list[arrays.Ids] = []
+        self._gathering: list[arrays.Ids] = []
+        if inter_pod_affinity.NAME not in config.disabled:
+            self._close_domains(snapshot)
+            self._gather(snapshot)
+        if shape.spec.host_ports and node_ports.NAME not in config.disabled:
+            np.minimum(self.room, 1, out=self.room)
+        self.others &= self.room > 0
+        self.mask = self._balanced()
+
+    @property
+    def is_closed_form(self) -> bool:
+        """Nothing but its node's room changes when a pod is placed."""
+        return not (self._closing or self._gathering or any(b.found.counts_itself for b in self._balances))
+
+    def is_skewed(self, row: int) -> bool:
+        """Is topology spread the first filter that keeps the next pod off this node, and the label not missing?"""
+        if not self._before[row] or self.room[row] < 1:
+            return False
+        for balance in self._balances:
+            domain = balance.found.domains[row]
+            if not balance.open[domain]:
+                return bool(domain != arrays.ABSENT)
+        return False
+
+    def place_round_robin(self, count: int, pointer: int) -> Placement:
+        """Place up to `count` pods one by one, each on the next feasible node after the last."""
+        taken: list[int] = []
+        while len(taken) < count:
+            row = self.next(pointer)
+            if row is None:
+                break
+            self.add(row)
+            taken.append(row)
+            pointer = row
+        return place_one_by_one(taken)
+
+    def next(self, pointer: int) -> int | None:
+        """The first feasible row after the pointer, from the beginning once the end is reached."""
+        after = self.mask[pointer + 1 :]
+        if len(after):
+            row = int(after.argmax())
+            if after[row]:
+                return pointer + 1 + row
+        if not len(self.mask):
+            return None
+        row = int(self.mask.argmax())
+        return row if self.mask[row] else None
+
+    def add(self, row: int) -> None:
+        """One pod was placed on this row."""
+        self.room[row] -= 1
+        if self.room[row] == 0:
+            self.others[row] = self.mask[row] = False
+        for domains in self._closing:
+            if domains[row] != arrays.ABSENT:
+                self._keep_only(domains != domains[row])
+        for domains in self._gathering:
+            self._keep_only(domains == domains[row])
+        self._gathering = []
+        reopened = False
+        for balance in self._balances:
+            change = balance.add(row)
+            if change == _CLOSED:
+                self.mask[balance.rows_of(int(balance.found.domains[row]))] = False
+            reopened = reopened or change == _SHIFTED
+        if reopened:
+            self.mask = self._balanced()
+
+    def _keep_only(self, rows: arrays.Mask) -> None:
+        self.others &= rows
+        self.mask &= rows
+
+    def _balanced(self) -> arrays.Mask:
+        mask = self.others.copy()
+        for balance in self._balances:
+            mask &= balance.open[balance.found.domains]
+        return mask
+
+    def _close_domains(self, snapshot: Snapshot) -> None:
+        """Find the domains within which a second pod of this shape is refused by its own anti-affinity.
+
+        Hostnames are usually unique, those of nodes yet to be opened always: then that is the same as room for one. Of
+        no other key is that known: the next node may be in the same zone.
+        """
+        namespaces, profile = snapshot.topology_counts.namespaces, self._shape.profile
+        for key in dict.fromkeys(
+            term.topology_key
+            for term in self._shape.spec.anti_affinity
+            if topology_counts.own_term_matches(term, profile, namespaces)
+            or topology_counts.carried_term_matches(term, profile, namespaces)
+        ):
+            domains = snapshot.nodes.label_ids(key)
+            present = domains != arrays.ABSENT
+            named = domains[present & snapshot.nodes.alive]
+            if key == facts.HOSTNAME and int(np.bincount(named, minlength=1).max()) <= 1:
+                self.room[present] = np.minimum(self.room[present], 1)
+            else:
+                self._closing.append(domains)
+
+    def _gather(self, snapshot: Snapshot) -> None:
+        """The first of its kind may go anywhere; where it goes decides for those that follow."""
+        terms = self._shape.spec.affinity
+        if not terms or not inter_pod_affinity.matches_own_affinity(snapshot, self._shape):
+            return
+        counts = snapshot.counts(topology_counts.PodsMatchingAllTerms(terms))
+        keys = dict.fromkeys(term.topology_key for term in terms)
+        if not any(inter_pod_affinity.occupied_domains(snapshot, key, counts).any() for key in keys):
+            self._gathering = [snapshot.nodes.label_ids(key) for key in keys]
+
+
+_UNCHANGED, _CLOSED, _SHIFTED = range(3)
+
+
+class _SpreadBalance:
+    """One spread constraint while pods of its shape are placed: counts, the emptiest domain, which are open."""
+
+    def __init__(self, found: pod_topology_spread.SpreadCounts) -> None:
+        self.found = found
+        self.open = found.open_domains()
+        """Bool (n_domains + 1): one more pod may go there; the last entry is for nodes without the label."""
+        self._emptiest = found.emptiest
+        self._counts_emptiest = int(found.exists.sum()) >= max(found.constraint.min_domains, 1)
+        self._at_emptiest = int((found.per_domain[found.exists] == self._emptiest).sum())
+        self._rows: dict[int, arrays.Rows] = {}
+
+    def rows_of(self, domain: int) -> arrays.Rows:
+        rows = self._rows.get(domain)
+        if rows is None:
+            rows = self._rows[domain] = np.flatnonzero(self.found.domains == domain)
+        return rows
+
+    def add(self, row: int) -> int:
+        """Count one more pod; say what that changed."""
+        found = self.found
+        if not found.counts_itself or not found.included[row]:
+            return _UNCHANGED
+        domain = found.domains[row]
+        before = int(found.per_domain[domain])
+        found.per_domain[domain] = before + 1
+        if before == self._emptiest and self._counts_emptiest:
+            self._at_emptiest -= 1
+            if self._at_emptiest == 0:
+                self._emptiest = found.emptiest
+                self._at_emptiest = int((found.per_domain[found.exists] == self._emptiest).sum())
+                self.open = found.open_domains()
+                return _SHIFTED
+        if before + 1 > found.constraint.max_skew + self._emptiest - 1:
+            self.open[domain] = False
+            return _CLOSED
+        return _UNCHANGED
+
+
+def uses_filtered_volumes(shape: facts.PodShape) -> bool:
+    """Does the shape use volumes that filters look at?"""
+    return any(volume.claim or volume.identity or volume.driver for volume in shape.spec.volumes)
+
+
+def requests_devices(snapshot: Snapshot, shape: facts.PodShape) -> bool:
+    """Does the shape use claims, or request a resource for which a device class stands?"""
+    spec = shape.spec
+    if not spec.extended:
+        return bool(spec.claims)
+    stock = snapshot.devices.inventory
+    return bool(spec.claims) or any(stock.device_class_of(one.resource) is not None for one in spec.extended)
+
+
+def needs_single_placement(snapshot: Snapshot, shape: facts.PodShape) -> bool:
+    """Must filters be asked anew for every pod of the shape, the snapshot being told of each?"""
+    if uses_filtered_volumes(shape):
+        return True
+    return requests_devices(snapshot, shape) and not dynamic_resources.is_countable(snapshot, shape)

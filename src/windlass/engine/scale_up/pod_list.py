@@ -1,0 +1,277 @@
+"""Pod list processing: which pods ask for new nodes (Cluster Autoscaler's pod list processors).
+
+A pod asks if the scheduler marked it unschedulable (or has not processed it, where an equivalent pod is unschedulable
+or its scheduler is bypassed), no pod is preempted for it, it is not expendable, and it is old enough. Recreatable
+pods of currently drained nodes join them. Pods that fit on existing or upcoming nodes are filtered out and bound
+there.
+
+Equivalence, by `PodGrouping`: BY_CONTROLLER as in Cluster Autoscaler, at most ten groups per controller; BY_LIKENESS
+by namespace, labels and spec, without limits. No pod is decided differently, but groups are packed and reported as
+one.
+"""
+
+import enum
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from windlass.engine.dra import reservations
+from windlass.engine.model import facts, well_known
+from windlass.engine.model.settings import Settings
+from windlass.engine.placement import hinting, shape_placer
+from windlass.engine.snapshot.pod_table import PodTemplateKey
+from windlass.engine.snapshot.snapshot import Snapshot, asks_for_devices
+
+YOUNG_S = 2.0
+"""While all pods are younger than this, more are likely to come: wait for them."""
+
+YOUNG_WITH_GPU_S = 30.0
+"""Pods that ask for GPUs come in larger sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPods:
+    """Rows of the pods that wait, by what the scheduler made of them."""
+
+    unschedulable: tuple[int, ...]
+    unprocessed: tuple[int, ...]
+    """Like pods that are unschedulable, or of schedulers that the autoscaler may go ahead of."""
+    nominated: tuple[int, ...]
+    """Others are being preempted for them: they count on the node that they are promised."""
+    drained: tuple[int, ...] = ()
+    """Of nodes that are being drained: they run, and are about to be evicted."""
+
+
+def sort_pending(snapshot: Snapshot, settings: Settings) -> PendingPods:
+    """Sort out the pods that wait. Pods of schedulers that are not allowed, and pods left out, are not among them."""
+    bypassed, allowed = settings.pods.bypassed_scheduler_names, settings.pods.allowed_scheduler_names
+    unschedulable: list[int] = []
+    unprocessed: list[int] = []
+    untried: list[int] = []
+    nominated: list[int] = []
+    table = snapshot.pods
+    rows = snapshot.pending()
+    hidden = table.pending_left_out
+    for row, kind_id in zip(rows, table.template_ids[rows].tolist(), strict=True):
+        if kind_id in hidden:
+            continue
+        kind = table.template_keys[kind_id]
+        deleted_s, unschedulable_since_s = table.times.get(row, (None, None))
+        if (allowed and kind.scheduler not in allowed) or deleted_s is not None:
+            continue
+        if kind.nominated_node:
+            nominated.append(row)
+        elif unschedulable_since_s is not None:
+            unschedulable.append(row)
+        elif not kind.is_gated:
+            (unprocessed if kind.scheduler in bypassed else untried).append(row)
+    if settings.deviations.foresee_alike_pods and untried:
+        unprocessed += _find_unprocessed_equivalents(snapshot, untried, unschedulable)
+    return PendingPods(tuple(unschedulable), tuple(unprocessed), tuple(nominated))
+
+
+def _find_unprocessed_equivalents(
+    snapshot: Snapshot, untried: Sequence[int], unschedulable: Sequence[int]
+) -> list[int]:
+    """Those of which the scheduler will say what it said of others."""
+    refused = set(_scheduler_equivalence_keys(snapshot, unschedulable))
+    return [
+        row
+        for row, like in zip(untried, _scheduler_equivalence_keys(snapshot, untried), strict=True)
+        if like in refused
+    ]
+
+
+def _scheduler_equivalence_keys(snapshot: Snapshot, rows: Sequence[int]) -> list[tuple[int, int]]:
+    """What makes two pods the same to the scheduler."""
+    table, rows = snapshot.pods, list(rows)
+    return list(zip(table.shape_ids[rows].tolist(), table.template_ids[rows].tolist(), strict=True))
+
+
+def is_expendable(spec: facts.PodSpec, cutoff: int) -> bool:
+    """Is the pod worth no node?"""
+    return spec.priority is not None and spec.priority < cutoff
+
+
+def find_old_enough(snapshot: Snapshot, rows: Sequence[int], delay_s: float, now_s: float) -> list[int]:
+    """Pods that have waited longer than the delay, or than their own, where that is longer."""
+    kinds = [snapshot.pods.template_key(row).scale_up_delay_s for row in rows]
+    delays = np.array([delay_s if own is None else max(delay_s, own) for own in kinds])
+    old = now_s - snapshot.pods.created_s[list(rows)] > delays
+    return [row for row, is_old in zip(rows, old.tolist(), strict=True) if is_old]
+
+
+def are_still_coming(snapshot: Snapshot, rows: Sequence[int], quiet_s: float, at_most_s: float, now_s: float) -> bool:
+    """Has one of these come so lately that others may follow, and none waited so long that it must be helped now?"""
+    created_s = snapshot.pods.created_s[list(rows)]
+    return now_s - float(created_s.max()) < quiet_s and now_s - float(created_s.min()) < at_most_s
+
+
+def are_all_new(snapshot: Snapshot, rows: Sequence[int], now_s: float) -> bool:
+    """Are these pods so new that more are likely to come?"""
+    created_s = snapshot.pods.created_s[list(rows)]
+    if min(float(created_s.min()), now_s) + YOUNG_S > now_s:
+        return True
+    asks = {shape_id: _asks_for_gpu(snapshot.shapes[shape_id].spec) for shape_id in _shape_ids(snapshot, rows)}
+    with_gpu = np.array([asks[shape_id] for shape_id in snapshot.pods.shape_ids[list(rows)].tolist()])
+    return bool(with_gpu.any()) and float(created_s[with_gpu].min()) + YOUNG_WITH_GPU_S > now_s
+
+
+def _shape_ids(snapshot: Snapshot, rows: Sequence[int]) -> set[int]:
+    return set(snapshot.pods.shape_ids[list(rows)].tolist())
+
+
+def _asks_for_gpu(spec: facts.PodSpec) -> bool:
+    return any(resource in well_known.GPU_RESOURCES and amount > 0 for resource, amount in spec.requests)
+
+
+def find_drained_pods(snapshot: Snapshot, node_names: Iterable[str]) -> list[int]:
+    """Rows of the pods on these nodes that their controllers will create anew elsewhere, terminating ones aside."""
+    table, rows = snapshot.pods, list[int]()
+    for name in node_names:
+        node_row = snapshot.nodes.rows.get(name)
+        if node_row is not None and snapshot.nodes.alive[node_row]:
+            rows += snapshot.pods_on(node_row)
+    return [
+        row
+        for row in rows
+        if table.times.get(row, (None, None))[0] is None
+        and int(table.template_ids[row]) not in table.pending_left_out
+        and well_known.is_recreatable(table.fact(row, "", timeless=True))
+    ]
+
+
+def unbind_drained_pods(snapshot: Snapshot, rows: Iterable[int], counts_originals: bool) -> list[int]:
+    """Take pods off the nodes that are being drained, inside the loop's fork; returns the rows that wait now.
+
+    With `counts_originals` an imagined pod stays in place of each, as Cluster Autoscaler has it: it counts for
+    anti-affinity and topology spread beside the one that looks for a place.
+    """
+    taken = list[int]()
+    for row in rows:
+        shape, node_row = snapshot.shape_of_row(row), int(snapshot.pods.node_rows[row])
+        if counts_originals and asks_for_devices(shape.spec):
+            continue  # its claims stay allocated on the node that it runs on, so that it fits nowhere else
+        snapshot.unbind(row)
+        if counts_originals:
+            snapshot.place(shape, node_row)
+        taken.append(row)
+    return taken
+
+
+MAX_GROUPS_PER_CONTROLLER = 10
+
+EquivalentPods = tuple[facts.Pod, ...]
+
+
+class PodGrouping(enum.StrEnum):
+    """How far likeness goes; see the module's docstring."""
+
+    BY_CONTROLLER = "by-controller"
+    BY_LIKENESS = "by-likeness"
+
+
+def group_equivalent_pods(snapshot: Snapshot, rows: Sequence[int], grouping: PodGrouping) -> list[list[int]]:
+    """Every row in exactly one group; groups by their first row, rows within a group in the order given.
+
+    Pods of one kind with equal labels are alike.
+    """
+    table = snapshot.pods
+    kinds = table.template_ids[list(rows)].tolist()
+    labels = table.labels
+    if grouping is PodGrouping.BY_LIKENESS:
+        known: dict[tuple[object, tuple[str, ...]], list[int]] = {}
+        alike = reservations.claim_equivalence_keys(snapshot, rows) if snapshot.devices.inventory.claims else {}
+        for row, kind in zip(rows, kinds, strict=True):
+            known.setdefault((alike.get(row, kind), labels[row]), []).append(row)
+        return list(known.values())
+    position = {table.uids[row] or table.key(row): row for row in rows}
+    pods = [snapshot.pod(row) for row in rows]
+    return [[position[pod.uid or pod.key] for pod in group] for group in _group_by_controller(pods)]
+
+
+def _group_by_controller(pods: Iterable[facts.Pod]) -> tuple[EquivalentPods, ...]:
+    groups: list[list[facts.Pod]] = []
+    by_controller: dict[str, dict[Hashable, list[facts.Pod]]] = {}
+    for pod in pods:
+        if pod.owner is None or well_known.is_daemonset(pod):
+            groups.append([pod])
+            continue
+        known = by_controller.setdefault(pod.owner.uid, {})
+        likeness = _equivalence_key(pod)
+        group = known.get(likeness)
+        if group is not None:
+            group.append(pod)
+            continue
+        groups.append([pod])
+        if len(known) < MAX_GROUPS_PER_CONTROLLER:
+            known[likeness] = groups[-1]
+    return tuple(map(tuple, groups))
+
+
+def _equivalence_key(pod: facts.Pod) -> Hashable:
+    """What pods of one group share. Facts that were made without a digest are told apart by all that filters see."""
+    return frozenset(pod.labels.items()), pod.digest or pod.spec
+
+
+def filter_out_expendable(snapshot: Snapshot, cutoff: int) -> None:
+    """Take pods that are worth no node off theirs: they would go if anyone needed the room."""
+    worthless = np.array(
+        [is_expendable(snapshot.shapes[number].spec, cutoff) for number in range(len(snapshot.shapes))] + [False]
+    )
+    table = snapshot.pods
+    for row in np.flatnonzero(worthless[table.shape_ids] & (table.node_rows >= 0)).tolist():
+        snapshot.unbind(row)
+
+
+def filter_out_other_schedulers(snapshot: Snapshot, allowed: Sequence[str]) -> None:
+    """Take the pods of schedulers that are not allowed off their nodes, as Cluster Autoscaler does."""
+    table = snapshot.pods
+    is_other = np.array([kind.scheduler not in allowed for kind in table.template_keys] + [False])
+    for row in np.flatnonzero(is_other[table.template_ids] & (table.node_rows >= 0)).tolist():
+        snapshot.unbind(row)
+
+
+def bind_nominated(snapshot: Snapshot, rows: Sequence[int], cutoff: int) -> None:
+    """Count pods that others are preempted for on the node that they are promised."""
+    for row in rows:
+        node_row = snapshot.nodes.rows.get(snapshot.pods.template_key(row).nominated_node)
+        if node_row is not None and not is_expendable(snapshot.shape_of_row(row).spec, cutoff):
+            snapshot.bind(row, node_row)
+
+
+def filter_out_schedulable(
+    snapshot: Snapshot, waiting: PendingPods, search: hinting.HintingState, settings: Settings, now_s: float
+) -> list[int]:
+    """Rows of the pods that no node has room for, and that a new node could help now."""
+    rows = [*waiting.unschedulable, *waiting.unprocessed]
+    worthy = _filter_by_spec(
+        snapshot, rows, lambda spec: not is_expendable(spec, settings.pods.expendable_pods_priority_cutoff)
+    )
+    placer, drained = shape_placer.Placer(snapshot, settings.filters), frozenset(waiting.drained)
+    found = hinting.try_schedule_pods(
+        placer, [*worthy, *waiting.drained], search, snapshot.nodes.alive.copy(), last=drained
+    )
+    search.hints.drop_old()
+    table = snapshot.pods
+    daemons = {
+        kind: is_daemonset_template(table.template_keys[kind])
+        for kind in set(table.template_ids[found.failed].tolist())
+    }
+    helpless = [row for row in sorted(found.failed) if not daemons[int(table.template_ids[row])]]
+    return find_old_enough(snapshot, helpless, settings.pods.new_pod_scale_up_delay_s, now_s)
+
+
+def _filter_by_spec(snapshot: Snapshot, rows: Sequence[int], judge: Callable[[facts.PodSpec], bool]) -> list[int]:
+    """The rows whose specs pass; each spec is judged once."""
+    shape_ids = snapshot.pods.shape_ids[list(rows)].tolist()
+    passed = {number: judge(snapshot.shapes[number].spec) for number in set(shape_ids)}
+    return [row for row, number in zip(rows, shape_ids, strict=True) if passed[number]]
+
+
+def is_daemonset_template(kind: PodTemplateKey) -> bool:
+    """Are pods of this kind a DaemonSet's, or to be taken for such?"""
+    return (kind.owner is not None and kind.owner.kind == "DaemonSet") or (
+        dict(kind.annotations).get(well_known.DAEMONSET_POD_ANNOTATION) == "true"
+    )

@@ -1,0 +1,390 @@
+"""Topology counts: how many pods on each node have some property, kept current as pods come and go.
+
+    matching   a pod's profile (namespace and labels) matches a selector, or terms of the incoming pod;
+               counted when a filter first asks
+    carried    a pod's own spec has this anti-affinity term or host port; counted from the first such shape on
+
+A row of int32 (n_nodes) each. What one pod adds is fixed by its shape, so placing n pods of a shape is one addition.
+Used volumes are sparse and kept beside the rows (`volume_usage`).
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from windlass import scheduler_releases
+from windlass.engine.model import arrays, facts
+from windlass.engine.snapshot import pod_table, volume_usage
+from windlass.selectors import EVERYTHING, LabelSelector
+
+
+class NamespaceLabels(dict[str, Mapping[str, str]]):
+    """The labels of each namespace that exists, by its name, and how a release selects among them."""
+
+    def __init__(
+        self,
+        found: Mapping[str, Mapping[str, str]] | None = None,
+        release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
+    ) -> None:
+        super().__init__(found or {})
+        self.release = release
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedPods:
+    """Pods of one namespace that a selector matches and that are not terminating: what topology spread counts."""
+
+    namespace: str
+    selector: LabelSelector
+
+    def matches(self, profile: facts.PodProfile, namespaces: NamespaceLabels) -> bool:
+        return (
+            profile.namespace == self.namespace and not profile.terminating and self.selector.matches(profile.label_map)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PodsMatchingAllTerms:
+    """Pods that match every one of an incoming pod's own terms; terminating pods count."""
+
+    terms: tuple[facts.PodAffinityTerm, ...]
+
+    def matches(self, profile: facts.PodProfile, namespaces: NamespaceLabels) -> bool:
+        return all(own_term_matches(term, profile, namespaces) for term in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class PodsCarryingTerm:
+    """Pods that carry this anti-affinity term themselves, and so repel others from their domain."""
+
+    term: facts.PodAffinityTerm
+
+
+@dataclass(frozen=True, slots=True)
+class PodsHoldingPort:
+    """Pods that hold a host port on their node."""
+
+    port: facts.HostPort
+
+
+Carried: TypeAlias = PodsCarryingTerm | PodsHoldingPort
+
+
+def own_term_matches(term: facts.PodAffinityTerm, profile: facts.PodProfile, namespaces: NamespaceLabels) -> bool:
+    """Does a pod match a term of the incoming pod itself? See `Release.keeps_resolved_namespaces_only`."""
+    return _is_namespace_of(term, profile, namespaces) and _selects(term, profile)
+
+
+def _is_namespace_of(term: facts.PodAffinityTerm, profile: facts.PodProfile, namespaces: NamespaceLabels) -> bool:
+    if profile.namespace in term.namespaces:
+        return True
+    selector = term.namespace_selector
+    if selector is None:
+        return False
+    if selector == EVERYTHING or (not namespaces.release.keeps_resolved_namespaces_only and selector.matches({})):
+        return True
+    labels = namespaces.get(profile.namespace)
+    return labels is not None and selector.matches(labels)
+
+
+def _selects(term: facts.PodAffinityTerm, profile: facts.PodProfile) -> bool:
+    return term.selector is not None and term.selector.matches(profile.label_map)
+
+
+Matching: TypeAlias = SelectedPods | PodsMatchingAllTerms
+
+
+def carried_term_matches(term: facts.PodAffinityTerm, profile: facts.PodProfile, namespaces: NamespaceLabels) -> bool:
+    """Does an incoming pod match a term that a running pod carries?"""
+    if profile.namespace not in term.namespaces:  # asked first, because few pods are of the right one
+        selector = term.namespace_selector
+        if selector is None or not selector.matches(namespaces.get(profile.namespace, {})):
+            return False
+    return _selects(term, profile)
+
+
+def find_carried(shape: facts.PodShape) -> list[Carried]:
+    """The tallies that a pod of this shape adds to by its own spec; one it names twice is listed twice."""
+    spec = shape.spec
+    found: list[Carried] = [PodsCarryingTerm(term) for term in spec.anti_affinity]
+    found += [PodsHoldingPort(port) for port in spec.host_ports]
+    return found
+
+
+def make_spread_count(namespace: str, selector: LabelSelector | None) -> SelectedPods | None:
+    """What a spread constraint counts. An empty selector counts no existing pod, though the pod matches itself."""
+    if selector is None or selector == EVERYTHING:
+        return None
+    return SelectedPods(namespace, selector)
+
+
+Renumbered = TypeVar("Renumbered")
+
+_FEW = 4
+
+
+class TopologyCounts:
+    """Counts int32 (n_tallies, n_nodes), and for every shape which rows it adds to."""
+
+    def __init__(
+        self,
+        table: pod_table.ShapeTable,
+        release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
+    ) -> None:
+        self.carriers: dict[facts.PodAffinityTerm, int] = {}
+        """Anti-affinity terms that some shape carries, by tally."""
+        self.ports: dict[tuple[str, int], list[tuple[str, int]]] = {}
+        """Host ports that some shape holds: (protocol, port) -> (ip, tally) of each."""
+        self.held = volume_usage.VolumeUsage()
+        """Claims and disks that pods hold."""
+        self.namespaces = NamespaceLabels(release=release)
+        self._shapes = table
+        self._counts = np.zeros((8, 64), arrays.COUNT_DTYPE)
+        self._rows: dict[Matching | Carried, int] = {}
+        self._matching: list[tuple[int, Matching]] = []
+        self._by_profile: dict[int, tuple[int, list[int]]] = {}
+        self._carried: dict[int, list[int]] = {}
+        self._held_by: dict[int, tuple[volume_usage.UsedVolume, ...]] = {}
+        self._of_shape: dict[int, tuple[int, arrays.Rows, arrays.Counts]] = {}
+        self._repelling: dict[int, tuple[int, list[tuple[facts.PodAffinityTerm, int]]]] = {}
+        self._log: list[tuple[Callable[..., None], facts.PodShape, Any, Any]] | None = None
+        self._next = 0
+        self._unused: list[int] = []
+        self._asked: set[int] = set()
+        """Matching tallies that someone asked for since unused ones were last forgotten."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def counts(self, tally: int, nodes: int) -> arrays.Counts:
+        """Int32 (n_nodes): the tally's count on each node."""
+        return self._counts[tally, :nodes]
+
+    def find(self, key: Carried) -> int | None:
+        """The tally of something carried; None while no shape carries it."""
+        return self._rows.get(key)
+
+    def is_known(self, key: Matching) -> bool:
+        return key in self._rows
+
+    def open(self, key: Matching, matching: arrays.Mask) -> int:
+        """Make a matching tally, all zero: its caller fills in the pods that are there already.
+
+        `matching` bool (n_profiles): the profiles that it counts (`matching_profiles`).
+        """
+        tally = self._new_row(key)
+        self._asked.add(tally)
+        judged = len(self._matching)
+        self._matching.append((tally, key))
+        for profile_id, is_counted in enumerate(matching.tolist()):
+            known, rows = self._by_profile.get(profile_id, (0, []))
+            if known == judged:
+                self._by_profile[profile_id] = (judged + 1, [*rows, tally] if is_counted else rows)
+        return tally
+
+    def row(self, key: Matching) -> int:
+        tally = self._rows[key]
+        self._asked.add(tally)
+        return tally
+
+    def matching_profiles(self, key: Matching) -> arrays.Mask:
+        """Bool (n_profiles): the profiles that a matching tally counts."""
+        return np.fromiter((key.matches(p, self.namespaces) for p in self._shapes.profiles), bool)
+
+    def reserve(self, nodes: int) -> None:
+        """Make room for so many nodes."""
+        missing = nodes - self._counts.shape[1]
+        if missing > 0:
+            self._counts = np.pad(self._counts, ((0, 0), (0, missing)))
+
+    def add(self, shape: facts.PodShape, row: int, pods: int) -> None:
+        """Count `pods` more pods of a shape on a node (fewer, if negative)."""
+        if self._log is not None:
+            self._log.append((self.add, shape, row, pods))
+        tallies, weights = self.of_shape(shape)
+        if len(tallies) > _FEW:
+            self._counts[tallies, row] += weights * arrays.COUNT_DTYPE(pods)
+        elif len(tallies):
+            for tally, weight in zip(tallies.tolist(), weights.tolist(), strict=True):
+                self._counts[tally, row] += weight * pods  # arrays pay from a handful on
+        if shape.spec.volumes:
+            for thing in self._things(shape):
+                self.held.add(thing, row, pods)
+
+    def add_many(self, shape: facts.PodShape, rows: arrays.Rows, pods: arrays.Amounts | int) -> None:
+        """Count pods of a shape on many distinct nodes at once: so many on each, or as many on all."""
+        if self._log is not None:
+            self._log.append((self.add_many, shape, rows, pods))
+        tallies, weights = self.of_shape(shape)
+        for tally, weight in zip(tallies.tolist(), weights.tolist(), strict=True):
+            self._counts[tally, rows] += np.asarray(pods * weight, arrays.COUNT_DTYPE)
+        if shape.spec.volumes:
+            for thing in self._things(shape):
+                for row, count in zip(rows.tolist(), np.broadcast_to(pods, rows.shape).tolist(), strict=True):
+                    self.held.add(thing, row, count)
+
+    # A log of what was counted, for whoever wants it undone
+
+    def begin_log(self) -> None:
+        self._log = []
+
+    def mark(self) -> int:
+        """How much the log holds."""
+        return 0 if self._log is None else len(self._log)
+
+    def forget_since(self, mark: int) -> None:
+        """What was logged since the mark has been undone."""
+        if self._log is not None:
+            del self._log[mark:]
+
+    def undo_log(self) -> None:
+        """Undo what was logged: also in tallies that were opened since, for they began with it."""
+        log, self._log = self._log or [], None
+        logged = {shape.id: shape for _, shape, _, _ in log}
+        counted = {id for id, shape in logged.items() if shape.spec.volumes or len(self.of_shape(shape)[0])}
+        for count, shape, rows, pods in reversed(log):
+            if shape.id in counted:
+                count(shape, rows, -pods)
+
+    def fill(self, tally: int, counts: arrays.Amounts) -> None:
+        self._counts[tally, : len(counts)] = counts
+
+    def clear_rows(self, rows: slice) -> None:
+        """Nodes that were appended and are cut off again leave nothing behind."""
+        self._counts[:, rows] = 0
+        for row in range(rows.start, rows.stop):
+            self.held.clear(row)
+
+    def forget_namespaces(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
+        """Namespace labels changed: every matching tally must be judged anew, so they are dropped until asked for."""
+        self.namespaces = NamespaceLabels(namespaces, self.namespaces.release)
+        for tally, key in self._matching:
+            self._counts[tally] = 0
+            self._unused.append(tally)
+            del self._rows[key]
+        self._matching.clear()
+        self._by_profile.clear()
+        self._repelling.clear()
+        self._of_shape.clear()
+
+    def forget_unused(self, shape_numbers: arrays.Ids, profile_numbers: arrays.Ids) -> None:
+        """Shapes and profiles have other numbers now, or are forgotten (-1). Tallies that nobody needs are, too.
+
+        These are tallies that no shape which pods have adds to by its spec, and matching ones that count no pod or that
+        nobody asked for since this was last called: they are opened again when someone does.
+        """
+        self._carried = _renumber(self._carried, shape_numbers)
+        self._held_by = _renumber(self._held_by, shape_numbers)
+        self._of_shape.clear()
+        in_use = (tally for tally in self._asked if self._counts[tally].any())
+        needed = set(in_use).union(*self._carried.values())
+        gone = {tally for tally in self._rows.values() if tally not in needed}
+        matching = _KeptRows([tally for tally, _ in self._matching], gone)
+        carriers = _KeptRows(list(self.carriers.values()), gone)
+        by_profile = _renumber(self._by_profile, profile_numbers)
+        self._by_profile = {
+            number: (matching.before(judged), [tally for tally in rows if tally not in gone])
+            for number, (judged, rows) in by_profile.items()
+        }
+        repelling = _renumber(self._repelling, profile_numbers)
+        self._repelling = {
+            number: (carriers.before(judged), [pair for pair in found if pair[1] not in gone])
+            for number, (judged, found) in repelling.items()
+        }
+        self._drop(gone)
+
+    def _drop(self, gone: set[int]) -> None:
+        self._rows = {key: tally for key, tally in self._rows.items() if tally not in gone}
+        self._matching = [pair for pair in self._matching if pair[0] not in gone]
+        self.carriers = {term: tally for term, tally in self.carriers.items() if tally not in gone}
+        ports = {key: [pair for pair in pairs if pair[1] not in gone] for key, pairs in self.ports.items()}
+        self.ports = {key: pairs for key, pairs in ports.items() if pairs}
+        for tally in sorted(gone):
+            self._counts[tally] = 0
+            self._unused.append(tally)
+        self._asked.clear()
+
+    def of_shape(self, shape: facts.PodShape) -> tuple[arrays.Rows, arrays.Counts]:
+        """(tallies, weights): what one pod of the shape adds, and where."""
+        version = len(self._matching)
+        known = self._of_shape.get(shape.id)
+        if known is not None and known[0] == version:
+            return known[1], known[2]
+        rows = self._carried_rows(shape) + self._profile_rows(shape.profile_id)
+        tallies, times = np.unique(np.array(rows, np.intp), return_counts=True)
+        weights: arrays.Counts = times.astype(arrays.COUNT_DTYPE)
+        self._of_shape[shape.id] = (version, tallies, weights)
+        return tallies, weights
+
+    def repelling(self, shape: facts.PodShape) -> list[tuple[facts.PodAffinityTerm, int]]:
+        """(term, tally) of every carried anti-affinity term that matches the shape; only new ones are judged."""
+        judged, found = self._repelling.get(shape.profile_id, (0, []))
+        if judged < len(self.carriers):
+            newer = list(self.carriers.items())[judged:]
+            found += [pair for pair in newer if carried_term_matches(pair[0], shape.profile, self.namespaces)]
+            self._repelling[shape.profile_id] = (len(self.carriers), found)
+        return found
+
+    def _carried_rows(self, shape: facts.PodShape) -> list[int]:
+        rows = self._carried.get(shape.id)
+        if rows is None:
+            rows = []
+            for key in find_carried(shape):
+                tally = self._rows.get(key)
+                if tally is None:
+                    tally = self._new_row(key)
+                    self._list_carried(key, tally)
+                rows.append(tally)
+            self._carried[shape.id] = rows
+        return rows
+
+    def _things(self, shape: facts.PodShape) -> tuple[volume_usage.UsedVolume, ...]:
+        things = self._held_by.get(shape.id)
+        if things is None:
+            things = self._held_by[shape.id] = volume_usage.list_used_volumes(shape.namespace, shape.spec)
+        return things
+
+    def _list_carried(self, key: Carried, tally: int) -> None:
+        match key:
+            case PodsCarryingTerm(term):
+                self.carriers[term] = tally
+            case PodsHoldingPort(port):
+                self.ports.setdefault((port.protocol, port.port), []).append((port.ip, tally))
+
+    def _profile_rows(self, profile_id: int) -> list[int]:
+        """Matching tallies that count a profile; only those made since it was last asked are judged."""
+        judged, rows = self._by_profile.get(profile_id, (0, []))
+        if judged < len(self._matching):
+            profile = self._shapes.profiles[profile_id]
+            rows += [tally for tally, key in self._matching[judged:] if key.matches(profile, self.namespaces)]
+            self._by_profile[profile_id] = (len(self._matching), rows)
+        return rows
+
+    def _new_row(self, key: Matching | Carried) -> int:
+        if self._unused:
+            tally = self._rows[key] = self._unused.pop()
+            return tally
+        tally = self._rows[key] = self._next
+        self._next += 1
+        if tally >= len(self._counts):
+            self._counts = np.pad(self._counts, ((0, len(self._counts)), (0, 0)))
+        return tally
+
+
+class _KeptRows:
+    """A list of tallies that some are dropped from."""
+
+    def __init__(self, tallies: list[int], gone: set[int]) -> None:
+        self._left = [0, *itertools.accumulate(tally not in gone for tally in tallies)]
+
+    def before(self, position: int) -> int:
+        """How many are left of those before the position."""
+        return self._left[position]
+
+
+def _renumber(values: Mapping[int, Renumbered], numbers: arrays.Ids) -> dict[int, Renumbered]:
+    found = numbers.tolist()
+    return {found[old]: value for old, value in values.items() if found[old] != arrays.ABSENT}

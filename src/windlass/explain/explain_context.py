@@ -1,0 +1,229 @@
+"""Explain context: one observation, the decision on it, past expander choices, and objects set aside.
+
+The decision and everything it was made on are the engine's: nothing of the loop is set up here.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from windlass.engine import time_limits
+from windlass.engine.expanders import chain
+from windlass.engine.loop import UNTIMED, Decision, decide, round_context, scale_up_context
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import node_groups, scale_up_status, well_known
+from windlass.engine.model.decision_record import DecisionRecord
+from windlass.engine.model.scale_up_status import BestOptionsResponse, ExpansionOption, ResponseEffect
+from windlass.engine.model.settings import Settings
+from windlass.engine.observation import Observation
+from windlass.engine.quarantine import Fault, FaultSubject, find_nodes_with_excluded_pods
+from windlass.engine.scale_up.orchestrator import ScaleUpContext
+from windlass.engine.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class OptionExplanation:
+    """One way to help pods, and the figures by which expanders compare."""
+
+    group: str
+    nodes: int
+    pods: int
+    waste: float
+    """Least waste: the shares of cpu and of memory that would stay unused, added up."""
+    price_per_hour: float | None = None
+    """Of all its nodes; None where the group has no price."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpanderStep:
+    """What one expander kept."""
+
+    expander: str
+    kept: tuple[str, ...]
+    """Groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceExplanation:
+    """One round of scaling up."""
+
+    winner: str
+    options: tuple[OptionExplanation, ...]
+    steps: tuple[ExpanderStep, ...]
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Groups that grow: from and to."""
+    opinion: str = ""
+    """What the user's own expander said, where it was its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastChoice:
+    """A choice that was carried out."""
+
+    at_s: float
+    choice: ChoiceExplanation
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainContext:
+    """What is seen, remembered and chosen at one time, and what is decided on it. Nothing of it is changed."""
+
+    observation: Observation
+    """Without what cannot be evaluated."""
+    memory: LoopMemory
+    """As it was before the decision."""
+    settings: Settings
+    now_s: float
+    decision: Decision
+    past: Mapping[str, PastChoice] = field(default_factory=dict)
+    """Why groups grew the last time, where someone remembers."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.observation.snapshot
+
+    def find_pod(self, namespace: str, name: str) -> int | None:
+        """The row of a pod; None if there is none of that name."""
+        table = self.snapshot.pods
+        rows = (row for row, other in enumerate(table.names) if other == name)
+        return next((row for row in rows if table.template_key(row).namespace == namespace), None)
+
+    def exists(self, row: int) -> bool:
+        """Is it the row of a pod that exists? Those that the loop imagines come after them, and are gone."""
+        return row < len(self.snapshot.pods.names)
+
+    @contextlib.contextmanager
+    def scale_up(self) -> Iterator[ScaleUpContext]:
+        """What the loop decided its scale-up on, set up by the loop's own steps; gone when this ends."""
+        with scale_up_context(self.observation, self.memory, self.settings, self.now_s) as context:
+            yield context
+
+    @contextlib.contextmanager
+    def scale_up_round(self, number: int | None = None) -> Iterator[ScaleUpContext]:
+        """What a round of the loop's scale-up was decided on, counted from 1; without a number the last round.
+
+        What is said to a pod holds in the round that helped it, or in the last one if none did.
+        """
+        number = number or self._count_rounds()
+        ran_out = self.decision.ran_out
+        with round_context(self.observation, self.memory, self.settings, self.now_s, ran_out, number) as context:
+            yield context
+
+    def _count_rounds(self) -> int:
+        """Rounds that were carried out. Those that were proposed after one that failed are not among them, nor is the
+        proposal by which groups grow to their minimum, which comes last.
+        """
+        story = self.decision.story.scale_ups
+        return max(len(story) - self.settings.scale_up.enforce_node_group_min_size, 1)
+
+
+def evaluate(
+    seen: Observation, memory: LoopMemory, settings: Settings, now_s: float, timer: time_limits.Timer = UNTIMED
+) -> ExplainContext:
+    """Look at a cluster: what would the loop do now? `timer`: of a loop that was recorded, where its time was up."""
+    decision = decide(seen, memory, settings, now_s, timer)
+    return ExplainContext(decision.evaluated, memory, settings, now_s, decision)
+
+
+def record_choices(past: Mapping[str, PastChoice], story: DecisionRecord) -> dict[str, PastChoice]:
+    """The last choice by group that grew for it, with what a loop chose."""
+    kept = dict(past)
+    for proposal in story.scale_ups:
+        choice = explain_choice(proposal)
+        if choice is not None:
+            kept |= dict.fromkeys(choice.sizes, PastChoice(story.at_s, choice))
+    return kept
+
+
+def explain_choice(proposal: scale_up_status.ScaleUpProposal) -> ChoiceExplanation | None:
+    """The choice of a round; None where there was nothing to choose."""
+    choice = proposal.choice
+    if choice is None or choice.winner is None:
+        return None
+    return ChoiceExplanation(
+        choice.winner.group,
+        tuple(_measure_option(option) for option in choice.options),
+        tuple(ExpanderStep(expander, tuple(option.group for option in kept)) for expander, kept in choice.steps),
+        {one.group.id: (one.group.size, one.new_size) for one in proposal.increases},
+        "" if choice.opinion is None else describe_opinion(choice.opinion),
+    )
+
+
+def _measure_option(option: ExpansionOption) -> OptionExplanation:
+    price = option.template.annotations.get(well_known.PRICE_ANNOTATION)
+    total = None if price is None else float(price) * option.node_count
+    return OptionExplanation(option.group, option.node_count, option.pod_count, chain.wasted_fraction(option), total)
+
+
+_MAX_GROUPS = 5
+"""Groups in a sentence, before the rest is counted."""
+
+_NEXT_EXPANDER = "the next expander decides"
+
+
+def describe_opinion(opinion: BestOptionsResponse) -> str:
+    """The sentence, without its full stop."""
+    match opinion.effect:
+        case ResponseEffect.FAILED:
+            return f"the grpc expander gave no answer ({opinion.failure}); {_NEXT_EXPANDER}"
+        case ResponseEffect.NO_OPTION:
+            return f"the grpc expander named {_list_groups(opinion.unknown_groups)} and none of the options; {_NEXT_EXPANDER}"
+        case ResponseEffect.NONE_WANTED:
+            return f"the grpc expander wants none of {_count_items(len(opinion.about), 'option')}: nothing grows"
+        case ResponseEffect.FOLLOWED:
+            chosen = dict.fromkeys(group for group in opinion.groups if group not in opinion.unknown_groups)
+            more = f"; {_list_groups(opinion.unknown_groups)} is no option" if opinion.unknown_groups else ""
+            return f"the grpc expander chose {_list_groups(tuple(chosen))}{more}"
+
+
+def _list_groups(groups: tuple[str, ...]) -> str:
+    more = len(groups) - _MAX_GROUPS
+    return ", ".join(group or '""' for group in groups[:_MAX_GROUPS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _count_items(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def describe_fault(fault: Fault) -> str:
+    """A sentence without its full stop."""
+    return f"windlass could not evaluate {fault.suspect}: {fault.error}; see its log"
+
+
+def find_fault_of_pod(at: ExplainContext, row: int) -> str:
+    """Why the pod in this row is left out; empty if it is not."""
+    kind = at.snapshot.pods.template_key(row)
+    for fault in at.decision.faults:
+        if fault.suspect.subject is FaultSubject.POD and fault.suspect.value == kind:
+            return describe_fault(fault)
+        is_named = fault.suspect.name == kind.namespace
+        if fault.suspect.subject is FaultSubject.NAMESPACE and is_named:
+            return describe_fault(fault)
+        if fault.suspect.subject is FaultSubject.PENDING and is_named and at.snapshot.pods.node_rows[row] < 0:
+            return describe_fault(fault)
+    return ""
+
+
+def find_fault_of_node(at: ExplainContext, name: str) -> str:
+    """Why the node is left out, or kept for its group or a pod that is; empty if nothing of it is."""
+    for fault in at.decision.faults:
+        if fault.suspect.subject is FaultSubject.NODE and fault.suspect.name == name:
+            return describe_fault(fault)
+    row = at.snapshot.nodes.rows[name]
+    provider_id = at.snapshot.nodes.facts[row].provider_id
+    for fault in at.decision.faults:
+        group = fault.suspect.value
+        if isinstance(group, node_groups.NodeGroup) and any(one.provider_id == provider_id for one in group.instances):
+            return describe_fault(fault)
+    if row not in find_nodes_with_excluded_pods(at.snapshot.pods).tolist():
+        return ""
+    return next((why for pod in at.snapshot.pods_on(row) if (why := find_fault_of_pod(at, pod))), "")
+
+
+def find_faulty_group(at: ExplainContext, name: str) -> Fault | None:
+    """The fault of a group that is left out, by its id or the end of it."""
+    for fault in at.decision.faults:
+        own = fault.suspect.name
+        if fault.suspect.subject is FaultSubject.GROUP and (own == name or own.endswith(f"/{name}")):
+            return fault
+    return None

@@ -1,1 +1,0 @@
-"""Telling: accounts as text for people, line by line. What is told stands in an account; nothing is decided here."""

@@ -1,0 +1,252 @@
+"""Decoding of list pages and watch streams. No I/O.
+
+An object that cannot be decoded does not spoil the others: it becomes an entry of its own with its name. A watch stream
+is lines of JSON cut anywhere; an ERROR event ends it, and a BOOKMARK only carries a resourceVersion.
+"""
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, cast
+
+import msgspec
+
+from windlass import errors
+from windlass.kube import errors as kube_errors
+from windlass.kube import lenient_decoder
+from windlass.kube.models import meta
+from windlass.kube.models.meta import Model
+from windlass.kube.resources import UNDECODABLE, Resource, Unreadable, decoder
+
+T = TypeVar("T")
+
+
+class ListMeta(Model, frozen=True):
+    """Where a list stands, and how to go on with it."""
+
+    resource_version: str | None = None
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+_NO_META = ListMeta()
+
+# Every server writes `items`, if only `null`. Without it the answer is no list, and above all no empty one: to a sink,
+# whatever is not in a list is gone.
+
+
+class _FastList(msgspec.Struct, Generic[T], frozen=True):
+    items: list[T] | None
+    metadata: ListMeta | None = None
+
+
+class _SlowList(msgspec.Struct, frozen=True):
+    items: list[msgspec.Raw] | None
+    metadata: ListMeta | None = None
+
+
+class _ListHead(msgspec.Struct, frozen=True):
+    metadata: ListMeta | None = None
+
+
+@dataclass(slots=True)
+class ObjectList(Generic[T]):
+    """Objects of one resource as they were at `resource_version`."""
+
+    items: list[T] = field(default_factory=list)
+    resource_version: str = ""
+    unreadable: list[Unreadable[T]] = field(default_factory=list)
+    """Those that could not be read as they are; they are not among the items."""
+    continue_token: str = ""
+    """What to ask for the next page with; empty on the last."""
+
+    @property
+    def malformed(self) -> list[errors.InvalidObject]:
+        """What is wrong with those that could not be read."""
+        return [one.error for one in self.unreadable]
+
+    def extend(self, page: "ObjectList[T]") -> None:
+        """Go on with the next page."""
+        self.items += page.items
+        self.unreadable += page.unreadable
+        self.resource_version = page.resource_version or self.resource_version
+        self.continue_token = page.continue_token
+
+
+_SLOW_LIST = msgspec.json.Decoder(_SlowList)
+
+_LIST_HEAD = msgspec.json.Decoder(_ListHead)
+
+
+def decode_page(resource: Resource[T], body: bytes) -> ObjectList[T]:
+    """One page. msgspec.MsgspecError only if it is no list at all."""
+    if resource.is_untyped:
+        return _decode_one_by_one(resource, body)
+    try:
+        page = decoder(_FastList[resource.model]).decode(body)  # type: ignore[name-defined]
+    except UNDECODABLE:
+        return _decode_one_by_one(resource, body)
+    metadata = page.metadata or _NO_META
+    return ObjectList(page.items or [], metadata.resource_version or "", [], metadata.continue_ or "")
+
+
+def _decode_one_by_one(resource: Resource[T], body: bytes) -> ObjectList[T]:
+    metadata, items = _split_list(body)
+    listing: ObjectList[T] = ObjectList([], metadata.resource_version or "", [], metadata.continue_ or "")
+    for raw in items:
+        found = resource.read(raw)
+        if isinstance(found, Unreadable):
+            listing.unreadable.append(found)
+        else:
+            listing.items.append(found)
+    return listing
+
+
+def _split_list(body: bytes) -> tuple[ListMeta, list[msgspec.Raw] | list[bytes]]:
+    """What the list says of itself, and the text of each item."""
+    try:
+        page = _SLOW_LIST.decode(body)
+    except UNDECODABLE as error:
+        try:
+            rest, items = lenient_decoder.split_list(body)
+            return _LIST_HEAD.decode(lenient_decoder.repair_json(rest)).metadata or _NO_META, items
+        except (ValueError, RecursionError):
+            raise msgspec.DecodeError(str(error)) from error
+    return page.metadata or _NO_META, page.items or []
+
+
+ADDED = "ADDED"
+
+MODIFIED = "MODIFIED"
+
+DELETED = "DELETED"
+
+BOOKMARK = "BOOKMARK"
+
+ERROR = "ERROR"
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+"""Annotation of the bookmark that ends the initial events of a streaming list."""
+
+_LONGEST_LINE_BYTES = 64 * 2**20
+"""No object is that long: etcd takes 1.5 MiB. A stream without line ends must not fill the memory."""
+
+
+class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
+    """A change of one object: ADDED, MODIFIED or DELETED. Or a BOOKMARK, whose object is but a resourceVersion."""
+
+    type: str
+    object: T
+
+
+@dataclass(frozen=True, slots=True)
+class MalformedEvent(Generic[T]):
+    """A change of an object that cannot be read."""
+
+    type: str
+    found: Unreadable[T]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchFailed:
+    """The server ended the watch with an error."""
+
+    error: kube_errors.ApiError
+
+
+WatchItem = WatchEvent[T] | MalformedEvent[T] | WatchFailed
+
+
+class _Line(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class LineSplitter:
+    """Puts lines together that were cut into chunks."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self.pending_bytes = 0
+        """Of a line whose end has not come yet."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Whole lines, as many as there are now."""
+        end = chunk.rfind(b"\n") + 1
+        if not end:
+            self._keep(chunk)
+            return b""
+        self._pieces.append(chunk[:end])
+        whole = b"".join(self._pieces)
+        self._pieces, self.pending_bytes = [], 0
+        self._keep(chunk[end:])
+        return whole
+
+    def _keep(self, piece: bytes) -> None:
+        if piece:
+            self._pieces.append(piece)
+            self.pending_bytes += len(piece)
+
+
+class WatchDecoder(Generic[T]):
+    """Decodes one stream of one resource."""
+
+    def __init__(self, resource: Resource[T], call: str) -> None:
+        self._resource = resource
+        self._call = call
+        self._lines = LineSplitter()
+        self._fast = decoder(WatchEvent[resource.model])  # type: ignore[name-defined]
+
+    def feed(self, chunk: bytes) -> list[WatchItem[T]]:
+        """The events that are complete now. InvalidAnswer if this is no watch stream."""
+        block = self._lines.feed(chunk)
+        if self._lines.pending_bytes > _LONGEST_LINE_BYTES:
+            raise kube_errors.InvalidResponse(self._call, f"a line of more than {_LONGEST_LINE_BYTES} bytes")
+        if not block:
+            return []
+        if self._resource.is_untyped:
+            return self._decode_one_by_one(block)
+        try:
+            events: list[WatchEvent[T]] = self._fast.decode_lines(block)
+        except UNDECODABLE:
+            return self._decode_one_by_one(block)
+        if any(event.type == ERROR for event in events):
+            return self._decode_one_by_one(block)
+        return cast(list[WatchItem[T]], events)
+
+    def _decode_one_by_one(self, block: bytes) -> list[WatchItem[T]]:
+        return [self._decode(line) for line in block.split(b"\n") if line.strip()]
+
+    def _decode(self, line: bytes) -> WatchItem[T]:
+        """One line, with care."""
+        try:
+            outer = decoder(_Line).decode(line)
+        except UNDECODABLE as error:
+            return self._decode_identity(line, error)
+        if outer.type == ERROR:
+            return WatchFailed(self._read_error(outer.object))
+        found = self._resource.read(outer.object)
+        if isinstance(found, Unreadable):
+            return MalformedEvent(outer.type, found)
+        return WatchEvent(outer.type, found)
+
+    def _decode_identity(self, line: bytes, error: Exception) -> WatchItem[T]:
+        """A line that is nested too deep, or holds no valid text: it costs its object, and not the stream."""
+        try:
+            outer = decoder(_Line).decode(lenient_decoder.repair_json(line))
+        except UNDECODABLE:
+            kind, metadata = lenient_decoder.read_event_type(line), lenient_decoder.read_identity(line, (b'"object"',))
+            if kind not in (ADDED, MODIFIED, DELETED) or not metadata.name:
+                raise kube_errors.InvalidResponse(self._call, f"{error}: {line[:80]!r}") from error
+            return MalformedEvent(kind, Unreadable(metadata, self._resource.to_invalid_text(metadata, error)))
+        if outer.type == ERROR:
+            return WatchFailed(self._read_error(outer.object))
+        found = self._resource.read(outer.object)
+        if not isinstance(found, Unreadable):
+            complaint = self._resource.to_invalid_text(self._resource.metadata(found), error)
+            found = self._resource.to_unreadable(found, complaint)
+        return MalformedEvent(outer.type, found)
+
+    def _read_error(self, raw: msgspec.Raw) -> kube_errors.ApiError:
+        try:
+            said = decoder(meta.Status).decode(raw)
+        except UNDECODABLE:
+            said = meta.Status(message=bytes(raw)[:500].decode(errors="replace"))
+        return kube_errors.from_status(self._call, said)

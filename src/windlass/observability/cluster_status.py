@@ -1,0 +1,195 @@
+"""Cluster status: health, scale-up and scale-down of the cluster and of each node group, as in the status ConfigMap."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windlass.engine import loop
+from windlass.engine.cluster_state import health
+from windlass.engine.model import node_groups, plan
+from windlass.engine.model.cluster_health import NO_NODES, Backoff, Readiness
+from windlass.engine.model.plan import PlanResult
+from windlass.observability import object_events
+
+MAX_MESSAGE_LENGTH = 500
+"""Characters of an error message that are shown: the ConfigMap must stay below 1 MiB."""
+TRUNCATED = "<truncated>"
+
+HEALTH, SCALE_UP, SCALE_DOWN = "health", "scaleUp", "scaleDown"
+CLUSTER_SCOPE = ""
+"""In the place of a group's name."""
+
+TransitionTimes = Mapping[tuple[str, str], tuple[str, float | None]]
+"""By group and part: its status, and since when it has been so; None if nobody looked yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCondition:
+    """One part of the status. `probed_s` is None where nobody has looked yet."""
+
+    status: str
+    probed_s: float | None
+    since_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroupStatus:
+    """One group."""
+
+    name: str
+    health: StatusCondition
+    nodes: Readiness
+    target_size: int
+    min_size: int
+    max_size: int
+    scale_up: StatusCondition
+    backoff: Backoff | None
+    scale_down: StatusCondition
+    candidates: int
+    replicas_owner: node_groups.ReplicasOwner | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterWideStatus:
+    """The whole cluster."""
+
+    health: StatusCondition
+    nodes: Readiness
+    scale_up: StatusCondition
+    scale_down: StatusCondition
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDownCandidates:
+    """Unneeded nodes, as scale-down last found them."""
+
+    probed_s: float | None = None
+    by_group: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerStatus:
+    """Everything. Without a cluster part, nobody has decided anything yet."""
+
+    at_s: float
+    cluster: ClusterWideStatus | None = None
+    groups: tuple[NodeGroupStatus, ...] = ()
+    message: str = ""
+    since: TransitionTimes = field(default_factory=dict)
+    candidates: ScaleDownCandidates = field(default_factory=ScaleDownCandidates)
+    held: tuple[node_groups.HeldGroup, ...] = ()
+    """Groups that are left alone for now, and why."""
+
+
+def initial_status(now_s: float, since: TransitionTimes | None = None, message: str = "") -> AutoscalerStatus:
+    """Nothing is known yet, but perhaps since when things were as they were."""
+    return AutoscalerStatus(now_s, message=message, since=since or {})
+
+
+def build_cluster_status(
+    groups: tuple[node_groups.NodeGroup, ...],
+    group_of: Mapping[str, node_groups.NodeGroup],
+    decision: loop.Decision,
+    outcome: PlanResult,
+    before: AutoscalerStatus,
+    now_s: float,
+) -> AutoscalerStatus:
+    """How things stand when a loop has ended. `group_of` is by node name; `before` is what was told last."""
+    if message := object_events.describe_not_actionable(decision.story.repairs.stop):
+        return initial_status(now_s, before.since, message)
+    return _StatusBuilder(groups, group_of, decision, outcome, before, now_s).make()
+
+
+class _StatusBuilder:
+    """A status in the making."""
+
+    def __init__(
+        self,
+        groups: tuple[node_groups.NodeGroup, ...],
+        group_of: Mapping[str, node_groups.NodeGroup],
+        decision: loop.Decision,
+        outcome: PlanResult,
+        before: AutoscalerStatus,
+        now_s: float,
+    ) -> None:
+        self._groups, self._group_of, self._story = groups, group_of, decision.story
+        self._memory, self._before, self._now_s = decision.memory.durable, before, now_s
+        self._sizes = {group: size.target for group, size in decision.story.repairs.sizes.items()}
+        self._sizes |= {one.group: one.to_size for one in outcome.done if isinstance(one, plan.Resize)}
+        self._since: dict[tuple[str, str], tuple[str, float | None]] = {}
+        self._candidates = self._find_candidates()
+
+    def make(self) -> AutoscalerStatus:
+        groups = tuple(self._describe_group(group) for group in self._groups)
+        return AutoscalerStatus(self._now_s, self._describe_cluster(groups), groups, "", self._since, self._candidates)
+
+    def _find_candidates(self) -> ScaleDownCandidates:
+        if self._story.scale_down.look is None:
+            return self._before.candidates
+        unneeded = (self._group_of[name].id for name in self._memory.scale_down.since if name in self._group_of)
+        return ScaleDownCandidates(self._now_s, Counter(unneeded))
+
+    def _describe_cluster(self, groups: tuple[NodeGroupStatus, ...]) -> ClusterWideStatus:
+        health, total = self._story.health, self._candidates.by_group.values()
+        grows = any(group.scale_up.status == "InProgress" for group in groups)
+        return ClusterWideStatus(
+            self._note(CLUSTER_SCOPE, HEALTH, _health_status(health.verdict.is_healthy), self._now_s),
+            health.total,
+            self._note(CLUSTER_SCOPE, SCALE_UP, "InProgress" if grows else "NoActivity", self._now_s),
+            self._note(CLUSTER_SCOPE, SCALE_DOWN, _count_candidates(sum(total)), self._candidates.probed_s),
+            sum(total),
+        )
+
+    def _describe_group(self, group: node_groups.NodeGroup) -> NodeGroupStatus:
+        found = self._story.health.groups[group.id].readiness
+        probed_s = None if found is None else self._now_s
+        waiting = health.find_backoff(self._memory.health.backoffs, group.id, self._now_s)
+        is_healthy = group.id not in self._story.unhealthy
+        growth = self._scale_up_condition(group, found or NO_NODES, is_healthy, waiting)
+        candidates = self._candidates.by_group.get(group.id, 0)
+        return NodeGroupStatus(
+            group.id,
+            self._note(group.id, HEALTH, _health_status(is_healthy), probed_s),
+            found or NO_NODES,
+            self._sizes[group.id],
+            group.min_size,
+            group.max_size,
+            self._note(group.id, SCALE_UP, growth, probed_s),
+            waiting if growth == "Backoff" else None,
+            self._note(group.id, SCALE_DOWN, _count_candidates(candidates), self._candidates.probed_s),
+            candidates,
+            group.replicas_owner,
+        )
+
+    def _scale_up_condition(
+        self, group: node_groups.NodeGroup, found: Readiness, is_healthy: bool, waiting: Backoff | None
+    ) -> str:
+        if group.id in self._memory.health.requests.scale_ups and self._sizes[group.id] > found.arrived:
+            return "InProgress"
+        if not is_healthy:
+            return "Unhealthy"
+        return "NoActivity" if waiting is None else "Backoff"
+
+    def _note(self, group: str, part: str, status: str, probed_s: float | None) -> StatusCondition:
+        """Since when it has been so: as before, or since now."""
+        last, since_s = self._before.since.get((group, part), ("", None))
+        if status != last or since_s is None:
+            since_s = probed_s
+        self._since[group, part] = (status, since_s)
+        return StatusCondition(status, probed_s, since_s)
+
+
+def _health_status(is_healthy: bool) -> str:
+    return "Healthy" if is_healthy else "Unhealthy"
+
+
+def _count_candidates(count: int) -> str:
+    return "CandidatesPresent" if count > 0 else "NoCandidates"
+
+
+def truncate_message(message: str) -> str:
+    """A message short enough to be shown."""
+    if len(message) <= MAX_MESSAGE_LENGTH:
+        return message
+    return message[: MAX_MESSAGE_LENGTH - len(TRUNCATED)] + TRUNCATED

@@ -1,0 +1,303 @@
+"""Counter increments of a decision and of its plan result, and node removal latencies."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from windlass import errors
+from windlass.engine import drain_loop, loop
+from windlass.engine.cluster_state import readiness
+from windlass.engine.model import facts, node_groups, plan, well_known
+from windlass.engine.model.decision_record import DecisionRecord
+from windlass.engine.model.durable_memory import StartedDrain
+from windlass.engine.model.plan import PlanResult
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.settings import Settings, for_group
+from windlass.engine.observation import Observation
+from windlass.engine.scale_down import unneeded
+from windlass.engine.scale_down.utilization import gpu_resource
+from windlass.kube import errors as kube_errors
+from windlass.observability import gauge_values, metric_definitions, object_events
+from windlass.observability.metric_definitions import CA_PREFIX
+from windlass.providers import base
+
+NO_DELAY = "none"
+
+_WAITING = frozenset({UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, UnremovableReason.NOT_UNREADY_LONG_ENOUGH})
+
+
+@dataclass(frozen=True, slots=True)
+class UnneededNode:
+    """A node that is unneeded."""
+
+    since_s: float
+    wait_s: float
+    """How long it must be before it may go."""
+    delay: str = NO_DELAY
+    """What last kept it beyond that."""
+
+
+TrackedNodes = Mapping[str, UnneededNode]
+"""By node name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalLatency:
+    """A node went, or is needed again, so long after it might have gone."""
+
+    deleted: bool
+    delay: str
+    seconds: float
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        return ("true" if self.deleted else "false", self.delay)
+
+
+def track_removals(
+    before: TrackedNodes, seen: Observation, decision: loop.Decision, settings: Settings, now_s: float
+) -> tuple[TrackedNodes, list[RemovalLatency]]:
+    """What is unneeded now, and what became of the rest. A loop that did not look changes nothing."""
+    story = decision.story.scale_down
+    if story.look is None:
+        return before, []
+    since, table, group_of = decision.memory.durable.scale_down.since, seen.snapshot.nodes, seen.group_of_nodes()
+    now: dict[str, UnneededNode] = {}
+    for name, since_s in since.items():
+        group = group_of.get(name)
+        if group is not None and name in table.rows:
+            wait_s = unneeded.find_unneeded_time_s(table.facts[table.rows[name]], for_group(settings, group.options))
+            known = before.get(name, UnneededNode(since_s, wait_s))
+            now[name] = replace(known, wait_s=wait_s)
+    for kept in story.choice.kept if story.choice is not None else ():
+        if kept.node_name in now and kept.reason not in _WAITING:
+            now[kept.node_name] = replace(now[kept.node_name], delay=str(kept.reason))
+    going = {one.node for one in decision.plan if isinstance(one, plan.Drain)}
+    ended = {name: one for name, one in {**before, **now}.items() if name in going or name not in now}
+    told = [RemovalLatency(name in going, one.delay, now_s - one.since_s - one.wait_s) for name, one in ended.items()]
+    left = {name: one for name, one in now.items() if name not in going}
+    return left, [one for one in told if one.seconds > 0]
+
+
+CLOUD_PROVIDER_ERROR = "cloudProviderError"
+
+_LIMITS = {facts.CPU: "CpuResourceLimit", facts.MEMORY: "MemoryResourceLimit"}
+
+_RESOURCES = re.compile(r"resources: (.*)$")
+
+_GENERIC, _NOT_LISTED, _MISSING, _UNEXPECTED = "generic", "not-listed", "missing-gpu", "unexpected-label"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanObjects:
+    """What must be known of a plan's objects to count what became of them."""
+
+    groups: Mapping[str, node_groups.NodeGroup] = field(default_factory=dict)
+    nodes: Mapping[str, facts.Node] = field(default_factory=dict)
+    drivers: Mapping[str, str] = field(default_factory=dict)
+    """The `dra_drivers` label by node group, where it is not empty."""
+    node_drivers: Mapping[str, str] = field(default_factory=dict)
+    """The same by node."""
+    agents: frozenset[plan.Instruction] = frozenset()
+    """Evictions of DaemonSets' pods, which do not count."""
+
+
+def find_plan_objects(seen: Observation, decision: loop.Decision | drain_loop.DrainLoopResult) -> PlanObjects:
+    """Look up what a plan names."""
+    wanted, stock = decision.plan, seen.snapshot.devices.inventory
+    slices = {group.id: gauge_values.expected_slices(group, decision.memory) for group in seen.groups}
+    nodes, pods = seen.snapshot.nodes, seen.snapshot.pods
+    names = [one.node for one in wanted if isinstance(one, plan.DeleteNode) and one.node in nodes.rows]
+    evictions = [one for one in wanted if isinstance(one, plan.Evict)]
+    rows = [(one, pods.rows.get(one.uid or f"{one.namespace}/{one.name}")) for one in evictions]
+    return PlanObjects(
+        {group.id: group for group in seen.groups},
+        {name: nodes.facts[nodes.rows[name]] for name in names},
+        {group: gauge_values.driver_label(found) for group, found in slices.items() if found},
+        {name: gauge_values.driver_label(stock.slices_of_node(name)) for name in names},
+        frozenset(one for one, row in rows if row is not None and well_known.is_daemonset(seen.snapshot.pod(row))),
+    )
+
+
+def error_type(error: BaseException) -> str:
+    """Under which type a loop's failure counts: that of its cause, as where memory cannot be written."""
+    match error:
+        case kube_errors.KubeError() | TimeoutError():
+            return "apiCallError"
+        case base.ProviderError():
+            return CLOUD_PROVIDER_ERROR
+        case errors.InvalidInput():
+            return "configurationError"
+        case errors.WindlassError(__cause__=BaseException() as cause):
+            return error_type(cause)
+        case _:
+            return "internalError"
+
+
+# ── A decision, and drains ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def count_decision(decision: loop.Decision, known: PlanObjects) -> Iterator[metric_definitions.CounterIncrement]:
+    """Scale-ups that turned out to have failed, and limits that stood in the way."""
+    for failure in decision.story.health.failures:
+        yield from _count_failure(failure.error.code, failure.nodes, failure.group, known)
+    for direction, resource in _limits_reached(decision.story):
+        yield metric_definitions.CounterIncrement(
+            f"{CA_PREFIX}skipped_scale_events_count", (direction, _LIMITS[resource])
+        )
+
+
+def count_opinions(seen: Observation) -> Iterator[metric_definitions.CounterIncrement]:
+    """What the user's own expander answered."""
+    for opinion in seen.opinions:
+        yield metric_definitions.CounterIncrement(
+            metric_definitions.EXPANDER_ANSWERS.name, (opinion.effect.value.replace(" ", "_"),)
+        )
+
+
+def _count_failure(
+    reason: str, nodes: int, group_id: str, known: PlanObjects
+) -> Iterator[metric_definitions.CounterIncrement]:
+    group = known.groups.get(group_id)
+    gpu = describe_gpu(group.template, group) if group is not None and group.template is not None else ("", "")
+    yield metric_definitions.CounterIncrement(
+        f"{CA_PREFIX}failed_scale_ups_total", (reason, *gpu, known.drivers.get(group_id, ""))
+    )
+    # Where others took more away meanwhile than was asked for here, no node failed to come; counters never go down.
+    yield metric_definitions.CounterIncrement(f"{CA_PREFIX}failed_node_creations_total", (reason,), max(nodes, 0))
+    if gpu[1]:
+        yield metric_definitions.CounterIncrement(f"{CA_PREFIX}failed_gpu_scale_ups_total", (reason, *gpu))
+
+
+def _limits_reached(story: DecisionRecord) -> Iterator[tuple[str, str]]:
+    """(direction, resource), once for each group or node that a limit kept."""
+    for proposal in story.scale_ups:
+        for reasons in proposal.skipped.values():
+            found = {name for reason in reasons for name in _read_resources(reason)}
+            yield from (("up", name) for name in sorted(found) if name in _LIMITS)
+    for kept in story.scale_down.choice.kept if story.scale_down.choice is not None else ():
+        found = {name for exceeded in kept.exceeded for name in exceeded.resources}
+        yield from (("down", name) for name in sorted(found) if name in _LIMITS)
+
+
+def _read_resources(reason: str) -> list[str]:
+    match = _RESOURCES.search(reason)
+    return match[1].split(", ") if match else []
+
+
+def count_advance(
+    advanced: drain_loop.DrainLoopResult, before: Mapping[str, StartedDrain]
+) -> Iterator[metric_definitions.CounterIncrement]:
+    """Pods that would not leave."""
+    for _, failure, _ in object_events.find_failed_drains(advanced, before):
+        pods = object_events.find_unevicted_pods(failure)
+        if pods:
+            yield metric_definitions.CounterIncrement(f"{CA_PREFIX}evicted_pods_total", ("failed",), len(pods))
+
+
+def observe_estimates(decision: loop.Decision) -> Iterator[tuple[tuple[str, str, str], int]]:
+    """(instance type, cpus, namespaces) and the number of kinds of pods, for each estimate that was made."""
+    for proposal in decision.story.scale_ups:
+        if proposal.choice is None:
+            continue
+        templates = decision.memory.volatile.templates
+        options = {option.group: option.template for _, kept in proposal.choice.steps for option in kept}
+        for group in sorted({group for alike in proposal.considered for group in alike.accepted}):
+            together = [alike for alike in proposal.considered if group in alike.accepted]
+            node = options.get(group) or (templates[group].node if group in templates else None)
+            labels = {} if node is None else node.labels
+            cpus = "0" if node is None else _format_cpu(dict(node.capacity).get(facts.CPU, 0))
+            namespaces = _estimate_bucket(len({alike.pod.namespace for alike in together}))
+            yield (labels.get("node.kubernetes.io/instance-type", ""), cpus, namespaces), len(together)
+
+
+def _format_cpu(millicpu: int) -> str:
+    return f"{millicpu}m" if millicpu % 1000 else str(millicpu // 1000)
+
+
+def _estimate_bucket(namespaces: int) -> str:
+    if namespaces <= 5:
+        return str(namespaces)
+    return "6-10" if namespaces <= 10 else "11+"
+
+
+# ── What became of a plan ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def count_outcome(
+    outcome: PlanResult,
+    known: PlanObjects,
+    drains: Mapping[str, StartedDrain],
+    unregistered: Iterable[plan.Instruction],
+) -> Iterator[metric_definitions.CounterIncrement]:
+    """What was done, and what was refused."""
+    removals = frozenset(unregistered)
+    for one in outcome.done:
+        yield _count_instruction(one, "done")
+        yield from _count_done(one, known, drains, removals)
+    for one in outcome.failed:
+        yield _count_instruction(one, "failed")
+        if isinstance(one, plan.Resize):
+            error = outcome.refused.get(one.group)
+            reason = CLOUD_PROVIDER_ERROR if error is None else error.code
+            yield from _count_failure(reason, one.to_size - one.from_size, one.group, known)
+
+
+def _count_instruction(one: plan.Instruction, outcome: str) -> metric_definitions.CounterIncrement:
+    return metric_definitions.CounterIncrement(metric_definitions.INSTRUCTIONS.name, (type(one).__name__, outcome))
+
+
+def _count_done(
+    one: plan.Instruction, known: PlanObjects, drains: Mapping[str, StartedDrain], removals: frozenset[plan.Instruction]
+) -> Iterator[metric_definitions.CounterIncrement]:
+    match one:
+        case plan.Resize(group, from_size, to_size):
+            found = known.groups.get(group)
+            has_template = found is not None and found.template is not None
+            gpu = describe_gpu(found.template, found) if found is not None and has_template else ("", "")
+            drivers = known.drivers.get(group, "")
+            yield metric_definitions.CounterIncrement(
+                f"{CA_PREFIX}scaled_up_nodes_total", (*gpu, drivers), to_size - from_size
+            )
+            if gpu[1]:
+                yield metric_definitions.CounterIncrement(
+                    f"{CA_PREFIX}scaled_up_gpu_nodes_total", gpu, to_size - from_size
+                )
+        case plan.DeleteInstances(provider_ids=instances) if one in removals:
+            yield metric_definitions.CounterIncrement(
+                f"{CA_PREFIX}old_unregistered_nodes_removed_count", (), len(instances)
+            )
+        case plan.Evict() if one not in known.agents:
+            yield metric_definitions.CounterIncrement(f"{CA_PREFIX}evicted_pods_total", ("succeeded",))
+        case plan.DeleteNode(node, group):
+            fact, drain = known.nodes.get(node), drains.get(node)
+            gpu = ("", "") if fact is None else describe_gpu(fact, known.groups.get(group))
+            reason = _removal_reason(fact, drain)
+            yield metric_definitions.CounterIncrement(
+                f"{CA_PREFIX}scaled_down_nodes_total", (reason, *gpu, known.node_drivers.get(node, ""))
+            )
+            if gpu[1]:
+                yield metric_definitions.CounterIncrement(f"{CA_PREFIX}scaled_down_gpu_nodes_total", (reason, *gpu))
+
+
+def _removal_reason(node: facts.Node | None, drain: StartedDrain | None) -> str:
+    if node is None or not readiness.assess_node(node).is_ready:
+        return "unready"
+    return "empty" if drain is not None and drain.is_empty else "underutilized"
+
+
+def describe_gpu(node: facts.Node | None, group: node_groups.NodeGroup | None) -> tuple[str, str]:
+    """(resource, type) of a node's GPUs; both empty where it has none.
+
+    Types are the user's own words here, which nobody has listed: they are told apart by whether the GPUs show.
+    """
+    resource = None if node is None else gpu_resource(node, well_known.CLUSTER_API_GPU_LABEL)
+    if node is None or resource is None:
+        return "", ""
+    shown = dict(node.capacity)
+    if not node.labels.get(well_known.CLUSTER_API_GPU_LABEL) and shown.get(resource, 0):
+        return resource, _GENERIC
+    if resource in shown:
+        return resource, _NOT_LISTED
+    template = group.template if group is not None else None
+    return resource, _MISSING if template is not None and resource in dict(template.capacity) else _UNEXPECTED

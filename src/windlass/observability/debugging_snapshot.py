@@ -1,0 +1,213 @@
+"""Debugging snapshot (/snapshotz): the complete input and result of one loop as JSON, with Cluster Autoscaler's keys."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import msgspec
+from aiohttp import web
+
+from windlass.engine import loop
+from windlass.engine.model import facts
+from windlass.engine.model.scale_up_status import ScaleUpProposal
+from windlass.engine.model.settings import Settings
+from windlass.engine.observation import Observation
+from windlass.engine.scale_up import pod_list
+from windlass.kube import time_formats
+
+_SNAPSHOT_TIMEOUT_S = 60.0
+"""Several loops of the default interval."""
+
+
+class DebuggingSnapshotter:
+    """Hands what a loop saw to whoever asked for it, one at a time. Where no loop runs, the caller is told so."""
+
+    def __init__(self, is_leading: Callable[[], bool] = lambda: True, within_s: float = _SNAPSHOT_TIMEOUT_S) -> None:
+        self._is_leading, self._within_s = is_leading, within_s
+        self._asked: asyncio.Future[bytes] | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Does somebody wait? Making a snapshot nobody wants would cost every loop its time."""
+        return self._asked is not None and not self._asked.done()
+
+    def offer(self, snapshot: bytes) -> None:
+        """What the loop that just ended saw, as JSON."""
+        if self._asked is not None and not self._asked.done():
+            self._asked.set_result(snapshot)
+
+    def close(self) -> None:
+        """Nobody need wait any longer."""
+        if self._asked is not None:
+            self._asked.cancel()
+
+    async def handle(self, _: web.Request) -> web.Response:
+        if self._asked is not None:
+            text = "Another debugging snapshot request is being processed. Concurrent requests not supported"
+            return web.Response(status=429, text=text)
+        if not self._is_leading():
+            return web.Response(status=503, text="this replica does not lead, so no loop runs here; ask the leader\n")
+        self._asked = asyncio.get_running_loop().create_future()
+        try:
+            await asyncio.wait((self._asked,), timeout=self._within_s)
+            if not self._asked.done():
+                return web.Response(status=503, text=f"no loop ended within {self._within_s:g} s\n")
+            if self._asked.cancelled():
+                return web.Response(status=503, text="the autoscaler ends\n")
+            return web.Response(body=self._asked.result(), content_type="application/json")
+        finally:
+            self._asked = None
+
+
+Json = dict[str, Any]
+
+
+class SnapshotRequester(Protocol):
+    """Whoever may ask for a snapshot."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Does somebody wait for one? Making it costs time."""
+
+    def offer(self, snapshot: bytes) -> None:
+        """What a loop saw, as JSON."""
+
+
+def encode_snapshot(document: Json) -> bytes:
+    return msgspec.json.encode(document)
+
+
+def build_snapshot(
+    seen: Observation, decision: loop.Decision, settings: Settings, began_s: float, ended_s: float
+) -> Json:
+    """The document. The snapshot must still be as it was decided on."""
+    snapshot, table = seen.snapshot, seen.snapshot.nodes
+    rows = [row for row, alive in enumerate(table.alive.tolist()) if alive]
+    nodes = [
+        {
+            "Node": _node_document(table.facts[row]),
+            "Pods": [_pod_document(snapshot.pod(pod)) for pod in snapshot.pods_on(row)],
+        }
+        for row in rows
+    ]
+    return {
+        "NodeList": nodes,
+        "UnscheduledPodsCanBeScheduled": [
+            _pod_document(snapshot.pod(row)) for row in _placeable_rows(seen, decision, settings)
+        ],
+        "StartTimestamp": time_formats.format_micro_time(began_s),
+        "EndTimestamp": time_formats.format_micro_time(ended_s),
+        "TemplateNodes": dict(_template_nodes(seen, decision)),
+    }
+
+
+def build_failure_snapshot(error: str, began_s: float, ended_s: float) -> Json:
+    """The document of a loop that failed."""
+    return {
+        "NodeList": None,
+        "UnscheduledPodsCanBeScheduled": None,
+        "Error": error,
+        "StartTimestamp": time_formats.format_micro_time(began_s),
+        "EndTimestamp": time_formats.format_micro_time(ended_s),
+        "TemplateNodes": None,
+    }
+
+
+def _placeable_rows(seen: Observation, decision: loop.Decision, settings: Settings) -> list[int]:
+    """Pods that wait although there is room for them, now or soon. Where nobody was helped, nobody knows."""
+    waiting = pod_list.sort_pending(seen.snapshot, settings)
+    helpless = {row for proposal in decision.story.scale_ups for row in _proposal_rows(proposal)}
+    return [row for row in (*waiting.unschedulable, *waiting.unprocessed) if row not in helpless]
+
+
+def _proposal_rows(proposal: ScaleUpProposal) -> Iterator[int]:
+    yield from (row for alike in (*proposal.remaining, *proposal.considered) for row in alike.rows)
+    yield from proposal.helped
+    yield from proposal.awaiting
+
+
+def _template_nodes(seen: Observation, decision: loop.Decision) -> Iterator[tuple[str, Json]]:
+    made = decision.memory.volatile.templates
+    for group in seen.groups:
+        if group.id in made:
+            yield (
+                group.id,
+                {
+                    "Node": _node_document(made[group.id].node),
+                    "Pods": [_pod_document(pod) for pod in made[group.id].pods],
+                },
+            )
+        elif group.template is not None:
+            yield group.id, {"Node": _node_document(group.template), "Pods": []}
+
+
+# ── Objects ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _node_document(node: facts.Node) -> Json:
+    return {
+        "metadata": {
+            "name": node.name,
+            "uid": node.uid,
+            "labels": dict(node.labels),
+            "annotations": dict(node.annotations),
+            "creationTimestamp": time_formats.format_time(node.created_s),
+        },
+        "spec": {
+            "providerID": node.provider_id,
+            "unschedulable": node.unschedulable,
+            "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in node.taints],
+        },
+        "status": {
+            "capacity": _format_amounts(node.capacity),
+            "allocatable": _format_amounts(node.allocatable),
+            "conditions": [
+                {
+                    "type": one.type,
+                    "status": one.status,
+                    "reason": one.reason,
+                    "lastTransitionTime": time_formats.format_time(one.since_s),
+                }
+                for one in node.conditions
+            ],
+        },
+    }
+
+
+def _pod_document(pod: facts.Pod) -> Json:
+    metadata: Json = {
+        "name": pod.name,
+        "namespace": pod.namespace,
+        "uid": pod.uid,
+        "labels": dict(pod.labels),
+        "annotations": dict(pod.annotations),
+        "creationTimestamp": time_formats.format_time(pod.created_s),
+    }
+    if pod.deleted_s is not None:
+        metadata["deletionTimestamp"] = time_formats.format_time(pod.deleted_s)
+    if pod.owner is not None:
+        owner = pod.owner
+        metadata["ownerReferences"] = [
+            {
+                "apiVersion": owner.api_version,
+                "kind": owner.kind,
+                "name": owner.name,
+                "uid": owner.uid,
+                "controller": True,
+            }
+        ]
+    return {
+        "metadata": metadata,
+        "spec": {
+            "nodeName": pod.node_name,
+            "schedulerName": pod.scheduler,
+            "priority": pod.spec.priority,
+            "containers": [{"name": "all", "resources": {"requests": _format_amounts(pod.spec.requests)}}],
+        },
+        "status": {"phase": pod.phase, "nominatedNodeName": pod.nominated_node},
+    }
+
+
+def _format_amounts(resources: facts.Resources) -> dict[str, str]:
+    """Quantities; what a pod's containers request together stands as one container's."""
+    return {name: f"{amount}m" if name == facts.CPU else str(amount) for name, amount in resources}

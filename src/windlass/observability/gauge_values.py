@@ -1,0 +1,305 @@
+"""Gauge values after a decision: cluster, pods, groups, scale-down, drains and DRA template mismatches."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from windlass.engine import drain_loop, loop, taints
+from windlass.engine.cluster_state import health, readiness
+from windlass.engine.dra.inventory import are_pools_ready
+from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.model import facts, node_groups
+from windlass.engine.model.decision_record import NOT_ACTIONABLE, ScaleDownRecord, ScaleDownResult
+from windlass.engine.model.drains import ENDED_PHASES
+from windlass.engine.model.durable_memory import StartedDrain
+from windlass.engine.model.dynamic_resources import PoolId, ResourceSlices
+from windlass.engine.model.scale_down_state import UnremovableReason
+from windlass.engine.model.settings import Settings
+from windlass.engine.observation import Observation
+from windlass.engine.scale_up import pod_list
+from windlass.engine.scale_up.pod_list import MAX_GROUPS_PER_CONTROLLER
+from windlass.observability import metric_definitions
+from windlass.observability.metric_definitions import CA_PREFIX
+
+_NAMED_DRIVERS = frozenset({"compute-domain.nvidia.com", "dra.net", "gpu.nvidia.com", "tpu.google.com"})
+
+_CUSTOM = "custom.driver"
+
+MISSING, EXTRA, MISMATCH, UNKNOWN = "missing", "extra", "mismatch", "unknown"
+
+
+def driver_label(slices: ResourceSlices) -> str:
+    """The value of a `dra_drivers` label: the drivers of a node's own slices, sorted and joined by commas."""
+    return ",".join(sorted({one.driver if one.driver in _NAMED_DRIVERS else _CUSTOM for one in slices}))
+
+
+def expected_slices(group: node_groups.NodeGroup, memory: LoopMemory) -> ResourceSlices:
+    """The slices that a new node of a group is expected to have."""
+    template = memory.volatile.templates.get(group.id)
+    if template is not None:
+        return template.node.slices
+    return group.template.slices if group.template is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class _DeviceGroup:
+    """Devices of a pool whose attributes have the same names."""
+
+    driver: str
+    attributes: frozenset[str]
+    count: int
+
+
+def count_template_mismatches(seen: Observation, decision: loop.Decision) -> Mapping[tuple[str, ...], float]:
+    """How many pools of ready nodes differ from their group's template, by driver and kind of difference.
+
+    The provider's template, where it promises devices: else the example node of a group is compared with itself.
+    """
+    stock = seen.snapshot.devices.inventory
+    expected = {
+        group.id: (group.template.slices if group.template is not None else ())
+        or expected_slices(group, decision.memory)
+        for group in seen.groups
+    }
+    if not stock.slices and not any(expected.values()):
+        return {}
+    group_of = seen.group_of_nodes()
+    counts: Counter[tuple[str, str]] = Counter()
+    for node in seen.nodes:
+        group = group_of.get(node.name)
+        if group is None or not readiness.assess_node(node).is_ready:
+            continue
+        own, template = stock.slices_of_node(node.name), expected[group.id]
+        if (own or template) and are_pools_ready(own, template):
+            counts.update(_compare_devices(template, own))
+    drivers = {driver for driver, _ in counts}
+    kinds = (MISSING, EXTRA, MISMATCH, UNKNOWN)
+    return {(driver, kind): float(counts[driver, kind]) for driver in drivers for kind in kinds}
+
+
+def _compare_devices(template: ResourceSlices, own: ResourceSlices) -> Counter[tuple[str, str]]:
+    """(driver, kind of difference). Drivers that are about to replace or complete a pool are left out."""
+    unsettled = set(_unsettled_drivers(own))
+    promised, found = (
+        [one for one in _group_devices(slices) if one.driver not in unsettled] for slices in (template, own)
+    )
+    for one in list(promised):
+        if one in found:
+            promised.remove(one)
+            found.remove(one)
+    differences: Counter[tuple[str, str]] = Counter()
+    for one in promised:
+        nearest = _nearest_device_group(one, found)
+        if nearest is not None:
+            found.remove(nearest)
+        differences[one.driver, MISSING if nearest is None else MISMATCH] += 1
+    differences.update((one.driver, EXTRA) for one in found)
+    return differences
+
+
+def _nearest_device_group(one: _DeviceGroup, among: Sequence[_DeviceGroup]) -> _DeviceGroup | None:
+    """Of the same driver, with most attributes in common; then with the nearest number of devices."""
+    same = [other for other in among if other.driver == one.driver]
+    return min(
+        same,
+        key=lambda other: (-len(other.attributes & one.attributes), abs(other.count - one.count)),
+        default=None,
+    )
+
+
+def _unsettled_drivers(slices: ResourceSlices) -> Iterator[str]:
+    """Drivers with a pool that is incomplete, or there in two generations."""
+    seen: dict[PoolId, list[tuple[int, int]]] = {}
+    for one in slices:
+        seen.setdefault(one.pool_id, []).append((one.generation, one.slice_count))
+    for pool, parts in seen.items():
+        generations = {generation for generation, _ in parts}
+        if len(generations) > 1 or len(parts) != parts[0][1]:
+            yield pool.driver
+
+
+def _group_devices(slices: ResourceSlices) -> list[_DeviceGroup]:
+    counts: Counter[tuple[PoolId, frozenset[str]]] = Counter()
+    for one in slices:
+        for device in one.devices:
+            counts[one.pool_id, frozenset(name for name, _ in device.traits.attributes)] += 1
+    return [_DeviceGroup(pool.driver, attributes, count) for (pool, attributes), count in counts.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedNodes:
+    """The candidates that the last simulation skipped."""
+
+    evaluated_s: float
+    """When the last simulation took place: a node that was not skipped was evaluated then."""
+    since_s: Mapping[str, float] = field(default_factory=dict)
+    """When each of the skipped nodes was last evaluated."""
+
+    def update(self, skipped: Iterable[str], now_s: float) -> "SkippedNodes":
+        """After a simulation that skipped these nodes."""
+        return SkippedNodes(now_s, {name: self.since_s.get(name, self.evaluated_s) for name in skipped})
+
+    @property
+    def longest_s(self) -> float:
+        """How long ago a node was evaluated that has been skipped since, at most; 0 if none is skipped."""
+        return self.evaluated_s - min(self.since_s.values(), default=self.evaluated_s)
+
+
+NODE_STATES = ("ready", "unready", "notStarted", "suspended", "longUnregistered", "unregistered")
+
+FILTER_OUT_SCHEDULABLE = "filter-out-pod-list-processor"
+
+
+def settings_gauges(settings: Settings) -> metric_definitions.GaugeValues:
+    """What does not change while the process runs."""
+    limits = settings.limits
+    cores, memory = limits.cores_total, limits.memory_total_bytes
+    return _with_prefix(
+        cpu_limits_cores={("minimum",): cores.min, ("maximum",): cores.max},
+        memory_limits_bytes={("minimum",): memory.min, ("maximum",): memory.max},
+        nodes_count={(state,): 0 for state in NODE_STATES},
+    )
+
+
+def decision_gauges(
+    seen: Observation, decision: loop.Decision, settings: Settings, now_s: float
+) -> metric_definitions.GaugeValues:
+    """What a loop found. Gauges of parts that it did not come to are left as they are."""
+    return {
+        **_cluster_gauges(seen, decision, settings, now_s),
+        **_pod_gauges(seen, settings),
+        **_scale_down_gauges(decision),
+        **_group_gauges(seen.groups, decision, now_s),
+        **_draining_nodes(decision.memory.durable.drains.values()),
+    }
+
+
+def drain_gauges(advanced: drain_loop.DrainLoopResult) -> metric_definitions.GaugeValues:
+    """How drains stand."""
+    phases = Counter(str(one.phase) for one in advanced.story if one.phase not in ENDED_PHASES)
+    return {
+        metric_definitions.DRAINING_NODES.name: {(phase,): float(count) for phase, count in phases.items()},
+        **_draining_nodes(advanced.memory.durable.drains.values()),
+    }
+
+
+def _with_prefix(**values: Mapping[tuple[str, ...], float]) -> metric_definitions.GaugeValues:
+    return {
+        CA_PREFIX + name: {labels: float(value) for labels, value in found.items()} for name, found in values.items()
+    }
+
+
+def _cluster_gauges(
+    seen: Observation, decision: loop.Decision, settings: Settings, now_s: float
+) -> metric_definitions.GaugeValues:
+    story = decision.story
+    total, nodes = story.health.total, seen.nodes
+    states = (
+        total.ready, total.unready, total.not_started, total.suspended, total.long_unregistered, total.unregistered
+    )  # fmt: skip
+    # Counted by what they have: most nodes are like many others.
+    staying = Counter(node.capacity for node in nodes if not (node.taints and taints.is_being_deleted(node, now_s)))
+    amounts = [(dict(capacity), count) for capacity, count in staying.items()]
+    most = sum(group.max_size for group in seen.groups if group.exists)
+    limit = settings.limits.max_nodes_total
+    passing = taints.make_transient_taints(settings.templates, settings.deviations.readiness_taints)
+    types = Counter(taint_type(taint.key, passing) for node in nodes for taint in node.taints)
+    return _with_prefix(
+        cluster_safe_to_autoscale={(): story.health.verdict.is_healthy and story.repairs.stop not in NOT_ACTIONABLE},
+        nodes_count={(state,): len(names) for state, names in zip(NODE_STATES, states, strict=True)},
+        node_groups_count={("autoscaled",): len(seen.groups), ("autoprovisioned",): 0},
+        max_nodes_count={(): min(limit, most) if limit > 0 else most},
+        cluster_cpu_current_cores={(): sum(-(-has.get(facts.CPU, 0) // 1000) * count for has, count in amounts)},
+        cluster_memory_current_bytes={(): sum(has.get(facts.MEMORY, 0) * count for has, count in amounts)},
+        node_taints_count={(name,): count for name, count in types.items()},
+        dra_node_template_resources_mismatch=count_template_mismatches(seen, decision),
+    )
+
+
+def taint_type(key: str, passing: taints.TransientTaints) -> str:
+    """Under what a taint is counted: keys that the autoscaler or Kubernetes gives a meaning by themselves."""
+    old = taints.STARTUP_PREFIXES[0]
+    if key.startswith(old):
+        return old
+    if key in taints.CONDITION_TAINTS or key in (taints.TO_BE_DELETED_KEY, taints.DELETION_CANDIDATE_KEY):
+        return key
+    if passing.is_startup(key):
+        return "startup-taint"
+    return "status-taint" if passing.is_status(key) else "other"
+
+
+def _pod_gauges(seen: Observation, settings: Settings) -> metric_definitions.GaugeValues:
+    waiting = pod_list.sort_pending(seen.snapshot, settings)
+    rows = (*waiting.unschedulable, *waiting.unprocessed)
+    overflowing = 0 if settings.deviations.group_pods_by_likeness else _count_overflowing(seen, rows)
+    return _with_prefix(
+        unschedulable_pods_count={
+            ("unschedulable",): len(waiting.unschedulable),
+            ("scheduler_unprocessed",): len(waiting.unprocessed),
+        },
+        skipped_pods_count={(FILTER_OUT_SCHEDULABLE,): 0},
+        overflowing_controllers_count={(): overflowing},
+    )
+
+
+def _count_overflowing(seen: Observation, rows: Iterable[int]) -> int:
+    table = seen.snapshot.pods
+    kinds: dict[str, set[tuple[str, tuple[str, ...]]]] = {}
+    for row in rows:
+        kind = table.template_key(row)
+        if kind.owner is not None:
+            kinds.setdefault(kind.owner.uid, set()).add((kind.digest, table.labels[row]))
+    return sum(1 for found in kinds.values() if len(found) > MAX_GROUPS_PER_CONTROLLER)
+
+
+def _scale_down_gauges(decision: loop.Decision) -> metric_definitions.GaugeValues:
+    story = decision.story.scale_down
+    if story.look is None:
+        return {}
+    return _with_prefix(
+        unneeded_nodes_count={(): len(decision.memory.durable.scale_down.since)},
+        unremovable_nodes_count={(str(reason),): count for reason, count in count_unremovable(story).items()},
+        scale_down_in_cooldown={(): story.result is ScaleDownResult.IN_COOLDOWN},
+    )
+
+
+def skipped_node_gauges(skipped: SkippedNodes) -> metric_definitions.GaugeValues:
+    return _with_prefix(max_node_skip_eval_duration_seconds={(): skipped.longest_s})
+
+
+def count_unremovable(story: ScaleDownRecord) -> Counter[UnremovableReason]:
+    """How many nodes cannot go, by reason."""
+    counts: Counter[UnremovableReason] = Counter()
+    if story.look is not None:
+        counts.update(reason for reason in story.look.eligibility.reasons if reason is not None)
+        counts.update(one.reason for one in story.look.trials.failed if one.reason is not None)
+    if story.choice is not None:
+        counts.update(one.reason for one in story.choice.kept)
+    return counts
+
+
+def _group_gauges(
+    groups: Iterable[node_groups.NodeGroup], decision: loop.Decision, now_s: float
+) -> metric_definitions.GaugeValues:
+    existing = [group for group in groups if group.exists]
+    backoffs = decision.memory.durable.health.backoffs
+    waiting: dict[tuple[str, ...], float] = {}
+    for group in existing:
+        waiting[group.id, ""] = 0.0
+        if group.id in backoffs:
+            code = backoffs[group.id].error.code or "unknown"
+            waiting[group.id, code] = float(health.find_backoff(backoffs, group.id, now_s) is not None)
+    return _with_prefix(
+        node_group_min_count={(group.id,): group.min_size for group in existing},
+        node_group_max_count={(group.id,): group.max_size for group in existing},
+        node_group_target_count={(group.id,): group.target_size for group in existing},
+        node_group_healthiness={(group.id,): group.id not in decision.story.unhealthy for group in existing},
+        node_group_backoff_status=waiting,
+    )
+
+
+def _draining_nodes(drains: Iterable[StartedDrain]) -> metric_definitions.GaugeValues:
+    """Nodes that only wait for others of their group."""
+    progress = [drain.progress for drain in drains]
+    gathered = [one for one in progress if one.ready_s is not None and one.deleting_s is None and one.failure is None]
+    return _with_prefix(pending_node_deletions={(): len(gathered)})

@@ -1,0 +1,426 @@
+"""Events about pods, nodes, node groups and buffers, with Cluster Autoscaler's reasons and messages.
+
+Scale-up: TriggeredScaleUp, NotTriggerScaleUp, limits, priorities, external expander. Scale-down: drains that started,
+failed or ended. Health: nodes that did not register, unhealthy clusters.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from windlass import errors
+from windlass.engine import drain_loop, loop
+from windlass.engine.cluster_state import scale_requests
+from windlass.engine.expanders import priority
+from windlass.engine.model import cluster_health, facts, node_groups, plan, scale_up_status
+from windlass.engine.model.decision_record import NOT_ACTIONABLE, BufferScaleUp, DecisionRecord, LoopStop
+from windlass.engine.model.drains import DrainFailure, DrainFailureReason, DrainStatus
+from windlass.engine.model.durable_memory import StartedDrain
+from windlass.engine.model.provisioning import consumed_request
+from windlass.engine.model.scale_down_state import NodeUtilization
+from windlass.engine.model.scale_up_status import (
+    GroupIncrease,
+    PodEquivalenceGroup,
+    ResponseEffect,
+    ScaleUpProposal,
+    ScaleUpResult,
+)
+from windlass.engine.model.settings import Settings
+from windlass.engine.observation import Observation
+from windlass.engine.quarantine import Faults
+from windlass.explain import explain_context
+from windlass.kube import time_formats
+from windlass.kube.events import NORMAL, WARNING, EventOccurrence, InvolvedObject
+from windlass.observability import metric_definitions, options
+
+NODE_TAINTED = "marked the node as toBeDeleted/unschedulable"
+
+NODES_REMOVED = "nodes removed by cluster autoscaler"
+
+POD_EVICTED = "deleting pod for node scale down"
+
+POD_NOT_EVICTED = "failed to delete pod for ScaleDown"
+
+CLUSTER_UNHEALTHY = "Cluster is unhealthy"
+
+NO_NODES = "Cluster has no nodes."
+
+NO_READY_NODES = "Cluster has no ready nodes."
+
+MAX_NODES_TOTAL_REACHED = "max total nodes in cluster reached"
+
+
+def describe_not_actionable(stop: LoopStop | None) -> str:
+    """Why a cluster without ready nodes is left alone; empty if it is not."""
+    if stop is LoopStop.NO_NODES:
+        return NO_NODES
+    return NO_READY_NODES if stop in NOT_ACTIONABLE else ""
+
+
+def describe_setting_size(one: plan.Resize) -> str:
+    return f"Scale-up: setting group {one.group} size to {_describe_sizes(one)}"
+
+
+def describe_size_set(one: plan.Resize) -> str:
+    return f"Scale-up: group {one.group} size set to {_describe_sizes(one)}"
+
+
+def _describe_sizes(one: plan.Resize) -> str:
+    return f"{one.to_size} instead of {one.from_size} (max: {one.max_size})"
+
+
+def describe_increases(all_: tuple[GroupIncrease, ...]) -> str:
+    """`[{group 1->6 (max: 10)} {other 0->2 (max: 3)}]`"""
+    parts = (f"{{{one.group.id} {one.group.size}->{one.new_size} (max: {one.group.max_size})}}" for one in all_)
+    return f"[{' '.join(parts)}]"
+
+
+def describe_max_total(limit: int) -> str:
+    return f"Max total nodes in cluster reached: {limit}"
+
+
+def describe_taint_failure(said: str) -> str:
+    return f"failed to mark the node as toBeDeleted/unschedulable: {said}"
+
+
+def format_utilization(found: NodeUtilization | None) -> str:
+    """Shares of cpu, memory, GPUs and devices, then the one that counts: `{0.25 0 0 0 cpu 0.25}`."""
+    if found is None:
+        return "{0 0 0 0  0}"
+    shares = (found.cpu, found.memory, found.gpu, 0.0)
+    return f"{{{' '.join(map(metric_definitions.format_go_float, shares))} {found.resource} {metric_definitions.format_go_float(found.utilization)}}}"
+
+
+def format_error_code(error: node_groups.InstanceError) -> str:
+    """Class and code: `OutOfResource.QUOTA_EXCEEDED`."""
+    kind = "OutOfResource" if error.kind == "OutOfResources" else error.kind
+    return f"{kind}.{error.code}"
+
+
+_MAX_CONSUMERS = 50
+
+
+def pod_reference(seen: Observation, row: int) -> InvolvedObject:
+    pods = seen.snapshot.pods
+    return InvolvedObject("v1", "Pod", pods.names[row], pods.template_key(row).namespace, pods.uids[row])
+
+
+def triggered_scale_up_events(
+    seen: Observation, story: DecisionRecord
+) -> Iterator[tuple[ScaleUpProposal, list[EventOccurrence]]]:
+    """To each pod that a round helps, what was raised in it."""
+    for proposal in story.scale_ups:
+        if proposal.result is ScaleUpResult.SUCCESSFUL and proposal.increases:
+            message = f"pod triggered scale-up: {describe_increases(proposal.increases)}"
+            yield (
+                proposal,
+                [
+                    EventOccurrence(pod_reference(seen, row), NORMAL, "TriggeredScaleUp", message)
+                    for row in proposal.helped
+                ],
+            )
+
+
+def not_triggered_events(seen: Observation, story: DecisionRecord) -> Iterator[EventOccurrence]:
+    """To each pod that no group helps, why. A round that raises something tells nobody that it was not for them."""
+    existing = frozenset(group.id for group in seen.groups if group.exists)
+    for proposal in story.scale_ups:
+        if proposal.result in (ScaleUpResult.SUCCESSFUL, ScaleUpResult.ERROR):
+            continue
+        for alike in proposal.remaining:
+            message = f"pod didn't trigger scale-up: {format_rejected_reasons(proposal, alike, existing)}"
+            for row in alike.rows:
+                yield EventOccurrence(pod_reference(seen, row), NORMAL, "NotTriggerScaleUp", message)
+
+
+def unevaluated_pod_events(seen: Observation, faults: Faults) -> Iterator[EventOccurrence]:
+    """To pods that wait and cannot be evaluated: nothing is done for them, and why. So many in a loop."""
+    if not faults:
+        return
+    table, left_out = seen.snapshot.pods, seen.left_out
+    rows = [row for row in seen.snapshot.pending() if left_out.excludes_pending(table.template_key(row))]
+    for row in rows[:_MAX_CONSUMERS]:
+        kind = table.template_key(row)
+        error = next(
+            fault.error for fault in faults if fault.suspect.value == kind or fault.suspect.name == kind.namespace
+        )
+        message = f"pod didn't trigger scale-up: it could not be evaluated: {error}"
+        yield EventOccurrence(pod_reference(seen, row), NORMAL, "NotTriggerScaleUp", message)
+
+
+def consumer_events(seen: Observation, story: DecisionRecord) -> Iterator[EventOccurrence]:
+    """To pods that wait and use what a ProvisioningRequest asked for: they trigger nothing. So many in a loop."""
+    for row in story.requests.ignored[:_MAX_CONSUMERS]:
+        kind = seen.snapshot.pods.template_key(row)
+        name = consumed_request(dict(kind.annotations))
+        message = f"pod didn't trigger scale-up: it uses ProvisioningRequest {kind.namespace}/{name}"
+        yield EventOccurrence(pod_reference(seen, row), NORMAL, "NotTriggerScaleUp", message)
+
+
+def format_rejected_reasons(proposal: ScaleUpProposal, alike: PodEquivalenceGroup, existing: frozenset[str]) -> str:
+    """What groups say, counted."""
+    if proposal.result is ScaleUpResult.LIMITED_BY_MAX_NODES_TOTAL:
+        return MAX_NODES_TOTAL_REACHED
+    return scale_up_status.count_rejected_reasons(proposal, alike, existing)
+
+
+def limit_events(
+    seen: Observation, story: DecisionRecord, settings: Settings, status: InvolvedObject
+) -> Iterator[EventOccurrence]:
+    """Was --max-nodes-total in the way?"""
+    limit = settings.limits.max_nodes_total
+    if limit > 0 and _reaches_limit(limit, seen, story):
+        yield EventOccurrence(status, WARNING, "MaxNodesTotalReached", describe_max_total(limit))
+
+
+def _reaches_limit(limit: int, seen: Observation, story: DecisionRecord) -> bool:
+    upcoming = story.repairs.upcoming.values()
+    nodes = len(seen.nodes) + sum(one.nodes - len(one.not_started) for one in upcoming)
+    for proposal in story.scale_ups:
+        if proposal.result is ScaleUpResult.LIMITED_BY_MAX_NODES_TOTAL:
+            return True
+        best = proposal.choice.winner if proposal.choice is not None else None
+        if best is not None and best.node_count + nodes > limit:
+            return True
+        nodes += sum(increase.added for increase in proposal.increases)
+    return False
+
+
+def priority_events(seen: Observation, story: DecisionRecord, namespace: str) -> Iterator[EventOccurrence]:
+    """Groups that the priority expander passed over because no rule of the user matches them."""
+    if not seen.priorities:
+        return
+    about = InvolvedObject("v1", "ConfigMap", options.PRIORITY_CONFIG_MAP, namespace)
+    for proposal in story.scale_ups:
+        asked = _priority_candidates(proposal)
+        unmatched = [group for group in asked if priority.find_priority(group, seen.priorities) is None]
+        for group in unmatched:
+            message = (
+                f"Priority expander: node group {group} not found in priority expander configuration. "
+                "The group won't be used."
+            )
+            yield EventOccurrence(about, WARNING, "PriorityConfigMapNotMatchedGroup", message)
+        if asked and len(unmatched) == len(asked):
+            message = (
+                "Priority expander: no priorities info found for any of the expansion options. No options filtered."
+            )
+            yield EventOccurrence(about, WARNING, "PriorityConfigMapNoGroupMatched", message)
+
+
+def _priority_candidates(proposal: ScaleUpProposal) -> Sequence[str]:
+    """Groups among which the priority expander was to choose."""
+    names = [name for name, _ in proposal.choice.steps] if proposal.choice is not None else []
+    if proposal.choice is None or "priority" not in names:
+        return ()
+    place = names.index("priority")
+    if place > 0:
+        return [option.group for option in proposal.choice.steps[place - 1][1]]
+    return sorted({group for alike in proposal.considered for group in alike.accepted})
+
+
+def expander_events(seen: Observation, status: InvolvedObject) -> Iterator[EventOccurrence]:
+    """What the user's own expander was asked in vain."""
+    for opinion in seen.opinions:
+        if opinion.effect in (ResponseEffect.FAILED, ResponseEffect.NO_OPTION):
+            yield EventOccurrence(status, WARNING, "GRPCExpanderFailed", explain_context.describe_opinion(opinion))
+
+
+def invalid_priority_events(namespace: str, complaints: Iterable[errors.InvalidObject]) -> Iterator[EventOccurrence]:
+    """The rules cannot be read; those read before stay in force."""
+    for complaint in complaints:
+        if (complaint.kind, complaint.name) == ("ConfigMap", f"{namespace}/{options.PRIORITY_CONFIG_MAP}"):
+            about = InvolvedObject("v1", "ConfigMap", options.PRIORITY_CONFIG_MAP, namespace)
+            message = f"Wrong configuration for priority expander: {complaint}. Ignoring update."
+            yield EventOccurrence(about, WARNING, "PriorityConfigMapInvalid", message)
+
+
+def _buffer_references(one: BufferScaleUp) -> Iterator[InvolvedObject]:
+    owner = one.like.owner
+    if owner is not None:
+        yield InvolvedObject(owner.api_version, owner.kind, owner.name, one.like.namespace, owner.uid)
+
+
+def buffer_triggered_events(story: DecisionRecord) -> Iterator[tuple[ScaleUpProposal, list[EventOccurrence]]]:
+    """To each buffer whose pods a round helps, what was raised in it."""
+    for one in story.buffers:
+        if one.proposal.result is ScaleUpResult.SUCCESSFUL and not one.remaining:
+            raised = describe_increases(one.proposal.increases)
+            message = f"capacity buffer {one.pods} fake pods triggered scale-up: {raised}"
+            yield (
+                one.proposal,
+                [EventOccurrence(about, NORMAL, "TriggeredScaleUp", message) for about in _buffer_references(one)],
+            )
+
+
+def buffer_not_triggered_events(seen: Observation, story: DecisionRecord) -> Iterator[EventOccurrence]:
+    """To each buffer with pods that no group helps, why."""
+    existing = frozenset(group.id for group in seen.groups if group.exists)
+    for one in story.buffers:
+        if not one.remaining or one.proposal.result in (ScaleUpResult.SUCCESSFUL, ScaleUpResult.ERROR):
+            continue
+        reasons = dict.fromkeys(format_rejected_reasons(one.proposal, alike, existing) for alike in one.remaining)
+        message = f"capacity buffer {one.pods} fake pods didn't trigger scale-up: {','.join(reasons)}"
+        yield from (EventOccurrence(about, NORMAL, "NotTriggerScaleUp", message) for about in _buffer_references(one))
+
+
+UNREPORTED_FAILURES = frozenset(
+    {DrainFailureReason.MARK_REFUSED, DrainFailureReason.BATCH_FAILED, DrainFailureReason.ABANDONED}
+)
+"""What was refused has been told already; nodes that only went with another one's failure, or were only cleaned up,
+have not failed."""
+
+
+def drain_started_events(decision: loop.Decision, status: InvolvedObject) -> Iterator[EventOccurrence]:
+    """Which nodes are chosen to go."""
+    drains, look = decision.memory.durable.drains, decision.story.scale_down.look
+    for one in decision.plan:
+        if not isinstance(one, plan.Drain):
+            continue
+        if drains[one.node].is_empty:
+            yield EventOccurrence(status, NORMAL, "ScaleDownEmpty", f'Scale-down: removing empty node "{one.node}"')
+            continue
+        used = look.eligibility.utilization_of(one.node) if look is not None else None
+        pods = ",".join(key.partition("/")[2] for key in one.evict)
+        message = (
+            f"Scale-down: removing node {one.node}, utilization: {format_utilization(used)}, pods to reschedule: {pods}"
+        )
+        yield EventOccurrence(status, NORMAL, "ScaleDown", message)
+
+
+def node_removed_event(node: str, drain: StartedDrain | None, status: InvolvedObject) -> EventOccurrence:
+    """The provider agreed to delete a node's machine."""
+    if drain is not None and drain.is_empty:
+        return EventOccurrence(status, NORMAL, "ScaleDownEmpty", f"Scale-down: empty node {node} removed")
+    return EventOccurrence(status, NORMAL, "ScaleDown", f"Scale-down: node {node} removed with drain")
+
+
+# ── Failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def find_failed_drains(
+    advanced: drain_loop.DrainLoopResult, before: Mapping[str, StartedDrain]
+) -> Iterator[tuple[DrainStatus, DrainFailure, bool]]:
+    """Drains that failed just now, and whether their nodes were empty. `before` are those known until now."""
+    for told in advanced.story:
+        begun = advanced.memory.durable.drains.get(told.node) or before.get(told.node)
+        known = before.get(told.node)
+        if told.failure is not None and (known is None or known.progress.failure != told.failure):
+            yield told, told.failure, begun is not None and begun.is_empty
+
+
+def find_unevicted_pods(failure: DrainFailure) -> list[str]:
+    """Pods, as namespace/name, whose eviction was refused for too long."""
+    if failure.why is not DrainFailureReason.EVICTION_REFUSED:
+        return []
+    return [detail.partition(": ")[0] for detail in failure.details]
+
+
+def drain_failed_events(
+    seen: Observation, advanced: drain_loop.DrainLoopResult, before: Mapping[str, StartedDrain]
+) -> Iterator[EventOccurrence]:
+    """Why nodes that were to go are given back: to the node, and to pods that would not leave."""
+    table = seen.snapshot.nodes
+    for told, failure, is_empty in find_failed_drains(advanced, before):
+        for key in find_unevicted_pods(failure):
+            yield EventOccurrence(
+                _evicted_pod_reference(seen, told.node, key), WARNING, "ScaleDownFailed", POD_NOT_EVICTED
+            )
+        if failure.why in UNREPORTED_FAILURES or told.node not in table.rows:
+            continue
+        node = table.facts[table.rows[told.node]]
+        about = InvolvedObject("v1", "Node", node.name, uid=node.uid)
+        yield EventOccurrence(about, WARNING, "ScaleDownFailed", _describe_failure(node, told.group, failure, is_empty))
+
+
+def _evicted_pod_reference(seen: Observation, node: str, key: str) -> InvolvedObject:
+    snapshot = seen.snapshot
+    namespace, _, name = key.partition("/")
+    row = snapshot.nodes.rows.get(node)
+    found = [] if row is None else [pod for pod in snapshot.pods_on(row) if snapshot.pods.key(pod) == key]
+    return InvolvedObject("v1", "Pod", name, namespace, snapshot.pods.uids[found[0]] if found else "")
+
+
+def _describe_failure(node: facts.Node, group: str, failure: DrainFailure, is_empty: bool) -> str:
+    if failure.why is DrainFailureReason.MARK_NOT_SEEN:
+        return describe_taint_failure("the taint was set and does not appear")
+    did = "failed to delete empty node" if is_empty else "failed to drain and delete node"
+    return f"{did}: {_explain_failure(node.name, group, failure)}"
+
+
+def _explain_failure(node: str, group: str, failure: DrainFailure) -> str:
+    """What failed, in the peer's words where it has any."""
+    details = ", ".join(failure.details)
+    match failure.why:
+        case DrainFailureReason.EVICTION_REFUSED:
+            refused = " ".join(map(_explain_eviction, failure.details))
+            return f"Failed to drain node /{node}, due to following errors: [{refused}]"
+        case DrainFailureReason.PODS_STAYED:
+            return f"Failed to drain node /{node}: pods remaining after timeout"
+        case DrainFailureReason.BLOCKED_BY_POD:
+            return f'GetPodsToMove for "{node}" returned error: {details}'
+        case DrainFailureReason.NO_PLACE_TO_MOVE_PODS:
+            return f"no place to move pod {details}"
+        case DrainFailureReason.NOT_EMPTY:
+            return f'failed to delete empty node "{node}", new pods scheduled'
+        case DrainFailureReason.GROUP_FAILED:
+            return "couldn't scale down other nodes in this node group"
+        case DrainFailureReason.DELETION_REFUSED:
+            return f"failed to delete nodes from group {group}: {details}"
+        case DrainFailureReason.MIN_SIZE_REACHED:
+            return f"failed to delete nodes from group {group}: min size reached, nodes will not be deleted"
+        case DrainFailureReason.GROUP_MISSING:
+            return f"picked node that doesn't belong to a node group: {node}"
+        case DrainFailureReason.DELETION_TIMED_OUT:
+            return f"group {group} agreed to delete the node, and it is still there"
+        case DrainFailureReason.MACHINE_STAYED:
+            return f"group {group} was deleting the node and is not any more: another machine went, or it grew again"
+        case DrainFailureReason.MARK_REMOVED:
+            return "someone else removed the taint"
+        case _:
+            return f"{failure.why}: {details}" if details else str(failure.why)
+
+
+def _explain_eviction(detail: str) -> str:
+    pod, _, said = detail.partition(": ")
+    return f"failed to evict pod {pod} within allowed timeout (last error: {said or '<nil>'})"
+
+
+def health_events(story: DecisionRecord, status: InvolvedObject, now_s: float) -> Iterator[EventOccurrence]:
+    """What a loop found wrong, before it does anything about it."""
+    for failure in story.health.failures:
+        yield _scale_up_failed_event(failure, status, now_s)
+    stop = story.repairs.stop
+    if said := describe_not_actionable(stop):
+        if stop is not LoopStop.NO_READY_NODES_YET:
+            yield EventOccurrence(status, WARNING, "ClusterUnhealthy", said)
+    elif not story.health.verdict.is_healthy:
+        yield EventOccurrence(status, WARNING, "ClusterUnhealthy", CLUSTER_UNHEALTHY)
+
+
+def _scale_up_failed_event(
+    failure: cluster_health.ScaleUpFailure, status: InvolvedObject, now_s: float
+) -> EventOccurrence:
+    if failure.error.code == scale_requests.TIMEOUT_CODE:
+        took = time_formats.format_duration(now_s - failure.requested_s)
+        message = f"Nodes added to group {failure.group} failed to register within {took}"
+        return EventOccurrence(status, WARNING, "ScaleUpTimedOut", message)
+    message = (
+        f"Failed adding {failure.nodes} nodes to group {failure.group} due to {format_error_code(failure.error)}; "
+        f"source errors: {failure.error.message}"
+    )
+    return EventOccurrence(status, WARNING, "ScaleUpFailed", message)
+
+
+def replicas_owned_events(
+    groups: Collection[node_groups.NodeGroup], known: Collection[str]
+) -> Iterator[EventOccurrence]:
+    """Warnings about groups whose size has an owner, but for those that are `known` to have one, by id."""
+    for group in groups:
+        owner = group.replicas_owner
+        if owner is not None and group.id not in known:
+            message = f"Node group cannot be scaled: {owner.message}"
+            yield EventOccurrence(_group_reference(group.id, owner), WARNING, "TopologyOwnsReplicas", message)
+
+
+def _group_reference(id: str, owner: node_groups.ReplicasOwner) -> InvolvedObject:
+    kind, _, key = id.partition("/")
+    namespace, _, name = key.partition("/")
+    return InvolvedObject(owner.api_version, kind, name, namespace, owner.uid)

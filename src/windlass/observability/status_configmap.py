@@ -1,0 +1,299 @@
+"""Status ConfigMap: Cluster Autoscaler's YAML status, parsed and formatted, and its writer.
+
+The writer keeps the latest text and never blocks the loop. Transition times are read back after a restart.
+"""
+
+import asyncio
+import datetime
+import logging
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from windlass.engine.model.cluster_health import NO_NODES, Readiness
+from windlass.errors import WindlassError
+from windlass.kube import client, errors, resources, time_formats, yaml_documents
+from windlass.kube.events import InvolvedObject
+from windlass.kube.resources import Unstructured
+from windlass.observability.cluster_status import (
+    CLUSTER_SCOPE,
+    HEALTH,
+    SCALE_DOWN,
+    SCALE_UP,
+    AutoscalerStatus,
+    ClusterWideStatus,
+    NodeGroupStatus,
+    StatusCondition,
+    TransitionTimes,
+    truncate_message,
+)
+
+STATUS_KEY = "status"
+
+LAST_UPDATED_ANNOTATION = "cluster-autoscaler.kubernetes.io/last-updated"
+
+_AFTER_SECONDS = re.compile(r" after ([0-9.]+)s$")
+
+_UNKNOWN = StatusCondition("", None, None)
+
+_NOTHING = ClusterWideStatus(_UNKNOWN, NO_NODES, _UNKNOWN, _UNKNOWN, 0)
+
+
+def format_go_time(now_s: float) -> str:
+    """A moment as Go prints it: `2026-11-15 08:23:16.2965 +0000 UTC`."""
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=round(now_s * 1e6))
+    fraction = f".{moment.microsecond:06d}".rstrip("0").rstrip(".")
+    return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} +0000 UTC"
+
+
+def format_status(status: AutoscalerStatus) -> str:
+    """The YAML text."""
+    return yaml.dump(status_document(status), Dumper=_Dumper, sort_keys=True, allow_unicode=True)
+
+
+# ── The document ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def status_document(status: AutoscalerStatus) -> dict[str, Any]:
+    """What the text says, as plain data. Parts that say nothing are left out where the peer leaves them out."""
+    made: dict[str, Any] = {
+        "time": format_go_time(status.at_s),
+        "autoscalerStatus": "Initializing" if status.cluster is None else "Running",
+        "clusterWide": _cluster(status.cluster or _NOTHING),
+    }
+    if status.message:
+        made["message"] = status.message
+    if status.groups:
+        made["nodeGroups"] = [_group(group) for group in status.groups]
+    if status.held:
+        made["heldNodeGroups"] = [{"name": one.id, "reason": truncate_message(one.why)} for one in status.held]
+    return made
+
+
+def _cluster(cluster: ClusterWideStatus) -> dict[str, Any]:
+    return {
+        HEALTH: {**_condition(cluster.health), "nodeCounts": _counts(cluster.nodes)},
+        SCALE_UP: _condition(cluster.scale_up),
+        SCALE_DOWN: _with_candidates(cluster.scale_down, cluster.candidates),
+    }
+
+
+def _group(group: NodeGroupStatus) -> dict[str, Any]:
+    sizes = {"cloudProviderTarget": group.target_size, "minSize": group.min_size, "maxSize": group.max_size}
+    return {
+        "name": group.name,
+        HEALTH: {**_condition(group.health), "nodeCounts": _counts(group.nodes), **sizes},
+        SCALE_UP: {**_condition(group.scale_up), "backoffInfo": _backoff(group)},
+        SCALE_DOWN: _with_candidates(group.scale_down, group.candidates),
+        **_replicas_owner(group),
+    }
+
+
+def _replicas_owner(group: NodeGroupStatus) -> dict[str, Any]:
+    """Left out where no other controller applies the size, as it always is of Cluster Autoscaler."""
+    owner = group.replicas_owner
+    return (
+        {} if owner is None else {"replicasOwner": {"manager": owner.manager, "remedy": truncate_message(owner.remedy)}}
+    )
+
+
+def _backoff(group: NodeGroupStatus) -> dict[str, str]:
+    if group.backoff is None:
+        return {}
+    error = group.backoff.error
+    told = {
+        "errorCode": error.code,
+        "errorMessage": truncate_message(_AFTER_SECONDS.sub(_format_go_durations, error.message)),
+    }
+    return {key: value for key, value in told.items() if value}
+
+
+def _format_go_durations(seconds: re.Match[str]) -> str:
+    """Decisions tell times in seconds; the peer as Go does."""
+    return f" after {time_formats.format_duration(float(seconds[1]))}"
+
+
+def _with_candidates(condition: StatusCondition, candidates: int) -> dict[str, Any]:
+    made = _condition(condition)
+    return {**made, "candidates": candidates} if candidates else made
+
+
+def _condition(condition: StatusCondition) -> dict[str, Any]:
+    made = {"lastProbeTime": _time(condition.probed_s), "lastTransitionTime": _time(condition.since_s)}
+    return {"status": condition.status, **made} if condition.status else dict(made)
+
+
+def _counts(nodes: Readiness) -> dict[str, Any]:
+    registered: dict[str, Any] = {
+        "total": nodes.registered,
+        "ready": len(nodes.ready),
+        "notStarted": len(nodes.not_started),
+        "suspended": len(nodes.suspended),
+        "unready": {"total": len(nodes.unready), "resourceUnready": len(nodes.resource_unready)},
+    }
+    if nodes.deleted:
+        registered["beingDeleted"] = len(nodes.deleted)
+    return {
+        "registered": registered,
+        "longUnregistered": len(nodes.long_unregistered),
+        "unregistered": len(nodes.unregistered),
+    }
+
+
+class _Time(str):
+    """A text that Go's YAML quotes, because it would read as a time otherwise."""
+
+    __slots__ = ()
+
+
+_Base: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""The same text either way; the one in C takes a tenth of the time, and a status is written in every loop."""
+
+
+class _Dumper(_Base):  # type: ignore[misc, valid-type]  # which of the two, only the installation knows
+    """Writes as Go's does."""
+
+
+def _represent_go_time(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style='"')
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Plain, unless a character would be taken for a break of the line."""
+    return dumper.represent_str(text) if text.isprintable() else _represent_go_time(dumper, text)
+
+
+_Dumper.add_representer(_Time, _represent_go_time)
+
+
+_Dumper.add_representer(str, _represent)
+
+
+def _time(at_s: float | None) -> _Time | None:
+    return None if at_s is None else _Time(time_formats.format_time(at_s))
+
+
+# ── And back ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parse_transition_times(text: str) -> TransitionTimes:
+    """Since when parts have had their status, as far as a text tells. Whatever it does not tell is left out."""
+    try:
+        found = yaml_documents.load_yaml(text)
+    except yaml.YAMLError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return dict(_parse_transitions(found))
+
+
+def _parse_transitions(found: dict[str, Any]) -> Iterator[tuple[tuple[str, str], tuple[str, float]]]:
+    groups = found.get("nodeGroups")
+    named = [(one.get("name"), one) for one in groups if isinstance(one, dict)] if isinstance(groups, list) else []
+    for name, parts in ((CLUSTER_SCOPE, found.get("clusterWide")), *named):
+        for part in (HEALTH, SCALE_UP, SCALE_DOWN):
+            condition = parts.get(part) if isinstance(parts, dict) else None
+            if not isinstance(condition, dict) or not isinstance(name, str):
+                continue
+            status, since = condition.get("status"), condition.get("lastTransitionTime")
+            if isinstance(status, str) and isinstance(since, str):
+                try:
+                    yield (name, part), (status, time_formats.parse_time(since))
+                except ValueError:
+                    continue
+
+
+WRITE_INTERVAL_S = 2.0
+"""Between two writes. Loops may follow each other at once, and calls to the API server are few."""
+
+_CONFIG_MAPS = resources.CONFIG_MAPS.untyped()
+
+_log = logging.getLogger(__name__)
+
+
+class StatusWriter:
+    """Keeps the status ConfigMap."""
+
+    def __init__(self, api: client.Client, namespace: str, name: str) -> None:
+        self._client, self._namespace, self._name = api, namespace, name
+        self._wanted: AutoscalerStatus | None = None
+        self._changed = asyncio.Event()
+        self._found: Unstructured | None = None
+        """As last read or written."""
+
+    @property
+    def reference(self) -> InvolvedObject:
+        """The ConfigMap as the object of events."""
+        uid = "" if self._found is None else str((self._found.get("metadata") or {}).get("uid", ""))
+        return InvolvedObject("v1", "ConfigMap", self._name, self._namespace, uid)
+
+    async def read_since(self) -> TransitionTimes:
+        """What a process before this one left."""
+        try:
+            self._found = await self._client.get(_CONFIG_MAPS, self._name, self._namespace)
+        except errors.NotFound:
+            return {}
+        except WindlassError as error:
+            _log.warning("status ConfigMap %s/%s cannot be read: %s", self._namespace, self._name, error)
+            return {}
+        return parse_transition_times(str((self._found.get("data") or {}).get(STATUS_KEY, "")))
+
+    def put(self, status: AutoscalerStatus) -> None:
+        """Write this when there is time. Never waits; what was not written until then never will be."""
+        self._wanted = status
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._changed.wait()
+            await self.flush()
+            await self._client.clock.sleep(WRITE_INTERVAL_S)
+
+    async def flush(self) -> None:
+        """Write what is to be written now. A failure is logged."""
+        self._changed.clear()
+        wanted, self._wanted = self._wanted, None
+        if wanted is None:
+            return
+        try:
+            self._found = await self._write(wanted)
+        except WindlassError as error:
+            self._found = None
+            _log.error("status ConfigMap %s/%s cannot be written: %s", self._namespace, self._name, error)
+
+    async def delete(self) -> None:
+        """Nobody keeps the status any more."""
+        self._wanted = None
+        try:
+            await self._client.delete(_CONFIG_MAPS, self._name, self._namespace)
+        except errors.NotFound:
+            return
+        except WindlassError as error:
+            _log.error("status ConfigMap %s/%s cannot be deleted: %s", self._namespace, self._name, error)
+
+    async def _write(self, status: AutoscalerStatus) -> Unstructured:
+        """Update what is known to be there, or else what is found there, or else create it."""
+        if self._found is not None:
+            try:
+                return await self._client.update(_CONFIG_MAPS, self._body(status, self._found))
+            except (errors.Conflict, errors.NotFound):
+                self._found = None
+        try:
+            found = await self._client.get(_CONFIG_MAPS, self._name, self._namespace)
+        except errors.NotFound:
+            return await self._client.create(_CONFIG_MAPS, self._body(status, None))
+        return await self._client.update(_CONFIG_MAPS, self._body(status, found))
+
+    def _body(self, status: AutoscalerStatus, found: Unstructured | None) -> Unstructured:
+        """The ConfigMap with our part of it changed: all that others wrote stays."""
+        before = found or {"metadata": {"name": self._name, "namespace": self._namespace}}
+        metadata = dict(before.get("metadata") or {"name": self._name, "namespace": self._namespace})
+        metadata["annotations"] = {
+            **(metadata.get("annotations") or {}),
+            LAST_UPDATED_ANNOTATION: format_go_time(status.at_s),
+        }
+        data = {**(before.get("data") or {}), STATUS_KEY: format_status(status)}
+        return {**before, "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

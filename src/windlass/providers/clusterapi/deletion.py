@@ -1,0 +1,205 @@
+"""Delete-machine annotations: which Machines go first when a group shrinks, and deletions that are still pending.
+
+The annotation and the lower replica count are two writes. A process that dies in between leaves an annotation that
+would send the wrong Machine away next time, so annotations are classified as acted on or stale, and stale ones are
+removed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+
+from windlass.kube import client, errors, request_builders, resources, time_formats
+from windlass.kube.models import clusterapi
+from windlass.kube.resources import Resource
+from windlass.providers.clusterapi import machines
+from windlass.providers.clusterapi.machines import Machine
+
+
+class PendingDeletions:
+    """Machines, by uid, and instances without Machines, by group."""
+
+    def __init__(self) -> None:
+        self._machines: set[str] = set()
+        self._instances: dict[str, set[str]] = {}
+
+    @property
+    def machines(self) -> frozenset[str]:
+        return frozenset(self._machines)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._machines and not any(self._instances.values())
+
+    def add(self, group: str, uids: Iterable[str], without_machine: Iterable[str]) -> None:
+        self._machines.update(uids)
+        told = (machines.normalize_provider_id(one) for one in without_machine)
+        self._instances.setdefault(group, set()).update(told)
+
+    def discard(self, uids: Iterable[str]) -> None:
+        """These Machines stay after all."""
+        self._machines -= set(uids)
+
+    def is_pending(self, group: str, provider_id: str) -> bool:
+        return machines.normalize_provider_id(provider_id) in self._instances.get(group, ())
+
+    def retain(self, uids: Iterable[str], listed: dict[str, set[str]]) -> None:
+        """Keep only what still exists: Machines of these uids, instances that MachinePools still list."""
+        self._machines &= set(uids)
+        self._instances = {group: told & listed.get(group, set()) for group, told in self._instances.items() if told}
+
+
+FIELD_MANAGER = "cluster-autoscaler"
+"""Owner of what is written here: the name that users' policies and dashboards know."""
+
+_TRIES = 5
+
+_AT_ONCE = 8
+
+_LOOK_S = 0.02
+
+_SEEN_WITHIN_S = 2.0
+
+_TAKEN_WITHIN_S = 5.0
+
+_OTHERS_HEAR_S = 0.2
+"""How much later than here a mark may show where Cluster API looks: it reads what its own watches told it."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteAnnotationState:
+    """The marks of one group."""
+
+    leaving: frozenset[str]
+    """Machines that are about to go, by uid."""
+    stale: tuple[Machine, ...]
+    """Machines that carry a mark for nothing, or may: what was marked here is not always seen yet."""
+
+
+def classify_annotations(
+    machines: Sequence[Machine], replicas: int, remembered: Container[str], is_rolling_out: bool
+) -> DeleteAnnotationState:
+    """Tell marks that are being acted on from those that are not.
+
+    `remembered` are uids of Machines that were marked here for a size that is written: they come first. During a
+    rollout there are more Machines than replicas for another reason, so only those count.
+    """
+    alive = [machine for machine in machines if not machine.is_deleting]
+    own = [machine for machine in alive if machine.uid in remembered]
+    others = [machine for machine in alive if machine.is_marked and machine.uid not in remembered]
+    surplus = max(len(alive) - replicas, 0)
+    leaving = frozenset(machine.uid for machine in (own if is_rolling_out else own + others)[:surplus])
+    return DeleteAnnotationState(leaving, tuple(one for one in own + others if one.uid not in leaving))
+
+
+class DeleteAnnotations:
+    """Puts marks on Machines and takes them off."""
+
+    def __init__(self, api: client.Client, machines: Resource[clusterapi.Machine], mark: str) -> None:
+        self._api = api
+        self._machines: Resource[resources.Unstructured] = machines.untyped()
+        self._mark = mark
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def annotate(self, machines: Iterable[Machine]) -> tuple[list[Machine], dict[str, errors.KubeError]]:
+        """Mark Machines. Those that carry the mark now, and errors by uid; the others are gone.
+
+        A mark whose writing failed may be there all the same, and a size lowered beside it would take that Machine: it
+        is taken off again. Where that fails, too, none is left marked, and it raises.
+        """
+        chosen = list(machines)
+        done = await self._each(chosen, self._annotate_one)
+        outcomes = list(zip(chosen, done, strict=True))
+        marked = [machine for machine, outcome in outcomes if outcome is True]
+        failed = [(machine, outcome) for machine, outcome in outcomes if isinstance(outcome, errors.KubeError)]
+        if await self.remove(machine for machine, _ in failed):
+            await self.remove(marked)
+            raise failed[0][1]
+        return marked, {machine.uid: error for machine, error in failed}
+
+    async def wait_observed(self, marked: Sequence[Machine], find: Callable[[Machine], Machine | None]) -> None:
+        """Until these marks have got about: `find` tells how a Machine is known here.
+
+        Cluster API learns of marks and of sizes by different watches. A size that overtakes a mark takes any Machine,
+        and pods with it. Where our own watch is too late to tell, the size is not held up for long.
+        """
+        await self._wait(_SEEN_WITHIN_S, lambda: all(self._is_observed(find(machine)) for machine in marked))
+        await self._api.clock.sleep(_OTHERS_HEAR_S)
+
+    async def wait_deleting(self, is_taken: Callable[[], bool]) -> None:
+        """Until Cluster API deletes all that was told to go: whoever raises the size sooner keeps it instead.
+
+        Cluster API sees the last size that was written, and not that there was a lower one in between. Where nobody
+        acts on sizes at all, it is not held up for long.
+        """
+        await self._wait(_TAKEN_WITHIN_S, is_taken)
+
+    async def _wait(self, at_most_s: float, is_so: Callable[[], bool]) -> None:
+        clock = self._api.clock
+        until_s = clock.monotonic_s() + at_most_s
+        while clock.monotonic_s() < until_s and not is_so():
+            await clock.sleep(_LOOK_S)
+
+    def _is_observed(self, known: Machine | None) -> bool:
+        return known is None or known.is_marked
+
+    async def remove(self, machines: Iterable[Machine]) -> list[errors.KubeError]:
+        """Take the marks off; what could not be done is told, logged, and left for the next time."""
+        chosen = list(machines)
+        done = await self._each(chosen, self._remove_one)
+        failures = []
+        for machine, outcome in zip(chosen, done, strict=True):
+            if isinstance(outcome, errors.KubeError):
+                _log.warning("Machine %s keeps its mark: %s", machine.key, outcome)
+                failures.append(outcome)
+        return failures
+
+    async def _each(
+        self, machines: Sequence[Machine], act: Callable[[Machine], Awaitable[bool]]
+    ) -> list[bool | errors.KubeError]:
+        async def one(machine: Machine) -> bool | errors.KubeError:
+            async with self._at_once:
+                try:
+                    return await act(machine)
+                except errors.KubeError as error:
+                    return error
+
+        return list(await asyncio.gather(*(one(machine) for machine in machines)))
+
+    async def _annotate_one(self, machine: Machine) -> bool:
+        now = time_formats.format_time(self._api.clock.now_s())
+        return await self._change(machine, now)
+
+    async def _remove_one(self, machine: Machine) -> bool:
+        return await self._change(machine, None)
+
+    async def _change(self, machine: Machine, value: str | None) -> bool:
+        """Read and write the whole object: that is what our rights allow. False if the Machine is gone or going."""
+        name, namespace = machine.name, machine.namespace
+        for left in reversed(range(_TRIES)):
+            try:
+                found = await self._api.get(self._machines, name, namespace)
+            except errors.NotFound:
+                return False
+            metadata = found["metadata"]
+            if metadata.get("uid") != machine.uid or metadata.get("deletionTimestamp"):
+                return False
+            annotations = metadata.get("annotations") or {}
+            if (self._mark in annotations) == (value is not None):
+                return True
+            metadata["annotations"] = {key: text for key, text in annotations.items() if key != self._mark}
+            if value is not None:
+                metadata["annotations"][self._mark] = value
+            writer = request_builders.WriteOptions(FIELD_MANAGER, self._api.settings.writer.dry_run)
+            try:
+                await self._api.call(request_builders.build_update(self._machines, found, writer=writer))
+                return True
+            except errors.NotFound:
+                return False
+            except errors.Conflict:
+                if not left:
+                    raise
+        return False

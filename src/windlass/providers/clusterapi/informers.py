@@ -1,0 +1,324 @@
+"""Informers of Cluster API objects and of infrastructure templates.
+
+A resource that is forbidden or not served stays empty with the reason and is retried; nothing else waits for it. Only
+changes of fields that node groups are made from wake the loop. The kind of an infrastructure template is looked up and
+watched when the first group refers to it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from windlass import errors
+from windlass.kube import client, discovery, informers, request_builders, store
+from windlass.kube import errors as kube_errors
+from windlass.kube.models import clusterapi, meta
+from windlass.kube.resources import Resource
+from windlass.providers.clusterapi import group_annotations
+
+
+def has_relevant_change(before: meta.Object, found: meta.Object) -> bool:
+    """Is anything different that observing looks at? Of Machines, nothing else is kept: see `machines`."""
+    return _relevant_fields(before) != _relevant_fields(found)
+
+
+def _relevant_fields(found: meta.Object) -> tuple[object, ...]:
+    metadata = found.meta
+    owners, spec = metadata.owner_references, getattr(found, "spec", None)
+    identity = (metadata.uid, metadata.deletion_timestamp, metadata.labels, metadata.annotations, owners, spec)
+    match found:
+        case clusterapi.MachineSet(status=clusterapi.MachineGroupStatus() as counted):
+            return (
+                *identity,
+                counted.replicas,
+                counted.authoritative_api,
+                group_annotations.find_paused_condition(counted),
+            )
+        case clusterapi.MachineDeployment(status=counted) | clusterapi.MachinePool(status=counted):
+            return (
+                *identity,
+                group_annotations.find_paused_condition(counted),
+                group_annotations.topology_owns_replicas(found),
+            )
+        case clusterapi.InfrastructureTemplate(status=told):
+            return (*identity, told)
+        case clusterapi.MirroredMachineSet(status=told_twin):
+            return (*identity, told_twin)
+    return identity
+
+
+T = TypeVar("T")
+
+Watched = TypeVar("Watched", bound=meta.Object)
+
+_REFUSALS = (kube_errors.Forbidden, kube_errors.NotFound, kube_errors.Unauthorized, kube_errors.MethodNotAllowed)
+
+_LOOK_S = 0.05
+
+_PATIENCE = 5
+"""Failures after which nobody waits any longer for a first list of something that is not decisive."""
+
+_FINAL_AFTER_S = 30.0
+"""A refusal that lasts so long is meant: an API server that has just started refuses for a moment."""
+
+
+class ResourceInformer(Generic[T]):
+    """Objects of a resource as they are now."""
+
+    def __init__(
+        self,
+        api: client.Client,
+        resource: Resource[Any],
+        namespaces: Sequence[str],
+        handler: store.EventHandler[T],
+        indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
+        *,
+        keeps_partial: bool = False,
+        narrow: Callable[[Any], T] | None = None,
+    ) -> None:
+        """`keeps_partial`: one that was never read as a whole is there with what can be read of it.
+
+        `narrow` makes of an object what is kept of it.
+        """
+        self.resource = resource
+        self._clock = api.clock
+        self._troubled_at_s: float | None = None
+        self._stores = {
+            namespace: store.Store(indexes, [handler], keeps_partial=keeps_partial, narrow=narrow)
+            for namespace in namespaces
+        }
+        self._informers = [
+            informers.Informer(api, resource, held, request_builders.ListOptions(namespace))
+            for namespace, held in self._stores.items()
+        ]
+
+    def get(self, namespace: str, name: str) -> T | None:
+        held = self._stores.get("" if "" in self._stores else namespace)
+        return None if held is None else held.get(f"{namespace}/{name}")
+
+    def find(self, index: str, value: str) -> Iterator[T]:
+        for held in self._stores.values():
+            yield from held.find(index, value)
+
+    def __iter__(self) -> Iterator[T]:
+        for held in self._stores.values():
+            yield from held
+
+    @property
+    def malformed(self) -> list[errors.InvalidObject]:
+        """Objects that exist and cannot be read."""
+        return [complaint for informer in self._informers for complaint in informer.malformed.values()]
+
+    @property
+    def last_error(self) -> kube_errors.KubeError | None:
+        """What keeps it from being current; None while all is well."""
+        return next((informer.last_error for informer in self._informers if informer.last_error is not None), None)
+
+    @property
+    def synced(self) -> bool:
+        """All there was has been read, at least once."""
+        return all(informer.synced for informer in self._informers)
+
+    @property
+    def settled(self) -> bool:
+        """Read, refused, or tried often enough: nobody should wait for it any longer."""
+        return all(
+            informer.synced or isinstance(informer.last_error, _REFUSALS) or informer.counts.failures >= _PATIENCE
+            for informer in self._informers
+        )
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Has it been in trouble for long, as far as anybody looked?"""
+        now_s = self._clock.monotonic_s()
+        if self.last_error is None:
+            self._troubled_at_s = None
+        elif self._troubled_at_s is None:
+            self._troubled_at_s = now_s
+        return self._troubled_at_s is not None and now_s - self._troubled_at_s >= _FINAL_AFTER_S
+
+    @property
+    def was_never_allowed(self) -> bool:
+        """Was nothing read so far because it is refused, for a moment or for good?"""
+        return not self.synced and isinstance(self.last_error, _REFUSALS)
+
+    @property
+    def is_refused(self) -> bool:
+        """Is it refused, and meant to be?"""
+        return self.is_unreadable and isinstance(self.last_error, _REFUSALS)
+
+    async def wait_answered(self) -> None:
+        """Until it was read, or is refused for good."""
+        while not (self.synced or self.is_refused):
+            await self._clock.sleep(_LOOK_S)
+
+    async def wait_synced(self) -> None:
+        for informer in self._informers:
+            await informer.wait_synced()
+
+    async def wait_settled(self) -> None:
+        while not self.settled:
+            await self._clock.sleep(_LOOK_S)
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as together:
+            for informer in self._informers:
+                together.create_task(informer.run())
+
+
+class ChangeHandler(Generic[Watched]):
+    """A handler that passes on which object is different now, if the difference matters, and no more."""
+
+    def __init__(self, tell: Callable[[Watched], None]) -> None:
+        self._tell = tell
+
+    def added(self, found: Watched) -> None:
+        self._tell(found)
+
+    def modified(self, before: Watched, found: Watched) -> None:
+        if has_relevant_change(before, found):
+            self._tell(found)
+
+    def deleted(self, before: Watched) -> None:
+        self._tell(before)
+
+
+class NarrowChangeHandler(Generic[T]):
+    """A handler that says that something is different now, for objects of which only what matters is kept."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+
+    def added(self, found: T) -> None:
+        self._tell()
+
+    def modified(self, before: T, found: T) -> None:
+        if before != found:
+            self._tell()
+
+    def deleted(self, before: T) -> None:
+        self._tell()
+
+
+_LOOK_AGAIN_S = 30.0
+
+_log = logging.getLogger(__name__)
+
+Template = clusterapi.InfrastructureTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateKind:
+    """A kind as references name it: with the group alone (v1beta2), or with its version, too (v1beta1)."""
+
+    api: str
+    kind: str
+
+    @property
+    def has_version(self) -> bool:
+        return "/" in self.api
+
+
+def find_template_kind(reference: clusterapi.Reference | None) -> TemplateKind | None:
+    """The kind that a reference names; None if it names none."""
+    if reference is None or not reference.kind:
+        return None
+    api = reference.api_group if reference.api_group is not None else reference.api_version
+    return TemplateKind(api, reference.kind) if api else None
+
+
+class InfrastructureTemplates:
+    """Templates of all kinds that anyone referred to."""
+
+    def __init__(self, api: client.Client, namespaces: tuple[str, ...], on_change: Callable[[], None]) -> None:
+        self._api = api
+        self._namespaces = namespaces
+        self._on_change = on_change
+        self._followed: dict[TemplateKind, ResourceInformer[Template] | None] = {}
+        """None while the kind is being looked up."""
+        self._missing: dict[TemplateKind, str] = {}
+        self._asked: asyncio.Queue[TemplateKind] = asyncio.Queue()
+
+    def request(self, kind: TemplateKind) -> None:
+        """Have it followed, if it is not yet."""
+        if kind not in self._followed:
+            self._followed[kind] = None
+            self._asked.put_nowait(kind)
+
+    def get(self, kind: TemplateKind, namespace: str, name: str) -> Template | None:
+        followed = self._followed.get(kind)
+        return None if followed is None else followed.get(namespace, name)
+
+    def explain(self, kind: TemplateKind, namespace: str, name: str) -> str:
+        """Why a template is not there."""
+        followed = self._followed.get(kind)
+        if followed is None:
+            return self._missing.get(kind, "not read yet")
+        for complaint in followed.malformed:
+            if complaint.name == f"{namespace}/{name}":
+                return str(complaint)
+        if not followed.synced:
+            return str(followed.last_error or "not read yet")
+        return "no such object"
+
+    @property
+    def errors_by_kind(self) -> dict[str, str]:
+        """Kinds that cannot be read, and why."""
+        found = {kind.kind: why for kind, why in self._missing.items()}
+        for kind, followed in self._followed.items():
+            if followed is not None and followed.last_error is not None:
+                found[kind.kind] = str(followed.last_error)
+        return found
+
+    async def wait_settled(self) -> None:
+        """Until every kind asked for was read, or cannot be."""
+        while not all(self._is_settled(kind) for kind in list(self._followed)):
+            await self._api.clock.sleep(_LOOK_S)
+
+    def _is_settled(self, kind: TemplateKind) -> bool:
+        followed = self._followed[kind]
+        return kind in self._missing if followed is None else followed.settled
+
+    async def run(self) -> None:
+        """Look up and follow whatever is asked for, until cancelled."""
+        async with asyncio.TaskGroup() as together:
+            while True:
+                together.create_task(self._follow(await self._asked.get()))
+
+    async def _follow(self, kind: TemplateKind) -> None:
+        resource = await self._look_up(kind)
+        handler = ChangeHandler[Template](lambda _: self._on_change())
+        followed = ResourceInformer(self._api, resource, self._namespaces, handler)
+        self._followed[kind] = followed
+        await followed.run()
+
+    async def _look_up(self, kind: TemplateKind) -> Resource[Template]:
+        while True:
+            try:
+                found = await self._find(kind)
+            except kube_errors.KubeError as error:
+                self._set_missing(kind, str(error))
+            else:
+                if found is not None:
+                    self._missing.pop(kind, None)
+                    return found
+                self._set_missing(kind, f"the server has no kind {kind.kind} in {kind.api}")
+            await self._api.clock.sleep(_LOOK_AGAIN_S)
+
+    async def _find(self, kind: TemplateKind) -> Resource[Template] | None:
+        """In the version named, or in the first that has it."""
+        versions = [kind.api] if kind.has_version else await discovery.list_versions(self._api, kind.api)
+        for version in versions:
+            found = await discovery.find_resource(self._api, version, kind.kind)
+            if found is not None:
+                return found.read_as(Template)
+        return None
+
+    def _set_missing(self, kind: TemplateKind, why: str) -> None:
+        if self._missing.get(kind) != why:
+            _log.warning("%s: %s", kind.kind, why)
+            self._missing[kind] = why
+            self._on_change()

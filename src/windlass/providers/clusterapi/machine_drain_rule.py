@@ -1,0 +1,139 @@
+"""MachineDrainRules, and which of them select a Machine.
+
+A rule that cannot be read is not gone. While a rule of a namespace cannot be read, or rules are served and were never
+listed, or a rule selects by the labels of an unknown Cluster, it is unknown which rules select a Machine.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from windlass import selectors
+from windlass.engine.drainability import context
+from windlass.engine.model import facts, node_groups
+from windlass.kube import fields
+from windlass.kube import selectors as kube_selectors
+from windlass.kube.models import clusterapi, meta
+from windlass.providers.clusterapi.informers import ResourceInformer
+from windlass.providers.clusterapi.machines import Machine
+
+SelectingRules = tuple[tuple[str, ...], str]
+"""(keys of the rules that select a Machine, why these are not known)"""
+
+NO_SELECTING_RULES: SelectingRules = ((), "")
+
+
+class LabeledCluster(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a Cluster."""
+
+    key: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+def narrow_cluster(found: meta.Object) -> LabeledCluster:
+    labels = found.meta.labels or {}
+    return LabeledCluster(found.meta.key, tuple((sys.intern(key), value) for key, value in sorted(labels.items())))
+
+
+def read_drain_rule(found: clusterapi.MachineDrainRule) -> node_groups.MachineDrainRule:
+    """InvalidObject if it cannot be read."""
+    spec = found.spec or clusterapi.MachineDrainRuleSpec()
+    try:
+        behavior = _read_behavior(spec.drain)
+        return node_groups.MachineDrainRule(
+            found.meta.namespace or "",
+            found.meta.name or "",
+            behavior,
+            (spec.drain.order or 0) if spec.drain and behavior is facts.DrainBehavior.DRAIN else 0,
+            tuple(_read_machines(spec)),
+            tuple(_read_pods(spec)),
+        )
+    except fields.InvalidField as error:
+        raise error.of("MachineDrainRule", found.meta.key) from error
+
+
+def _read_behavior(drain: clusterapi.MachineDrainRuleDrain | None) -> facts.DrainBehavior:
+    found = drain.behavior if drain else None
+    if found not in list(facts.DrainBehavior):
+        raise fields.InvalidField("spec.drain.behavior", found, f"one of {', '.join(facts.DrainBehavior)}")
+    return facts.DrainBehavior(found)
+
+
+def _read_machines(spec: clusterapi.MachineDrainRuleSpec) -> Iterator[node_groups.MachineSelector]:
+    for i, one in enumerate(spec.machines or ()):
+        at = f"spec.machines[{i}]"
+        yield node_groups.MachineSelector(
+            _read_selector(one.selector, f"{at}.selector"),
+            _read_selector(one.cluster_selector, f"{at}.clusterSelector"),
+        )
+
+
+def _read_pods(spec: clusterapi.MachineDrainRuleSpec) -> Iterator[node_groups.DrainedPodSelector]:
+    for i, one in enumerate(spec.pods or ()):
+        at = f"spec.pods[{i}]"
+        yield node_groups.DrainedPodSelector(
+            _read_selector(one.selector, f"{at}.selector"),
+            _read_selector(one.namespace_selector, f"{at}.namespaceSelector"),
+        )
+
+
+def _read_selector(found: meta.LabelSelector | None, at: str) -> selectors.LabelSelector:
+    """Absent selects everything here."""
+    return kube_selectors.parse_label_selector(found, at) or selectors.EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class MachineDrainRules:
+    """All that decides which rules select a Machine."""
+
+    rules: tuple[node_groups.MachineDrainRule, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """Namespaces of which a rule cannot be read, and why."""
+    unread: str = ""
+    """Why no rule was ever read, although they are served; empty otherwise."""
+    clusters: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """The labels of each Cluster that can be read."""
+    _known: dict[tuple[str, tuple[str, ...], str], SelectingRules] = field(default_factory=dict, compare=False)
+
+    def select(self, machine: Machine) -> SelectingRules:
+        if not self.rules and not self.unreadable and not self.unread:
+            return NO_SELECTING_RULES
+        about = (machine.namespace, machine.labels, machine.cluster)
+        if about not in self._known:
+            self._known[about] = self._select(machine)
+        return self._known[about]
+
+    def _select(self, machine: Machine) -> SelectingRules:
+        why = self.unread or self.unreadable.get(machine.namespace, "")
+        if why:
+            return (), why
+        cluster = f"{machine.namespace}/{machine.cluster}"
+        labels = self.clusters.get(cluster)
+        flat = machine.labels
+        keys, unsure = context.select_for_machine(
+            self.rules,
+            machine.namespace,
+            dict(zip(flat[::2], flat[1::2], strict=True)),
+            None if labels is None else dict(labels),
+        )
+        return keys, f"{unsure} has a clusterSelector, and Cluster {cluster} cannot be read" if unsure else ""
+
+
+NO_DRAIN_RULES = MachineDrainRules()
+
+
+def observe_drain_rules(
+    followed: ResourceInformer[node_groups.MachineDrainRule] | None, clusters: ResourceInformer[LabeledCluster] | None
+) -> MachineDrainRules:
+    """As they are now."""
+    if followed is None:
+        return NO_DRAIN_RULES
+    if not followed.synced:
+        unread = "" if followed.is_refused else f"MachineDrainRules: {followed.last_error or 'not read yet'}"
+        return MachineDrainRules(unread=unread)
+    malformed = {one.name.rpartition("/")[0]: str(one) for one in followed.malformed}
+    unsure = {one.name for one in clusters.malformed} if clusters is not None else set()
+    known = {one.key: one.labels for one in clusters or () if one.key not in unsure}
+    return MachineDrainRules(tuple(sorted(followed, key=lambda rule: rule.key)), malformed, clusters=known)

@@ -1,0 +1,303 @@
+"""Node templates for scale from zero: capacity, labels, taints and devices of a new node.
+
+Annotations overrule the infrastructure template. An annotation that cannot be read is an error; a value of the template
+that cannot be read is skipped, because others wrote it. Labels, each overruling those before: those of every node, the
+template's nodeInfo, labels that Cluster API copies, the labels annotation, a node of the same kind.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from windlass import quantity, selectors
+from windlass.engine.model import dynamic_resources, facts
+from windlass.kube import fields
+from windlass.kube.models import clusterapi, core
+from windlass.providers.clusterapi import group_annotations
+
+DEFAULT_PODS = 110
+
+Capacity = dict[str, quantity.Quantity]
+
+_AMOUNTS = (
+    (facts.CPU, group_annotations.CPU),
+    (facts.MEMORY, group_annotations.MEMORY),
+    (facts.EPHEMERAL_STORAGE, group_annotations.EPHEMERAL_DISK),
+)
+
+_RESOURCES = {key: name for name, key in _AMOUNTS}
+
+
+def find_capacity(annotations: Mapping[str, str], template: clusterapi.InfrastructureTemplate | None) -> Capacity:
+    """All that is known. InvalidField if an annotation cannot be read."""
+    found = {facts.PODS: quantity.Quantity(DEFAULT_PODS * quantity.NANO)}
+    return found | read_template_capacity(template) | read_capacity_annotations(annotations)
+
+
+def is_sufficient(found: Capacity) -> bool:
+    """Can a node be made from this that nobody has seen yet?"""
+    return facts.CPU in found and facts.MEMORY in found
+
+
+def read_capacity_annotations(annotations: Mapping[str, str]) -> Capacity:
+    found = {name: read_quantity_annotation(annotations, key) for name, key in _AMOUNTS}
+    found[facts.PODS] = read_count_annotation(annotations, group_annotations.MAX_PODS)
+    count = read_count_annotation(annotations, group_annotations.GPU_COUNT)
+    if gpu_type := annotations.get(group_annotations.GPU_TYPE):
+        found[gpu_type] = count
+    return {name: amount for name, amount in found.items() if amount.nano}
+
+
+def read_template_capacity(template: clusterapi.InfrastructureTemplate | None) -> Capacity:
+    status = template.status if template else None
+    found = {}
+    for name, value in ((status.capacity if status else None) or {}).items():
+        try:
+            amount = quantity.saturate_int64(quantity.read_quantity(value))
+            fields.check_capacity(name, amount, value, name)
+        except ValueError:
+            continue
+        if amount.nano >= 0:
+            found[name] = amount
+    return found
+
+
+def read_quantity_annotation(annotations: Mapping[str, str], key: str) -> quantity.Quantity:
+    """The amount that an annotation names; zero if it is not there."""
+    text = annotations.get(key, "")
+    if not text:
+        return quantity.ZERO
+    try:
+        amount = quantity.saturate_int64(quantity.parse_quantity(text))
+    except ValueError:
+        raise fields.InvalidField(group_annotations.annotation_path(key), text, quantity.ACCEPTED_QUANTITY) from None
+    if amount.nano < 0:
+        raise fields.InvalidField(group_annotations.annotation_path(key), text, "a quantity of zero or more")
+    fields.check_capacity(_RESOURCES.get(key, key), amount, text, group_annotations.annotation_path(key))
+    return amount
+
+
+def read_count_annotation(annotations: Mapping[str, str], key: str) -> quantity.Quantity:
+    """The whole number that an annotation names; zero if it is not there."""
+    text = annotations.get(key, "")
+    if not text:
+        return quantity.ZERO
+    count = selectors.parse_int64(text)
+    if count is None or count < 0:
+        raise fields.InvalidField(group_annotations.annotation_path(key), text, "a whole number, zero or more")
+    amount = quantity.Quantity(count * quantity.NANO)
+    fields.check_capacity(key, amount, text, group_annotations.annotation_path(key))
+    return amount
+
+
+def count_resources(found: Capacity) -> facts.Resources:
+    """As the engine counts: millicores, bytes, pieces."""
+    return tuple(sorted((name, fields.to_engine_amount(name, amount)) for name, amount in found.items()))
+
+
+_INT32_MAX = 2**31 - 1
+
+GPU = "gpu"
+
+MAX_DEVICES = 1024
+"""Devices of one node. Each is an object: a count that no node has would fill the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraDevices:
+    """Devices that a node's driver would publish."""
+
+    driver: str
+    type: str
+    count: int
+
+
+def read_dra_devices(annotations: Mapping[str, str]) -> DraDevices | None:
+    """GPUs of a DRA driver. InvalidField if their number cannot be read."""
+    driver = annotations.get(group_annotations.DRA_DRIVER, "")
+    count = read_count_annotation(annotations, group_annotations.GPU_COUNT).value() if driver else 0
+    if count > MAX_DEVICES:
+        raise fields.InvalidField(
+            group_annotations.annotation_path(group_annotations.GPU_COUNT),
+            annotations[group_annotations.GPU_COUNT],
+            f"at most {MAX_DEVICES}",
+        )
+    return DraDevices(driver, GPU, count) if count else None
+
+
+def make_resource_slices(found: DraDevices | None, node_name: str) -> dynamic_resources.ResourceSlices:
+    """The slices that the driver would publish of a node: one pool, named after it."""
+    if found is None:
+        return ()
+    traits = dynamic_resources.DeviceTraits(attributes=(("type", found.type),))
+    made = tuple(dynamic_resources.Device(f"{found.type}-{number}", traits) for number in range(found.count))
+    reach = dynamic_resources.NodeReach(node_name=node_name)
+    return (
+        dynamic_resources.ResourceSlice(
+            f"{node_name}-{found.driver}", found.driver, node_name, reach=reach, devices=made
+        ),
+    )
+
+
+def read_csi_drivers(annotations: Mapping[str, str]) -> tuple[tuple[str, int | None], ...]:
+    """(driver, volumes that it attaches to a node) for each; None: no limit. Entries that cannot be read are left out.
+
+    `ebs.csi.aws.com=25,efs.csi.aws.com=0`; zero is no limit.
+    """
+    drivers: list[tuple[str, int | None]] = []
+    for entry in annotations.get(group_annotations.CSI_DRIVER, "").split(","):
+        name, equals, text = (part.strip() for part in entry.partition("="))
+        limit = selectors.parse_int64(text)
+        if name and equals and limit is not None and 0 <= limit <= _INT32_MAX:
+            drivers.append((name, limit or None))
+    return tuple(drivers)
+
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+_ACCEPTED = "key=value:Effect, with an effect of NoSchedule, PreferNoSchedule or NoExecute"
+
+
+def read_taints(
+    annotations: Mapping[str, str], declared: Iterable[core.Taint] | None
+) -> tuple[tuple[facts.Taint, ...], tuple[fields.InvalidField, ...]]:
+    """The taints of a new node: those declared on the template, overruled by the annotation; and complaints."""
+    found: dict[tuple[str, str], facts.Taint] = {}
+    complaints: list[fields.InvalidField] = []
+    for taint in declared or ():
+        if taint.key and taint.effect in _EFFECTS:
+            found[taint.key, taint.effect] = facts.Taint(taint.key, taint.value or "", taint.effect)
+    for entry in filter(None, annotations.get(group_annotations.TAINTS, "").split(",")):
+        parsed = parse_taint(entry)
+        if parsed is None:
+            complaints.append(
+                fields.InvalidField(group_annotations.annotation_path(group_annotations.TAINTS), entry, _ACCEPTED)
+            )
+        else:
+            found[parsed.key, parsed.effect] = parsed
+    return tuple(found.values()), tuple(complaints)
+
+
+def parse_taint(entry: str) -> facts.Taint | None:
+    """One entry; None if it is no taint, or would have no effect."""
+    rest, colon, effect = entry.partition(":")
+    key, _, value = rest.partition("=")
+    if not colon or effect not in _EFFECTS:
+        return None
+    try:
+        selectors.parse_label_selector(selectors.UnparsedLabelSelector({key: value}))
+    except selectors.InvalidLabelSelector:
+        return None
+    return facts.Taint(key, value, effect)
+
+
+ARCHITECTURE = "kubernetes.io/arch"
+
+OS = "kubernetes.io/os"
+
+DEFAULT_OS = "linux"
+
+_ROLE = "node-role.kubernetes.io"
+
+_COPIED = ("node-restriction.kubernetes.io", "node.cluster.x-k8s.io")
+
+_TELLING = (
+    ARCHITECTURE,
+    OS,
+    "beta.kubernetes.io/instance-type",
+    "node.kubernetes.io/instance-type",
+    facts.REGION_BETA,
+    facts.REGION,
+    facts.ZONE_BETA,
+    facts.ZONE,
+)
+"""Labels in which all nodes of a group are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTemplate:
+    """A node to be, what is attached to it, and what of its description could not be read."""
+
+    node: facts.Node
+    gpus: DraDevices | None = None
+    complaints: tuple[fields.InvalidField, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateSource:
+    """Where a template is made from."""
+
+    name: str
+    annotations: Mapping[str, str]
+    machine: clusterapi.MachineTemplate | None = None
+    infrastructure: clusterapi.InfrastructureTemplate | None = None
+    example: facts.Node | None = None
+    """A node of the group."""
+
+
+def make_node_template(source: TemplateSource, default_architecture: str) -> NodeTemplate | None:
+    """The template; None if nothing says how much cpu or memory there would be. InvalidField for garbage."""
+    found = find_capacity(source.annotations, source.infrastructure)
+    if not is_sufficient(found):
+        return None
+    amounts = count_resources(found)
+    declared = source.machine.spec.taints if source.machine and source.machine.spec else None
+    taints, complaints = read_taints(source.annotations, declared)
+    name = f"{source.name}-template"
+    gpus = read_dra_devices(source.annotations)
+    csi_drivers = read_csi_drivers(source.annotations)
+    node = facts.Node(
+        name=name,
+        labels=_template_labels(source, name, default_architecture),
+        taints=taints,
+        allocatable=amounts,
+        capacity=amounts,
+        conditions=(facts.Condition("Ready", "True"),),
+        slices=make_resource_slices(gpus, name),
+        csi_node=facts.CSINode(name, csi_drivers) if csi_drivers else None,
+    )
+    return NodeTemplate(node, gpus, complaints)
+
+
+def make_kube_proxy(name: str) -> facts.Pod:
+    """The pod that a node is taken to start with, where no node tells what really does."""
+    return facts.Pod(
+        "kube-system",
+        f"kube-proxy-{name}",
+        labels={"component": "kube-proxy", "tier": "node"},
+        annotations={"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": "1234567890abcdef"},
+        spec=facts.PodSpec(requests=((facts.CPU, 100),)),
+    )
+
+
+def read_system(infrastructure: clusterapi.InfrastructureTemplate | None) -> tuple[str, str]:
+    """(architecture, operating system), each empty where the template does not say."""
+    status = infrastructure.status if infrastructure else None
+    told = (status.node_info if status else None) or clusterapi.NodeInfo()
+    return told.architecture or "", told.operating_system or ""
+
+
+def read_label_annotation(annotations: Mapping[str, str]) -> dict[str, str]:
+    """`key=value,…`: taken as they are; an entry without `=` is left out."""
+    entries = (entry.partition("=") for entry in annotations.get(group_annotations.LABELS, "").split(","))
+    return {key: value for key, equals, value in entries if equals}
+
+
+def _template_labels(source: TemplateSource, name: str, default_architecture: str) -> dict[str, str]:
+    architecture, system = read_system(source.infrastructure)
+    metadata = source.machine.metadata if source.machine else None
+    declared = (metadata.labels if metadata else None) or {}
+    example = source.example.labels if source.example else {}
+    return {
+        ARCHITECTURE: architecture or default_architecture,
+        OS: system or DEFAULT_OS,
+        facts.HOSTNAME: name,
+        **{key: value for key, value in declared.items() if _is_copied(key)},
+        **read_label_annotation(source.annotations),
+        **{key: example[key] for key in _TELLING if example.get(key)},
+    }
+
+
+def _is_copied(key: str) -> bool:
+    """Does Cluster API copy this label from a Machine to its node?"""
+    domain = key.partition("/")[0]
+    return domain == _ROLE or domain in _COPIED or domain.endswith(tuple(f".{one}" for one in _COPIED))

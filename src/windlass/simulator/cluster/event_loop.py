@@ -1,0 +1,168 @@
+"""Event loop of the simulated cluster: components take turns until nothing is left to do, then virtual time advances.
+
+Within a step, components first receive all changes in the order of the writes, then sync one after the other, the
+scheduler last. A write by anyone else, such as an autoscaler in the same asyncio loop, wakes the loop.
+"""
+
+import asyncio
+import heapq
+import math
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from windlass import clock
+from windlass.simulator.cluster.api_client import ApiClient, Change
+from windlass.simulator.cluster.api_resources import GroupResource
+
+_TOLERANCE_S = 1e-6
+"""Sums of floating-point delays miss their moment by a hair."""
+
+
+class TimerQueue:
+    """Things to do at moments of the monotonic clock. Nothing is taken off: who is called sees if it still holds."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._noted = 0
+
+    def schedule(self, at_s: float, act: Callable[[], None]) -> None:
+        self._noted += 1
+        heapq.heappush(self._due, (at_s, self._noted, act))
+
+    def next_s(self) -> float:
+        """When the next thing is due; never, if there is none."""
+        return self._due[0][0] if self._due else math.inf
+
+    def pop_due(self, now_s: float) -> Callable[[], None] | None:
+        """The next thing that is due by now."""
+        if self._due and self._due[0][0] <= now_s + _TOLERANCE_S:
+            return heapq.heappop(self._due)[2]
+        return None
+
+
+class Component(Protocol):
+    """A piece of the world."""
+
+    @property
+    def watched_kinds(self) -> tuple[GroupResource, ...]:
+        """Kinds whose changes it wants to be told of."""
+
+    def on_change(self, change: Change) -> None:
+        """Take note. Nothing is written here."""
+
+    def sync(self) -> bool:
+        """Do what has become due; was there anything?"""
+
+
+class Livelock(Exception):
+    """The parts keep each other busy without end."""
+
+
+_MAX_TURNS = 5_000_000
+
+
+class EventLoop:
+    """Gives parts their turns, and lets time pass between."""
+
+    def __init__(self, api: ApiClient, clock_: clock.VirtualClock) -> None:
+        self.api = api
+        self.timers = TimerQueue()
+        self.turns = 0
+        """Changes heard and things done so far."""
+        self._clock = clock_
+        self._parts: tuple[Component, ...] = ()
+        self._listeners: dict[GroupResource, tuple[Component, ...]] = {}
+        self._before: list[Callable[[], None]] = []
+        self._after: list[Callable[[], None]] = []
+        self._waking: asyncio.Future[None] | None = None
+        api.notify = self._wake
+
+    def add_components(self, parts: Iterable[Component]) -> None:
+        """Who takes part, in the order of their turns."""
+        self._parts = (*self._parts, *parts)
+        heard = {kind for part in self._parts for kind in part.watched_kinds}
+        self._listeners = {kind: tuple(part for part in self._parts if kind in part.watched_kinds) for kind in heard}
+
+    def before_each_step(self, act: Callable[[], None]) -> None:
+        """To be called when time has passed and nobody has heard yet of what happened since."""
+        self._before.append(act)
+
+    def after_each_step(self, act: Callable[[], None]) -> None:
+        """To be called whenever the world has come to rest at a moment."""
+        self._after.append(act)
+
+    # ── Time ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def now_s(self) -> float:
+        """Seconds since the world began."""
+        return self._clock.monotonic_s()
+
+    def wall_s(self) -> float:
+        return self._clock.now_s()
+
+    def call_later(self, delay_s: float, act: Callable[[], None]) -> None:
+        self.timers.schedule(self.now_s() + delay_s, act)
+
+    async def run(self, until_s: float) -> None:
+        """Live until a moment of the monotonic clock."""
+        self.step()
+        while self.now_s() < until_s:
+            await self._wait(min(self.timers.next_s(), until_s))
+            self.step()
+
+    async def _wait(self, until_s: float) -> None:
+        if self.api.changes:
+            return
+        loop = asyncio.get_running_loop()
+        self._waking = loop.create_future()
+        timer = loop.call_at(until_s, self._wake)
+        try:
+            await self._waking
+        finally:
+            self._waking = None
+            timer.cancel()
+
+    def _wake(self) -> None:
+        if self._waking is not None and not self._waking.done():
+            self._waking.set_result(None)
+
+    # ── Turns ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def step(self) -> None:
+        """Do all that is to be done at this moment."""
+        for act in self._before:
+            act()
+        most = self.turns + _MAX_TURNS + 100 * len(self.api.changes)
+        while self._turn():
+            if self.turns > most:
+                raise Livelock(f"after {most} turns at {self.now_s():g} s there is still something to do")
+        for act in self._after:
+            act()
+
+    def _turn(self) -> bool:
+        is_busy = self._dispatch_changes()
+        while (due := self.timers.pop_due(self.now_s())) is not None:
+            self.turns += 1
+            due()
+            is_busy = True
+        is_busy = self._dispatch_changes() or is_busy
+        for part in self._parts:
+            if part.sync():
+                is_busy = True
+                self._dispatch_changes()
+        return is_busy
+
+    def _dispatch_changes(self) -> bool:
+        """Tell the parts of all changes, those that the server's own controllers make in turn included."""
+        api, changes, listeners = self.api, self.api.changes, self._listeners
+        api.server.run_controllers()
+        if not changes:
+            return False
+        while changes:
+            change = changes.popleft()
+            self.turns += 1
+            for part in listeners.get(change.kind, ()):
+                part.on_change(change)
+            if not changes:
+                api.server.run_controllers()
+        return True

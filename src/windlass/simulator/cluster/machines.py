@@ -1,0 +1,203 @@
+"""Machine controller and MachineHealthCheck: requests instances, joins them with their nodes, drains before deletion."""
+
+import functools
+import math
+from typing import Any
+
+from windlass.simulator.cluster import api_objects, api_resources, cloud, node_groups
+from windlass.simulator.cluster.api_client import ApiRequestError, Change
+from windlass.simulator.cluster.api_objects import PodsByNode
+from windlass.simulator.cluster.event_loop import EventLoop
+
+Json = dict[str, Any]
+
+DRAIN_RETRY_S = 20.0
+"""How long Cluster API waits before it tries again to evict what a budget protects."""
+
+
+class MachineController:
+    """The Machine controller, and a health check where a group has one."""
+
+    watched_kinds = (api_resources.MACHINES, api_resources.NODES, api_resources.PODS, api_resources.BUDGETS)
+
+    def __init__(self, pulse: EventLoop, cloud_: cloud.Cloud) -> None:
+        self._pulse, self._api, self._cloud = pulse, pulse.api, cloud_
+        self._due: dict[str, None] = {}
+        self._by_node: dict[str, str] = {}
+        self._pods = PodsByNode()
+        self._draining: dict[str, str] = {}
+        """Machines by the node that is being emptied for them."""
+        self._held: dict[str, float] = {}
+        """Since when budgets hold pods on a node that is being emptied."""
+        self.evictions = 0
+        """Pods that were left for Cluster API to evict."""
+        cloud_.add_listener(self)
+
+    # ── The cloud ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def instance_created(self, instance: cloud.Instance) -> None:
+        machine = self._api.find(api_resources.MACHINES, instance.machine)
+        if machine is not None:
+            joined = api_objects.with_part(machine, "spec", providerID=instance.provider_id)
+            self._set_phase(joined, "Deleting" if api_objects.is_deleting(machine) else "Provisioned")
+
+    def instance_running(self, instance: cloud.Instance) -> None:
+        """Its node will say so."""
+
+    def instance_unreachable(self, instance: cloud.Instance) -> None:
+        after_s = instance.group.remediate_after_s
+        if after_s is not None:
+            self._pulse.call_later(after_s, lambda: self._remediate(instance))
+
+    def instance_terminated(self, instance: cloud.Instance) -> None:
+        if instance.is_ended_on_purpose:
+            self._api.remove(api_resources.NODES, instance.name)
+            self._api.remove(api_resources.MACHINES, instance.machine)
+
+    def _remediate(self, instance: cloud.Instance) -> None:
+        machine = self._api.find(api_resources.MACHINES, instance.machine)
+        if machine is not None and instance.state != cloud.UP:
+            self._replace(machine)
+
+    def _replace(self, machine: Json) -> None:
+        """As a MachineHealthCheck would: its set makes another."""
+        if not api_objects.is_deleting(machine):
+            now = self._api.now()
+            self._api.update(api_resources.MACHINES, api_objects.with_part(machine, "metadata", deletionTimestamp=now))
+
+    # ── Hearing ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_change(self, change: Change) -> None:
+        match change.kind:
+            case api_resources.MACHINES:
+                self._due[change.key] = None
+                if change.now is None:
+                    self._forget(change.key, change.obj)
+            case api_resources.NODES:
+                annotations = change.obj["metadata"].get("annotations") or {}
+                if "cluster.x-k8s.io/machine" in annotations and (change.before is None or change.now is None):
+                    self._due[f"{node_groups.NAMESPACE}/{annotations['cluster.x-k8s.io/machine']}"] = None
+            case api_resources.PODS:
+                self._on_pod(change)
+            case api_resources.BUDGETS:
+                self._on_budget()
+
+    def _forget(self, key: str, machine: Json) -> None:
+        self._let_go(machine["metadata"]["name"])
+        self._cloud.terminate(key)
+
+    def _on_pod(self, change: Change) -> None:
+        node = api_objects.node_of(change.obj)
+        if not node:
+            return
+        if change.now is None:
+            self._pods.remove(node, change.key)
+        else:
+            self._pods.add(node, change.key)
+        if node in self._draining:
+            self._due[self._draining[node]] = None
+
+    def _on_budget(self) -> None:
+        """Only now may the answer to another try be another; all tries until now would have been in vain."""
+        held, self._held = self._held, {}
+        for node, since_s in held.items():
+            tries = max(math.ceil((self._pulse.now_s() - since_s) / DRAIN_RETRY_S), 1)
+            again_s = since_s + tries * DRAIN_RETRY_S
+            self._pulse.call_later(again_s - self._pulse.now_s(), functools.partial(self._retry, node))
+
+    def sync(self) -> bool:
+        due, self._due = self._due, {}
+        for key in due:
+            machine = self._api.find(api_resources.MACHINES, key)
+            if machine is None:
+                continue
+            if api_objects.is_deleting(machine):
+                self._delete(key, machine)
+            elif key not in self._cloud.instances and not machine["spec"].get("providerID"):
+                self._launch(key, machine)
+            else:
+                self._join(machine)
+        return bool(due)
+
+    # ── Living ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _launch(self, key: str, machine: Json) -> None:
+        group = self._cloud.groups[machine["metadata"]["labels"][node_groups.DEPLOYMENT_NAME_LABEL]]
+        self._cloud.launch(key, machine["metadata"]["name"], group)
+        self._set_phase(machine, "Provisioning")
+        if group.remediate_after_s is not None:
+            self._pulse.call_later(group.remediate_after_s, lambda: self._give_up(key, machine["metadata"]["uid"]))
+
+    def _give_up(self, key: str, uid: str) -> None:
+        """Its node has not come by now."""
+        machine = self._api.find(api_resources.MACHINES, key)
+        if machine is not None and machine["metadata"]["uid"] == uid and not machine["status"].get("nodeRef"):
+            self._replace(machine)
+
+    def _join(self, machine: Json) -> None:
+        name = machine["metadata"]["name"]
+        status = machine.get("status") or {}
+        if "nodeRef" not in status and self._api.find(api_resources.NODES, name) is not None:
+            self._set_phase(machine, "Running", nodeRef={"name": name})
+
+    def _set_phase(self, machine: Json, phase: str, **status: Any) -> None:
+        self._api.update(api_resources.MACHINES, api_objects.with_part(machine, "status", phase=phase, **status))
+
+    # ── Going ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _delete(self, key: str, machine: Json) -> None:
+        if (machine.get("status") or {}).get("phase") != "Deleting":
+            self._set_phase(machine, "Deleting")
+        name = machine["metadata"]["name"]
+        node = self._api.find(api_resources.NODES, name)
+        if node is None or not self._drain(key, node):
+            self._let_go(name)
+            self._cloud.terminate(key)
+            if key not in self._cloud.instances:
+                # Vanished, or never asked for.
+                self._api.remove(api_resources.NODES, name)
+                self._api.remove(api_resources.MACHINES, key)
+
+    def _drain(self, key: str, node: Json) -> bool:
+        """Empty a node as far as that goes now; is anything left to wait for?"""
+        name = node["metadata"]["name"]
+        if not node["spec"].get("unschedulable"):
+            self._api.update(api_resources.NODES, api_objects.with_part(node, "spec", unschedulable=True))
+        left = [pod for pod in self._pods_on(name) if _needs_drain(pod)]
+        if not api_objects.is_ready(node):
+            # A kubelet that does not answer ends no pod: nobody waits for it.
+            left = [pod for pod in left if not api_objects.is_deleting(pod)]
+        is_new = name not in self._draining
+        self._draining[name] = key
+        for pod in left:
+            if not api_objects.is_deleting(pod):
+                self._evict(pod, name, is_new)
+        return bool(left)
+
+    def _pods_on(self, node: str) -> list[Json]:
+        return [pod for key in self._pods.pods_on(node) if (pod := self._api.find(api_resources.PODS, key)) is not None]
+
+    def _evict(self, pod: Json, node: str, is_new: bool) -> None:
+        metadata = pod["metadata"]
+        path = f"{self._api.path_of(api_resources.PODS, metadata['namespace'])}/{metadata['name']}/eviction"
+        body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": metadata["name"]}}
+        try:
+            self._api.request("POST", path, body)
+            self.evictions += 1
+        except ApiRequestError:
+            if is_new:
+                self._held[node] = self._pulse.now_s()
+
+    def _retry(self, node: str) -> None:
+        key = self._draining.pop(node, None)
+        if key is not None:
+            self._due[key] = None
+
+    def _let_go(self, node: str) -> None:
+        self._draining.pop(node, None)
+        self._held.pop(node, None)
+
+
+def _needs_drain(pod: Json) -> bool:
+    owner = api_objects.controller_of(pod)
+    return not api_objects.is_finished(pod) and (owner is None or owner["kind"] != "DaemonSet")

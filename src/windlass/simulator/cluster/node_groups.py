@@ -1,0 +1,176 @@
+"""Node groups of the simulated cluster: machine type, bounds, price, random delays and failure rates.
+
+Random numbers come from one generator per component, all from one seed, so that a change in one component leaves the
+random numbers of the others alone.
+"""
+
+import math
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RandomStreams:
+    """Where parts get their generators."""
+
+    seed: int
+
+    def for_component(self, name: str) -> random.Random:
+        return random.Random(f"{self.seed}/{name}")
+
+
+@dataclass(frozen=True, slots=True)
+class DelayDistribution:
+    """How long something takes: log-normal around a median, never less than `least_s`.
+
+    `spread` is the standard deviation of the logarithm: with 0.5 one in six takes more than 1.65 times the median.
+    """
+
+    median_s: float
+    spread: float = 0.0
+    least_s: float = 0.0
+
+    def sample(self, generator: random.Random) -> float:
+        """Seconds, to the millisecond."""
+        if not self.spread or not self.median_s:
+            return max(self.median_s, self.least_s)
+        drawn = self.median_s * math.exp(generator.gauss(0.0, self.spread))
+        return round(max(drawn, self.least_s), 3)
+
+
+Json = dict[str, Any]
+
+CLUSTER = "simulated"
+
+NAMESPACE = "default"
+
+MIN_SIZE_ANNOTATION = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+
+MAX_SIZE_ANNOTATION = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
+
+OPTIONS_PREFIX = "cluster.x-k8s.io/autoscaling-options-"
+
+CAPACITY_PREFIX = "capacity.cluster-autoscaler.kubernetes.io/"
+
+PRICE_ANNOTATION = "windlass.dev/price-per-hour"
+
+CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
+
+DEPLOYMENT_NAME_LABEL = "cluster.x-k8s.io/deployment-name"
+
+SET_NAME_LABEL = "cluster.x-k8s.io/set-name"
+
+ZONE = "topology.kubernetes.io/zone"
+
+REGION = "topology.kubernetes.io/region"
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+
+_BOOT, _SETTLE, _STOP = DelayDistribution(60.0), DelayDistribution(5.0), DelayDistribution(10.0)
+
+_ARCHITECTURE = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """One MachineDeployment in one zone."""
+
+    name: str
+    machine_type: str
+    zone: str
+    min_size: int
+    max_size: int
+    initial: int
+    capacity: dict[str, str]
+    allocatable: dict[str, str]
+    price_per_hour: float = 0.0
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: tuple[Json, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    """`autoscaling-options-…` annotations of the MachineDeployment, by the rest of their name."""
+    boot: DelayDistribution = _BOOT
+    """From asking for a machine to its node."""
+    ready: DelayDistribution = _SETTLE
+    """From the node to its being ready."""
+    stop: DelayDistribution = _STOP
+    """From the end of the drain to the end of the machine."""
+    failure_rate: float = 0.0
+    """The share of machines that never become nodes."""
+    unready_rate: float = 0.0
+    """The share of machines whose node never becomes ready."""
+    lifetime: DelayDistribution | None = None
+    """After which a machine vanishes by itself; None: never."""
+    remediate_after_s: float | None = None
+    """A MachineHealthCheck deletes machines whose node has been away or not ready for so long; None: none does."""
+
+    def node_labels(self, node_name: str) -> dict[str, str]:
+        return {
+            **_ARCHITECTURE,
+            "kubernetes.io/hostname": node_name,
+            ZONE: self.zone,
+            REGION: "simulated",
+            INSTANCE_TYPE: self.machine_type,
+            **self.labels,
+        }
+
+
+def make_group_objects(group: NodeGroup) -> list[Json]:
+    """A group's template and MachineDeployment."""
+    labels = {key: value for key, value in group.node_labels("").items() if key != "kubernetes.io/hostname"}
+    status = {"capacity": group.allocatable, "nodeInfo": {"architecture": "amd64", "operatingSystem": "linux"}}
+    template = {
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1",
+        "kind": "SimulatedMachineTemplate",
+        "metadata": {"name": group.name, "namespace": NAMESPACE, "labels": {CLUSTER_NAME_LABEL: CLUSTER}},
+        "spec": {"template": {"spec": {"type": group.machine_type, "zone": group.zone}}},
+        "status": status,
+    }
+    annotations = {
+        MIN_SIZE_ANNOTATION: str(group.min_size),
+        MAX_SIZE_ANNOTATION: str(group.max_size),
+        CAPACITY_PREFIX + "maxPods": group.allocatable.get("pods", "110"),
+        CAPACITY_PREFIX + "labels": ",".join(f"{key}={value}" for key, value in sorted(labels.items())),
+        **{OPTIONS_PREFIX + name: value for name, value in group.options.items()},
+    }
+    if group.price_per_hour:
+        annotations[PRICE_ANNOTATION] = str(group.price_per_hour)
+    if group.taints:
+        annotations[CAPACITY_PREFIX + "taints"] = ",".join(map(_make_taint, group.taints))
+    return [template, _make_deployment(group, annotations)]
+
+
+def _make_deployment(group: NodeGroup, annotations: dict[str, str]) -> Json:
+    machine = {
+        "clusterName": CLUSTER,
+        "version": "v1.36.3",
+        "failureDomain": group.zone,
+        "bootstrap": {"dataSecretName": "simulated"},
+        "infrastructureRef": {
+            "apiGroup": "infrastructure.cluster.x-k8s.io",
+            "kind": "SimulatedMachineTemplate",
+            "name": group.name,
+        },
+    }
+    chosen = {CLUSTER_NAME_LABEL: CLUSTER, DEPLOYMENT_NAME_LABEL: group.name}
+    return {
+        "apiVersion": "cluster.x-k8s.io/v1beta2",
+        "kind": "MachineDeployment",
+        "metadata": {
+            "name": group.name,
+            "namespace": NAMESPACE,
+            "labels": {CLUSTER_NAME_LABEL: CLUSTER},
+            "annotations": annotations,
+        },
+        "spec": {
+            "clusterName": CLUSTER,
+            "replicas": group.initial,
+            "selector": {"matchLabels": chosen},
+            "template": {"metadata": {"labels": chosen}, "spec": machine},
+        },
+    }
+
+
+def _make_taint(taint: Json) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint['effect']}"

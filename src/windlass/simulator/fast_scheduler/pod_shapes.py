@@ -1,0 +1,170 @@
+"""Pod shapes: pods that no filter and no score can tell apart, but for their labels, share one shape."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from windlass.simulator.cluster import daemon_sets
+from windlass.simulator.cluster.api_objects import IdentityCache
+from windlass.simulator.reference_scheduler import (
+    cluster_view,
+    inter_pod_affinity,
+    node_filters,
+    node_resources_fit,
+    pod_topology_spread,
+    resource_requests,
+)
+from windlass.simulator.reference_scheduler.cluster_view import priority_of
+from windlass.simulator.reference_scheduler.pod_topology_spread import SpreadConstraint
+
+Json = dict[str, Any]
+
+_SCHEDULING_FIELDS = (
+    "nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priority", "preemptionPolicy",
+    "containers", "initContainers", "overhead", "resources", "hostNetwork", "hostUsers", "volumes", "nodeName",
+)  # fmt: skip
+"""What filters and scores see of a spec."""
+
+FindSelector = Callable[[Json], Json | None]
+"""Which pods the default spread constraints of a pod count; None: it has no such constraints."""
+
+
+@dataclass(slots=True, eq=False)
+class PodShape:
+    """All that filters and scores see of a pod but its labels; `example` is the first pod seen."""
+
+    example: Json
+    amounts: resource_requests.ResourceList
+    priority: int
+    spread: list[SpreadConstraint]
+    affinity_terms: list[inter_pod_affinity.AffinityTerm]
+    anti_affinity_terms: list[inter_pod_affinity.AffinityTerm]
+    soft_spread: list[SpreadConstraint]
+    preferred_terms: list[tuple[inter_pod_affinity.AffinityTerm, int]]
+    """Preferred affinity to other pods, and weights; negative: anti-affinity."""
+    scored_terms: list[tuple[inter_pod_affinity.AffinityTerm, int]]
+    """Terms by which such a pod, once it runs, draws others or keeps them away."""
+    has_preferred_nodes: bool
+    nonzero_pending: npt.NDArray[np.int64]
+    """(2,): CPU and memory as scores count them while it waits: containers that request none count with a default."""
+    nonzero_assigned: npt.NDArray[np.int64]
+    """(2,): the same once it runs."""
+    ports: list[node_resources_fit.HostPort]
+    names_nodes: bool
+    """May the verdict differ between nodes that differ by their name only?"""
+    number: int = 0
+    request_vector: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(resources,): what the pod asks for, by column."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Do other pods matter only by what they take?"""
+        return not (self.spread or self.affinity_terms or self.anti_affinity_terms)
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedPod:
+    """A pod as the loop sees it."""
+
+    shape: PodShape
+    pinned: str
+    """The only node it may go to, as daemon pods have it; empty: any."""
+
+
+def no_selector(pod: Json) -> Json | None:
+    """For shapes that are not scored."""
+    return None
+
+
+class PodShapes:
+    """Shapes by what they are made of."""
+
+    def __init__(self, find_selector: FindSelector = no_selector) -> None:
+        self._find_selector = find_selector
+        self._by_key: dict[bytes, PodShape] = {}
+        self._by_spec: IdentityCache[ShapedPod] = IdentityCache()
+
+    def shape_pod(self, pod: Json) -> ShapedPod:
+        spec = pod["spec"]
+        # Pods of one owner share their spec until they are bound.
+        seen = self._by_spec.get(spec)
+        if seen is None:
+            seen = self._intern(pod)
+            if not seen.pinned:
+                self._by_spec.put(spec, seen)
+        return seen
+
+    def _intern(self, pod: Json) -> ShapedPod:
+        pinned = daemon_sets.pinned_node_name(pod)
+        if pinned:
+            pod = {**pod, "spec": {**pod["spec"], "affinity": _without_node_affinity(pod["spec"]["affinity"])}}
+        # A pinned pod is not scored.
+        selector = None if pinned or pod_topology_spread.has_own_constraints(pod) else self._find_selector(pod)
+        key = _key_of(pod, selector)
+        shape = self._by_key.get(key)
+        if shape is None:
+            shape = self._by_key[key] = _make_shape(pod, selector)
+            shape.number = len(self._by_key)
+        return ShapedPod(shape, pinned)
+
+
+def _without_node_affinity(affinity: Json) -> Json:
+    return {name: value for name, value in affinity.items() if name != "nodeAffinity"}
+
+
+def _key_of(pod: Json, selector: Json | None) -> bytes:
+    spec = pod["spec"]
+    seen = [spec.get(name) for name in _SCHEDULING_FIELDS]
+    # Terms and selectors without a namespace mean the pod's own.
+    has_place = selector or spec.get("affinity") or spec.get("topologySpreadConstraints")
+    place = pod["metadata"]["namespace"] if has_place else ""
+    return msgspec.json.encode((place, _own_labels(pod), selector, seen), order="deterministic")
+
+
+def _own_labels(pod: Json) -> Json | None:
+    """Whether a pod counts for its own constraints depends on its labels."""
+    spec = pod["spec"]
+    if not spec.get("topologySpreadConstraints") and not (spec.get("affinity") or {}).get("podAffinity"):
+        return None
+    labels: Json | None = pod["metadata"].get("labels")
+    return labels
+
+
+def _make_shape(pod: Json, selector: Json | None) -> PodShape:
+    spec = pod["spec"]
+    amounts = resource_requests.pending_pod_requests(pod)
+    text = msgspec.json.encode([spec.get("affinity"), spec.get("nodeSelector")])
+    return PodShape(
+        pod,
+        amounts,
+        priority_of(pod),
+        pod_topology_spread.hard_constraints(pod),
+        inter_pod_affinity.required_terms(pod, "podAffinity"),
+        inter_pod_affinity.required_terms(pod, "podAntiAffinity"),
+        pod_topology_spread.soft_constraints(pod, selector),
+        inter_pod_affinity.preferred_terms(pod),
+        inter_pod_affinity.scored_terms(pod),
+        bool(node_filters.preferred_affinity(pod)),
+        _cpu_and_memory(resource_requests.nonzero_pending_requests(pod)),
+        _cpu_and_memory(resource_requests.nonzero_assigned_requests(pod, amounts)),
+        node_resources_fit.host_ports(pod),
+        b"metadata.name" in text or b"kubernetes.io/hostname" in text,
+    )
+
+
+def _cpu_and_memory(amounts: resource_requests.ResourceList) -> npt.NDArray[np.int64]:
+    return np.array([amounts["cpu"], amounts["memory"]], np.int64)
+
+
+def is_schedulable_pending(pod: Json) -> bool:
+    """Is it the loop's to place?"""
+    return (
+        not pod["spec"].get("nodeName")
+        and "deletionTimestamp" not in pod["metadata"]
+        and cluster_view.is_queued(pod)
+        and pod["status"].get("phase") not in ("Succeeded", "Failed")
+    )

@@ -1,0 +1,364 @@
+"""Invariants: what must hold after every step whatever an autoscaler does, read from the API objects alone.
+
+No pod on two nodes, no node over capacity, no node group resized beyond its bounds, no eviction against a
+PodDisruptionBudget, no running pod lost by a scale-down. Each rule hears every change and keeps its own state; the
+shared helpers are in `invariant_objects`. Nothing here is shared with the engine, the simulated controllers or the
+schedulers, so that a mistake in any of them shows. Imitate `SingleNodeRule`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Set
+from typing import Any, Protocol
+
+from windlass.simulator import invariant_objects
+from windlass.simulator.cluster import api_resources
+from windlass.simulator.cluster.api_client import Change
+from windlass.simulator.cluster.api_objects import IdentityCache
+from windlass.simulator.cluster.event_loop import EventLoop
+from windlass.simulator.invariant_objects import Breach, Violation
+
+
+class SingleNodeRule:
+    """Nodes of pods by uid."""
+
+    rule = "no pod on two nodes"
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, str] = {}
+
+    def on_change(self, change: Change) -> Iterator[Breach]:
+        if change.kind != api_resources.PODS:
+            return
+        uid = change.obj["metadata"]["uid"]
+        node = change.obj["spec"].get("nodeName") or ""
+        before = self._nodes.get(uid, "")
+        if before and node != before:
+            yield change.key, f"was on {before} and is now on {node or 'none'}"
+        if change.now is None:
+            self._nodes.pop(uid, None)
+        elif node:
+            self._nodes[uid] = node
+
+    def check(self) -> Iterator[Breach]:
+        yield from ()
+
+
+Json = dict[str, Any]
+
+
+class NodeCapacityRule:
+    """What each node has, and what its pods take."""
+
+    rule = "no node over capacity"
+
+    def __init__(self) -> None:
+        self._has: dict[str, dict[str, int]] = {}
+        self._taken: dict[str, dict[str, int]] = {}
+        self._seats: dict[str, tuple[str, dict[str, int]]] = {}
+        self._touched: dict[str, None] = {}
+        self._known: IdentityCache[dict[str, int]] = IdentityCache()
+
+    def on_change(self, change: Change) -> Iterator[Breach]:
+        if change.kind == api_resources.NODES:
+            if change.now is None:
+                self._has.pop(change.key, None)
+            elif change.before is None or change.before["status"] is not change.now["status"]:
+                self._has[change.key] = invariant_objects.parse_amounts(change.now["status"].get("allocatable"))
+                self._touched[change.key] = None
+        elif change.kind == api_resources.PODS:
+            self._on_pod(change)
+        yield from ()
+
+    def _on_pod(self, change: Change) -> None:
+        pod = change.now
+        is_here = pod is not None and bool(pod["spec"].get("nodeName")) and not invariant_objects.is_finished(pod)
+        if is_here == (change.key in self._seats):
+            return
+        if pod is not None and is_here:
+            seat = self._seats[change.key] = (pod["spec"]["nodeName"], self._asked(pod))
+            self._add(*seat, 1)
+        else:
+            self._add(*self._seats.pop(change.key), -1)
+
+    def _asked(self, pod: Json) -> dict[str, int]:
+        containers = pod["spec"]["containers"]  # which pods of one owner share
+        asked = self._known.get(containers)
+        return self._known.put(containers, invariant_objects.pod_requests(pod["spec"])) if asked is None else asked
+
+    def _add(self, node: str, asked: dict[str, int], sign: int) -> None:
+        taken = self._taken.setdefault(node, {})
+        for name, amount in asked.items():
+            taken[name] = taken.get(name, 0) + sign * amount
+        if not any(taken.values()):
+            del self._taken[node]
+        self._touched[node] = None
+
+    def check(self) -> Iterator[Breach]:
+        touched, self._touched = self._touched, {}
+        for node in touched:
+            has = self._has.get(node)
+            if has is None:
+                continue
+            for name, amount in self._taken.get(node, {}).items():
+                if amount > has.get(name, 0):
+                    yield node, f"has {has.get(name, 0) / 10**9:g} {name}, its pods ask for {amount / 10**9:g}"
+
+
+_MIN_SIZE_ANNOTATION = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+
+_MAX_SIZE_ANNOTATION = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
+
+
+class GroupBoundsRule:
+    """Sizes of MachineDeployments as they change. Those that the story itself has set are not ours."""
+
+    rule = "no group outside its bounds"
+
+    def __init__(self, excused: Set[tuple[str, int]]) -> None:
+        self._excused = excused
+
+    def on_change(self, change: Change) -> Iterator[Breach]:
+        if change.kind != api_resources.MACHINE_DEPLOYMENTS or change.before is None or change.now is None:
+            return
+        before, now = change.before["spec"].get("replicas"), change.now["spec"].get("replicas")
+        if before == now or (change.key, now) in self._excused:
+            return
+        said = change.now["metadata"].get("annotations") or {}
+        try:
+            least, most = int(said.get(_MIN_SIZE_ANNOTATION, 0)), int(said.get(_MAX_SIZE_ANNOTATION, 0))
+        except ValueError:
+            yield (
+                change.key,
+                f"set from {before} to {now}, bounds are {said.get(_MIN_SIZE_ANNOTATION)!r} to {said.get(_MAX_SIZE_ANNOTATION)!r}",
+            )
+            return
+        # On the way back from outside every step inwards is right.
+        if (now > most and now > before) or (now < least and now < before):
+            yield change.key, f"set from {before} to {now}, bounds are {least} to {most}"
+
+    def check(self) -> Iterator[Breach]:
+        yield from ()
+
+
+class DisruptionBudgetRule:
+    """Budgets, the pods that they are about, and how many of these should be there."""
+
+    rule = "no eviction against a budget"
+
+    def __init__(self) -> None:
+        self._budgets: dict[str, Json] = {}
+        self._pods: dict[str, Json] = {}
+        self._mine: dict[str, tuple[str, ...]] = {}
+        """Budgets of each pod."""
+        self._healthy: dict[str, set[str]] = {}
+        self._members: dict[str, set[str]] = {}
+        self._owners: dict[str, Counter[str]] = {}
+        """By budget: how many of its pods each controller has, by uid."""
+        self._scales: dict[str, tuple[str, int]] = {}
+        """By uid of a controller: the uid of the one above it, or its own, and its size."""
+
+    def on_change(self, change: Change) -> Iterator[Breach]:
+        match change.kind:
+            case api_resources.BUDGETS:
+                self._on_budget(change)
+            case api_resources.PODS:
+                yield from self._on_pod(change)
+            case (
+                api_resources.DEPLOYMENTS
+                | api_resources.REPLICA_SETS
+                | api_resources.STATEFUL_SETS
+                | api_resources.JOBS
+            ):
+                self._on_scale(change)
+
+    def check(self) -> Iterator[Breach]:
+        yield from ()
+
+    def _on_scale(self, change: Change) -> None:
+        uid, spec = change.obj["metadata"]["uid"], change.obj["spec"]
+        if change.now is None:
+            self._scales.pop(uid, None)
+            return
+        above = invariant_objects.controller_of(change.obj).get("uid", uid)
+        self._scales[uid] = (above, spec.get("replicas", spec.get("parallelism", 0)))
+
+    def _on_budget(self, change: Change) -> None:
+        key = change.key
+        if change.now is not None and key in self._budgets:
+            self._budgets[key] = change.now
+            return
+        if change.now is None:
+            self._budgets.pop(key, None)
+            return
+        self._budgets[key] = change.now
+        self._healthy[key], self._members[key], self._owners[key] = set(), set(), Counter()
+        for name, pod in self._pods.items():
+            if self._is_about(change.now, pod):
+                self._mine[name] = (*self._mine.get(name, ()), key)
+                self._note(name, pod)
+
+    def _is_about(self, budget: Json, pod: Json) -> bool:
+        if budget["metadata"]["namespace"] != pod["metadata"]["namespace"]:
+            return False
+        return invariant_objects.matches_selector(budget["spec"].get("selector"), pod["metadata"].get("labels") or {})
+
+    def _on_pod(self, change: Change) -> Iterator[Breach]:
+        key, pod, before = change.key, change.now, change.before
+        if pod is None:
+            self._pods.pop(key, None)
+            uid = invariant_objects.controller_of(change.obj).get("uid", "")
+            for name in self._mine.pop(key, ()):
+                self._healthy[name].discard(key)
+                if key in self._members[name]:
+                    self._members[name].remove(key)
+                    self._owners[name] -= Counter((uid,))
+            return
+        self._pods[key] = pod
+        if key not in self._mine:
+            self._mine[key] = tuple(name for name, found in self._budgets.items() if self._is_about(found, pod))
+        if not self._mine[key]:
+            return
+        was_healthy = {name: key in self._healthy[name] for name in self._mine[key]}
+        self._note(key, pod)
+        if (
+            before is not None
+            and invariant_objects.is_deleting(pod)
+            and not invariant_objects.is_deleting(before)
+            and _is_evicted(pod)
+        ):
+            for name, was in was_healthy.items():
+                if was and name in self._budgets and (said := self._complaint(name)):
+                    yield key, said
+
+    def _note(self, key: str, pod: Json) -> None:
+        is_healthy = invariant_objects.is_condition_true(pod, "Ready") and not invariant_objects.is_deleting(pod)
+        for name in self._mine[key]:
+            if key not in self._members[name]:
+                self._members[name].add(key)
+                self._owners[name][invariant_objects.controller_of(pod).get("uid", "")] += 1
+            (self._healthy[name].add if is_healthy else self._healthy[name].discard)(key)
+
+    def _complaint(self, name: str) -> str:
+        wanted, left = self._wanted(name), len(self._healthy[name])
+        return f"evicted, budget {name} wants {wanted} healthy pods, {left} are left" if left < wanted else ""
+
+    def _wanted(self, name: str) -> int:
+        spec = self._budgets[name]["spec"]
+        least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+        if isinstance(least, int):
+            return least
+        sizes: dict[str, int] = {}
+        for uid in self._owners[name]:
+            above, size = self._scales.get(uid, ("", 0))
+            sizes[above] = self._scales.get(above, (above, size))[1]
+        expected = sum(sizes.values())
+        return (
+            invariant_objects.scale_limit(least, expected)
+            if least is not None
+            else expected - invariant_objects.scale_limit(most or 0, expected)
+        )
+
+
+def _is_evicted(pod: Json) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any(one["type"] == "DisruptionTarget" and one.get("reason") == "EvictionByEvictionAPI" for one in conditions)
+
+
+_MACHINE_ANNOTATION = "cluster.x-k8s.io/machine"
+
+
+class PodLossRule:
+    """Pods by node, and the Machines that are on their way out."""
+
+    rule = "no running pod lost by a scale-down"
+
+    def __init__(self) -> None:
+        self._pods: dict[str, dict[str, Json]] = {}
+        self._going: set[str] = set()
+
+    def on_change(self, change: Change) -> Iterator[Breach]:
+        match change.kind:
+            case api_resources.MACHINES:
+                name = change.obj["metadata"]["name"]
+                if change.now is not None and invariant_objects.is_deleting(change.now):
+                    self._going.add(name)
+                elif change.now is None:
+                    self._going.discard(name)
+            case api_resources.PODS:
+                self._on_pod(change)
+            case api_resources.NODES if change.now is None:
+                yield from self._on_node_deleted(change.obj)
+
+    def _on_pod(self, change: Change) -> None:
+        node = change.obj["spec"].get("nodeName") or ""
+        if change.now is None:
+            held = self._pods.get(node, {})
+            held.pop(change.key, None)
+            if not held:
+                self._pods.pop(node, None)
+        elif node:
+            self._pods.setdefault(node, {})[change.key] = change.now
+
+    def _on_node_deleted(self, node: Json) -> Iterator[Breach]:
+        """A node is gone: who was still there?"""
+        left = self._pods.pop(node["metadata"]["name"], {})
+        machine = (node["metadata"].get("annotations") or {}).get(_MACHINE_ANNOTATION, "")
+        if machine not in self._going or not invariant_objects.is_condition_true(node, "Ready"):
+            return
+        for key, pod in left.items():
+            if (
+                not invariant_objects.is_finished(pod)
+                and invariant_objects.controller_of(pod).get("kind") != "DaemonSet"
+            ):
+                yield key, f"was still on {node['metadata']['name']} when its machine was deleted"
+
+    def check(self) -> Iterator[Breach]:
+        yield from ()
+
+
+class InvariantRule(Protocol):
+    """Something that must hold."""
+
+    rule: str
+
+    def on_change(self, change: Change) -> Iterator[Breach]:
+        """Keep books, and say at once what can be said at once."""
+
+    def check(self) -> Iterator[Breach]:
+        """The world has come to rest: what is wrong with it?"""
+
+
+class InvariantChecker:
+    """A part that only watches."""
+
+    watched_kinds = api_resources.WATCHED
+
+    def __init__(self, pulse: EventLoop, excused: Set[tuple[str, int]]) -> None:
+        self._pulse = pulse
+        self._rules: tuple[InvariantRule, ...] = (
+            SingleNodeRule(),
+            NodeCapacityRule(),
+            GroupBoundsRule(excused),
+            DisruptionBudgetRule(),
+            PodLossRule(),
+        )
+        self.violations: list[Violation] = []
+        self.steps = 0
+        """How often all rules were asked."""
+        pulse.after_each_step(self._check_rules)
+
+    def on_change(self, change: Change) -> None:
+        for rule in self._rules:
+            self._record(rule, rule.on_change(change))
+
+    def sync(self) -> bool:
+        return False
+
+    def _check_rules(self) -> None:
+        self.steps += 1
+        for rule in self._rules:
+            self._record(rule, rule.check())
+
+    def _record(self, rule: InvariantRule, found: Iterable[Breach]) -> None:
+        for name, said in found:
+            self.violations.append(Violation(round(self._pulse.now_s(), 3), rule.rule, name, said))

@@ -1,0 +1,325 @@
+"""Simulation metrics: counts, integrals over time and samples, their totals, and the scenario's expectations.
+
+`MetricsCollector` reads every change of the simulated cluster and changes nothing itself.
+"""
+
+import array
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from windlass.simulator.cluster import api_objects, api_resources, cloud
+from windlass.simulator.cluster.api_client import Change
+from windlass.simulator.cluster.api_objects import IdentityCache
+from windlass.simulator.cluster.simulated_cluster import SimulatedCluster
+from windlass.simulator.cost_lower_bound import CostLowerBound
+from windlass.simulator.reference_scheduler import resource_requests
+from windlass.simulator.scenario.model import Expectation
+
+Json = dict[str, Any]
+
+_HOUR_S = 3600.0
+
+
+@dataclass(slots=True)
+class MetricSeries:
+    """Samples at even distances, the first at the beginning."""
+
+    every_s: float
+    nodes: dict[str, list[int]]
+    """By group: nodes that are ready."""
+    pending: list[int] = field(default_factory=list)
+    """Pods without a node, those of daemons and of negative priority left out."""
+    utilization_cpu: list[float] = field(default_factory=list)
+    utilization_memory: list[float] = field(default_factory=list)
+    cost_per_hour: list[float] = field(default_factory=list)
+    cost_per_hour_lower_bound: list[float] = field(default_factory=list)
+    nodes_lower_bound: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Integral:
+    """Something that lasts, and its integral over time."""
+
+    now: float = 0.0
+    total: float = 0.0
+
+
+class MetricsCollector:
+    """Reads the world. Hears, and never acts."""
+
+    watched_kinds = (
+        api_resources.PODS,
+        api_resources.NODES,
+        api_resources.MACHINE_DEPLOYMENTS,
+        api_resources.DAEMON_SETS,
+    )
+
+    def __init__(self, world: SimulatedCluster, sample_s: float) -> None:
+        self._world, self._api, self._pulse = world, world.api, world.event_loop
+        self._demand = CostLowerBound(list(world.cloud.groups.values()))
+        self.series = MetricSeries(sample_s, {name: [] for name in world.cloud.groups})
+        self.wait_times_s = array.array("d")
+        """Of every pod that got its node: how long that took."""
+        self.given_up_s = array.array("d")
+        """Of every pod that was deleted while it waited: how long it had."""
+        self.counts = dict.fromkeys(("evictions", "preemptions", "nodes_added", "nodes_removed", "ups", "downs"), 0)
+        self.machines, self.cost, self.bound_cost, self.bound_nodes = _Integral(), _Integral(), _Integral(), _Integral()
+        self._used, self._has = {"cpu": _Integral(), "memory": _Integral()}, {"cpu": _Integral(), "memory": _Integral()}
+        self._waiting: dict[str, float] = {}
+        self._seated: dict[str, resource_requests.ResourceList] = {}
+        self._ready: dict[str, tuple[str, resource_requests.ResourceList]] = {}
+        self._ready_count = dict.fromkeys(world.cloud.groups, 0)
+        self._billed: dict[str, float] = {}
+        self._amounts: IdentityCache[resource_requests.ResourceList] = IdentityCache()
+        self._read_s = 0.0
+        self._is_begun = False
+        world.cloud.add_listener(self)
+
+    # ── Time ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start(self) -> None:
+        """From here on it counts."""
+        self._is_begun = True
+        self.counts = dict.fromkeys(self.counts, 0)
+        del self.wait_times_s[:], self.given_up_s[:]
+        self._read_s = self._pulse.now_s()
+        self._sample()
+
+    def integrate(self) -> None:
+        """Time has passed, and all was as it was: add it up."""
+        now_s = self._pulse.now_s()
+        if not self._is_begun or now_s <= self._read_s:
+            return
+        every_s = self.series.every_s
+        taken_s = len(self.series.pending) * every_s
+        while taken_s <= now_s:
+            self._add(taken_s)
+            self._sample()
+            taken_s += every_s
+        self._add(now_s)
+
+    def _add(self, now_s: float) -> None:
+        passed_s = now_s - self._read_s
+        self._read_s = now_s
+        for one in (self.machines, self.cost, self.bound_cost, self.bound_nodes, *self._used.values(),
+                    *self._has.values()):  # fmt: skip
+            one.total += one.now * passed_s
+
+    def _sample(self) -> None:
+        series = self.series
+        self.bound_cost.now, self.bound_nodes.now = self._demand.bound()
+        for name, numbers in series.nodes.items():
+            numbers.append(self._ready_count[name])
+        series.pending.append(len(self._waiting))
+        for name, found in (("cpu", series.utilization_cpu), ("memory", series.utilization_memory)):
+            has = self._has[name].now
+            found.append(round(self._used[name].now / has, 6) if has else 0.0)
+        series.cost_per_hour.append(round(self.cost.now, 6))
+        series.cost_per_hour_lower_bound.append(round(self.bound_cost.now, 6))
+        series.nodes_lower_bound.append(round(self.bound_nodes.now, 6))
+
+    def utilization(self, name: str) -> float:
+        """Over the whole time: what was asked for of what was there."""
+        has = self._has[name].total
+        return self._used[name].total / has if has else 0.0
+
+    def pending_s(self) -> list[float]:
+        """Of every pod that has no node yet: for how long."""
+        return [self._pulse.now_s() - since_s for since_s in self._waiting.values()]
+
+    # ── Machines ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def instance_created(self, instance: cloud.Instance) -> None:
+        """What the cloud has, it charges for."""
+        self._billed[instance.machine] = instance.group.price_per_hour
+        self.machines.now += 1
+        self.cost.now = sum(self._billed.values())
+
+    def instance_running(self, instance: cloud.Instance) -> None:
+        """Its node counts once it is ready."""
+
+    def instance_unreachable(self, instance: cloud.Instance) -> None:
+        """It costs as before."""
+
+    def instance_terminated(self, instance: cloud.Instance) -> None:
+        if self._billed.pop(instance.machine, None) is not None:
+            self.machines.now -= 1
+            self.cost.now = sum(self._billed.values())
+
+    # ── Objects ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def on_change(self, change: Change) -> None:
+        match change.kind:
+            case api_resources.PODS:
+                self._on_pod(change)
+            case api_resources.NODES:
+                self._on_node(change)
+            case api_resources.DAEMON_SETS:
+                self._demand.set_daemon_overhead(self._api.list_objects(api_resources.DAEMON_SETS).values())
+            case _ if change.before is not None and change.now is not None:
+                before, now = (one["spec"].get("replicas", 0) for one in (change.before, change.now))
+                self.counts["ups"] += now > before
+                self.counts["downs"] += now < before
+
+    def sync(self) -> bool:
+        return False
+
+    def _on_node(self, change: Change) -> None:
+        name = change.key
+        self.counts["nodes_added"] += change.before is None
+        self.counts["nodes_removed"] += change.now is None
+        before = self._ready.pop(name, None)
+        if before is not None:
+            self._change_ready(*before, -1)
+        if change.now is not None and api_objects.is_ready(change.now):
+            instance = self._world.cloud.instances.get(f"default/{name}")
+            if instance is not None:
+                found = self._ready[name] = (instance.group.name, resource_requests.node_allocatable(change.now))
+                self._change_ready(*found, 1)
+
+    def _change_ready(self, group: str, has: resource_requests.ResourceList, sign: int) -> None:
+        self._ready_count[group] += sign
+        for name, one in self._has.items():
+            one.now += sign * has.get(name, 0)
+
+    def _on_pod(self, change: Change) -> None:
+        pod, before, key = change.obj, change.before, change.key
+        owner = api_objects.controller_of(pod)
+        is_daemon = owner is not None and owner["kind"] == "DaemonSet"
+        self._follow_demand(change, is_daemon)
+        if (
+            change.now is not None
+            and before is not None
+            and api_objects.is_deleting(pod)
+            and not api_objects.is_deleting(before)
+        ):
+            target = api_objects.condition_of(pod, "DisruptionTarget")
+            self.counts["evictions"] += bool(target and target["reason"] == "EvictionByEvictionAPI")
+            self.counts["preemptions"] += bool(target and target["reason"] == "PreemptionByScheduler")
+        is_counted = not is_daemon and (pod["spec"].get("priority") or 0) >= 0
+        if change.now is None or api_objects.is_deleting(pod):
+            if key in self._waiting:
+                self.given_up_s.append(self._waited_s(key))
+        elif is_counted and before is None and not api_objects.node_of(pod):
+            self._waiting[key] = self._pulse.now_s()
+        elif api_objects.node_of(pod) and key in self._waiting:
+            self.wait_times_s.append(self._waited_s(key))
+
+    def _waited_s(self, key: str) -> float:
+        """How long a pod has waited that waits no longer."""
+        return round(max(self._pulse.now_s() - self._waiting.pop(key), 0.0), 3)
+
+    def _follow_demand(self, change: Change, is_daemon: bool) -> None:
+        key = change.key
+        if change.now is None or api_objects.is_finished(change.now):
+            self._demand.remove(key)
+            self._take(key, None)
+            return
+        if change.before is None and not is_daemon:
+            self._demand.add(key, change.now)
+        if api_objects.is_deleting(change.now):
+            self._demand.remove(key)
+        if api_objects.node_of(change.now) and key not in self._seated:
+            self._take(key, self._amounts_of(change.now))
+
+    def _take(self, key: str, amounts: resource_requests.ResourceList | None) -> None:
+        before = self._seated.pop(key, {})
+        if amounts is not None:
+            self._seated[key] = amounts
+        for name, one in self._used.items():
+            one.now += (amounts or {}).get(name, 0) - before.get(name, 0)
+
+    def _amounts_of(self, pod: Json) -> resource_requests.ResourceList:
+        containers = pod["spec"]["containers"]  # which pods of one owner share
+        known = self._amounts.get(containers)
+        return self._amounts.put(containers, resource_requests.pending_pod_requests(pod)) if known is None else known
+
+
+Totals = dict[str, float]
+
+
+def compute_totals(meter: MetricsCollector, *, evictions_by_machines: int, violations: int) -> Totals:
+    """By the names in `names.TOTALS`, in their order."""
+    waits_s = sorted([*meter.wait_times_s, *meter.given_up_s, *meter.pending_s()])
+    nodes = [sum(numbers) for numbers in zip(*meter.series.nodes.values(), strict=True)]
+    cost, bound = meter.cost.total / _HOUR_S, meter.bound_cost.total / _HOUR_S
+    counts = meter.counts
+    found: Totals = {
+        "pods": len(waits_s),
+        "pods_that_waited": sum(1 for wait_s in waits_s if wait_s > 0),
+        "pending_p50_s": quantile(waits_s, 0.5),
+        "pending_p95_s": quantile(waits_s, 0.95),
+        "pending_max_s": waits_s[-1] if waits_s else 0.0,
+        "pods_never_placed": len(meter.pending_s()),
+        "pods_given_up": len(meter.given_up_s),
+        "node_hours": meter.machines.total / _HOUR_S,
+        "node_hours_lower_bound": meter.bound_nodes.total / _HOUR_S,
+        "cost": cost,
+        "cost_lower_bound": bound,
+        "cost_ratio": cost / bound if bound else 0.0,
+        "utilization_cpu": meter.utilization("cpu"),
+        "utilization_memory": meter.utilization("memory"),
+        "evictions": counts["evictions"],
+        "evictions_by_machines": evictions_by_machines,
+        "preemptions": counts["preemptions"],
+        "nodes_added": counts["nodes_added"],
+        "nodes_removed": counts["nodes_removed"],
+        "scale_ups": counts["ups"],
+        "scale_downs": counts["downs"],
+        "most_nodes": max(nodes, default=0),
+        "least_nodes": min(nodes, default=0),
+        "violations": violations,
+    }
+    return {name: round(float(value), 4) for name, value in found.items()}
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The smallest value that as large a share does not exceed; 0 of nothing."""
+    if not ordered:
+        return 0.0
+    return ordered[min(max(math.ceil(len(ordered) * share) - 1, 0), len(ordered) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectationResult:
+    """One expectation, what was found, and whether that is within its limits."""
+
+    expected: Expectation
+    least: float
+    most: float
+    """The same for a total; of a series, the extremes within the time."""
+
+    @property
+    def is_met(self) -> bool:
+        lowest, highest = self.expected.at_least, self.expected.at_most
+        return (lowest is None or self.least >= lowest) and (highest is None or self.most <= highest)
+
+    def __str__(self) -> str:
+        expected = self.expected
+        found = f"{self.least:g}" if self.least == self.most else f"{self.least:g} to {self.most:g}"
+        limits = [f"at least {expected.at_least:g}"] if expected.at_least is not None else []
+        limits += [f"at most {expected.at_most:g}"] if expected.at_most is not None else []
+        of = f" of {expected.group}" if expected.group else ""
+        return f"{expected.measure}{of}: found {found}, expected {' and '.join(limits)}"
+
+
+def check_expectation(expected: Expectation, totals: Totals, series: MetricSeries) -> ExpectationResult:
+    if expected.start is None and expected.end is None and expected.group is None:
+        return ExpectationResult(expected, totals[expected.measure], totals[expected.measure])
+    numbers = _numbers(expected, series)
+    first = int((expected.start or 0.0) / series.every_s)
+    last = int(expected.end / series.every_s) if expected.end is not None else len(numbers) - 1
+    within = numbers[first : last + 1] or [0.0]
+    return ExpectationResult(expected, float(min(within)), float(max(within)))
+
+
+def _numbers(expected: Expectation, series: MetricSeries) -> Sequence[float]:
+    if expected.measure != "nodes":
+        found: Sequence[float] = getattr(series, expected.measure)
+        return found
+    group = expected.group
+    chosen = [numbers for name, numbers in series.nodes.items() if group is None or name == group]
+    chosen = chosen or [numbers for name, numbers in series.nodes.items() if name.rpartition("-")[0] == group]
+    return [sum(at) for at in zip(*chosen, strict=True)]

@@ -1,0 +1,245 @@
+"""Comparison of settings: means over seeds, differences from the current settings, and the Pareto front.
+
+All settings run with the same seeds, so each seed gives one paired difference. A difference counts where Student's
+interval for the mean of these excludes zero, at 95% for all settings together:
+
+    margin = t(1 - 0.05 / 2 / settings compared, seeds - 1) × spread of the differences / √seeds
+
+With one seed no difference counts.
+"""
+
+import functools
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from windlass.simulator.metrics import Totals
+from windlass.simulator.report import number_format
+from windlass.sweep.run_outcomes import RunOutcome
+from windlass.sweep.sweep_plan import Flags, SweepPlan, SweepTask
+
+_HALVINGS = 60
+
+
+@functools.cache
+def student_quantile(probability: float, freedom: int) -> float:
+    """The t that is exceeded with 1 - probability, for 0.5 ≤ probability < 1."""
+    low, high = 0.0, 1.0
+    while _share_below(high, freedom) < probability:
+        high *= 2
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _share_below(middle, freedom) < probability else (low, middle)
+    return high
+
+
+def _share_below(t: float, freedom: int) -> float:
+    """The probability of less than t ≥ 0, by the finite series for whole degrees of freedom."""
+    angle = math.atan(t / math.sqrt(freedom))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    term, total = (cosine, 0.0) if freedom % 2 else (1.0, 0.0)
+    for k in range(freedom // 2):
+        total += term
+        step = 2 * k + 1 + freedom % 2
+        term *= cosine * cosine * step / (step + 1)
+    within = 2 / math.pi * (angle + sine * total) if freedom % 2 else sine * total
+    return 0.5 + within / 2
+
+
+_SIGNIFICANCE = 0.05
+"""The chance that any difference is called one which is none."""
+
+_EPSILON = 1e-9
+
+PENDING, COST, NODE_HOURS = "pending_p95_s", "cost", "node_hours"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonMeasure:
+    """A column of the table."""
+
+    name: str
+    title: str
+    value_of: Callable[[Totals], float]
+    format_value: Callable[[float], str]
+
+
+MEASURES = (
+    ComparisonMeasure(PENDING, "pending p95", lambda t: t["pending_p95_s"], number_format.format_duration),
+    ComparisonMeasure(COST, "cost", lambda t: t["cost"], number_format.format_money),
+    ComparisonMeasure(NODE_HOURS, "node-hours", lambda t: t["node_hours"], number_format.format_number),
+    ComparisonMeasure("evictions", "evictions", lambda t: t["evictions"], number_format.format_number),
+    ComparisonMeasure("churn", "churn", lambda t: t["nodes_added"] + t["nodes_removed"], number_format.format_number),
+)
+
+MEASURES_BY_NAME = {measure.name: measure for measure in MEASURES}
+
+
+@dataclass(frozen=True, slots=True)
+class MeanEstimate:
+    """A mean over seeds, and the standard deviation around it."""
+
+    mean: float
+    spread: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """From the current settings."""
+
+    mean: float
+    margin: float
+    """Up to which it may be chance; infinite with one seed."""
+
+    @property
+    def is_less(self) -> bool:
+        return self.mean + self.margin < -_EPSILON
+
+    @property
+    def is_more(self) -> bool:
+        return self.mean - self.margin > _EPSILON
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsRow:
+    """Settings, and all that is known of them."""
+
+    number: int
+    flags: Flags
+    """On top of the scenario's; none: the current ones."""
+    values: Mapping[str, str]
+    """What each flag is that was tried."""
+    estimates: Mapping[str, MeanEstimate]
+    """By measure; none where every run failed."""
+    differences: Mapping[str, PairedDifference]
+    """Of the same; none of the current settings themselves."""
+    failed: tuple[str, ...]
+    violations: int
+    """Breaches in all runs together."""
+    missed: tuple[str, ...]
+    """Expectations that were not met, one line for each seed and expectation."""
+    is_sound: bool
+    """Every run was played, nothing was breached, and no more is missed than with the current settings."""
+
+    def mean(self, measure: str) -> float:
+        return self.estimates[measure].mean
+
+
+def make_rows(plan: SweepPlan, outcomes: Mapping[SweepTask, RunOutcome]) -> list[SettingsRow]:
+    """One for each settings, in the plan's order. Depends on nothing else but what was played."""
+    found = [[outcomes[SweepTask(number, seed)] for seed in plan.seeds] for number in range(len(plan.settings))]
+    return [_make_row(plan, number, runs, found[0], len(found) - 1) for number, runs in enumerate(found)]
+
+
+def _make_row(
+    plan: SweepPlan, number: int, runs: Sequence[RunOutcome], current: Sequence[RunOutcome], compared: int
+) -> SettingsRow:
+    failed = tuple(f"seed {seed}: {run.failed}" for seed, run in zip(plan.seeds, runs, strict=True) if run.failed)
+    missed = tuple(f"seed {seed}: {one}" for seed, run in zip(plan.seeds, runs, strict=True) for one in run.missed)
+    violations = sum(int(run.totals["violations"]) for run in runs if run.totals)
+    paired = [(run, base) for run, base in zip(runs, current, strict=True) if run.totals and base.totals]
+    is_sound = not failed and not violations and len(missed) <= sum(len(run.missed) for run in current)
+    return SettingsRow(
+        number,
+        plan.settings[number],
+        {flag: plan.flag_value(number, flag) for flag in plan.tried},
+        {one.name: _estimate([one.value_of(run.totals) for run in runs if run.totals]) for one in MEASURES}
+        if len(failed) < len(runs)
+        else {},
+        {one.name: _compare(one, paired, compared) for one in MEASURES} if number and paired else {},
+        failed,
+        violations,
+        missed,
+        is_sound,
+    )
+
+
+def _estimate(values: Sequence[float]) -> MeanEstimate:
+    return MeanEstimate(statistics.fmean(values), _spread(values))
+
+
+def _compare(
+    measure: ComparisonMeasure, paired: Sequence[tuple[RunOutcome, RunOutcome]], compared: int
+) -> PairedDifference:
+    values, current = ([measure.value_of(run.totals) for run in runs] for runs in zip(*paired, strict=True))
+    found = [value - base for value, base in zip(values, current, strict=True)]
+    if len(found) < 2:
+        return PairedDifference(found[0], math.inf)
+    # Equal differences of counts, or of times in steps of a loop, may be equal by chance where the values are not.
+    spread = _spread(found) or math.hypot(_spread(values), _spread(current))
+    quantile = student_quantile(1 - _SIGNIFICANCE / 2 / compared, len(found) - 1)
+    return PairedDifference(statistics.fmean(found), quantile * spread / math.sqrt(len(found)))
+
+
+def _spread(values: Sequence[float]) -> float:
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    return spread if spread > _EPSILON else 0.0
+
+
+_TOLERATED_RISE = 0.05
+"""A share of the current value: what is worse by no more than this is as good."""
+
+_MIN_GAIN = 0.01
+"""The same: what is better by less than this is not worth a change, however sure it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """Settings that are better in a way, beyond chance."""
+
+    title: str
+    row: SettingsRow
+
+
+def choose_cost_measure(rows: Sequence[SettingsRow]) -> str:
+    """What is paid for: money, or nodes where nothing has a price."""
+    return COST if any(row.estimates and row.mean(COST) for row in rows) else NODE_HOURS
+
+
+def pareto_front(rows: Sequence[SettingsRow]) -> list[SettingsRow]:
+    """Sound settings of which no other is better in one and as good in the other; cheapest first."""
+    cost = choose_cost_measure(rows)
+    front: list[SettingsRow] = []
+    for row in sorted((one for one in rows if one.is_sound), key=lambda one: (one.mean(cost), one.mean(PENDING))):
+        if not front or row.mean(PENDING) < front[-1].mean(PENDING):
+            front.append(row)
+    return front
+
+
+def recommend(rows: Sequence[SettingsRow]) -> list[Recommendation]:
+    """At most one of each kind, each settings once; none where no difference is beyond chance."""
+    given: dict[int, Recommendation] = {}
+    for one in _recommendations(rows):
+        given.setdefault(one.row.number, one)
+    return list(given.values())
+
+
+def _recommendations(rows: Sequence[SettingsRow]) -> Iterator[Recommendation]:
+    cost, current = choose_cost_measure(rows), rows[0]
+    others = [row for row in rows[1:] if row.is_sound and row.differences]
+    saves = "costs less" if cost == COST else "takes fewer node-hours"
+    kinds = (
+        (cost, PENDING, f"{saves}, and pods wait no longer"),
+        (PENDING, cost, f"pods wait less, and it {'costs' if cost == COST else 'takes'} no more"),
+        (cost, None, f"{saves}, and pods wait longer"),
+        (PENDING, None, f"pods wait less, and it {'costs' if cost == COST else 'takes'} more"),
+    )
+    for gained, kept, title in kinds:
+        better = [row for row in others if _is_gain(row, current, gained)]
+        if kept is not None:
+            better = [row for row in better if _is_no_worse(row, current, kept)]
+        if better:
+            yield Recommendation(
+                title, min(better, key=lambda row: (row.mean(gained), row.mean(kept or COST), row.number))
+            )
+
+
+def _is_gain(row: SettingsRow, current: SettingsRow, measure: str) -> bool:
+    found = row.differences[measure]
+    return found.is_less and -found.mean >= current.mean(measure) * _MIN_GAIN
+
+
+def _is_no_worse(row: SettingsRow, current: SettingsRow, measure: str) -> bool:
+    """On the mean, not only not beyond chance: with few seeds that would let a great deal pass."""
+    return row.mean(measure) <= current.mean(measure) * (1 + _TOLERATED_RISE)

@@ -1,0 +1,194 @@
+"""HTML page of a sweep: the recommendation, a plot of pending time against cost, and every settings in a table."""
+
+import html
+import importlib.resources
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from windlass.simulator.report import markup, number_format
+from windlass.sweep import comparison, tables
+from windlass.sweep.comparison import MEASURES, MEASURES_BY_NAME, PENDING, ComparisonMeasure, SettingsRow
+from windlass.sweep.sweep_plan import SweepPlan
+
+_TICKS = 5
+"""On an axis, about so many."""
+
+_STEPS = (1, 2, 2.5, 5, 10)
+
+_DAY_S = 86400
+
+_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, _DAY_S)
+
+_AXIS_MARGIN = 0.06
+"""Of what the axis shows, so that no mark lies on its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlotAxis:
+    """What lies where, as shares of its length."""
+
+    low: float
+    high: float
+    step: float
+
+    def place(self, value: float) -> float:
+        """Nothing lies outside."""
+        return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
+
+    @property
+    def ticks(self) -> list[float]:
+        first = math.ceil(self.low / self.step - 1e-9)
+        last = math.floor(self.high / self.step + 1e-9)
+        return [number * self.step for number in range(first, last + 1)]
+
+
+def make_axis(values: Sequence[float], *, is_time: bool) -> PlotAxis:
+    """For these values, none of which is below zero."""
+    least, most = min(values), max(values)
+    room = (most - least) * _AXIS_MARGIN or max(most * _AXIS_MARGIN, 1.0)
+    low, high = max(least - room, 0.0), most + room
+    return PlotAxis(low, high, _choose_step(high - low, is_time=is_time))
+
+
+def _choose_step(length: float, *, is_time: bool) -> float:
+    wanted = length / _TICKS
+    if is_time and wanted > 1:
+        return next((step for step in _STEPS_S if step >= wanted), _DAY_S * math.ceil(wanted / _DAY_S))
+    power = 10.0 ** math.floor(math.log10(wanted))
+    return next(step * power for step in _STEPS if step * power >= wanted * (1 - 1e-9))
+
+
+_SIZE = 1000
+
+
+def draw_plot(rows: Sequence[SettingsRow]) -> str:
+    """The figure."""
+    cost = MEASURES_BY_NAME[comparison.choose_cost_measure(rows)]
+    front = comparison.pareto_front(rows)
+    shown = [row for row in rows if row.estimates]
+    if not shown:
+        return ""
+    across = make_axis([row.mean(PENDING) for row in shown], is_time=True)
+    up = make_axis([row.mean(cost.name) for row in shown], is_time=False)
+    best = {row.number for row in front}
+    lines = f"{_draw_grid(across, up)}{_draw_front(front, cost, across, up)}{''.join(_draw_spreads(front, cost, across, up))}"
+    marks = "".join(_draw_mark(row, cost, across, up, row.number in best) for row in shown)
+    return (
+        f'<figure class="tradeoffs"><figcaption><h3>{cost.title.capitalize()} against pending time</h3>{_LEGEND}'
+        f'</figcaption><div class="plot">{_labels_up(up, cost)}'
+        f'<svg viewBox="0 0 {_SIZE} {_SIZE}" preserveAspectRatio="none" aria-hidden="true">{lines}</svg>{marks}</div>'
+        f'{_labels_across(across)}<p class="hint axis">pending time, p95 → less is better; lines through a mark: one '
+        "standard deviation over seeds</p></figure>"
+    )
+
+
+_LEGEND = (
+    '<div class="keys"><span><i class="mark now"></i>current settings</span>'
+    '<span><i class="mark best"></i>best trade-off</span><span><i class="mark"></i>other settings</span>'
+    '<span><i class="mark unsound"></i>breaches a check, or misses more</span></div>'
+)
+
+
+def describe_row(row: SettingsRow, cost: ComparisonMeasure) -> str:
+    """A row in a sentence."""
+    pending = MEASURES_BY_NAME[PENDING]
+    told = f"{pending.title} {pending.format_value(row.mean(PENDING))}, {cost.title} {cost.format_value(row.mean(cost.name))}"
+    return f"{row.number}: {told}; {', '.join(f'{flag}={value}' for flag, value in row.values.items())}"
+
+
+def _draw_mark(row: SettingsRow, cost: ComparisonMeasure, across: PlotAxis, up: PlotAxis, is_best: bool) -> str:
+    kinds = ["mark"] + ["now"] * (row.number == 0) + ["best"] * is_best + ["unsound"] * (not row.is_sound)
+    where = f"left:{across.place(row.mean(PENDING)):.2%};bottom:{up.place(row.mean(cost.name)):.2%}"
+    said = html.escape(describe_row(row, cost), quote=True)
+    name = f"<b>{row.number}</b>" if is_best or row.number == 0 else ""
+    return f'<a class="{" ".join(kinds)}" href="#s{row.number}" style="{where}" title="{said}">{name}</a>'
+
+
+def _draw_grid(across: PlotAxis, up: PlotAxis) -> str:
+    path = "".join(f"M{_SIZE * across.place(tick):.1f} 0V{_SIZE}" for tick in across.ticks)
+    path += "".join(f"M0 {_SIZE * (1 - up.place(tick)):.1f}H{_SIZE}" for tick in up.ticks)
+    return f'<path class="grid" d="{path}"/>'
+
+
+def _draw_front(front: Sequence[SettingsRow], cost: ComparisonMeasure, across: PlotAxis, up: PlotAxis) -> str:
+    """In steps: what lies above and to the right of it is worse than something that was played."""
+    points = [(_SIZE * across.place(row.mean(PENDING)), _SIZE * (1 - up.place(row.mean(cost.name)))) for row in front]
+    if not points:
+        return ""
+    down = [y for _, y in points[1:]] + [0.0]
+    path = "".join(f"H{x:.1f}V{y:.1f}" for (x, _), y in zip(points, down, strict=True))
+    return f'<path class="front" d="M{_SIZE} {points[0][1]:.1f}{path}"/>'
+
+
+def _draw_spreads(
+    front: Sequence[SettingsRow], cost: ComparisonMeasure, across: PlotAxis, up: PlotAxis
+) -> Iterator[str]:
+    for row in front:
+        (x, dx), (y, dy) = ((row.estimates[name].mean, row.estimates[name].spread) for name in (PENDING, cost.name))
+        left, middle, right = (_SIZE * across.place(value) for value in (x - dx, x, x + dx))
+        lower, centre, upper = (_SIZE * (1 - up.place(value)) for value in (y - dy, y, y + dy))
+        yield (f'<path class="spread" d="M{left:.1f} {centre:.1f}H{right:.1f}M{middle:.1f} {lower:.1f}V{upper:.1f}"/>')
+
+
+def _labels_up(axis: PlotAxis, cost: ComparisonMeasure) -> str:
+    labels = (f'<span style="bottom:{axis.place(tick):.2%}">{cost.format_value(tick)}</span>' for tick in axis.ticks)
+    return f'<div class="y" aria-hidden="true">{"".join(labels)}</div>'
+
+
+def _labels_across(axis: PlotAxis) -> str:
+    spell = MEASURES_BY_NAME[PENDING].format_value
+    labels = (f'<span style="left:{axis.place(tick):.2%}">{spell(tick)}</span>' for tick in axis.ticks)
+    return f'<div class="x" aria-hidden="true">{"".join(labels)}</div>'
+
+
+def render_page(plan: SweepPlan, rows: Sequence[SettingsRow]) -> str:
+    """The whole text."""
+    name = plan.world.scenario.name
+    settings, seeds = (
+        number_format.format_count(len(rows), "settings").removesuffix("s"),
+        number_format.format_count(len(plan.seeds), "seed"),
+    )
+    head = f"<header><h1>{html.escape(name)}: which settings?</h1><p class='facts'>{settings} × {seeds}</p></header>"
+    body = f"{head}{''.join(_render_recommendation(rows))}{draw_plot(rows)}{_render_table(plan, rows)}"
+    style = importlib.resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    return markup.render_document(body, f"{name}, sweep", style)
+
+
+def _render_recommendation(rows: Sequence[SettingsRow]) -> Iterator[str]:
+    given = comparison.recommend(rows)
+    if not given:
+        yield f'<div class="advice none"><h3>{html.escape(tables.NO_RECOMMENDATION)}</h3></div>'
+    for one in given:
+        lines = "".join(f"<p>{html.escape(line)}</p>" for line in tables.describe_differences(one.row, rows[0]))
+        yield (
+            f'<div class="advice"><h3>{html.escape(one.title)}: settings {one.row.number}</h3>{lines}'
+            f"<p><code>{html.escape(tables.format_command_line(one.row))}</code></p></div>"
+        )
+
+
+def _render_table(plan: SweepPlan, rows: Sequence[SettingsRow]) -> str:
+    best = {row.number for row in comparison.pareto_front(rows)}
+    heads = "".join(f"<th scope='col' class='number'>{measure.title}</th>" for measure in MEASURES)
+    tried = "".join(f"<th scope='col'>{html.escape(flag)}</th>" for flag in plan.tried)
+    ordered = "".join(_render_row(plan, row, row.number in best) for row in tables.sort_rows(rows))
+    return (
+        '<h2>All settings</h2><div class="wide"><table class="settings"><thead><tr><th></th>'
+        f"{heads}{tried}<th></th></tr></thead><tbody>{ordered}</tbody></table></div>"
+    )
+
+
+def _render_row(plan: SweepPlan, row: SettingsRow, is_best: bool) -> str:
+    kinds = ["now"] * (row.number == 0) + ["best"] * is_best + ["unsound"] * (not row.is_sound)
+    cells = "".join(f"<td class='number'>{_render_cell(row, measure.name)}</td>" for measure in MEASURES)
+    values = "".join(f"<td>{html.escape(row.values[flag])}</td>" for flag in plan.tried)
+    said = html.escape("; ".join(tables.describe_problems(row)))
+    return (
+        f'<tr id="s{row.number}" class="{" ".join(kinds)}"><th scope="row">{row.number}</th>'
+        f"{cells}{values}<td>{said}</td></tr>"
+    )
+
+
+def _render_cell(row: SettingsRow, name: str) -> str:
+    told, spread = tables.format_estimate(row, name)
+    return f"{html.escape(told)} <small>{html.escape(spread)}</small>" if spread else html.escape(told)

@@ -1,0 +1,194 @@
+"""Sweep plan: every run of a sweep, known before the first begins, and the serialized input of the runs.
+
+The first settings are always the current ones. The same arguments make the same plan. A plan's fingerprint includes
+the version and a digest of windlass itself, so that results of another version are not mixed in.
+"""
+
+import functools
+import hashlib
+import importlib.metadata
+import itertools
+import math
+import pickle
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+import windlass
+from windlass import errors
+from windlass.autoscaler.options import flag_help, flags
+from windlass.simulator.scenario import model
+from windlass.simulator.workload_trace import Trace
+from windlass.sweep import search_space
+
+_UNRELATED_PACKAGES = frozenset({"cli", "controllers", "tui", "web"})
+"""Rooms that no simulation enters."""
+
+
+@functools.cache
+def program_version() -> str:
+    """Version, and a digest of the source, for a version in the making changes without changing its name."""
+    root = Path(windlass.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        place = path.relative_to(root)
+        if place.parts[0] not in _UNRELATED_PACKAGES:
+            digest.update(str(place).encode())
+            digest.update(path.read_bytes())
+    return f"{importlib.metadata.version('windlass')} ({digest.hexdigest()[:12]})"
+
+
+@dataclass(frozen=True, slots=True)
+class SweepInput:
+    """A scenario as it is without further flags, and the recorded workload in it, if any."""
+
+    scenario: model.Scenario
+    trace: Trace | None = None
+
+
+def serialize(world: SweepInput) -> bytes:
+    return zlib.compress(pickle.dumps(world, protocol=5))
+
+
+@functools.lru_cache(maxsize=2)
+def deserialize(packed: bytes) -> SweepInput:
+    """What was packed by ourselves: bytes of others never come here."""
+    found: SweepInput = pickle.loads(zlib.decompress(packed))
+    return found
+
+
+def input_digest(world: SweepInput) -> str:
+    """The same for worlds that say the same."""
+    return hashlib.sha256(msgspec.json.encode(world, enc_hook=_plain)).hexdigest()
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, model.Timing):
+        return value.delay
+    if isinstance(value, float):
+        return float(value)
+    raise NotImplementedError(type(value))
+
+
+Flags = Mapping[str, str]
+"""Texts by name of flag."""
+
+_MAX_RUNS = 100_000
+
+_DRAWS = 50
+"""Rounds of drawing after which a space is taken to have no further settings."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SweepTask:
+    """One run: which settings, which seed."""
+
+    settings: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPlan:
+    """What is played. The same arguments make the same plan."""
+
+    world: SweepInput
+    tried: tuple[str, ...]
+    """Flags that are tried, in the order in which they were named."""
+    settings: tuple[Flags, ...]
+    """Flags on top of the scenario's; the first are none."""
+    seeds: tuple[int, ...]
+
+    @property
+    def tasks(self) -> list[SweepTask]:
+        return [SweepTask(number, seed) for number in range(len(self.settings)) for seed in self.seeds]
+
+    def flag_value(self, number: int, flag: str) -> str:
+        """What a flag is in these settings."""
+        given = {**format_flags(self.world.scenario), **self.settings[number]}
+        if flag in given:
+            return given[flag]
+        found = {**flags.DECISION_FLAGS, **flags.PROCESS_FLAGS}.get(flag)
+        return "windlass" if found is None else _shorten(found)
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells plans apart, and programs that would play them otherwise."""
+        told = [input_digest(self.world), self.tried, [dict(one) for one in self.settings], self.seeds]
+        return hashlib.sha256(msgspec.json.encode([program_version(), told])).hexdigest()
+
+
+def make_plan(world: SweepInput, axes: Sequence[search_space.SearchAxis], seeds: int, runs: int | None) -> SweepPlan:
+    """Every combination, or as many drawn at random as `runs` allow. InvalidInput for what cannot be played."""
+    if seeds < 1:
+        raise errors.InvalidInput(f"--seeds: found {seeds}, accepted is 1 or more")
+    if runs is not None and runs < 2 * seeds:
+        said = f"the current settings and one other with each of {seeds} seeds"
+        raise errors.InvalidInput(f"--runs: found {runs}, accepted is {2 * seeds} or more: {said}")
+    first = world.scenario.seed
+    found = _all_combinations(axes, seeds) if runs is None else _draw(axes, runs // seeds - 1, first)
+    chosen = _drop_equal_settings(world.scenario, found)
+    if len(chosen) < 2:
+        raise errors.InvalidInput("--try: found nothing but the current settings, accepted are others")
+    return SweepPlan(world, tuple(axis.flag for axis in axes), tuple(chosen), tuple(range(first, first + seeds)))
+
+
+def _all_combinations(axes: Sequence[search_space.SearchAxis], seeds: int) -> Iterator[Flags]:
+    for axis in axes:
+        if axis.grid is None:
+            said = "a range with steps, like 1m..20m:5, or --runs for a random search"
+            raise errors.InvalidInput(f"--try --{axis.flag}: found a range without steps, accepted is {said}")
+    count = math.prod(len(axis.grid or ()) for axis in axes) * seeds
+    if count > _MAX_RUNS:
+        raise errors.InvalidInput(f"--try: found {count:,} runs, accepted are {_MAX_RUNS:,}; --runs draws some of them")
+    return _combine(axes)
+
+
+def _combine(axes: Sequence[search_space.SearchAxis]) -> Iterator[Flags]:
+    names = [axis.flag for axis in axes]
+    for values in itertools.product(*(axis.grid or () for axis in axes)):
+        yield dict(zip(names, values, strict=True))
+
+
+def _draw(axes: Sequence[search_space.SearchAxis], count: int, seed: int) -> Iterator[Flags]:
+    """So many different ones; every combination if there are no more. Each round covers each axis evenly."""
+    if count * 2 > _MAX_RUNS:
+        raise errors.InvalidInput(f"--runs: found more than {_MAX_RUNS:,}, accepted is less")
+    sizes = [len(axis.grid) for axis in axes if axis.grid is not None]
+    if len(sizes) == len(axes) and math.prod(sizes) <= count:
+        yield from _combine(axes)
+        return
+    chance, seen = np.random.default_rng(seed), set[tuple[str, ...]]()
+    for _ in range(_DRAWS):
+        strata = [(chance.permutation(count) + chance.random(count)) / count for _ in axes]
+        for shares in zip(*strata, strict=True):
+            values = tuple(axis.pick(float(share)) for axis, share in zip(axes, shares, strict=True))
+            if values not in seen and len(seen) < count:
+                seen.add(values)
+                yield dict(zip((axis.flag for axis in axes), values, strict=True))
+
+
+def _drop_equal_settings(scenario: model.Scenario, found: Iterator[Flags]) -> list[Flags]:
+    """The current settings, and those found that decide otherwise than all before. InvalidInput as the autoscaler's."""
+    written, seen, chosen = format_flags(scenario), set[object](), list[Flags]()
+    for given in itertools.chain([{}], found):
+        both = {**written, **given}
+        meant = flags.parse_settings(both), flags.parse_process_options(both)
+        if meant not in seen:
+            seen.add(meant)
+            chosen.append(given)
+    return chosen
+
+
+def format_flags(scenario: model.Scenario) -> dict[str, str]:
+    """A scenario's flags as text."""
+    return {name: model.format_flag(value) for name, value in scenario.flags.items()}
+
+
+def _shorten(flag: flags.Flag) -> str:
+    if isinstance(flag.default, float) and flag.field.endswith("_s"):
+        return search_space.format_duration(flag.default)
+    return flag_help.format_value(flag.read, flag.default)
