@@ -1,8 +1,8 @@
 """The drain loop: the due steps of every node drain, as one ordered tuple (`DRAIN_STEPS`); pure like `loop.decide`.
 
 `decide` starts drains; `advance` moves them, and nothing else. It runs after each decision, after its own plan was
-executed, whenever a draining node, its pods or their budgets change, and at `next_s`. What could not be executed is in
-the next observation (`Observation.failed`). A drain that raises is held, and the others go on.
+executed, whenever a draining node, its pods or their budgets change, and at `next_s`. Instructions that failed are in
+the next observation (`Observation.failed`). A drain that raises is held, and the others advance.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,40 +31,42 @@ from windlass.engine.quarantine import (
 DrainStep = Callable[[Sequence[NodeDrain], ActuationContext], None]
 
 DRAIN_STEPS: tuple[DrainStep, ...] = (
-    deletion.pause_held_groups,  # while its group must be left alone
-    deletion.detect_completion,  # gone, being deleted, or given back by someone else
-    deletion.fail_owned_replicas,  # when another controller applies the size of its group
-    deletion_taint.taint_batches,  # taint and cordon, on all nodes of a batch or on none
-    deletion_taint.wait_for_taint_propagation,  # until everyone has seen them
-    revalidation.revalidate,  # does it still hold?
-    evictor.evict_pods,  # until the pods are gone
-    deletion.wait_for_delay_annotations,  # until nobody delays the deletion
-    deletion.delete_nodes,  # alone, or with others of the group
-    rollback.fail_atomic_groups,  # all or nothing
-    rollback.roll_back,  # what failed
+    deletion.pause_held_groups,  # while the group is paused or unreadable
+    deletion.detect_completion,  # node gone, being deleted, or its taint removed by another client
+    deletion.fail_owned_replicas,  # another controller owns the replicas of the group
+    deletion_taint.taint_batches,  # ToBeDeleted taint and cordon, on all nodes of a batch or on none
+    deletion_taint.wait_for_taint_propagation,  # --node-delete-delay-after-taint: the scheduler observes the taint
+    revalidation.revalidate,  # the pods still fit elsewhere
+    evictor.evict_pods,  # within PodDisruptionBudgets, until the pods are gone
+    deletion.wait_for_delay_annotations,  # delay-deletion annotations
+    deletion.delete_nodes,  # alone, or in a batch of the group
+    rollback.fail_atomic_groups,  # one failure fails all nodes of an atomic group
+    rollback.roll_back,  # failed drains: remove taint, uncordon
 )
 
 
 FAULT_RETRY_S = 30.0
-"""After this time the next step of a drain that raised is tried again, or sooner if anything about it changes."""
+"""Retry of a drain that raised; sooner if its node, pods or budgets change."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainLoopResult:
-    """What to do, what to remember, how each drain stands, and when to ask again if nothing changes before."""
+    """The plan, the memory, the status of each drain, and when to advance again if nothing changes before."""
 
     plan: plan.Plan
     memory: LoopMemory
     story: tuple[DrainStatus, ...]
     next_s: float
     faults: Faults = ()
-    """Drains whose next step raised what nothing foresaw: they stay where they are."""
+    """Drains that raised an unforeseen exception: they stay where they are."""
 
 
-def advance(seen: Observation, memory: LoopMemory, settings: Settings, now_s: float) -> DrainLoopResult:
-    """Take the steps that are due. A drain that raises what nothing foresees waits, and the others go on."""
-    seen = exclude(seen, [one.suspect for one in memory.volatile.faults if one.suspect.subject is FaultSubject.GROUP])
-    call = _DrainLoop(seen, loop_memory.resume_memory(memory, seen, now_s), settings, now_s)
+def advance(observation: Observation, memory: LoopMemory, settings: Settings, now_s: float) -> DrainLoopResult:
+    """Run the due steps of all drains. A drain that raises is held, and the others advance."""
+    observation = exclude(
+        observation, [fault.suspect for fault in memory.volatile.faults if fault.suspect.subject is FaultSubject.GROUP]
+    )
+    call = _DrainLoop(observation, loop_memory.resume_memory(memory, observation, now_s), settings, now_s)
     try:
         return call.advance()
     except Exception as error:
@@ -73,7 +75,7 @@ def advance(seen: Observation, memory: LoopMemory, settings: Settings, now_s: fl
 
 @dataclass(frozen=True, slots=True)
 class _DrainLoop:
-    """What one call is given."""
+    """Inputs of one call."""
 
     seen: Observation
     memory: LoopMemory
@@ -81,9 +83,10 @@ class _DrainLoop:
     now_s: float
 
     def advance(self, held: Sequence[Suspect] = (), looks_for_abandoned: bool = True) -> DrainLoopResult:
-        """Take the steps that are due of all drains but those that are held: nodes, or all of a group."""
+        """Run the due steps of all drains except held ones: nodes, or all nodes of a group."""
         nodes, groups = (
-            {one.name for one in held if one.subject is kind} for kind in (FaultSubject.NODE, FaultSubject.GROUP)
+            {suspect.name for suspect in held if suspect.subject is kind}
+            for kind in (FaultSubject.NODE, FaultSubject.GROUP)
         )
         drains = self.memory.durable.drains
         names = {name for name, begun in drains.items() if name in nodes or begun.group in groups}
@@ -98,33 +101,33 @@ class _DrainLoop:
         return None
 
     def list_suspects(self) -> list[Suspect]:
-        """Each drain; those of a group that goes as a whole, or not at all, as one."""
+        """Each drain by its node; drains of an atomic group as one, by the group."""
         groups = {group.id: group for group in self.seen.groups}
         found = dict[Suspect, None]()
         for name, begun in sorted(self.memory.durable.drains.items()):
             group = groups.get(begun.group)
-            goes_whole = group is not None and for_group(self.settings, group.options).zero_or_max
-            found[Suspect(FaultSubject.GROUP, begun.group) if goes_whole else Suspect(FaultSubject.NODE, name)] = None
+            is_atomic = group is not None and for_group(self.settings, group.options).zero_or_max
+            found[Suspect(FaultSubject.GROUP, begun.group) if is_atomic else Suspect(FaultSubject.NODE, name)] = None
         return list(found)
 
     def _advance(self, held: AbstractSet[str], looks_for_abandoned: bool) -> DrainLoopResult:
         settings, memory = self.settings, self.memory
-        situation = read_context(self.seen, settings, self.now_s, memory.durable)
+        context = read_context(self.seen, settings, self.now_s, memory.durable)
         kept = {name: begun for name, begun in memory.durable.drains.items() if name in held}
         drains = {name: begun for name, begun in memory.durable.drains.items() if name not in held}
         abandoned = rollback.AbandonedDrains()
         looks_for_abandoned = looks_for_abandoned and settings.deviations.clear_abandoned_marks
         if looks_for_abandoned and memory.durable.loop > 1:  # the first loop clears them all
-            abandoned = rollback.find_abandoned(memory.durable.drains, situation)
-        cases = list_node_drains({**drains, **abandoned.drains}, situation)
+            abandoned = rollback.find_abandoned(memory.durable.drains, context)
+        cases = list_node_drains({**drains, **abandoned.drains}, context)
         for step in DRAIN_STEPS:
-            step(cases, situation)
-        durable = rollback.update_memory(memory.durable, cases, situation)
+            step(cases, context)
+        durable = rollback.update_memory(memory.durable, cases, context)
         if kept:
             durable = replace(durable, drains={**durable.drains, **kept})
         durable = loop_memory.record_holds(durable, self.seen, self.now_s)
         story = tuple(case.status for case in cases if case.status is not None)
-        next_s = min((told.until_s for told in story), default=float("inf"))
+        next_s = min((status.until_s for status in story), default=float("inf"))
         return DrainLoopResult(
             tuple(instruction for case in cases for instruction in case.instructions),
             memory if durable is memory.durable else replace(memory, durable=durable),
@@ -134,7 +137,7 @@ class _DrainLoop:
 
 
 def _advance_without_faulty(call: _DrainLoop, error: Exception) -> DrainLoopResult:
-    """Advance all drains but those that raise. If that does not help, nobody else's marks are looked for."""
+    """Advance all drains except those that raise; if it still raises, without the search for abandoned taints."""
     suspects = call.list_suspects()
     looks = call.find_error(suspects, True) is None
     held = list[Suspect]()
@@ -142,7 +145,7 @@ def _advance_without_faulty(call: _DrainLoop, error: Exception) -> DrainLoopResu
         if not looks and call.find_error(suspects, False) is not None:
             raise error
         held = SubsetSearch(lambda out: call.find_error(out, looks) is None, MOST_RUNS).find(suspects)
-    faults = [make_fault(one, error, 0.0) for one in held]
+    faults = [make_fault(suspect, error, 0.0) for suspect in held]
     if not looks:
         faults.append(make_fault(Suspect(FaultSubject.PART, "nodes marked by nobody"), error, 0.0))
     done = call.advance(held, looks)

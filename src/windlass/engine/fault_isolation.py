@@ -47,19 +47,19 @@ from windlass.engine.time_limits import TimeBudget
 Decided = TypeVar("Decided")
 
 Raised = tuple[Suspect, Exception]
-"""An object, and what is raised because of it."""
+"""An object, and the exception that it causes."""
 
 _PARTS = (
     (Suspect(FaultSubject.PART, DecisionPart.SCALE_DOWN),),
     (Suspect(FaultSubject.PART, DecisionPart.SCALE_DOWN), Suspect(FaultSubject.PART, DecisionPart.SCALE_UP)),
 )
-"""What is left undone where no object is to blame: nothing is removed while it is not known who needs help."""
+"""Parts that are skipped where no object is at fault: no node is removed while pending pods are not evaluated."""
 
 
 def isolate(
     decide: Callable[[Observation], Decided],
     find_unsound: Callable[[], Sequence[Raised]],
-    seen: Observation,
+    observation: Observation,
     held: Faults,
     stale: Faults,
     error: Exception,
@@ -71,16 +71,16 @@ def isolate(
     `find_unsound` says what cannot be evaluated by itself. If no decision can be made at all, `error` is raised, with
     which it failed.
     """
-    trials = _TrialDecisions(decide, seen, [fault.suspect for fault in held], time)
-    raised = _find_culprits(trials, find_unsound, seen, [fault.suspect for fault in stale], error)
+    trials = _TrialDecisions(decide, observation, [fault.suspect for fault in held], time)
+    raised = _find_culprits(trials, find_unsound, observation, [fault.suspect for fault in stale], error)
     if raised is None:
         raise error
-    faults = tuple(make_fault(one, why, now_s) for one, why in _merge_pods_of_namespace(raised))
+    faults = tuple(make_fault(suspect, why, now_s) for suspect, why in _merge_pods_of_namespace(raised))
     return trials.decide([fault.suspect for fault in faults]), (*held, *faults)
 
 
 class _TrialDecisions(Generic[Decided]):
-    """Decisions that are made without some objects, beside those that are left out anyway."""
+    """Trial decisions without some objects, besides those that are excluded anyway."""
 
     def __init__(
         self, decide: Callable[[Observation], Decided], seen: Observation, out: Sequence[Suspect], time: TimeBudget
@@ -101,74 +101,74 @@ class _TrialDecisions(Generic[Decided]):
         return self.find_error(out) is None
 
     def search(self, most_runs: int, beside: Sequence[Suspect] = ()) -> SubsetSearch:
-        """A search for what must be left out beside these."""
+        """A search for what must be excluded besides these."""
         return SubsetSearch(lambda out: self.work([*beside, *out]), most_runs, self._time)
 
 
 def _find_culprits(
     trials: _TrialDecisions[Decided],
     find_unsound: Callable[[], Sequence[Raised]],
-    seen: Observation,
+    observation: Observation,
     stale: Sequence[Suspect],
     error: Exception,
 ) -> Sequence[Raised] | None:
-    """The objects without which it can be decided, and what each raises; None if it cannot."""
+    """The objects whose exclusion lets the decision succeed, and their exceptions; None if there are none."""
     if stale and trials.work(stale):
         return _explain_culprits(trials, trials.search(MOST_RUNS).find(stale), error)
     unsound = find_unsound()
-    if unsound and trials.work([one for one, _ in unsound]):
+    if unsound and trials.work([suspect for suspect, _ in unsound]):
         return unsound
-    suspects, found = [*(one for one, _ in unsound), *list_suspects(seen)], list[Suspect]()
-    for among in (suspects, [*list_running(seen), *suspects]):
+    suspects, found = [*(one for one, _ in unsound), *list_suspects(observation)], list[Suspect]()
+    for among in (suspects, [*list_running(observation), *suspects]):
         if among and trials.work(among):
             search = trials.search(MOST_RUNS)
             found = search.find(among)
             if search.is_exact:
-                return _explain_culprits(trials, _find_pods(trials, seen, found), error)
+                return _explain_culprits(trials, _find_pods(trials, observation, found), error)
     return _find_parts(trials, error) or (_explain_culprits(trials, found, error) if found else None)
 
 
-def _find_pods(trials: _TrialDecisions[Decided], seen: Observation, found: list[Suspect]) -> list[Suspect]:
-    """The same with the pods of a namespace instead of the namespace."""
-    for one in [one for one in found if one.subject in (FaultSubject.NAMESPACE, FaultSubject.PENDING)]:
-        others = [other for other in found if other is not one]
-        pods = list_pods(seen, one.name, is_pending=one.subject is FaultSubject.PENDING)
-        found = [*others, *_find_pods_of_namespace(trials, pods, others, one)]
-    return found
+def _find_pods(trials: _TrialDecisions[Decided], observation: Observation, suspects: list[Suspect]) -> list[Suspect]:
+    """The suspects with pods of a namespace instead of the namespace."""
+    for one in [suspect for suspect in suspects if suspect.subject in (FaultSubject.NAMESPACE, FaultSubject.PENDING)]:
+        others = [other for other in suspects if other is not one]
+        pods = list_pods(observation, one.name, is_pending=one.subject is FaultSubject.PENDING)
+        suspects = [*others, *_find_pods_of_namespace(trials, pods, others, one)]
+    return suspects
 
 
 def _find_pods_of_namespace(
     trials: _TrialDecisions[Decided], pods: Sequence[Suspect], others: Sequence[Suspect], namespace: Suspect
 ) -> list[Suspect]:
-    """Those of a namespace that raise; the namespace, where that takes too long."""
+    """The pods of a namespace that raise; the namespace itself, where the search takes too long."""
     search = trials.search(MOST_RUNS_IN_NAMESPACE, others)
-    found = search.find(pods) if pods else [namespace]
-    return found if search.is_exact else [namespace]
+    suspects = search.find(pods) if pods else [namespace]
+    return suspects if search.is_exact else [namespace]
 
 
 def _find_parts(trials: _TrialDecisions[Decided], error: Exception) -> Sequence[Raised] | None:
-    """The parts of the decision that must be left out."""
+    """The parts of the decision that must be skipped."""
     found = next((parts for parts in _PARTS if trials.work(parts)), None)
     return None if found is None else [(part, error) for part in found]
 
 
 def _explain_culprits(trials: _TrialDecisions[Decided], culprits: Sequence[Suspect], error: Exception) -> list[Raised]:
-    """Why each must be left out: what is raised if it alone is not. One with which nothing is, need not be."""
+    """The exception of each: raised where all others are excluded. An object that raises nothing then is dropped."""
     if len(culprits) == 1:
         return [(culprits[0], error)]
     left, found = list(culprits), list[Raised]()
-    for one in culprits:
-        raised = trials.find_error([other for other in left if other is not one])
+    for suspect in culprits:
+        raised = trials.find_error([other for other in left if other is not suspect])
         if raised is None:
-            left.remove(one)
+            left.remove(suspect)
         else:
-            found.append((one, raised))
+            found.append((suspect, raised))
     return found
 
 
 def _merge_pods_of_namespace(raised: Sequence[Raised]) -> list[Raised]:
-    """Where many pods of a namespace raise, all pods of it as one."""
-    of_pods = {id(one): one.namespace for one, _ in raised if one.subject is FaultSubject.POD}
+    """Replace many raising pods of one namespace by all pods of it."""
+    of_pods = {id(suspect): suspect.namespace for suspect, _ in raised if suspect.subject is FaultSubject.POD}
     counts = Counter(of_pods.values())
     crowded = {name for name, count in counts.items() if count > MOST_IN_NAMESPACE}
     found = dict[str, Raised]()
@@ -183,28 +183,28 @@ def _merge_pods_of_namespace(raised: Sequence[Raised]) -> list[Raised]:
     return list(found.values())
 
 
-def find_faulty_objects(seen: Observation, settings: Settings, now_s: float) -> list[tuple[Suspect, Exception]]:
-    """The objects that cannot be evaluated, and why; each pod by itself."""
-    checks, found = _ObjectChecks(seen, settings, now_s), list[tuple[Suspect, Exception]]()
-    for one in (*list_pods(seen), *list_suspects(seen)):
-        error = checks.find_error(one)
+def find_faulty_objects(observation: Observation, settings: Settings, now_s: float) -> list[tuple[Suspect, Exception]]:
+    """Objects that cannot be evaluated by themselves, and their exceptions."""
+    checks, found = _ObjectChecks(observation, settings, now_s), list[tuple[Suspect, Exception]]()
+    for suspect in (*list_pods(observation), *list_suspects(observation)):
+        error = checks.find_error(suspect)
         if error is not None:
-            found.append((one, error))
+            found.append((suspect, error))
     return found
 
 
 class _ObjectChecks:
-    """What can be asked of one object alone."""
+    """Evaluations of one object by itself."""
 
     def __init__(self, seen: Observation, settings: Settings, now_s: float) -> None:
         self._seen, self._snapshot, self._settings, self._now_s = seen, seen.snapshot, settings, now_s
         self._rows, self._pending = find_examples(seen), find_examples(seen, is_pending=True)
 
-    def find_error(self, one: Suspect) -> Exception | None:
-        """What is raised when it is evaluated; None if nothing is."""
+    def find_error(self, suspect: Suspect) -> Exception | None:
+        """The exception of its evaluation; None without one."""
         try:
             with hide_excluded_pods(self._seen):
-                self._check(one.subject, one.value)
+                self._check(suspect.subject, suspect.value)
         except Exception as error:  # whatever it is
             return error
         return None
@@ -215,9 +215,9 @@ class _ObjectChecks:
                 number = self._snapshot.pods.template_keys.find(value)
                 self._check_pod(self._rows[number], is_pending=number in self._pending)
             case ProvisioningRequest():
-                docket = RequestQueue((value,), provisioning.ProvisioningMemory(), self._settings, self._now_s)
-                docket.expire()
-                docket.intern_shapes(self._snapshot)
+                queue = RequestQueue((value,), provisioning.ProvisioningMemory(), self._settings, self._now_s)
+                queue.expire()
+                queue.intern_shapes(self._snapshot)
             case BufferPods():
                 self._check_shape(value.like)
             case node_groups.DaemonSet():
@@ -267,7 +267,7 @@ class _ObjectChecks:
         taints.marked_at_s(node, taints.TO_BE_DELETED_KEY)
 
     def _check_group(self, group: node_groups.NodeGroup) -> None:
-        """Imagine a new node, and an ordinary pod on it."""
+        """Simulate a new node of the group, and an ordinary pod on it."""
         for_group(self._settings, group.options)
         alone = replace(self._seen, groups=(group,), daemon_sets=())
         made, _ = upcoming_nodes.find_group_templates(

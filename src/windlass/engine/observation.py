@@ -1,7 +1,7 @@
-"""The observation: everything that a decision may look at, as it was at one moment.
+"""The observation: all facts of a decision, consistent at one time.
 
-The snapshot belongs to the caller: a decision forks it and leaves it unchanged. `Exclusions` names what is left out
-because it cannot be evaluated (`quarantine`).
+The snapshot belongs to the caller: a decision forks it and leaves it unchanged. `Exclusions` names objects that are
+excluded because they cannot be evaluated (`quarantine`).
 """
 
 import enum
@@ -19,7 +19,7 @@ from windlass.engine.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class EvictionAnswer:
-    """When the eviction of a pod was answered, whatever the answer: for the first time, and for the last."""
+    """Times of the first and the last response to evictions of a pod, whatever the response."""
 
     first_s: float
     last_s: float
@@ -27,14 +27,14 @@ class EvictionAnswer:
 
 @dataclass(frozen=True, slots=True)
 class EvictionState:
-    """Evictions that were ordered and take their time to be sent, and those that were answered. Pods go by identity."""
+    """Evictions that are not sent or not answered yet, and those that are. Keys are pod identities."""
 
     unanswered: frozenset[str] = frozenset()
     answered: Mapping[str, EvictionAnswer] = field(default_factory=dict)
 
 
 class DecisionPart(enum.StrEnum):
-    """Parts of a decision that can be left out."""
+    """Parts of a decision that can be excluded."""
 
     SCALE_DOWN = "scale-down"
     SCALE_UP = "scale-up"
@@ -45,9 +45,9 @@ class Exclusions:
     """Pods and nodes of the snapshot, and parts of the decision."""
 
     kinds: frozenset[object] = frozenset()
-    """`pods.Kind`: pods alike."""
+    """`PodTemplateKey`: equivalent pods."""
     namespaces: frozenset[str] = frozenset()
-    """All pods of these."""
+    """All pods of these namespaces."""
     pending: frozenset[str] = frozenset()
     """Pending pods of these namespaces."""
     nodes: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ class Exclusions:
         return kind.namespace in self.namespaces or kind in self.kinds
 
     def excludes_pending(self, kind: PodTemplateKey) -> bool:
-        """Are pending pods of the kind left out?"""
+        """Are pending pods of this template excluded?"""
         return kind.namespace in self.pending or self.excludes(kind)
 
 
@@ -66,10 +66,7 @@ NO_EXCLUSIONS = Exclusions()
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The cluster, its groups, and what became of the last plan.
-
-    The snapshot is the caller's: a decision forks it and leaves it as it was found.
-    """
+    """The cluster, its node groups, and the results of the last plan."""
 
     snapshot: Snapshot
     groups: tuple[node_groups.NodeGroup, ...] = ()
@@ -77,32 +74,32 @@ class Observation:
     budgets: tuple[facts.PodDisruptionBudget, ...] = ()
     controllers: Mapping[ControllerKey, facts.Controller] | None = None
     priorities: tuple[priority.PriorityRule, ...] = ()
-    """The priority expander's rules, where the user has any."""
+    """Rules of the priority expander's ConfigMap."""
     requests: tuple[ProvisioningRequest, ...] = ()
-    """ProvisioningRequests, where they are served."""
+    """ProvisioningRequests, where they are enabled."""
     quotas: tuple[Quota, ...] = ()
-    """What users limit by CapacityQuotas, beside the flags."""
+    """Limits of CapacityQuotas, besides those of flags."""
     spares: tuple[BufferPods, ...] = ()
-    """Pods that CapacityBuffers keep room for."""
+    """Pods of CapacityBuffers, to be injected."""
     opinions: tuple[scale_up_status.BestOptionsResponse, ...] = ()
-    """What the user's own expander said about options when this very observation was decided on before. Whoever can ask
-    it what a decision would need to know does, and decides again with the answer."""
+    """Responses of the external gRPC expander to earlier decisions on this same observation. The caller sends
+    `Decision.question`, and decides again with the response."""
     refused: Mapping[str, node_groups.InstanceError] = field(default_factory=dict)
-    """Groups that could not be raised when this very observation was decided on before: why. Whoever carries out a plan
-    and meets a refusal decides again with it, so that it is known like any other fact."""
+    """Groups that refused a resize of an earlier decision on this same observation, and the error. The caller decides
+    again with it, so that the refusal is a fact like any other."""
     failed: Mapping[plan.Instruction, str] = field(default_factory=dict)
-    """Instructions carried out since the last observation that failed, and what was said. Evicting a pod that is gone
-    is no failure; one that a budget forbids for now is."""
+    """Instructions executed since the last observation that failed, and the error message. The eviction of a pod that
+    is gone is no failure; one that a budget forbids is."""
     left_out: Exclusions = NO_EXCLUSIONS
-    """What a decision is made without because it cannot be evaluated; see `quarantine`."""
+    """Objects that cannot be evaluated; see `quarantine`."""
 
     evictions: EvictionState = field(default_factory=EvictionState)
-    """What is known of evictions of the drains that are under way; of one that is not told of here, nothing is known
-    but what `failed` and the pod itself say."""
+    """Evictions of the drains in progress. Of an eviction that is missing here, only `failed` and the pod's own status
+    are known."""
     held: tuple[node_groups.HeldGroup, ...] = ()
-    """Groups that must be left alone for now; none of them is among `groups`."""
+    """Groups that are paused or unreadable; none of them is among `groups`."""
     machine_drain_rules: tuple[node_groups.MachineDrainRule, ...] = ()
-    """Cluster API's, where they are served. Which of them select a node's Machine, its instance says."""
+    """Cluster API MachineDrainRules. `Instance` names those that select a node's Machine."""
 
     @property
     def nodes(self) -> list[facts.Node]:
@@ -122,7 +119,7 @@ class Observation:
 
 
 def reduce_node(node: facts.Node) -> facts.Node:
-    """A node of which nothing can be said but that it is there, and in use."""
+    """The node with identity and readiness only: registered, ready and in use."""
     return facts.Node(
         node.name,
         node.uid,

@@ -1,4 +1,4 @@
-"""Quarantine: objects that a decision is made without, because evaluating them raises (docs/decisions/012).
+"""Quarantine: objects that are excluded from a decision, because evaluating them raises (docs/decisions/012).
 
 An unforeseen exception must cost the object that causes it, never the decision. Leaving out is conservative:
 
@@ -34,23 +34,23 @@ from windlass.engine.time_limits import TimeBudget, UnlimitedBudget
 from windlass.selectors import EVERYTHING
 
 RETRY_S = 600.0
-"""An object that did not change is tried again after this time: what it raised with may have been something else."""
+"""Retry of an excluded object that did not change: the cause may have been another object."""
 
 MOST_RUNS = 160
-"""Decisions that are tried in search of what raises, at most."""
+"""Maximum number of trial decisions of one search."""
 
 MOST_S = 20.0
-"""How long the search may take; a large cluster is decided on in a fraction of a second."""
+"""Time limit of the search; one decision takes a fraction of a second even in a large cluster."""
 
 MOST_RUNS_IN_NAMESPACE = 40
-"""The same within one namespace; then all of its pods are left out."""
+"""The same within one namespace; above it all of its pods are excluded."""
 
 MOST_IN_NAMESPACE = 16
-"""Pods of one namespace that are left out one by one; if more raise, all of its pods are."""
+"""Pods of one namespace that are excluded one by one; if more raise, all of its pods are."""
 
 
 class FaultSubject(enum.StrEnum):
-    """What can be left out."""
+    """What can be excluded."""
 
     POD = "Pod"
     NAMESPACE = "Namespace"
@@ -68,22 +68,22 @@ class FaultSubject(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """An object that a decision can be made without."""
+    """An object that can be excluded."""
 
     subject: FaultSubject
     name: str
-    """As kubectl names it. Of pods alike, that of one of them."""
+    """Its kubectl name; of equivalent pods, the name of one of them."""
     value: object = field(default=None, repr=False)
-    """What is seen of it; while that is the same, it raises again."""
+    """Its observed value; while that is the same, it raises again."""
 
     @property
     def key(self) -> object:
-        """What it is known by from one observation to the next."""
+        """Key across observations."""
         return (self.subject, self.value) if self.subject is FaultSubject.POD else (self.subject, self.name)
 
     @property
     def namespace(self) -> str:
-        """Of an object that has one."""
+        """Namespace of a namespaced object."""
         return self.name.partition("/")[0] if "/" in self.name else ""
 
     def __str__(self) -> str:
@@ -92,7 +92,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An object that cannot be evaluated, and why."""
+    """An object that cannot be evaluated, and the exception."""
 
     suspect: Suspect
     error: str
@@ -108,11 +108,11 @@ Faults = tuple[Fault, ...]
 
 
 def make_fault(suspect: Suspect, error: Exception, now_s: float) -> Fault:
-    """A fault that keeps the lines of the traceback, and nothing of what the frames held."""
-    one: BaseException | None = error
-    while one is not None:
-        traceback.clear_frames(one.__traceback__)
-        one = one.__cause__ or one.__context__
+    """A fault with the lines of the traceback, without references to its frames."""
+    item: BaseException | None = error
+    while item is not None:
+        traceback.clear_frames(item.__traceback__)
+        item = item.__cause__ or item.__context__
     return Fault(suspect, describe_error(error), now_s, error)
 
 
@@ -125,19 +125,29 @@ def describe_error(error: BaseException) -> str:
 
 
 def list_suspects(seen: Observation) -> list[Suspect]:
-    """Everything that may be left out, pending pods by namespace; what costs least comes first.
+    """All objects that may be excluded, pending pods by namespace; those with the smallest effect first.
 
     A pod that runs is not among them: its node is, which costs less than all nodes that run the like of it.
     """
     return [
         *(Suspect(FaultSubject.PENDING, name) for name in _list_namespaces(seen, is_pending=True)),
-        *(Suspect(FaultSubject.REQUEST, one.key, one) for one in seen.requests),
-        *(Suspect(FaultSubject.BUFFER, one.like.key, one) for one in seen.spares),
-        *(Suspect(FaultSubject.DAEMON_SET, f"{one.namespace}/{one.name}", one) for one in seen.daemon_sets),
+        *(Suspect(FaultSubject.REQUEST, request.key, request) for request in seen.requests),
+        *(Suspect(FaultSubject.BUFFER, buffer_pods.like.key, buffer_pods) for buffer_pods in seen.spares),
+        *(
+            Suspect(FaultSubject.DAEMON_SET, f"{daemon_set.namespace}/{daemon_set.name}", daemon_set)
+            for daemon_set in seen.daemon_sets
+        ),
         *((Suspect(FaultSubject.PRIORITIES, "rules", seen.priorities),) if seen.priorities else ()),
         *(Suspect(FaultSubject.NODE, node.name, node) for node in seen.nodes),
-        *(Suspect(FaultSubject.BUDGET, f"{one.namespace}/{one.name}", one) for one in seen.budgets),
-        *(Suspect(FaultSubject.QUOTA, one.id, one) for one in seen.quotas),
+        *(
+            Suspect(
+                FaultSubject.BUDGET,
+                f"{pod_disruption_budget.namespace}/{pod_disruption_budget.name}",
+                pod_disruption_budget,
+            )
+            for pod_disruption_budget in seen.budgets
+        ),
+        *(Suspect(FaultSubject.QUOTA, quota.id, quota) for quota in seen.quotas),
         *(Suspect(FaultSubject.GROUP, group.id, group) for group in seen.groups),
     ]
 
@@ -148,7 +158,7 @@ def list_running(seen: Observation) -> list[Suspect]:
 
 
 def list_pods(seen: Observation, namespace: str | None = None, *, is_pending: bool | None = None) -> list[Suspect]:
-    """The pods of a namespace, or all of them, that wait or do not; those alike as one."""
+    """Pending or bound pods of a namespace, or of all; equivalent pods as one."""
     table = seen.snapshot.pods
     return [
         Suspect(FaultSubject.POD, table.key(row), table.template_keys[number])
@@ -158,7 +168,7 @@ def list_pods(seen: Observation, namespace: str | None = None, *, is_pending: bo
 
 
 def find_examples(seen: Observation, is_pending: bool | None = None) -> dict[int, int]:
-    """Kinds of pods that exist, and wait or do not, each with the row of such a pod."""
+    """Pod templates in use by pending or bound pods, each with the row of one such pod."""
     table = seen.snapshot.pods
     exist = table.shape_ids >= 0
     if is_pending is not None:
@@ -177,13 +187,13 @@ def _list_namespaces(seen: Observation, is_pending: bool) -> list[str]:
 
 
 def exclude(seen: Observation, suspects: Iterable[Suspect]) -> Observation:
-    """The observation without these."""
+    """The observation without these objects."""
     names: dict[FaultSubject, set[str]] = {}
     kinds = set()
-    for one in suspects:
-        names.setdefault(one.subject, set()).add(one.name)
-        if one.subject is FaultSubject.POD:
-            kinds.add(one.value)
+    for suspect in suspects:
+        names.setdefault(suspect.subject, set()).add(suspect.name)
+        if suspect.subject is FaultSubject.POD:
+            kinds.add(suspect.value)
     if not names:
         return seen
 
@@ -192,24 +202,29 @@ def exclude(seen: Observation, suspects: Iterable[Suspect]) -> Observation:
 
     return replace(
         seen,
-        groups=tuple(one for one in seen.groups if not has(FaultSubject.GROUP, one.id)),
-        held=(*seen.held, *(_hold_group(one) for one in seen.groups if has(FaultSubject.GROUP, one.id))),
+        groups=tuple(group for group in seen.groups if not has(FaultSubject.GROUP, group.id)),
+        held=(
+            *seen.held,
+            *(_hold_group(node_group) for node_group in seen.groups if has(FaultSubject.GROUP, node_group.id)),
+        ),
         daemon_sets=tuple(
-            one for one in seen.daemon_sets if not has(FaultSubject.DAEMON_SET, f"{one.namespace}/{one.name}")
+            daemon_set
+            for daemon_set in seen.daemon_sets
+            if not has(FaultSubject.DAEMON_SET, f"{daemon_set.namespace}/{daemon_set.name}")
         ),
         budgets=tuple(
-            facts.PodDisruptionBudget(one.namespace, one.name, EVERYTHING, 0)
-            if has(FaultSubject.BUDGET, f"{one.namespace}/{one.name}")
-            else one
-            for one in seen.budgets
+            facts.PodDisruptionBudget(pod_disruption_budget.namespace, pod_disruption_budget.name, EVERYTHING, 0)
+            if has(FaultSubject.BUDGET, f"{pod_disruption_budget.namespace}/{pod_disruption_budget.name}")
+            else pod_disruption_budget
+            for pod_disruption_budget in seen.budgets
         ),
         priorities=() if FaultSubject.PRIORITIES in names else seen.priorities,
-        requests=tuple(one for one in seen.requests if not has(FaultSubject.REQUEST, one.key)),
+        requests=tuple(request for request in seen.requests if not has(FaultSubject.REQUEST, request.key)),
         quotas=tuple(
-            scale_up_status.Quota(one.id, {quotas.NODES_RESOURCE: 0}) if has(FaultSubject.QUOTA, one.id) else one
-            for one in seen.quotas
+            scale_up_status.Quota(quota.id, {quotas.NODES_RESOURCE: 0}) if has(FaultSubject.QUOTA, quota.id) else quota
+            for quota in seen.quotas
         ),
-        spares=tuple(one for one in seen.spares if not has(FaultSubject.BUFFER, one.like.key)),
+        spares=tuple(buffer_pods for buffer_pods in seen.spares if not has(FaultSubject.BUFFER, buffer_pods.like.key)),
         left_out=Exclusions(
             frozenset(kinds) | seen.left_out.kinds,
             frozenset(names.get(FaultSubject.NAMESPACE, ())) | seen.left_out.namespaces,
@@ -222,13 +237,13 @@ def exclude(seen: Observation, suspects: Iterable[Suspect]) -> Observation:
 
 def _hold_group(group: node_groups.NodeGroup) -> node_groups.HeldGroup:
     return node_groups.HeldGroup(
-        group.id, "it could not be evaluated", tuple(one.provider_id for one in group.instances)
+        group.id, "it could not be evaluated", tuple(instance.provider_id for instance in group.instances)
     )
 
 
 @contextmanager
 def hide_excluded_pods(seen: Observation) -> Iterator[None]:
-    """Until this ends the snapshot says nothing of the pods that are left out. However it ends, no fork stays open."""
+    """Hide excluded pods in the snapshot within the context. At its end no fork stays open, even after an exception."""
     snapshot = seen.snapshot
     forks, before = snapshot.forks, (snapshot.pods.left_out, snapshot.pods.pending_left_out)
     snapshot.pods.left_out = find_excluded_templates(seen.left_out, snapshot.pods)
@@ -242,10 +257,10 @@ def hide_excluded_pods(seen: Observation) -> Iterator[None]:
 
 
 def find_current(known: Faults, seen: Observation, now_s: float) -> tuple[Faults, Faults]:
-    """(those that hold, those to be tried again) of the faults found before: of objects that are as they were."""
+    """(faults that hold, faults to retry) of the known faults, for objects that did not change."""
     if not known:
         return (), ()
-    present = {one.key: one for one in (*list_suspects(seen), *list_running(seen))}
+    present = {suspect.key: suspect for suspect in (*list_suspects(seen), *list_running(seen))}
     kinds = {seen.snapshot.pods.template_keys[number] for number in find_examples(seen)}
     same = [
         fault
@@ -262,7 +277,7 @@ def find_current(known: Faults, seen: Observation, now_s: float) -> tuple[Faults
 
 
 class SubsetSearch:
-    """Finds a smallest set of objects without which something can be done (FastDiag, Felfernig and Schubert 2012).
+    """Search for a minimal set of objects to exclude (FastDiag, Felfernig and Schubert 2012).
 
     With n suspects of which d are at fault it is tried about 2d·log2(n/d) + 2d times. Among several sets it is the one
     of suspects that come first. Where trying is no longer allowed, more than need be are left out.
@@ -275,11 +290,11 @@ class SubsetSearch:
         self.is_exact = True
 
     def find(self, suspects: Sequence[Suspect]) -> list[Suspect]:
-        """It works without all of these, and not with all of them."""
+        """Find the subset. The decision works without all of these, and does not with all of them."""
         return self._find([], suspects, [])
 
     def _find(self, tried: Sequence[Suspect], among: Sequence[Suspect], out: Sequence[Suspect]) -> list[Suspect]:
-        """Of these, those that must go beside those that are out; `tried`: what was added to these last."""
+        """The subset of `among` to exclude besides `out`; `tried` was added to `out` last."""
         if self._left <= 0 or self._time.exhausted():
             self.is_exact = False
             return list(among)
@@ -299,21 +314,21 @@ class SubsetSearch:
 
 
 def find_excluded_templates(left_out: observation.Exclusions, table: PodTable) -> frozenset[int]:
-    """The numbers of the kinds of pods that are left out."""
+    """Ids of the pod templates that are excluded."""
     if not left_out.kinds and not left_out.namespaces:
         return frozenset()
     return frozenset(number for number, kind in enumerate(table.template_keys) if left_out.excludes(kind))
 
 
 def find_excluded_pending_templates(left_out: observation.Exclusions, table: PodTable) -> frozenset[int]:
-    """The numbers of the kinds of which pending pods are left out."""
+    """Ids of the pod templates whose pending pods are excluded."""
     if not left_out.pending:
         return find_excluded_templates(left_out, table)
     return frozenset(number for number, kind in enumerate(table.template_keys) if left_out.excludes_pending(kind))
 
 
 def find_nodes_with_excluded_pods(table: PodTable) -> arrays.Rows:
-    """Rows of the nodes that run a pod which is left out."""
+    """Rows of the nodes with excluded pods."""
     if not table.left_out:
         return np.zeros(0, np.intp)
     rows = table.node_rows[np.isin(table.template_ids, list(table.left_out))]
@@ -321,5 +336,5 @@ def find_nodes_with_excluded_pods(table: PodTable) -> arrays.Rows:
 
 
 def drop_hidden(numbers: list[int], hidden: AbstractSet[int]) -> list[int]:
-    """Those that are not hidden."""
+    """The numbers that are not hidden."""
     return [number for number in numbers if number not in hidden] if hidden else numbers

@@ -1,7 +1,7 @@
-"""Time limits of parts of a decision, where they ran out, and how long its steps took.
+"""Time limits of parts of a decision, the checkpoints at which they ran out, and measured durations of steps.
 
-The engine has no clock: the caller's `Timer` is asked at checkpoints whether time is up. At which checkpoint that was
-is part of the decision, so that a replay stops at the same one (`ReplayedTimer`). Measurements are for metrics alone.
+The engine has no clock: it asks the caller's `Timer` at checkpoints whether a limit is exhausted. The checkpoint is
+part of the decision, so that a replay stops at the same one (`ReplayedTimer`). Measurements are for metrics only.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from windlass.engine.expanders.grpc import ExpanderResponses
 from windlass.engine.model.scale_up_status import BestOptionsResponse
 
 RanOut = Mapping[str, int]
-"""Parts of a decision whose time was up before they were done, and at which checkpoint, counted from 1."""
+"""Parts of a decision whose limit ran out, and the checkpoint at which it did, counted from 1."""
 
 
 class MeasuredStep(enum.StrEnum):
@@ -33,14 +33,14 @@ class MeasuredStep(enum.StrEnum):
 
 
 Measurement = contextlib.AbstractContextManager[None]
-"""Lasts as long as the step that is measured."""
+"""Context for the duration of the measured step."""
 
 _UNMEASURED: Measurement = contextlib.nullcontext()
 
 
 @dataclass(slots=True)
 class _BudgetUntilCheckpoint:
-    """Runs out at a checkpoint."""
+    """Exhausted from one checkpoint on."""
 
     at: int
     asked: int = 0
@@ -51,18 +51,18 @@ class _BudgetUntilCheckpoint:
 
 
 class TimeBudget(Protocol):
-    """Time, or anything else that runs out while packing goes on."""
+    """A limit of time, or of anything else that binpacking uses up."""
 
     def exhausted(self) -> bool:
-        """Is it used up? Every call is a checkpoint: whoever implements it may record at which one it ran out."""
+        """Is it used up? Each call is a checkpoint."""
         ...
 
 
 class Timer(Protocol):
-    """Someone with a clock."""
+    """The caller's clock."""
 
     def begin(self, part: str, limit_s: float) -> TimeBudget:
-        """A part of a decision begins, and should end in time. Each part has a name of its own."""
+        """Begin a part of a decision with a limit. Parts have distinct names."""
 
     def measure(self, step: MeasuredStep) -> Measurement:
         """Measure how long a step takes, from entering the context to leaving it."""
@@ -70,7 +70,7 @@ class Timer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UnlimitedTimer:
-    """All the time in the world."""
+    """No limits, and no measurements."""
 
     def begin(self, part: str, limit_s: float) -> TimeBudget:
         return UnlimitedBudget()
@@ -81,7 +81,7 @@ class UnlimitedTimer:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedTimer:
-    """As it was the last time."""
+    """Limits that run out at recorded checkpoints."""
 
     ran_out: RanOut = field(default_factory=dict)
 
@@ -94,7 +94,7 @@ class ReplayedTimer:
 
 
 class DecisionTimer:
-    """What one decision has from outside, time and opinions, and what became of it."""
+    """Time limits and expander responses of one decision: where limits ran out, and which response is missing."""
 
     def __init__(self, timer: Timer, opinions: tuple[BestOptionsResponse, ...] = ()) -> None:
         self.ran_out: dict[str, int] = {}
@@ -104,7 +104,7 @@ class DecisionTimer:
         self._begun: Counter[str] = Counter()
 
     def begin(self, part: str, limit_s: float) -> TimeBudget:
-        """A budget for a part; one that begins again is told apart by its number."""
+        """Begin a part of the decision; the name of a part that begins again gets a number."""
         self._begun[part] += 1
         name = part if self._begun[part] == 1 else f"{part} #{self._begun[part]}"
         return _RecordedBudget(self._timer.begin(name, limit_s), name, self.ran_out)
@@ -112,7 +112,7 @@ class DecisionTimer:
 
 @dataclass(slots=True)
 class _RecordedBudget:
-    """Asks another, and notes when it says yes for the first time. From then on it is yes."""
+    """Records the checkpoint at which the inner budget is first exhausted; exhausted from then on."""
 
     inner: TimeBudget
     part: str
@@ -131,7 +131,7 @@ class _RecordedBudget:
 
 @dataclass(frozen=True, slots=True)
 class CombinedBudget:
-    """Used up as soon as one of both is."""
+    """Exhausted as soon as one of both is."""
 
     one: TimeBudget
     other: TimeBudget

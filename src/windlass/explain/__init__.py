@@ -6,6 +6,6 @@ all end in the same four values (what is seen, what is remembered, the settings,
 
     Look (seen, memory, settings, now) ──▶ pods · nodes · groups · cluster ──▶ accounts ──▶ telling (text) or JSON
 
-Accounts are frozen values of plain fields, so that what a server says can be read back and told by whoever asked.
+Explanations are frozen values of plain fields, so that a client can decode a server's response and render it.
 Imitate `groups.py` for an account, `telling/groups.py` for its text.
 """

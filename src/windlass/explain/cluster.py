@@ -27,45 +27,47 @@ class PlanStep:
 
 def explain_plan(at: explain_context.ExplainContext) -> Iterator[PlanStep]:
     """What the decision wants done, in its order."""
-    for one in at.decision.plan:
-        text, why = _describe_instruction(at, one)
-        target = one.group if isinstance(one, plan.GroupInstruction) else node_of_instruction(one)
-        yield PlanStep(type(one).__name__, target, text, why)
+    for instruction in at.decision.plan:
+        text, why = _describe_instruction(at, instruction)
+        target = (
+            instruction.group if isinstance(instruction, plan.GroupInstruction) else node_of_instruction(instruction)
+        )
+        yield PlanStep(type(instruction).__name__, target, text, why)
 
 
-def node_of_instruction(one: plan.Instruction) -> str:
-    return str(getattr(one, "node", ""))
+def node_of_instruction(instruction: plan.Instruction) -> str:
+    return str(getattr(instruction, "node", ""))
 
 
-def _describe_instruction(at: explain_context.ExplainContext, one: plan.Instruction) -> tuple[str, str]:
-    match one:
+def _describe_instruction(at: explain_context.ExplainContext, instruction: plan.Instruction) -> tuple[str, str]:
+    match instruction:
         case plan.Resize(group=group, from_size=before, to_size=after):
-            size = f"from {before} to {_count_items(after, 'node')} (at most {one.max_size})"
+            size = f"from {before} to {_count_items(after, 'node')} (at most {instruction.max_size})"
             return f"grow {group} {size}", _describe_beneficiaries(at, group)
         case plan.ReduceTarget(group=group, by=by):
-            return f"lower the target size of {group} by {by}", one.why
+            return f"lower the target size of {group} by {by}", instruction.why
         case plan.DeleteInstances(group=group, provider_ids=ids):
-            return f"delete {_count_items(len(ids), 'instance')} of {group}: {', '.join(ids)}", one.why
+            return f"delete {_count_items(len(ids), 'instance')} of {group}: {', '.join(ids)}", instruction.why
         case plan.Drain(node=node, evict=moved):
             since_s = at.decision.memory.durable.scale_down.since.get(node, at.now_s)
             pods = f"moving {_count_items(len(moved), 'pod')}" if moved else "nothing to move"
-            return f"remove {node} of {one.group}, {pods}", f"unneeded for {at.now_s - since_s:.0f}s"
+            return f"remove {node} of {instruction.group}, {pods}", f"unneeded for {at.now_s - since_s:.0f}s"
         case plan.SetTaint(node=node, key=key, effect=effect):
             why = "it is unneeded" if key == taints.DELETION_CANDIDATE_KEY else ""
             return f"taint {node} with {key}:{effect}", why
         case plan.RemoveTaint(node=node, key=key):
-            why = "it is needed again" if key == taints.DELETION_CANDIDATE_KEY else "nobody removes it now"
+            why = "it is needed again" if key == taints.DELETION_CANDIDATE_KEY else "its removal was cancelled"
             return f"take {key} off {node}", why
         case plan.Cordon(node=node, cordoned=cordoned):
             return f"{'cordon' if cordoned else 'uncordon'} {node}", ""
         case plan.Evict():
-            return f"evict {one.namespace}/{one.name} from {one.node}", ""
+            return f"evict {instruction.namespace}/{instruction.name} from {instruction.node}", ""
         case plan.DeleteNode(node=node, group=group):
             return f"delete the machine of {node} through {group}", ""
         case plan.TakeBack(group=group, by=by):
-            return f"lower {group} again by {by}", one.why
-        case plan.SetConditions(namespace=namespace, name=name, conditions=said):
-            told = ", ".join(f"{each.type}={each.status} ({each.reason})" for each in said)
+            return f"lower {group} again by {by}", instruction.why
+        case plan.SetConditions(namespace=namespace, name=name, conditions=conditions):
+            told = ", ".join(f"{condition.type}={condition.status} ({condition.reason})" for condition in conditions)
             return f"say of ProvisioningRequest {namespace}/{name}: {told}", ""
         case plan.DeleteRequest(namespace=namespace, name=name):
             return f"delete ProvisioningRequest {namespace}/{name}", "it was answered long ago"
@@ -73,7 +75,7 @@ def _describe_instruction(at: explain_context.ExplainContext, one: plan.Instruct
 
 def _describe_beneficiaries(at: explain_context.ExplainContext, group: str) -> str:
     for proposal in at.decision.story.scale_ups:
-        if any(one.group.id == group for one in proposal.increases):
+        if any(increase.group.id == group for increase in proposal.increases):
             if proposal.choice is None:
                 return "it is below its minimum"
             asked = at.decision.story.requests.helped
@@ -88,7 +90,7 @@ def _count_items(number: int, thing: str) -> str:
 
 
 _MOST_PODS = 200
-"""Sets of pods alike that are told one by one, at most."""
+"""Maximum number of pod groups that are explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class ClusterExplanation:
 def explain_cluster(at: explain_context.ExplainContext) -> ClusterExplanation:
     """Everything."""
     story, durable = at.decision.story, at.memory.durable
-    told = {name: nodes.explain_node(at, name) for name in durable.drains if _exists(at, name)}
+    node_explanations = {name: nodes.explain_node(at, name) for name in durable.drains if _exists(at, name)}
     ready = sum(1 for node in story.nodes if readiness.assess_node(node).is_ready)
     until_s = at.decision.quiet_until_s
     rows = at.snapshot.pending()
@@ -166,11 +168,15 @@ def explain_cluster(at: explain_context.ExplainContext) -> ClusterExplanation:
         tuple(_explain_pending(at, rows)),
         len(rows),
         _count_states(at),
-        {name: one.drain for name, one in told.items() if one.drain is not None},
+        {
+            name: node_explanation.drain
+            for name, node_explanation in node_explanations.items()
+            if node_explanation.drain is not None
+        },
         tuple(explain_plan(at)),
         until_s if at.now_s < until_s < float("inf") else None,
         (
-            *((one.id, one.why) for one in at.observation.held),
+            *((held_group.id, held_group.why) for held_group in at.observation.held),
             *remediation.list_owned_elsewhere(at.observation.groups, at.settings.deviations),
         ),
         tuple(str(fault) for fault in at.decision.faults),
@@ -203,29 +209,29 @@ def _explain_pending(at: explain_context.ExplainContext, rows: list[int]) -> lis
         assert standing is not None, "the groups were asked"
         pod, shape = at.snapshot.pods.fact(row, ""), int(at.snapshot.pods.shape_ids[row])
         found.setdefault((shape, pod.owner, standing.state, standing.group, standing.node), []).append(row)
-    told = []
+    pending_podses = []
     for (_, owner, state, group, node), members in found.items():
         first = at.snapshot.pod(members[0])
         since_s = min(float(at.snapshot.pods.created_s[row]) for row in members)
         name = f"{first.owner.kind} {first.owner.name}" if owner and first.owner else ""
-        told.append(
+        pending_podses.append(
             PendingPods(
                 first.key, len(members), PodState(str(state)), name, dict(first.spec.requests), since_s, str(group),
                 str(node),
             )
         )  # fmt: skip
-    return sorted(told, key=lambda one: (one.since_s, one.pod))[:_MOST_PODS]
+    return sorted(pending_podses, key=lambda pending_pods: (pending_pods.since_s, pending_pods.pod))[:_MOST_PODS]
 
 
 def _count_states(at: explain_context.ExplainContext) -> dict[str, int]:
     """Without asking each node's pods: only where nodes stand."""
     story = at.decision.story.scale_down
     leaving = {name for name in at.memory.durable.drains if _exists(at, name)}
-    going = {one.node for one in at.decision.plan if isinstance(one, plan.Drain)}
+    going = {instruction.node for instruction in at.decision.plan if isinstance(instruction, plan.Drain)}
     own = at.observation.group_of_nodes()
     looked = story.look if at.decision.story.repairs.stop is None else None
-    unneeded = {one.node_name for one in looked.trials.removals} if looked else set()
-    kept = {one.node_name for one in looked.kept} if looked else set()
+    unneeded = {removal.node_name for removal in looked.trials.removals} if looked else set()
+    kept = {unremovable.node_name for unremovable in looked.kept} if looked else set()
     skipped = set(looked.trials.skipped) if looked else set()
     counted: Counter[str] = Counter()
     for node in at.observation.nodes:

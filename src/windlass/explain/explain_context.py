@@ -1,6 +1,6 @@
 """Explain context: one observation, the decision on it, past expander choices, and objects set aside.
 
-The decision and everything it was made on are the engine's: nothing of the loop is set up here.
+The decision and its contexts come from the loop's own steps; nothing of the loop is rebuilt here.
 """
 
 import contextlib
@@ -8,35 +8,35 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from windlass.engine import time_limits
-from windlass.engine.expanders import chain
+from windlass.engine.expanders import least_waste
 from windlass.engine.loop import UNTIMED, Decision, decide, round_context, scale_up_context
 from windlass.engine.loop_memory import LoopMemory
+from windlass.engine.loop_state import ScaleUpContext
 from windlass.engine.model import node_groups, scale_up_status, well_known
 from windlass.engine.model.decision_record import DecisionRecord
 from windlass.engine.model.scale_up_status import BestOptionsResponse, ExpansionOption, ResponseEffect
 from windlass.engine.model.settings import Settings
 from windlass.engine.observation import Observation
 from windlass.engine.quarantine import Fault, FaultSubject, find_nodes_with_excluded_pods
-from windlass.engine.scale_up.orchestrator import ScaleUpContext
 from windlass.engine.snapshot.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class OptionExplanation:
-    """One way to help pods, and the figures by which expanders compare."""
+    """One expansion option, with the figures that expanders compare."""
 
     group: str
     nodes: int
     pods: int
     waste: float
-    """Least waste: the shares of cpu and of memory that would stay unused, added up."""
+    """Sum of the unused fractions of CPU and memory (least-waste)."""
     price_per_hour: float | None = None
-    """Of all its nodes; None where the group has no price."""
+    """Price of all nodes of the option; None where the group has no price."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpanderStep:
-    """What one expander kept."""
+    """The options that one expander of the chain kept."""
 
     expander: str
     kept: tuple[str, ...]
@@ -45,20 +45,20 @@ class ExpanderStep:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceExplanation:
-    """One round of scaling up."""
+    """The choice of one scale-up round."""
 
     winner: str
     options: tuple[OptionExplanation, ...]
     steps: tuple[ExpanderStep, ...]
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    """Groups that grow: from and to."""
+    """Sizes before and after, by group that grows."""
     opinion: str = ""
-    """What the user's own expander said, where it was its turn."""
+    """Response of the external gRPC expander, where it was called."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastChoice:
-    """A choice that was carried out."""
+    """A choice that was executed."""
 
     at_s: float
     choice: ChoiceExplanation
@@ -66,17 +66,17 @@ class PastChoice:
 
 @dataclass(frozen=True, slots=True)
 class ExplainContext:
-    """What is seen, remembered and chosen at one time, and what is decided on it. Nothing of it is changed."""
+    """Observation, memory, settings and decision of one time. None of them is changed."""
 
     observation: Observation
-    """Without what cannot be evaluated."""
+    """Without excluded objects."""
     memory: LoopMemory
-    """As it was before the decision."""
+    """Before the decision."""
     settings: Settings
     now_s: float
     decision: Decision
     past: Mapping[str, PastChoice] = field(default_factory=dict)
-    """Why groups grew the last time, where someone remembers."""
+    """The last executed choice by group, where it was recorded."""
 
     @property
     def snapshot(self) -> Snapshot:
@@ -89,20 +89,20 @@ class ExplainContext:
         return next((row for row in rows if table.template_key(row).namespace == namespace), None)
 
     def exists(self, row: int) -> bool:
-        """Is it the row of a pod that exists? Those that the loop imagines come after them, and are gone."""
+        """Is it the row of an existing pod? Rows of injected pods come after them."""
         return row < len(self.snapshot.pods.names)
 
     @contextlib.contextmanager
     def scale_up(self) -> Iterator[ScaleUpContext]:
-        """What the loop decided its scale-up on, set up by the loop's own steps; gone when this ends."""
+        """The context that the loop decided its scale-up on, made by the loop's own steps; valid until the end."""
         with scale_up_context(self.observation, self.memory, self.settings, self.now_s) as context:
             yield context
 
     @contextlib.contextmanager
     def scale_up_round(self, number: int | None = None) -> Iterator[ScaleUpContext]:
-        """What a round of the loop's scale-up was decided on, counted from 1; without a number the last round.
+        """The context of one round of the loop's scale-up, counted from 1; without a number the last round.
 
-        What is said to a pod holds in the round that helped it, or in the last one if none did.
+        A pod's verdict holds in the round that helped it, or in the last one if none did.
         """
         number = number or self._count_rounds()
         ran_out = self.decision.ran_out
@@ -118,15 +118,15 @@ class ExplainContext:
 
 
 def evaluate(
-    seen: Observation, memory: LoopMemory, settings: Settings, now_s: float, timer: time_limits.Timer = UNTIMED
+    observation: Observation, memory: LoopMemory, settings: Settings, now_s: float, timer: time_limits.Timer = UNTIMED
 ) -> ExplainContext:
-    """Look at a cluster: what would the loop do now? `timer`: of a loop that was recorded, where its time was up."""
-    decision = decide(seen, memory, settings, now_s, timer)
+    """Decide on a cluster as the loop would now. `timer`: of a recorded loop, with the checkpoints of its limits."""
+    decision = decide(observation, memory, settings, now_s, timer)
     return ExplainContext(decision.evaluated, memory, settings, now_s, decision)
 
 
 def record_choices(past: Mapping[str, PastChoice], story: DecisionRecord) -> dict[str, PastChoice]:
-    """The last choice by group that grew for it, with what a loop chose."""
+    """The last choice by group, updated with the choices of this loop."""
     kept = dict(past)
     for proposal in story.scale_ups:
         choice = explain_choice(proposal)
@@ -136,7 +136,7 @@ def record_choices(past: Mapping[str, PastChoice], story: DecisionRecord) -> dic
 
 
 def explain_choice(proposal: scale_up_status.ScaleUpProposal) -> ChoiceExplanation | None:
-    """The choice of a round; None where there was nothing to choose."""
+    """The choice of a round; None where there were no options."""
     choice = proposal.choice
     if choice is None or choice.winner is None:
         return None
@@ -144,7 +144,7 @@ def explain_choice(proposal: scale_up_status.ScaleUpProposal) -> ChoiceExplanati
         choice.winner.group,
         tuple(_measure_option(option) for option in choice.options),
         tuple(ExpanderStep(expander, tuple(option.group for option in kept)) for expander, kept in choice.steps),
-        {one.group.id: (one.group.size, one.new_size) for one in proposal.increases},
+        {increase.group.id: (increase.group.size, increase.new_size) for increase in proposal.increases},
         "" if choice.opinion is None else describe_opinion(choice.opinion),
     )
 
@@ -152,11 +152,13 @@ def explain_choice(proposal: scale_up_status.ScaleUpProposal) -> ChoiceExplanati
 def _measure_option(option: ExpansionOption) -> OptionExplanation:
     price = option.template.annotations.get(well_known.PRICE_ANNOTATION)
     total = None if price is None else float(price) * option.node_count
-    return OptionExplanation(option.group, option.node_count, option.pod_count, chain.wasted_fraction(option), total)
+    return OptionExplanation(
+        option.group, option.node_count, option.pod_count, least_waste.calculate_waste(option), total
+    )
 
 
 _MAX_GROUPS = 5
-"""Groups in a sentence, before the rest is counted."""
+"""Maximum of groups named in a sentence."""
 
 _NEXT_EXPANDER = "the next expander decides"
 
@@ -167,7 +169,8 @@ def describe_opinion(opinion: BestOptionsResponse) -> str:
         case ResponseEffect.FAILED:
             return f"the grpc expander gave no answer ({opinion.failure}); {_NEXT_EXPANDER}"
         case ResponseEffect.NO_OPTION:
-            return f"the grpc expander named {_list_groups(opinion.unknown_groups)} and none of the options; {_NEXT_EXPANDER}"
+            groups = _list_groups(opinion.unknown_groups)
+            return f"the grpc expander named {groups} and none of the options; {_NEXT_EXPANDER}"
         case ResponseEffect.NONE_WANTED:
             return f"the grpc expander wants none of {_count_items(len(opinion.about), 'option')}: nothing grows"
         case ResponseEffect.FOLLOWED:
@@ -191,7 +194,7 @@ def describe_fault(fault: Fault) -> str:
 
 
 def find_fault_of_pod(at: ExplainContext, row: int) -> str:
-    """Why the pod in this row is left out; empty if it is not."""
+    """The fault by which the pod in this row is excluded; empty without one."""
     kind = at.snapshot.pods.template_key(row)
     for fault in at.decision.faults:
         if fault.suspect.subject is FaultSubject.POD and fault.suspect.value == kind:
@@ -205,7 +208,7 @@ def find_fault_of_pod(at: ExplainContext, row: int) -> str:
 
 
 def find_fault_of_node(at: ExplainContext, name: str) -> str:
-    """Why the node is left out, or kept for its group or a pod that is; empty if nothing of it is."""
+    """The fault by which the node, its group or a pod on it is excluded; empty without one."""
     for fault in at.decision.faults:
         if fault.suspect.subject is FaultSubject.NODE and fault.suspect.name == name:
             return describe_fault(fault)
@@ -213,7 +216,9 @@ def find_fault_of_node(at: ExplainContext, name: str) -> str:
     provider_id = at.snapshot.nodes.facts[row].provider_id
     for fault in at.decision.faults:
         group = fault.suspect.value
-        if isinstance(group, node_groups.NodeGroup) and any(one.provider_id == provider_id for one in group.instances):
+        if isinstance(group, node_groups.NodeGroup) and any(
+            instance.provider_id == provider_id for instance in group.instances
+        ):
             return describe_fault(fault)
     if row not in find_nodes_with_excluded_pods(at.snapshot.pods).tolist():
         return ""
@@ -221,7 +226,7 @@ def find_fault_of_node(at: ExplainContext, name: str) -> str:
 
 
 def find_faulty_group(at: ExplainContext, name: str) -> Fault | None:
-    """The fault of a group that is left out, by its id or the end of it."""
+    """The fault of an excluded group, by its id or the last part of it."""
     for fault in at.decision.faults:
         own = fault.suspect.name
         if fault.suspect.subject is FaultSubject.GROUP and (own == name or own.endswith(f"/{name}")):

@@ -62,7 +62,7 @@ class UpcomingExplanation:
 
 @dataclass(frozen=True, slots=True)
 class GroupExplanation:
-    """All that is to be told of a group."""
+    """The explanation of one group."""
 
     id: str
     at_s: float
@@ -105,9 +105,9 @@ class GroupExplanation:
 
 def explain_group(at: explain_context.ExplainContext, id: str) -> GroupExplanation:
     """The group of this id, which exists."""
-    group = next(one for one in at.observation.groups if one.id == id)
-    found = at.decision.story.health.groups[id]
-    seen = found.readiness or NO_NODES
+    group = next(node_group for node_group in at.observation.groups if node_group.id == id)
+    group_health = at.decision.story.health.groups[id]
+    readiness = group_health.readiness or NO_NODES
     durable = at.decision.memory.durable
     own = at.observation.group_of_nodes()
     activity = at.memory.durable.activities.get(id)
@@ -117,27 +117,31 @@ def explain_group(at: explain_context.ExplainContext, id: str) -> GroupExplanati
         group.min_size,
         group.max_size,
         group.target_size,
-        len(seen.ready),
-        len(seen.unready),
-        len(seen.not_started),
-        len(seen.unregistered) + len(seen.long_unregistered),
-        len(seen.long_unregistered),
+        len(readiness.ready),
+        len(readiness.unready),
+        len(readiness.not_started),
+        len(readiness.unregistered) + len(readiness.long_unregistered),
+        len(readiness.long_unregistered),
         sum(1 for begun in at.memory.durable.drains.values() if begun.group == id),
-        found.verdict.is_healthy,
-        found.verdict.lacking,
+        group_health.verdict.is_healthy,
+        group_health.verdict.lacking,
         tuple(name for name in durable.scale_down.since if name in own and own[name].id == id),
-        tuple(dict.fromkeys(one.error.said for one in group.instances if one.error is not None)),
+        tuple(dict.fromkeys(instance.error.said for instance in group.instances if instance.error is not None)),
         group.is_rolling_out,
         group.options.zero_or_max,
         group.price_per_hour,
         _explain_backoff(at, id),
         _explain_upcoming(at, id),
-        found.wrong_size.since_s if found.wrong_size else None,
+        group_health.wrong_size.since_s if group_health.wrong_size else None,
         activity.added_s if activity else None,
         activity.deleted_s if activity else None,
         activity.failed_s if activity else None,
         find_growth(at).get(id),
-        tuple(one.node for one in at.decision.plan if isinstance(one, plan.Drain) and one.group == id),
+        tuple(
+            instruction.node
+            for instruction in at.decision.plan
+            if isinstance(instruction, plan.Drain) and instruction.group == id
+        ),
         explain_template(at, group),
         group.replicas_owner.message if group.replicas_owner is not None else "",
         remediation.is_owned_elsewhere(group, at.settings.deviations),
@@ -157,14 +161,16 @@ def explain_unevaluated_group(at: explain_context.ExplainContext, fault: Fault) 
 def find_growth(at: explain_context.ExplainContext, rounds: int | None = None) -> dict[str, int]:
     """What groups are raised to, by group: in so many rounds of the scale-up, or in all."""
     proposals = at.decision.story.scale_ups[:rounds]
-    return {one.group.id: one.new_size for proposal in proposals for one in proposal.increases}
+    return {increase.group.id: increase.new_size for proposal in proposals for increase in proposal.increases}
 
 
 def _explain_backoff(at: explain_context.ExplainContext, id: str) -> BackoffExplanation | None:
-    found = at.decision.story.health.groups[id].backoff
-    if found is None:
+    backoff = at.decision.story.health.groups[id].backoff
+    if backoff is None:
         return None
-    return BackoffExplanation(found.until_s, found.failed_s, found.duration_s, found.error.code, found.error.message)
+    return BackoffExplanation(
+        backoff.until_s, backoff.failed_s, backoff.duration_s, backoff.error.code, backoff.error.message
+    )
 
 
 def _explain_upcoming(at: explain_context.ExplainContext, id: str) -> UpcomingExplanation | None:
@@ -178,7 +184,7 @@ def _explain_upcoming(at: explain_context.ExplainContext, id: str) -> UpcomingEx
 
 
 def explain_template(at: explain_context.ExplainContext, group: node_groups.NodeGroup) -> TemplateExplanation:
-    """What a new node is taken to look like, and who says so."""
+    """The node template of the group, and its source."""
     made = at.decision.story.templates.get(group.id)
     if made is None:
         return TemplateExplanation(TemplateSource.NOWHERE)
@@ -193,13 +199,13 @@ def explain_template(at: explain_context.ExplainContext, group: node_groups.Node
         dict(made.node.allocatable),
         taken,
         tuple(pod.key for pod in made.pods),
-        tuple(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in made.node.taints),
+        tuple(f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}" for taint in made.node.taints),
         {key: value for key, value in made.node.labels.items() if key not in _TEMPLATE_LABELS},
     )
 
 
 _TEMPLATE_LABELS = (facts.HOSTNAME, node_templates.TEMPLATE_LABEL, *(old for _, old in node_templates.BETA_LABELS))
-"""Labels that tell nobody anything."""
+"""Labels that are omitted from output."""
 
 
 def _find_source(at: explain_context.ExplainContext, group: node_groups.NodeGroup) -> tuple[TemplateSource, str]:

@@ -22,7 +22,7 @@ from windlass.explain import explain_context
 
 
 class NodeState(enum.StrEnum):
-    """Where a node stands."""
+    """The state of a node in scale-down."""
 
     NOT_AUTOSCALED = "NotAutoscaled"
     """It belongs to no group."""
@@ -31,11 +31,11 @@ class NodeState(enum.StrEnum):
     GOING = "GoingNow"
     """The next loop begins to remove it."""
     UNNEEDED = "Unneeded"
-    """Its pods have a place elsewhere, or it has none; `reason` or `waits_for` tells why it is still there."""
+    """It has no pods to move, or they fit elsewhere; `reason` or `waits_for` says what delays its removal."""
     NEEDED = "Needed"
-    """`reason` tells why."""
+    """It cannot be removed: `reason`."""
     NO_CANDIDATE = "NoCandidate"
-    """Nobody asks whether it is needed: `why`."""
+    """It is not a scale-down candidate: `why`."""
     NOT_TRIED = "NotTriedYet"
     """Enough others were found to be unneeded before it."""
 
@@ -72,17 +72,17 @@ def _find_awaited(at: explain_context.ExplainContext, name: str) -> Iterator[str
 def _find_exclusion(
     at: explain_context.ExplainContext, node: facts.Node, group: node_groups.NodeGroup
 ) -> tuple[str, float | None]:
-    """Why nobody asks whether the node is needed."""
+    """Why the node is not a scale-down candidate, and until when."""
     if group.target_size <= group.min_size:
         return f"belongs to a group of {group.target_size}, which keeps at least {group.min_size}", None
     if group.replicas_owner is not None and remediation.is_owned_elsewhere(group, at.settings.deviations):
         return f"belongs to a group that is not lowered: {group.replicas_owner.message}", None
     if group.is_rolling_out:
-        return "belongs to a group whose nodes are being replaced: nobody could say which of them would go", None
+        return "belongs to a group whose nodes are being replaced: the provider could delete another one", None
     if node.provider_id in group.kept:
         return "cannot be removed: a Machine is paused or cannot be read, or the group's size is put back", None
     if not group.can_choose:
-        return "belongs to a group that cannot be told which of its nodes goes", None
+        return "belongs to a group that cannot be told which of its nodes to remove", None
     activity = at.memory.durable.activities.get(group.id)
     if at.settings.scale_down.scale_down_delay_type_local and activity is not None:
         ends_s = cooldown.cooldown_ends_at_s(activity, at.settings.scale_down)
@@ -97,19 +97,19 @@ def _describe_unremovable(kept: UnremovableNode) -> str:
 
 def find_pauses(at: explain_context.ExplainContext) -> Iterator[tuple[str, float]]:
     """What holds scale-down back after a change, and until when."""
-    activity, chosen = at.decision.memory.durable.activity, at.settings.scale_down
+    activity, scale_down_settings = at.decision.memory.durable.activity, at.settings.scale_down
     after = {
         "after nodes were added (--scale-down-delay-after-add)": (
             activity.added_s,
-            chosen.scale_down_delay_after_add_s,
+            scale_down_settings.scale_down_delay_after_add_s,
         ),
         "after a removal (--scale-down-delay-after-delete)": (
             activity.deleted_s,
-            chosen.scale_down_delay_after_delete_s,
+            scale_down_settings.scale_down_delay_after_delete_s,
         ),
         "after a removal failed (--scale-down-delay-after-failure)": (
             activity.failed_s,
-            chosen.scale_down_delay_after_failure_s,
+            scale_down_settings.scale_down_delay_after_failure_s,
         ),
     }
     for what, (happened_s, delay_s) in after.items():
@@ -139,22 +139,22 @@ class DrainExplanation:
     waits_for: tuple[str, ...] = ()
     """Pods, annotations or nodes."""
     refused: tuple[str, ...] = ()
-    """What was said where evictions were refused."""
+    """Messages of refused evictions."""
     failure: str = ""
     """Why it is given up, where it is."""
     details: tuple[str, ...] = ()
 
 
-def explain_drain(begun: StartedDrain, told: DrainStatus | None) -> DrainExplanation:
-    """How a drain stands. `told`: what its next step says of it."""
-    failure = begun.progress.failure if told is None else told.failure
+def explain_drain(begun: StartedDrain, explanation: DrainStatus | None) -> DrainExplanation:
+    """The state of a drain. `explanation` is its status after the next step."""
+    failure = begun.progress.failure if explanation is None else explanation.failure
     evicting = begun.progress.evicting
     return DrainExplanation(
         begun.group,
         begun.since_s,
-        str(told.phase) if told else "on its way",
-        None if told is None or told.until_s == float("inf") else told.until_s,
-        told.waits_for if told else (),
+        str(explanation.phase) if explanation else "on its way",
+        None if explanation is None or explanation.until_s == float("inf") else explanation.until_s,
+        explanation.waits_for if explanation else (),
         tuple(evicting.refused.values()) if evicting else (),
         str(failure.why) if failure else "",
         failure.details if failure else (),
@@ -201,7 +201,7 @@ class UnplacedPod:
 
 @dataclass(frozen=True, slots=True)
 class NodeExplanation:
-    """All that is to be told of a node."""
+    """The explanation of one node."""
 
     name: str
     at_s: float
@@ -218,7 +218,7 @@ class NodeExplanation:
     """The same as a sentence that begins with the node's name, with the numbers that decided."""
     found: float | None = None
     limit: float | None = None
-    """Numbers that were compared; the reason says which."""
+    """The numbers compared; the reason determines their meaning."""
     since_s: float | None = None
     """Since when it is unneeded."""
     until_s: float | None = None
@@ -240,7 +240,7 @@ def explain_node(at: explain_context.ExplainContext, name: str) -> NodeExplanati
         kept = NodeExplanation(name, at.now_s, NodeState.NO_CANDIDATE, True, node.created_s, why=f"is kept: {why}")
         return kept if group is None else replace(kept, group=group.id, size=group.target_size, min_size=group.min_size)
     passing = taints.make_transient_taints(at.settings.templates, at.settings.deviations.readiness_taints)
-    told = NodeExplanation(
+    explanation = NodeExplanation(
         name,
         at.now_s,
         NodeState.NOT_AUTOSCALED,
@@ -252,52 +252,72 @@ def explain_node(at: explain_context.ExplainContext, name: str) -> NodeExplanati
     )
     if group is None:
         held = next(
-            (one for one in at.observation.held if node.provider_id and node.provider_id in one.instances), None
+            (
+                held_group
+                for held_group in at.observation.held
+                if node.provider_id and node.provider_id in held_group.instances
+            ),
+            None,
         )
-        return told if held is None else replace(told, why=f"belongs to {held.id}, which is left alone: {held.why}")
-    told = replace(
-        told, group=group.id, size=group.target_size, min_size=group.min_size, usage=_measure_usage(at, name)
+        return (
+            explanation
+            if held is None
+            else replace(explanation, why=f"belongs to {held.id}, which is left alone: {held.why}")
+        )
+    explanation = replace(
+        explanation, group=group.id, size=group.target_size, min_size=group.min_size, usage=_measure_usage(at, name)
     )
-    return _explain_state(at, told, node, group)
+    return _explain_state(at, explanation, node, group)
 
 
 def _explain_state(
-    at: explain_context.ExplainContext, told: NodeExplanation, node: facts.Node, group: node_groups.NodeGroup
+    at: explain_context.ExplainContext, explanation: NodeExplanation, node: facts.Node, group: node_groups.NodeGroup
 ) -> NodeExplanation:
     story = at.decision.story
     if node.name in at.memory.durable.drains:
         begun = at.memory.durable.drains[node.name]
-        stages = {one.node: one for one in advance(at.observation, at.memory, at.settings, at.now_s).story}
+        stages = {
+            drain_status.node: drain_status
+            for drain_status in advance(at.observation, at.memory, at.settings, at.now_s).story
+        }
         drain = explain_drain(begun, stages.get(node.name))
-        return replace(told, state=NodeState.LEAVING, drain=drain, since_s=begun.since_s, why="is on its way out")
-    if any(isinstance(one, plan.Drain) and one.node == node.name for one in at.decision.plan):
+        return replace(
+            explanation, state=NodeState.LEAVING, drain=drain, since_s=begun.since_s, why="is on its way out"
+        )
+    if any(isinstance(instruction, plan.Drain) and instruction.node == node.name for instruction in at.decision.plan):
         since_s = at.decision.memory.durable.scale_down.since.get(node.name)
-        return replace(told, state=NodeState.GOING, since_s=since_s, why="may go, and the next loop begins with it")
+        return replace(
+            explanation, state=NodeState.GOING, since_s=since_s, why="may go, and the next loop begins with it"
+        )
     if story.repairs.stop is not None:
-        return _explain_exclusion(told, f"is not looked at: {story.repairs.stop}")
+        return _explain_exclusion(explanation, f"is not looked at: {story.repairs.stop}")
     look_taken = story.scale_down.look
     if look_taken is None:
-        return _explain_exclusion(told, "is not looked at: scale-down is disabled (--scale-down-enabled=false)")
-    kept = {one.node_name: one for one in look_taken.kept}.get(node.name)
+        return _explain_exclusion(explanation, "is not looked at: scale-down is disabled (--scale-down-enabled=false)")
+    kept = {unremovable.node_name: unremovable for unremovable in look_taken.kept}.get(node.name)
     if kept is not None:
-        return _explain_needed(at, told, kept)
-    removal = next((one for one in look_taken.trials.removals if one.node_name == node.name), None)
+        return _explain_needed(at, explanation, kept)
+    removal = next(
+        (node_removal for node_removal in look_taken.trials.removals if node_removal.node_name == node.name), None
+    )
     if removal is not None:
-        return _explain_unneeded(at, told, node, group, removal)
+        return _explain_unneeded(at, explanation, node, group, removal)
     if node.name in look_taken.trials.skipped:
-        return replace(told, state=NodeState.NOT_TRIED, why="is not tried yet: enough others were found before it")
-    return _explain_exclusion(told, *_find_exclusion(at, node, group))
+        return replace(
+            explanation, state=NodeState.NOT_TRIED, why="is not tried yet: enough others were found before it"
+        )
+    return _explain_exclusion(explanation, *_find_exclusion(at, node, group))
 
 
-def _explain_exclusion(told: NodeExplanation, why: str, until_s: float | None = None) -> NodeExplanation:
-    return replace(told, state=NodeState.NO_CANDIDATE, why=why, until_s=until_s)
+def _explain_exclusion(explanation: NodeExplanation, why: str, until_s: float | None = None) -> NodeExplanation:
+    return replace(explanation, state=NodeState.NO_CANDIDATE, why=why, until_s=until_s)
 
 
 def _explain_needed(
-    at: explain_context.ExplainContext, told: NodeExplanation, kept: UnremovableNode
+    at: explain_context.ExplainContext, explanation: NodeExplanation, kept: UnremovableNode
 ) -> NodeExplanation:
-    told = replace(
-        told,
+    explanation = replace(
+        explanation,
         state=NodeState.NEEDED,
         reason=str(kept.reason),
         why=_describe_unremovable(kept),
@@ -308,46 +328,50 @@ def _explain_needed(
     if removal is not None and removal.moves.blocking is not None:
         blocking = removal.moves.blocking
         if not at.exists(blocking.pod):
-            return replace(told, why="has room that is booked or kept spare")
+            return replace(explanation, why="has room that is booked or kept spare")
         text = blocking.outcome.text(at.snapshot.pod(blocking.pod))
-        return replace(told, why=f"has a pod that must not be moved: {text}")
+        return replace(explanation, why=f"has a pod that must not be moved: {text}")
     if removal is not None and removal.homeless is not None and at.exists(removal.homeless):
-        return replace(told, homeless=explain_unplaced(at, removal.homeless, told.name))
-    return told
+        return replace(explanation, homeless=explain_unplaced(at, removal.homeless, explanation.name))
+    return explanation
 
 
 def _explain_unneeded(
     at: explain_context.ExplainContext,
-    told: NodeExplanation,
+    explanation: NodeExplanation,
     node: facts.Node,
     group: node_groups.NodeGroup,
     removal: NodeRemoval,
 ) -> NodeExplanation:
     """It could go. What is it still here for?"""
     since_s = at.decision.memory.durable.scale_down.since[node.name]
-    told = replace(told, state=NodeState.UNNEEDED, since_s=since_s)
+    explanation = replace(explanation, state=NodeState.UNNEEDED, since_s=since_s)
     story = at.decision.story.scale_down
     wait_s = unneeded.find_unneeded_time_s(node, for_group(at.settings, group.options))
     long_enough_s = since_s + wait_s
-    kept = next((one for one in story.choice.kept if one.node_name == node.name), None) if story.choice else None
+    kept = (
+        next((unremovable for unremovable in story.choice.kept if unremovable.node_name == node.name), None)
+        if story.choice
+        else None
+    )
     if kept is not None:
         too_early = kept.reason in (
             UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH,
             UnremovableReason.NOT_UNREADY_LONG_ENOUGH,
         )
         return replace(
-            told, reason=str(kept.reason), why=_describe_unremovable(kept), found=kept.found, limit=kept.limit,
+            explanation, reason=str(kept.reason), why=_describe_unremovable(kept), found=kept.found, limit=kept.limit,
             until_s=long_enough_s if too_early else None,
         )  # fmt: skip
     if story.result is ScaleDownResult.IN_COOLDOWN:
         causes = list(find_pauses(at))
         until_s = max((ends_s for _, ends_s in causes), default=None)
         why = "waits: nothing is removed " + (" and ".join(why for why, _ in causes) or "while pods are coming")
-        return replace(told, why=why, until_s=max(until_s or 0.0, long_enough_s) or None)
+        return replace(explanation, why=why, until_s=max(until_s or 0.0, long_enough_s) or None)
     parallel = at.settings.scale_down
     limit = parallel.max_drain_parallelism if removal.moves.move else parallel.max_scale_down_parallelism
     flag = "--max-drain-parallelism" if removal.moves.move else "--max-scale-down-parallelism"
-    return replace(told, why=f"may go, and waits for its turn: {flag} is {limit}", limit=limit)
+    return replace(explanation, why=f"may go, and waits for its turn: {flag} is {limit}", limit=limit)
 
 
 def find_dispositions(
@@ -366,7 +390,7 @@ def find_dispositions(
 
 
 def classify_disposition(pod: facts.Pod, outcome: DrainabilityStatus | None) -> PodDisposition:
-    """What a rule's opinion comes to."""
+    """The effect of a drain rule's status."""
     action = DrainAction.DRAIN if outcome is None else outcome.action
     if action is DrainAction.BLOCK:
         return PodDisposition.STAYS
@@ -390,14 +414,14 @@ def explain_unplaced(at: explain_context.ExplainContext, row: int, home: str) ->
             snapshot.unbind(row)
         judged = registry.diagnose(snapshot, snapshot.shape_of_row(row), at.settings.filters)
         passed_over = {home, *context.groups.upcoming}
-        others = [one for one in judged.rows.tolist() if snapshot.nodes.names[one] not in passed_over]
+        others = [item for item in judged.rows.tolist() if snapshot.nodes.names[item] not in passed_over]
         counted: Counter[str] = Counter()
         alone: list[str] = []
-        for one in others:
-            refusal = judged[one]
+        for entry in others:
+            refusal = judged[entry]
             if refusal is not None:
                 counted.update(refusal.texts)
-            elif not snapshot.nodes.unschedulable[one]:
-                alone.append(snapshot.nodes.names[one])
+            elif not snapshot.nodes.unschedulable[entry]:
+                alone.append(snapshot.nodes.names[entry])
         ordered = tuple(sorted(counted.items(), key=lambda pair: (-pair[1], pair[0])))
         return UnplacedPod(snapshot.pods.key(row), len(others), ordered, tuple(alone))

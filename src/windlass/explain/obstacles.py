@@ -7,6 +7,7 @@ pod.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from windlass import formatting
 from windlass.engine.model import arrays, facts, scheduling_reasons, settings
 from windlass.engine.model.settings import FilterConfig
 from windlass.engine.predicates import (
@@ -19,7 +20,6 @@ from windlass.engine.predicates import (
 )
 from windlass.engine.snapshot import snapshot, topology_counts
 from windlass.engine.snapshot.snapshot import Snapshot
-from windlass.explain import formatting
 
 DetailFunction = Callable[[snapshot.Snapshot, facts.PodShape, int], str]
 
@@ -27,7 +27,7 @@ DetailFunction = Callable[[snapshot.Snapshot, facts.PodShape, int], str]
 def find_detail(
     found: snapshot.Snapshot, shape: facts.PodShape, row: int, rule: str, reason: scheduling_reasons.Reason
 ) -> str:
-    """What decided on the node of this row; empty where the reason says it all."""
+    """The facts that decided on the node of this row; empty if the reason contains them."""
     if isinstance(reason, scheduling_reasons.Insufficient):
         return describe_shortage(reason)
     look = _DETAILS.get(rule)
@@ -143,14 +143,14 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What one filter says of one pod on one node."""
+    """One filter's reason for one pod on one node."""
 
     rule: str
     """kube-scheduler's name of the filter."""
     reasons: tuple[str, ...]
     """In kube-scheduler's words."""
     detail: str = ""
-    """What decided: the taint, the label, the pod in the way. Empty where the reason says it all."""
+    """The facts that decided: taint, label, conflicting pod. Empty if the reason contains them."""
     shortages: tuple[Shortage, ...] = ()
 
 

@@ -4,18 +4,18 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from windlass.engine.loop_state import ScaleUpContext
 from windlass.engine.model import arrays, facts, scale_up_status, well_known
 from windlass.engine.model.provisioning import consumed_request
 from windlass.engine.observation import DecisionPart
 from windlass.engine.scale_up import pod_list
-from windlass.engine.scale_up.orchestrator import ScaleUpContext
 from windlass.explain import explain_context, groups, verdicts
 from windlass.explain.explain_context import ChoiceExplanation
 from windlass.explain.verdicts import GroupVerdict
 
 
 class PodState(enum.StrEnum):
-    """Where a pod stands."""
+    """The state of a pod in scheduling and scale-up."""
 
     SCHEDULED = "Scheduled"
     """It is on `node`."""
@@ -25,7 +25,7 @@ class PodState(enum.StrEnum):
     OTHER_SCHEDULER = "OtherScheduler"
     """Its scheduler is none of --allowed-scheduler-names."""
     NOT_JUDGED = "NotJudged"
-    """The scheduler has not said yet that it fits nowhere."""
+    """The scheduler has not marked it unschedulable yet."""
     PREEMPTING = "Preempting"
     """Others are preempted for it on `node`."""
     EXPENDABLE = "Expendable"
@@ -60,7 +60,7 @@ class PodState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodExplanation:
-    """All that is to be told of a pod."""
+    """The explanation of one pod."""
 
     namespace: str
     name: str
@@ -108,7 +108,7 @@ class PodStateDetails:
 def explain_pod(at: explain_context.ExplainContext, row: int) -> PodExplanation:
     """The pod in this row of the snapshot."""
     pod = at.snapshot.pod(row)
-    told = PodExplanation(
+    explanation = PodExplanation(
         pod.namespace,
         pod.name,
         at.now_s,
@@ -122,9 +122,9 @@ def explain_pod(at: explain_context.ExplainContext, row: int) -> PodExplanation:
     )
     if row not in at.snapshot.pending():
         group = at.observation.group_of_nodes().get(pod.node_name)
-        return replace(told, group=group.id if group else "", why=explain_context.find_fault_of_pod(at, row))
+        return replace(explanation, group=group.id if group else "", why=explain_context.find_fault_of_pod(at, row))
     if why := explain_context.find_fault_of_pod(at, row):
-        return replace(told, state=PodState.UNEVALUATED, why=why)
+        return replace(explanation, state=PodState.UNEVALUATED, why=why)
     with at.scale_up() as context:
         standings = PodStateResolver(at, context)
         judged, standing = verdicts.find_verdicts(at, context, row), standings.find(row, pod)
@@ -139,7 +139,7 @@ def explain_pod(at: explain_context.ExplainContext, row: int) -> PodExplanation:
     proposal = None if number is None else at.decision.story.scale_ups[number - 1]
     past = at.past.get(standing.group) if standing.state is PodState.UPCOMING else None
     return replace(
-        told,
+        explanation,
         state=standing.state,
         node=standing.node,
         group=standing.group,
@@ -181,11 +181,11 @@ class PodStateResolver:
         )
 
     def _find_why_not_asked(self, row: int, pod: facts.Pod) -> PodStateDetails | None:
-        """Is the pod nobody's business, or not yet?"""
-        chosen = self._at.settings.pods
+        """The explanation of a pod that scale-up does not consider, or not yet; None if it does."""
+        pod_settings = self._at.settings.pods
         if pod.is_terminating:
             return PodStateDetails(PodState.TERMINATING)
-        if chosen.allowed_scheduler_names and pod.scheduler not in chosen.allowed_scheduler_names:
+        if pod_settings.allowed_scheduler_names and pod.scheduler not in pod_settings.allowed_scheduler_names:
             return PodStateDetails(PodState.OTHER_SCHEDULER, why=pod.scheduler)
         if DecisionPart.SCALE_UP in self._at.observation.left_out.parts:
             return PodStateDetails(PodState.LOOP_ENDED, why="scale-up could not be evaluated; see the log")
@@ -193,7 +193,7 @@ class PodStateResolver:
             return PodStateDetails(PodState.PREEMPTING, pod.nominated_node)
         if row not in self._asking:
             return PodStateDetails(PodState.GATED if pod.is_gated else PodState.NOT_JUDGED, why=pod.scheduler)
-        cutoff = chosen.expendable_pods_priority_cutoff
+        cutoff = pod_settings.expendable_pods_priority_cutoff
         if pod_list.is_expendable(pod.spec, cutoff):
             return PodStateDetails(PodState.EXPENDABLE, limit=cutoff)
         return None
@@ -244,7 +244,7 @@ class PodStateResolver:
 
     def conclude(self, judged: Sequence[GroupVerdict]) -> PodStateDetails:
         """Of a pod that is not helped, by what the groups say to it after what this loop orders."""
-        if any(one.helps for one in judged):
+        if any(group_verdict.helps for group_verdict in judged):
             return PodStateDetails(PodState.LATER, why=self._find_whose_turn())
         return PodStateDetails(PodState.HELD if any(one.fits for one in judged) else PodState.NOWHERE)
 
@@ -263,7 +263,7 @@ class PodStateResolver:
 def find_round(at: explain_context.ExplainContext, row: int) -> int | None:
     """The round that helps the pod, counted from 1; None if none does."""
     rounds = enumerate(at.decision.story.scale_ups, 1)
-    return next((number for number, one in rounds if row in one.helped), None)
+    return next((number for number, proposal in rounds if row in proposal.helped), None)
 
 
 def _count_equivalent(at: explain_context.ExplainContext, row: int) -> int:

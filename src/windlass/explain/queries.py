@@ -15,10 +15,10 @@ from windlass.engine import quarantine
 from windlass.errors import InvalidInput
 from windlass.explain import cluster, explain_context, groups, nodes, pods, render_cluster, render_pods
 from windlass.explain.cluster import ClusterExplanation
-from windlass.explain.formatting import PLAIN_STYLE, TextStyle
 from windlass.explain.groups import GroupExplanation
 from windlass.explain.nodes import NodeExplanation
 from windlass.explain.pods import PodExplanation
+from windlass.formatting import PLAIN_STYLE, TextStyle
 
 Explanation = PodExplanation | NodeExplanation | GroupExplanation | ClusterExplanation
 
@@ -81,7 +81,7 @@ class ObjectNotFound:
 
 
 def answer_query(question: ExplainQuery, at: explain_context.ExplainContext) -> Explanation | ObjectNotFound:
-    """What is to be told. Whatever is raised meanwhile, the snapshot is left as it was found."""
+    """The explanation. The snapshot is restored, also if an error is raised."""
     with quarantine.hide_excluded_pods(at.observation):
         return _answer_query(question, at)
 

@@ -54,14 +54,14 @@ class RemedyKind(enum.StrEnum):
     WAIT = "wait"
     """It is later than `at_s`."""
     TOPOLOGY_REPLICAS = "topologyReplicas"
-    """Another controller does not apply the size of the group `key` any more: `value` tells how."""
+    """Another controller no longer applies the size of the group `key`; `value` says what to change."""
     MAX_NODES_TOTAL = "maxNodesTotal"
     """--max-nodes-total is `amount`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One change. Which fields count is told where its kind is."""
+    """One change. Which fields count is remedies_found where its kind is."""
 
     change: RemedyKind
     key: str = ""
@@ -74,20 +74,20 @@ class Remedy:
 def find_remedies(snapshot: Snapshot, pod: facts.Pod, row: int, config: FilterConfig) -> tuple[Remedy, ...] | None:
     """What of the pod would have to change for the node of this row to take it; None if nothing is known that would do.
 
-    Only what was tried is told: the pod as changed has been through every filter.
+    Only verified remedies are returned: the pod as changed has been through every filter.
     """
-    told: dict[tuple[RemedyKind, str], Remedy] = {}
+    remedies_found: dict[tuple[RemedyKind, str], Remedy] = {}
     for _ in range(_ROUNDS):
-        changed = apply_remedies(pod, tuple(told.values()))
+        changed = apply_remedies(pod, tuple(remedies_found.values()))
         shape = snapshot.shape_of(changed)
         found = obstacles.find_obstacles(snapshot, shape, row, config)
         if not found:
-            return tuple(told.values())
+            return tuple(remedies_found.values())
         for obstacle in found:
             fresh = list(_overcome(snapshot, shape, row, obstacle, config))
             if not fresh:
                 return None
-            told |= {(one.change, _target(one)): one for one in fresh}
+            remedies_found |= {(remedy.change, _target(remedy)): remedy for remedy in fresh}
     return None
 
 
@@ -110,7 +110,8 @@ def _overcome(
         case node_resources_fit.NAME:
             if not any(map(obstacles.exceeds_max_pods, obstacle.shortages)):
                 yield from (
-                    Remedy(RemedyKind.REQUEST, one.resource, amount=max(one.free, 0)) for one in obstacle.shortages
+                    Remedy(RemedyKind.REQUEST, shortage.resource, amount=max(shortage.free, 0))
+                    for shortage in obstacle.shortages
                 )
         case taint_toleration.NAME:
             yield from _tolerate(spec, node)
@@ -122,7 +123,8 @@ def _overcome(
             yield from _select(snapshot, spec, node, row)
         case node_ports.NAME:
             yield from (
-                Remedy(RemedyKind.HOST_PORT, one.protocol, amount=one.port) for one in _held(snapshot, spec, row)
+                Remedy(RemedyKind.HOST_PORT, host_port.protocol, amount=host_port.port)
+                for host_port in _held(snapshot, spec, row)
             )
         case pod_topology_spread.NAME:
             yield from _spread_wider(snapshot, shape, row, config)
@@ -149,25 +151,32 @@ def _held(snapshot: Snapshot, spec: facts.PodSpec, row: int) -> Iterator[facts.H
     """Host ports of the pod that pods on the node may hold already."""
     held = {
         (port.protocol, port.port)
-        for one in snapshot.pods_on(row)
-        for port in snapshot.shape_of_row(one).spec.host_ports
+        for item in snapshot.pods_on(row)
+        for port in snapshot.shape_of_row(item).spec.host_ports
     }
     # A new node's own pods are counted there without being pods of their own: then all that it asks for are named.
-    yield from (one for one in spec.host_ports if not held or (one.protocol, one.port) in held)
+    yield from (host_port for host_port in spec.host_ports if not held or (host_port.protocol, host_port.port) in held)
 
 
 def _spread_wider(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Iterator[Remedy]:
-    for one in pod_topology_spread.count_constraints(snapshot, shape, config):
-        domain = int(one.domains[row])
-        if domain != arrays.ABSENT and not one.open_domains()[domain] and one.constraint in shape.spec.spread:
-            needed = int(one.per_domain[domain]) + int(one.matches_itself) - one.emptiest
-            yield Remedy(RemedyKind.MAX_SKEW, one.constraint.topology_key, amount=needed)
+    for spread_counts in pod_topology_spread.count_constraints(snapshot, shape, config):
+        domain = int(spread_counts.domains[row])
+        if (
+            domain != arrays.ABSENT
+            and not spread_counts.open_domains()[domain]
+            and spread_counts.constraint in shape.spec.spread
+        ):
+            needed = int(spread_counts.per_domain[domain]) + int(spread_counts.matches_itself) - spread_counts.emptiest
+            yield Remedy(RemedyKind.MAX_SKEW, spread_counts.constraint.topology_key, amount=needed)
 
 
 def _relax_affinity(spec: facts.PodSpec, obstacle: Obstacle) -> Iterator[Remedy]:
     """What the pod minds about others. What others mind about it is not the pod's to change."""
     if inter_pod_affinity.ANTI_AFFINITY.texts[0] in obstacle.reasons:
-        yield from (Remedy(RemedyKind.POD_ANTI_AFFINITY, one.topology_key) for one in spec.anti_affinity)
+        yield from (
+            Remedy(RemedyKind.POD_ANTI_AFFINITY, pod_affinity_term.topology_key)
+            for pod_affinity_term in spec.anti_affinity
+        )
     elif inter_pod_affinity.AFFINITY.texts[0] in obstacle.reasons:
         yield from (Remedy(RemedyKind.POD_AFFINITY, one.topology_key) for one in spec.affinity)
 
@@ -202,16 +211,27 @@ def _apply_to_spec(spec: facts.PodSpec, remedy: Remedy) -> facts.PodSpec:
         case RemedyKind.NODE_NAME:
             return replace(spec, node_name="")
         case RemedyKind.HOST_PORT:
-            left = tuple(one for one in spec.host_ports if (one.protocol, one.port) != (key, remedy.amount))
+            left = tuple(
+                host_port
+                for host_port in spec.host_ports
+                if (host_port.protocol, host_port.port) != (key, remedy.amount)
+            )
             return replace(spec, host_ports=left)
         case RemedyKind.MAX_SKEW:
             wider = (
-                replace(one, max_skew=max(one.max_skew, remedy.amount)) if one.topology_key == key else one
-                for one in spec.spread
+                replace(spread_constraint, max_skew=max(spread_constraint.max_skew, remedy.amount))
+                if spread_constraint.topology_key == key
+                else spread_constraint
+                for spread_constraint in spec.spread
             )
             return replace(spec, spread=tuple(wider))
         case RemedyKind.POD_AFFINITY:
-            return replace(spec, affinity=tuple(one for one in spec.affinity if one.topology_key != key))
+            return replace(
+                spec,
+                affinity=tuple(
+                    pod_affinity_term for pod_affinity_term in spec.affinity if pod_affinity_term.topology_key != key
+                ),
+            )
         case RemedyKind.POD_ANTI_AFFINITY:
             return replace(spec, anti_affinity=tuple(one for one in spec.anti_affinity if one.topology_key != key))
     return spec

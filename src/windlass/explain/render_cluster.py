@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from windlass import formatting
 from windlass.engine.model import facts
 from windlass.engine.model.scale_down_state import UnremovableReason
-from windlass.explain import formatting, render_pods
+from windlass.explain import render_pods
 from windlass.explain.cluster import ClusterExplanation, PendingPods, PlanStep
 from windlass.explain.explain_context import ChoiceExplanation
-from windlass.explain.formatting import PLAIN_STYLE, TextStyle
 from windlass.explain.groups import GroupExplanation, TemplateExplanation, TemplateSource
 from windlass.explain.nodes import (
     DrainExplanation,
@@ -19,6 +19,7 @@ from windlass.explain.nodes import (
     UnplacedPod,
 )
 from windlass.explain.pods import PodState
+from windlass.formatting import PLAIN_STYLE, TextStyle
 from windlass.kube import time_formats
 
 _TITLES = {
@@ -138,15 +139,22 @@ def _render_dispositions(node: NodeExplanation, tones: TextStyle) -> Iterator[st
         return
     heading = "Its pods, if it went:" if node.state is not NodeState.LEAVING else "Its pods:"
     yield tones.faint(heading)
-    rows = [(f"  {one.pod}", str(one.fate), _describe_disposition(one)) for one in node.pods]
-    rows += [(f"  {one}", "waits", "there is room for it here, which counts as taken") for one in node.awaited]
+    rows = [
+        (f"  {pod_on_removal.pod}", str(pod_on_removal.fate), _describe_disposition(pod_on_removal))
+        for pod_on_removal in node.pods
+    ]
+    rows += [(f"  {item}", "waits", "there is room for it here, which counts as taken") for item in node.awaited]
     yield from formatting.format_table(("  POD", "FATE", "WHY OR WHERE"), rows, tones)
 
 
-def _describe_disposition(one: PodOnRemoval) -> str:
-    if one.fate is PodDisposition.MOVES:
-        return f"to {one.destination}" if one.destination else one.why or "nobody looked where to"
-    return one.why
+def _describe_disposition(pod_on_removal: PodOnRemoval) -> str:
+    if pod_on_removal.fate is PodDisposition.MOVES:
+        return (
+            f"to {pod_on_removal.destination}"
+            if pod_on_removal.destination
+            else pod_on_removal.why or "destination not evaluated"
+        )
+    return pod_on_removal.why
 
 
 def render_group(group: GroupExplanation, tones: TextStyle = PLAIN_STYLE) -> Iterator[str]:
@@ -229,10 +237,10 @@ def _render_past(group: GroupExplanation) -> Iterator[str]:
 
 def _render_template(template: TemplateExplanation, tones: TextStyle) -> Iterator[str]:
     if template.source is TemplateSource.NOWHERE:
-        yield tones.bad("Nobody knows what a new node would look like: it has no node, and the provider does not say.")
+        yield tones.bad("No node template: the group has no node, and the provider reports no template.")
         return
     example = f" ({template.example})" if template.example else ""
-    yield tones.faint(f"A new node, as told by {template.source}{example}:")
+    yield tones.faint(f"Node template, from {template.source}{example}:")
     spelled = formatting.format_quantities(tuple(template.allocatable.items()))
     rows = [
         (f"  {resource}", total, _describe_taken(template, resource), _describe_left(template, resource))
@@ -283,7 +291,7 @@ def render_cluster_explanation(cluster: ClusterExplanation, tones: TextStyle = P
 
 
 def render_plan(
-    cluster: ClusterExplanation, chosen: Sequence[ChoiceExplanation], tones: TextStyle = PLAIN_STYLE
+    cluster: ClusterExplanation, choice_explanations: Sequence[ChoiceExplanation], tones: TextStyle = PLAIN_STYLE
 ) -> Iterator[str]:
     """What the next loop would do, and why; then who is not helped."""
     yield _cluster_headline(cluster, tones)
@@ -292,7 +300,7 @@ def render_plan(
     yield from _render_unevaluated(cluster, tones)
     yield ""
     yield from render_steps(cluster, tones)
-    for choice in chosen:
+    for choice in choice_explanations:
         yield ""
         yield from render_pods.render_choice(choice, tones)
     yield ""
@@ -347,29 +355,29 @@ def _render_pending(cluster: ClusterExplanation, tones: TextStyle) -> Iterator[s
     shown = cluster.waiting[:_MAX_ROWS]
     rows = [
         (
-            one.pod if one.count == 1 else f"{one.pod} and {one.count - 1} more",
-            formatting.format_duration(cluster.at_s - one.since_s),
-            formatting.format_requests(one.requests),
-            _describe_pod_state(one),
+            pending_pods.pod if pending_pods.count == 1 else f"{pending_pods.pod} and {pending_pods.count - 1} more",
+            formatting.format_duration(cluster.at_s - pending_pods.since_s),
+            formatting.format_requests(pending_pods.requests),
+            _describe_pod_state(pending_pods),
         )
-        for one in shown
+        for pending_pods in shown
     ]
     yield from formatting.format_table(("PENDING", "FOR", "ASKS FOR", "STANDS"), rows, tones)
     if len(cluster.waiting) > len(shown):
         yield f"and {formatting.format_count(sum(one.count for one in cluster.waiting[_MAX_ROWS:]), 'pod')} more"
 
 
-def _describe_pod_state(one: PendingPods) -> str:
-    match one.state:
+def _describe_pod_state(pending_pods: PendingPods) -> str:
+    match pending_pods.state:
         case PodState.HELPED:
-            return f"{one.group} grows for it"
+            return f"{pending_pods.group} grows for it"
         case PodState.UPCOMING:
-            return f"a node of {one.group} is on its way"
+            return f"a node of {pending_pods.group} is on its way"
         case PodState.HAS_ROOM:
-            return f"there is room on {one.node}"
+            return f"there is room on {pending_pods.node}"
         case PodState.PREEMPTING:
-            return f"others leave {one.node} for it"
-    return _POD_STATES.get(one.state, str(one.state))
+            return f"others leave {pending_pods.node} for it"
+    return _POD_STATES.get(pending_pods.state, str(pending_pods.state))
 
 
 _POD_STATES = {

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from windlass import formatting
 from windlass.engine.model import facts, scale_up_status
-from windlass.explain import formatting
 from windlass.explain.explain_context import ChoiceExplanation
-from windlass.explain.formatting import PLAIN_STYLE, TextStyle
 from windlass.explain.obstacles import Obstacle, Shortage
 from windlass.explain.pods import PodExplanation, PodState
 from windlass.explain.remedies import Remedy, RemedyKind
 from windlass.explain.verdicts import GroupVerdict, ScaleUpBlocker
+from windlass.formatting import PLAIN_STYLE, TextStyle
 
 
 def describe_shortage(short: Shortage, starts_with: str) -> str:
@@ -28,7 +28,7 @@ def describe_shortage(short: Shortage, starts_with: str) -> str:
 
 
 def describe_obstacle(obstacle: Obstacle, starts_with: str) -> Iterator[str]:
-    """What one filter says, with what decided; each resource that is short on a line of its own."""
+    """The reason of one filter with its facts; one line per insufficient resource."""
     if obstacle.shortages:
         yield from (describe_shortage(short, starts_with) for short in obstacle.shortages)
         return
@@ -178,14 +178,22 @@ def _describe_limit(pod: PodExplanation) -> str:
     """That limits cut what the chosen group would need for its pods, where they do."""
     if pod.choice is None:
         return ""
-    wanted = next((one.nodes for one in pod.choice.options if one.group == pod.choice.winner), 0)
+    wanted = next(
+        (
+            option_explanation.nodes
+            for option_explanation in pod.choice.options
+            if option_explanation.group == pod.choice.winner
+        ),
+        0,
+    )
     added = sum(after - before for before, after in pod.choice.sizes.values())
-    largest = {one.group: one.max_size for one in pod.groups}
+    largest = {group_verdict.group: group_verdict.max_size for group_verdict in pod.groups}
     is_full = any(after >= largest.get(group, 0) for group, (_, after) in pod.choice.sizes.items())
     if is_full or added >= wanted:
         return ""
     pods = next(one.pods for one in pod.choice.options if one.group == pod.choice.winner)
-    return f" {formatting.format_count(pods, 'pod')} would need {formatting.format_count(wanted, 'node')}, and limits allow {added}: some wait."
+    needed, needed_nodes = formatting.format_count(pods, "pod"), formatting.format_count(wanted, "node")
+    return f" {needed} would need {needed_nodes}, and limits allow {added}: some wait."
 
 
 def _describe_later(pod: PodExplanation) -> str:
@@ -210,7 +218,7 @@ _SENTENCES: Mapping[PodState, Callable[[PodExplanation], str]] = {
         f"Its scheduler, {pod.why}, is not one of --allowed-scheduler-names: nothing is done for it."
     ),
     PodState.NOT_JUDGED: lambda pod: (
-        f"Its scheduler, {pod.why}, has not said yet that it fits nowhere: nothing is done for it yet."
+        f"Its scheduler, {pod.why}, has not marked it unschedulable yet: nothing is done for it yet."
     ),
     PodState.PREEMPTING: lambda pod: f"It waits for pods of lower priority to leave {pod.node}, which it is promised.",
     PodState.EXPENDABLE: lambda pod: (
@@ -236,7 +244,7 @@ _SENTENCES: Mapping[PodState, Callable[[PodExplanation], str]] = {
 
 
 def _render_groups(pod: PodExplanation, tones: TextStyle) -> Iterator[str]:
-    yield tones.faint("What each group's new, empty node says:")
+    yield tones.faint("Fit on each group's new, empty node:")
     width = formatting.max_width(verdict.group for verdict in pod.groups)
     for verdict in pod.groups:
         mark = _mark(verdict)
@@ -261,7 +269,9 @@ def _describe_free(verdict: GroupVerdict) -> str:
 
 
 def _render_remedies(pod: PodExplanation, tones: TextStyle) -> Iterator[str]:
-    if pod.state in (PodState.HELPED, PodState.UPCOMING, PodState.HAS_ROOM) or any(one.helps for one in pod.groups):
+    if pod.state in (PodState.HELPED, PodState.UPCOMING, PodState.HAS_ROOM) or any(
+        group_verdict.helps for group_verdict in pod.groups
+    ):
         return
     curable = [one for one in pod.groups if one.is_curable and one.remedies]
     yield ""
@@ -285,14 +295,14 @@ def render_choice(choice: ChoiceExplanation, tones: TextStyle) -> Iterator[str]:
     yield tones.faint(f"Chosen of {formatting.format_count(len(choice.options), 'option')}, decided by {decided}:")
     rows = [
         (
-            f"  {one.group}",
-            str(one.nodes),
-            str(one.pods),
-            f"{one.waste:.3f}",
-            "" if one.price_per_hour is None else f"{one.price_per_hour:g}",
-            _describe_growth(choice, one.group),
+            f"  {option_explanation.group}",
+            str(option_explanation.nodes),
+            str(option_explanation.pods),
+            f"{option_explanation.waste:.3f}",
+            "" if option_explanation.price_per_hour is None else f"{option_explanation.price_per_hour:g}",
+            _describe_growth(choice, option_explanation.group),
         )
-        for one in choice.options
+        for option_explanation in choice.options
     ]
     yield from formatting.format_table(("  GROUP", "NODES", "PODS", "WASTE", "PRICE/H", ""), rows, tones)
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from windlass.engine.cluster_state import remediation
+from windlass.engine.loop_state import ScaleUpContext
 from windlass.engine.model import arrays, facts, node_groups, scale_up_status, well_known
 from windlass.engine.model.scale_up_status import GroupTemplate
 from windlass.engine.model.settings import FilterConfig, Settings
 from windlass.engine.scale_up import options, orchestrator
-from windlass.engine.scale_up.orchestrator import ScaleUpContext
 from windlass.engine.snapshot import topology_counts
 from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.explain import explain_context, obstacles, remedies
@@ -23,7 +23,7 @@ from windlass.explain.remedies import Remedy, RemedyKind
 
 
 def find_expected_pods(context: ScaleUpContext) -> tuple[int, ...]:
-    """Rows of the pods that wait and are reckoned with on a node."""
+    """Rows of the pending pods that are expected on a node."""
     waiting = context.waiting
     rows = sorted((*waiting.nominated, *waiting.unschedulable, *waiting.unprocessed))
     return tuple(row for row in rows if int(context.snapshot.pods.node_rows[row]) != arrays.ABSENT)
@@ -40,7 +40,7 @@ def find_relevant_pods(
 
 def _is_relevant(snapshot: Snapshot, shape: facts.PodShape, other: facts.PodShape, config: FilterConfig) -> bool:
     namespaces = snapshot.topology_counts.namespaces
-    return any(tally.matches(other.profile, namespaces) for tally in _counted_selectors(shape, config)) or any(
+    return any(key.matches(other.profile, namespaces) for key in _counted_selectors(shape, config)) or any(
         topology_counts.carried_term_matches(term, shape.profile, namespaces) for term in other.spec.anti_affinity
     )
 
@@ -51,14 +51,14 @@ def _counted_selectors(shape: facts.PodShape, config: FilterConfig) -> Iterator[
         topology_counts.PodsMatchingAllTerms((term,)) for term in (*shape.spec.affinity, *shape.spec.anti_affinity)
     )
     for constraint in shape.spec.spread or config.default_constraints:
-        tally = topology_counts.make_spread_count(shape.namespace, constraint.selector)
-        if tally is not None:
-            yield tally
+        key = topology_counts.make_spread_count(shape.namespace, constraint.selector)
+        if key is not None:
+            yield key
 
 
 NO_GROWTH: Mapping[str, int] = MappingProxyType({})
 
-NO_TEMPLATE = "no template: the group has no node, and nobody says what one would look like"
+NO_TEMPLATE = "no template: the group has no node, and the provider reports no template"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +109,11 @@ class GroupVerdict:
 def find_verdicts(
     at: explain_context.ExplainContext, context: ScaleUpContext, row: int, growth: Mapping[str, int] = NO_GROWTH
 ) -> tuple[GroupVerdict, ...]:
-    """What each group says to a pod that waits, in the groups' order. It is taken off its place, if it has one.
+    """The verdict of each group on a pending pod, in the groups' order. Its assumed placement is removed first.
 
     `growth`: sizes that groups are raised to for others, by group. What holds them then, holds them for this pod.
     """
-    others = tuple(one for one in find_expected_pods(context) if one != row)
+    others = tuple(item for item in find_expected_pods(context) if item != row)
     context.snapshot.fork()
     if int(context.snapshot.pods.node_rows[row]) != arrays.ABSENT:
         context.snapshot.unbind(row)
@@ -133,7 +133,7 @@ def _find_verdicts(
     snapshot, config = context.snapshot, at.settings.filters
     nodes = [*orchestrator.list_nodes(at.observation, snapshot, context.groups), *_list_ordered(context.groups, growth)]
     tracker, there = orchestrator.track_quotas(at.observation, nodes, at.settings), max(len(nodes), context.ready_nodes)
-    before = {one.id: one.target_size for one in at.observation.groups}
+    before = {node_group.id: node_group.target_size for node_group in at.observation.groups}
     for group in _grow(context.groups.all, growth):
         template = context.groups.templates.get(group.id)
         holds = [*_find_blockers(at, context, group, there)]
@@ -144,7 +144,10 @@ def _find_verdicts(
         wanted = group.max_size - group.target_size if group.options.zero_or_max else 1
         exceeded = tracker.check(group.id, template.node, max(wanted, 1)).exceeded
         holds += [
-            ScaleUpBlocker(f'exceeded quota: "{one.quota}", resources: {", ".join(one.resources)}') for one in exceeded
+            ScaleUpBlocker(
+                f'exceeded quota: "{exceeded_quota.quota}", resources: {", ".join(exceeded_quota.resources)}'
+            )
+            for exceeded_quota in exceeded
         ]
         snapshot.fork()
         row = place_template(snapshot, template)
@@ -154,7 +157,7 @@ def _find_verdicts(
         minded = find_relevant_pods(snapshot, cured, others, config)
         free = _find_free(snapshot, pod, row)
         snapshot.revert()
-        ends = [one.remedy for one in holds]
+        ends = [scale_up_blocker.remedy for scale_up_blocker in holds]
         yield GroupVerdict(
             group.id,
             group.target_size,
@@ -162,7 +165,7 @@ def _find_verdicts(
             not found,
             tuple(holds),
             tuple(found),
-            (*(changes or ()), *(one for one in ends if one is not None)),
+            (*(changes or ()), *(remedy for remedy in ends if remedy is not None)),
             changes is not None and None not in ends,
             minded,
             free,

@@ -15,206 +15,206 @@ from windlass.engine.model import facts, node_groups, plan
 from windlass.engine.model.drains import DrainFailureReason, DrainPhase
 
 MAX_HOLD_S = 300.0
-"""How long a drain rests before its node is given back."""
+"""How long a drain of a held group pauses before it fails."""
 
 
-def pause_held_groups(cases: Sequence[NodeDrain], situation: ActuationContext) -> None:
-    """Settle the cases whose groups are held."""
-    if not situation.observation.held:
+def pause_held_groups(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
+    """Pause the drains whose groups are held; fail those held too long."""
+    if not context.observation.held:
         return
-    for case, node in find_open_drains(cases):
-        held = loop_memory.find_hold(case.begun.group, situation.observation.held)
-        if held is None or is_replaced_node(case, node):
+    for drain, node in find_open_drains(drains):
+        held = loop_memory.find_hold(drain.begun.group, context.observation.held)
+        if held is None or is_replaced_node(drain, node):
             continue
-        until_s = situation.held_since.get(held.id, situation.now_s) + MAX_HOLD_S
-        if case.progress.deleting_s is not None:
-            case.wait(DrainPhase.DELETING, waits_for=(held.why,))
-        elif situation.now_s < until_s:
-            case.wait(DrainPhase.HELD, until_s, (held.why,))
+        until_s = context.held_since.get(held.id, context.now_s) + MAX_HOLD_S
+        if drain.progress.deleting_s is not None:
+            drain.wait(DrainPhase.DELETING, waits_for=(held.why,))
+        elif context.now_s < until_s:
+            drain.wait(DrainPhase.HELD, until_s, (held.why,))
         else:
-            case.fail(DrainFailureReason.GROUP_HELD, held.why)
+            drain.fail(DrainFailureReason.GROUP_HELD, held.why)
 
 
-def fail_owned_replicas(cases: Sequence[NodeDrain], situation: ActuationContext) -> None:
-    """Fail the cases whose machines another controller would replace. A machine that was told to go is waited for."""
-    for case, _ in find_open_drains(cases):
-        group = situation.groups.get(case.begun.group)
-        if group is None or group.replicas_owner is None or case.progress.deleting_s is not None:
+def fail_owned_replicas(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
+    """Fail the drains whose machines another controller would replace. Requested deletions are waited for."""
+    for drain, _ in find_open_drains(drains):
+        group = context.groups.get(drain.begun.group)
+        if group is None or group.replicas_owner is None or drain.progress.deleting_s is not None:
             continue
-        if remediation.is_owned_elsewhere(group, situation.settings.deviations):
-            case.fail(DrainFailureReason.REPLICAS_OWNED, group.replicas_owner.message)
+        if remediation.is_owned_elsewhere(group, context.settings.deviations):
+            drain.fail(DrainFailureReason.REPLICAS_OWNED, group.replicas_owner.message)
 
 
 _STATUS_DELAY_S = 15.0
-"""How late one may hear that a machine is being deleted after all."""
+"""Maximum delay of the provider's status of a machine that is being deleted."""
 
 
-def detect_completion(cases: Sequence[NodeDrain], situation: ActuationContext) -> None:
-    """Settle the cases whose end has come or is no longer ours to bring about."""
-    for case in cases:
-        if case.node is None or is_replaced_node(case, case.node):
-            case.end(DrainPhase.GONE)
-    for case, node in find_open_drains(cases):
-        if has_lost_machine(node, situation.groups.get(case.begun.group)):
-            _await_node(case, situation)
-        elif case.progress.deleting_s is not None:
-            _await_deletion(case, node, case.progress.deleting_s, situation)
-        elif case.progress.marked_s is not None and not case.is_tainted:
-            case.fail(DrainFailureReason.MARK_REMOVED)
+def detect_completion(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
+    """End drains whose node is gone; follow deletions; fail drains whose taint was removed."""
+    for drain in drains:
+        if drain.node is None or is_replaced_node(drain, drain.node):
+            drain.end(DrainPhase.GONE)
+    for drain, node in find_open_drains(drains):
+        if has_lost_machine(node, context.groups.get(drain.begun.group)):
+            _await_node(drain, context)
+        elif drain.progress.deleting_s is not None:
+            _await_deletion(drain, node, drain.progress.deleting_s, context)
+        elif drain.progress.marked_s is not None and not drain.is_tainted:
+            drain.fail(DrainFailureReason.MARK_REMOVED)
 
 
-def is_replaced_node(case: NodeDrain, node: facts.Node) -> bool:
-    """Has a new node come under the name of one that is gone?"""
-    uid = case.begun.uid
+def is_replaced_node(drain: NodeDrain, node: facts.Node) -> bool:
+    """Whether the Node is a new one with the name of the drained one."""
+    uid = drain.begun.uid
     if uid and node.uid:
         return uid != node.uid
-    return case.progress.deleting_s is not None and not case.is_tainted
+    return drain.progress.deleting_s is not None and not drain.is_tainted
 
 
-def _await_deletion(case: NodeDrain, node: facts.Node, deleting_s: float, situation: ActuationContext) -> None:
+def _await_deletion(drain: NodeDrain, node: facts.Node, deleting_s: float, context: ActuationContext) -> None:
     until_s = deleting_s + scale_requests.MAX_NODE_DELETION_S
-    group = situation.groups.get(case.begun.group)
-    said = situation.refused_deletions.get(case.name)
-    if said is not None:
-        case.fail(DrainFailureReason.DELETION_REFUSED, said)
+    group = context.groups.get(drain.begun.group)
+    refusal = context.refused_deletions.get(drain.name)
+    if refusal is not None:
+        drain.fail(DrainFailureReason.DELETION_REFUSED, refusal)
     elif is_being_deleted(node, group):
-        case.update(leaving_s=case.progress.leaving_s or situation.now_s, staying_s=None)
-        case.wait(DrainPhase.DELETING, until_s if situation.now_s < until_s else float("inf"))
-    elif case.progress.may_be_unheard:
-        case.instructions.append(plan.DeleteNode(case.name, case.begun.group))
-        case.update(may_be_unheard=False, deleting_s=situation.now_s, leaving_s=None, staying_s=None)
-        case.wait(DrainPhase.DELETING, situation.now_s + scale_requests.MAX_NODE_DELETION_S)
-    elif case.progress.leaving_s is not None and group is not None:
-        _await_status(case, situation)
-    elif situation.now_s < until_s:
-        case.wait(DrainPhase.DELETING, until_s)
+        drain.update(leaving_s=drain.progress.leaving_s or context.now_s, staying_s=None)
+        drain.wait(DrainPhase.DELETING, until_s if context.now_s < until_s else float("inf"))
+    elif drain.progress.may_be_unheard:
+        drain.instructions.append(plan.DeleteNode(drain.name, drain.begun.group))
+        drain.update(may_be_unheard=False, deleting_s=context.now_s, leaving_s=None, staying_s=None)
+        drain.wait(DrainPhase.DELETING, context.now_s + scale_requests.MAX_NODE_DELETION_S)
+    elif drain.progress.leaving_s is not None and group is not None:
+        _await_status(drain, context)
+    elif context.now_s < until_s:
+        drain.wait(DrainPhase.DELETING, until_s)
     else:
-        case.fail(DrainFailureReason.DELETION_TIMED_OUT)
+        drain.fail(DrainFailureReason.DELETION_TIMED_OUT)
 
 
-def _await_node(case: NodeDrain, situation: ActuationContext) -> None:
-    """Its machine is gone, and its Node object is not yet."""
-    gone_s = situation.now_s if case.progress.gone_s is None else case.progress.gone_s
-    case.update(gone_s=gone_s)
-    if situation.now_s < gone_s + scale_requests.MAX_NODE_DELETION_S:
-        case.wait(DrainPhase.DELETING, gone_s + scale_requests.MAX_NODE_DELETION_S)
+def _await_node(drain: NodeDrain, context: ActuationContext) -> None:
+    """The machine is gone; wait for the Node object to be deleted."""
+    gone_s = context.now_s if drain.progress.gone_s is None else drain.progress.gone_s
+    drain.update(gone_s=gone_s)
+    if context.now_s < gone_s + scale_requests.MAX_NODE_DELETION_S:
+        drain.wait(DrainPhase.DELETING, gone_s + scale_requests.MAX_NODE_DELETION_S)
     else:
-        case.end(DrainPhase.GONE)
+        drain.end(DrainPhase.GONE)
 
 
-def _await_status(case: NodeDrain, situation: ActuationContext) -> None:
-    """Its machine was going, and does not seem to go any more."""
-    staying_s = situation.now_s if case.progress.staying_s is None else case.progress.staying_s
-    case.update(staying_s=staying_s)
-    if situation.now_s < staying_s + _STATUS_DELAY_S:
-        case.wait(DrainPhase.DELETING, staying_s + _STATUS_DELAY_S)
+def _await_status(drain: NodeDrain, context: ActuationContext) -> None:
+    """The machine was being deleted and no longer is: wait for the status to settle, then fail."""
+    staying_s = context.now_s if drain.progress.staying_s is None else drain.progress.staying_s
+    drain.update(staying_s=staying_s)
+    if context.now_s < staying_s + _STATUS_DELAY_S:
+        drain.wait(DrainPhase.DELETING, staying_s + _STATUS_DELAY_S)
     else:
-        case.fail(DrainFailureReason.MACHINE_STAYED)
+        drain.fail(DrainFailureReason.MACHINE_STAYED)
 
 
 def is_being_deleted(node: facts.Node, group: node_groups.NodeGroup | None) -> bool:
-    """Does the provider say that it is deleting the node's machine?"""
+    """Whether the provider reports the node's machine as being deleted."""
     instance = _find_instance(node, group)
     return instance is not None and instance.state == "Deleting"
 
 
 def has_lost_machine(node: facts.Node, group: node_groups.NodeGroup | None) -> bool:
-    """Does the provider know the group, and no machine of the node any more?"""
+    """Whether the provider lists the group, but no machine of the node."""
     return group is not None and bool(node.provider_id) and _find_instance(node, group) is None
 
 
 def _find_instance(node: facts.Node, group: node_groups.NodeGroup | None) -> node_groups.Instance | None:
     instances = () if group is None else group.instances
-    return next((one for one in instances if one.provider_id == node.provider_id), None)
+    return next((instance for instance in instances if instance.provider_id == node.provider_id), None)
 
 
 DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
-def wait_for_delay_annotations(cases: Sequence[NodeDrain], situation: ActuationContext) -> None:
-    """Let those cases go on whose nodes nobody holds."""
-    timeout_s = situation.settings.drain.node_deletion_delay_timeout_s
-    for case, node in find_open_drains(cases):
-        emptied_s = case.progress.emptied_s
+def wait_for_delay_annotations(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
+    """Wait for delay-deletion annotations to be removed, or for their timeout."""
+    timeout_s = context.settings.drain.node_deletion_delay_timeout_s
+    for drain, node in find_open_drains(drains):
+        emptied_s = drain.progress.emptied_s
         if emptied_s is None:
             continue
         holds = sorted(key for key in node.annotations if key.startswith(DELAY_DELETION_PREFIX))
-        if holds and situation.now_s < emptied_s + timeout_s:
-            case.wait(DrainPhase.HELD, emptied_s + timeout_s, holds)
-        elif case.progress.ready_s is None:
-            case.update(ready_s=situation.now_s)
+        if holds and context.now_s < emptied_s + timeout_s:
+            drain.wait(DrainPhase.HELD, emptied_s + timeout_s, holds)
+        elif drain.progress.ready_s is None:
+            drain.update(ready_s=context.now_s)
 
 
-def delete_nodes(cases: Sequence[NodeDrain], situation: ActuationContext) -> None:
-    """Delete the nodes for which it is time, group by group."""
+def delete_nodes(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
+    """Delete the nodes that are ready, group by group."""
     ready: dict[str, list[NodeDrain]] = {}
-    for case, _ in find_open_drains(cases):
-        ready.setdefault(case.begun.group, []).append(case)
-    for id, together in ready.items():
-        group = situation.groups.get(id)
+    for drain, _ in find_open_drains(drains):
+        ready.setdefault(drain.begun.group, []).append(drain)
+    for id, batch in ready.items():
+        group = context.groups.get(id)
         if group is None:
-            for case in together:
-                case.fail(DrainFailureReason.GROUP_MISSING)
-        elif (why := _find_deletion_blocker(group, together, situation)) is not None:
-            for case in together:
-                case.fail(why)
-        elif not _wait_for_batch(id, together, cases, situation):
-            _delete_batch(group, together, situation)
+            for drain in batch:
+                drain.fail(DrainFailureReason.GROUP_MISSING)
+        elif (why := _find_deletion_blocker(group, batch, context)) is not None:
+            for drain in batch:
+                drain.fail(why)
+        elif not _wait_for_batch(id, batch, drains, context):
+            _delete_batch(group, batch, context)
 
 
 def _find_deletion_blocker(
-    group: node_groups.NodeGroup, ready: Sequence[NodeDrain], situation: ActuationContext
+    group: node_groups.NodeGroup, ready: Sequence[NodeDrain], context: ActuationContext
 ) -> DrainFailureReason | None:
-    """Why others than these nodes might go if the group shrank now."""
-    chosen = situation.settings.deviations
-    if group.is_rolling_out and chosen.leave_rollouts_alone:
+    """Why the provider could delete other nodes than these if the group shrank now; None if it could not."""
+    deviations = context.settings.deviations
+    if group.is_rolling_out and deviations.leave_rollouts_alone:
         return DrainFailureReason.GROUP_ROLLS_OUT
-    if not group.can_choose and chosen.never_shrink_blindly and len(ready) < group.target_size:
+    if not group.can_choose and deviations.never_shrink_blindly and len(ready) < group.target_size:
         return DrainFailureReason.CANNOT_CHOOSE
     return None
 
 
 def _wait_for_batch(
-    group: str, ready: Sequence[NodeDrain], cases: Sequence[NodeDrain], situation: ActuationContext
+    group: str, ready: Sequence[NodeDrain], drains: Sequence[NodeDrain], context: ActuationContext
 ) -> bool:
-    """Are others waited for?"""
-    whole = situation.is_atomic(group)
-    if whole and (others := _find_unready(group, ready, cases)):
-        for case in ready:
-            case.wait(DrainPhase.GATHERING, waits_for=others)
+    """Whether the batch waits for more nodes; then their phase is set."""
+    whole = context.is_atomic(group)
+    if whole and (others := _find_unready(group, ready, drains)):
+        for drain in ready:
+            drain.wait(DrainPhase.GATHERING, waits_for=others)
         return True
-    times = [case.progress.ready_s or 0.0 for case in ready]
-    until_s = (max if whole else min)(times) + situation.settings.drain.node_deletion_batcher_interval_s
-    if situation.now_s < until_s:
-        for case in ready:
-            case.wait(DrainPhase.GATHERING, until_s)
+    times = [drain.progress.ready_s or 0.0 for drain in ready]
+    until_s = (max if whole else min)(times) + context.settings.drain.node_deletion_batcher_interval_s
+    if context.now_s < until_s:
+        for drain in ready:
+            drain.wait(DrainPhase.GATHERING, until_s)
         return True
     return False
 
 
-def _find_unready(group: str, ready: Sequence[NodeDrain], cases: Sequence[NodeDrain]) -> list[str]:
-    """Nodes of the group that are still on their way, or failed just now."""
-    names = {case.name for case in ready}
+def _find_unready(group: str, ready: Sequence[NodeDrain], drains: Sequence[NodeDrain]) -> list[str]:
+    """Other drains of the group that are not ready yet, or failed in this step."""
+    names = {drain.name for drain in ready}
     return [
-        case.name
-        for case in cases
-        if case.begun.group == group
-        and case.name not in names
-        and not case.has_ended
-        and (case.has_failed_now or (case.progress.failure is None and case.progress.deleting_s is None))
+        drain.name
+        for drain in drains
+        if drain.begun.group == group
+        and drain.name not in names
+        and not drain.has_ended
+        and (drain.has_failed_now or (drain.progress.failure is None and drain.progress.deleting_s is None))
     ]
 
 
-def _delete_batch(group: node_groups.NodeGroup, ready: Sequence[NodeDrain], situation: ActuationContext) -> None:
+def _delete_batch(group: node_groups.NodeGroup, ready: Sequence[NodeDrain], context: ActuationContext) -> None:
     room = max(group.target_size - group.min_size, 0)
-    if situation.is_atomic(group.id) and room < len(ready):
+    if context.is_atomic(group.id) and room < len(ready):
         room = 0
-    for case in ready[room:]:
-        case.fail(
+    for drain in ready[room:]:
+        drain.fail(
             DrainFailureReason.MIN_SIZE_REACHED,
             f"{group.id} keeps at least {group.min_size} of {group.target_size} nodes",
         )
-    for case in ready[:room]:
-        case.instructions.append(plan.DeleteNode(case.name, group.id))
-        case.update(deleting_s=situation.now_s)
-        case.wait(DrainPhase.DELETING, situation.now_s + scale_requests.MAX_NODE_DELETION_S)
+    for drain in ready[:room]:
+        drain.instructions.append(plan.DeleteNode(drain.name, group.id))
+        drain.update(deleting_s=context.now_s)
+        drain.wait(DrainPhase.DELETING, context.now_s + scale_requests.MAX_NODE_DELETION_S)

@@ -10,21 +10,21 @@ from collections.abc import Iterable, Sequence
 
 from windlass.engine import taints
 from windlass.engine.actuation.node_drain import ActuationContext, NodeDrain, find_open_drains
-from windlass.engine.model import drains, facts, plan
-from windlass.engine.model.drains import DrainFailureReason, DrainPhase
+from windlass.engine.model import facts, plan
+from windlass.engine.model.drains import DrainFailureReason, DrainPhase, TaintLatency
 from windlass.engine.model.durable_memory import StartedDrain
 
 TAINT_RETRY_S = 10.0
-"""When a mark that is not seen is asked for again."""
+"""Interval after which a taint that is not observed is requested again."""
 
 TAINT_TIMEOUT_S = 30.0
-"""How long after a drain was begun its mark may take to be seen."""
+"""Time after the start of a drain by which its taint must be observed."""
 
 DrainBatch = list[tuple[NodeDrain, facts.Node]]
 
 
 def is_in_progress(begun: StartedDrain, node: facts.Node, now_s: float) -> bool:
-    """Does the node count among those on their way out? Not once it is the provider's turn, or was given up."""
+    """Whether the drain counts as in progress: not once the deletion was requested long ago, or the drain failed."""
     progress = begun.progress
     if progress.failure is not None or progress.deleting_s is not None:
         return False
@@ -32,117 +32,119 @@ def is_in_progress(begun: StartedDrain, node: facts.Node, now_s: float) -> bool:
     return is_awaited or taints.has_taint(node, taints.TO_BE_DELETED_KEY)
 
 
-def taint_batches(cases: Sequence[NodeDrain], situation: ActuationContext) -> None:
-    """Mark what is not marked. A batch goes on when all of it is seen to be."""
+def taint_batches(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
+    """Taint and cordon the nodes of each batch. A batch proceeds once all its nodes are observed with the taint."""
     batches: dict[tuple[float, bool], DrainBatch] = {}
-    for case, node in find_open_drains(cases):
-        if case.progress.marked_s is None:
-            batches.setdefault((case.begun.since_s, case.begun.is_empty), []).append((case, node))
+    for drain, node in find_open_drains(drains):
+        if drain.progress.marked_s is None:
+            batches.setdefault((drain.begun.since_s, drain.begun.is_empty), []).append((drain, node))
     for batch in batches.values():
-        _taint_batch(batch, situation)
+        _taint_batch(batch, context)
 
 
-def _taint_batch(batch: DrainBatch, situation: ActuationContext) -> None:
-    now_s = situation.now_s
-    unseen = [(case, node) for case, node in batch if not _is_taint_seen(case, node, situation)]
-    for case, _ in unseen:
-        _check_failure(case, situation)
-    culprits = [case.name for case, _ in unseen if not case.is_open]
+def _taint_batch(batch: DrainBatch, context: ActuationContext) -> None:
+    now_s = context.now_s
+    unseen = [(drain, node) for drain, node in batch if not _is_taint_seen(drain, node, context)]
+    for drain, _ in unseen:
+        _check_failure(drain, context)
+    culprits = [drain.name for drain, _ in unseen if not drain.is_open]
     if culprits:
-        for case, _ in batch:
-            if case.is_open:
-                case.fail(DrainFailureReason.BATCH_FAILED, *culprits)
+        for drain, _ in batch:
+            if drain.is_open:
+                drain.fail(DrainFailureReason.BATCH_FAILED, *culprits)
     elif unseen:
-        for case, _ in unseen:
-            _request_taint(case, situation)
-        awaited = [case.name for case, _ in unseen]
-        until_s = min(_next_attempt_s(case, now_s) for case, _ in unseen)
-        for case, _ in batch:
-            case.wait(DrainPhase.MARKING, until_s, awaited)
+        for drain, _ in unseen:
+            _request_taint(drain, context)
+        awaited = [drain.name for drain, _ in unseen]
+        until_s = min(_next_attempt_s(drain, now_s) for drain, _ in unseen)
+        for drain, _ in batch:
+            drain.wait(DrainPhase.MARKING, until_s, awaited)
     else:
-        for case, _ in batch:
-            case.update(marked_s=now_s)
+        for drain, _ in batch:
+            drain.update(marked_s=now_s)
 
 
-def _is_taint_seen(case: NodeDrain, node: facts.Node, situation: ActuationContext) -> bool:
-    """A mark that was there before it was asked for is someone else's: it is set anew, with our time."""
-    cordoned = node.unschedulable or not situation.settings.drain.cordon_node_before_terminating
-    return case.progress.asked_s is not None and case.is_tainted and cordoned
+def _is_taint_seen(drain: NodeDrain, node: facts.Node, context: ActuationContext) -> bool:
+    """Whether the taint that this drain requested is observed. An older taint is replaced, with a new timestamp."""
+    cordoned = node.unschedulable or not context.settings.drain.cordon_node_before_terminating
+    return drain.progress.asked_s is not None and drain.is_tainted and cordoned
 
 
-def _check_failure(case: NodeDrain, situation: ActuationContext) -> None:
-    if case.progress.asked_s is None:
+def _check_failure(drain: NodeDrain, context: ActuationContext) -> None:
+    if drain.progress.asked_s is None:
         return
-    if case.name in situation.refused_taints:
-        case.fail(DrainFailureReason.MARK_REFUSED, situation.refused_taints[case.name])
-    elif situation.now_s >= case.begun.since_s + TAINT_TIMEOUT_S:
-        case.fail(DrainFailureReason.MARK_NOT_SEEN)
+    if drain.name in context.refused_taints:
+        drain.fail(DrainFailureReason.MARK_REFUSED, context.refused_taints[drain.name])
+    elif context.now_s >= drain.begun.since_s + TAINT_TIMEOUT_S:
+        drain.fail(DrainFailureReason.MARK_NOT_SEEN)
 
 
-def _request_taint(case: NodeDrain, situation: ActuationContext) -> None:
-    asked_s, now_s = case.progress.asked_s, situation.now_s
+def _request_taint(drain: NodeDrain, context: ActuationContext) -> None:
+    asked_s, now_s = drain.progress.asked_s, context.now_s
     if asked_s is not None and now_s < asked_s + TAINT_RETRY_S:
         return
-    case.update(asked_s=now_s)
-    case.instructions += taint_instructions(case.name, situation)
+    drain.update(asked_s=now_s)
+    drain.instructions += taint_instructions(drain.name, context)
 
 
-def taint_instructions(name: str, situation: ActuationContext) -> Iterable[plan.Instruction]:
-    taint = taints.make_to_be_deleted(situation.now_s)
+def taint_instructions(name: str, context: ActuationContext) -> Iterable[plan.Instruction]:
+    taint = taints.make_to_be_deleted(context.now_s)
     yield plan.SetTaint(name, taint.key, taint.value, taint.effect)
-    if situation.settings.drain.cordon_node_before_terminating:
+    if context.settings.drain.cordon_node_before_terminating:
         yield plan.Cordon(name)
 
 
-def _next_attempt_s(case: NodeDrain, now_s: float) -> float:
-    asked_s = now_s if case.progress.asked_s is None else case.progress.asked_s
-    times = (asked_s + TAINT_RETRY_S, case.begun.since_s + TAINT_TIMEOUT_S)
+def _next_attempt_s(drain: NodeDrain, now_s: float) -> float:
+    asked_s = now_s if drain.progress.asked_s is None else drain.progress.asked_s
+    times = (asked_s + TAINT_RETRY_S, drain.begun.since_s + TAINT_TIMEOUT_S)
     return min(at_s for at_s in times if at_s > now_s)
 
 
-def wait_for_taint_propagation(cases: Sequence[NodeDrain], situation: ActuationContext) -> None:
-    """Give everyone time to see the taint."""
-    latencies = (*situation.taint_latencies, *measure_taint_latencies(cases))
-    for case, _ in find_open_drains(cases):
-        marked_s = case.progress.marked_s
-        if marked_s is None or case.progress.evicting is not None:
+def wait_for_taint_propagation(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
+    """Wait --node-delete-delay-after-taint after the taint was observed, so that the scheduler observes it."""
+    latencies = (*context.taint_latencies, *measure_taint_latencies(drains))
+    for drain, _ in find_open_drains(drains):
+        marked_s = drain.progress.marked_s
+        if marked_s is None or drain.progress.evicting is not None:
             continue
-        until_s = marked_s + _find_delay_s(latencies, marked_s, situation)
-        if situation.now_s < until_s:
-            case.wait(DrainPhase.SETTLING, until_s)
+        until_s = marked_s + _find_delay_s(latencies, marked_s, context)
+        if context.now_s < until_s:
+            drain.wait(DrainPhase.SETTLING, until_s)
 
 
-def measure_taint_latencies(cases: Sequence[NodeDrain]) -> list[drains.TaintLatency]:
-    """The taint latencies of the batches that this call is the first to see marked."""
-    batches: dict[tuple[float, bool], drains.TaintLatency] = {}
-    for case in cases:
-        marked_s, since_s = case.progress.marked_s, case.begun.since_s
-        if marked_s is not None and case.begun.progress.marked_s is None:
-            batches[since_s, case.begun.is_empty] = drains.TaintLatency(marked_s, marked_s - since_s)
+def measure_taint_latencies(drains: Sequence[NodeDrain]) -> list[TaintLatency]:
+    """The taint latencies of the batches first observed as tainted in this call."""
+    batches: dict[tuple[float, bool], TaintLatency] = {}
+    for drain in drains:
+        marked_s, since_s = drain.progress.marked_s, drain.begun.since_s
+        if marked_s is not None and drain.begun.progress.marked_s is None:
+            batches[since_s, drain.begun.is_empty] = TaintLatency(marked_s, marked_s - since_s)
     return list(batches.values())
 
 
-def _find_delay_s(latencies: Sequence[drains.TaintLatency], marked_s: float, situation: ActuationContext) -> float:
-    chosen = situation.settings.drain
+def _find_delay_s(latencies: Sequence[TaintLatency], marked_s: float, context: ActuationContext) -> float:
+    drain_settings = context.settings.drain
     measured_s = find_measured_delay_s(latencies, marked_s)
-    if chosen.dynamic_node_delete_delay_after_taint_enabled and measured_s is not None:
+    if drain_settings.dynamic_node_delete_delay_after_taint_enabled and measured_s is not None:
         return measured_s
-    return chosen.node_delete_delay_after_taint_s
+    return drain_settings.node_delete_delay_after_taint_s
 
 
 LATENCY_EXPIRES_AFTER_S = 3600.0
-"""The age at which a measurement does not count any more."""
+"""Age at which a measurement expires."""
 
 
-def find_measured_delay_s(measured: Iterable[drains.TaintLatency], at_s: float) -> float | None:
+def find_measured_delay_s(measured: Iterable[TaintLatency], at_s: float) -> float | None:
     """Twice the longest of the measurements that count at this time; None if there is none."""
-    longest_s = max((one.duration_s for one in measured if _is_current(one, at_s)), default=None)
+    longest_s = max(
+        (taint_latency.duration_s for taint_latency in measured if _is_current(taint_latency, at_s)), default=None
+    )
     return None if longest_s is None else 2 * longest_s
 
 
-def drop_expired_latencies(measured: Iterable[drains.TaintLatency], now_s: float) -> tuple[drains.TaintLatency, ...]:
-    return tuple(one for one in measured if _is_current(one, now_s))
+def drop_expired_latencies(measured: Iterable[TaintLatency], now_s: float) -> tuple[TaintLatency, ...]:
+    return tuple(taint_latency for taint_latency in measured if _is_current(taint_latency, now_s))
 
 
-def _is_current(one: drains.TaintLatency, at_s: float) -> bool:
-    return at_s - LATENCY_EXPIRES_AFTER_S < one.at_s <= at_s
+def _is_current(taint_latency: TaintLatency, at_s: float) -> bool:
+    return at_s - LATENCY_EXPIRES_AFTER_S < taint_latency.at_s <= at_s

@@ -50,22 +50,24 @@ class ActuationContext:
         return known is not None and for_group(self.settings, known.options).zero_or_max
 
 
-def read_context(seen: Observation, settings: Settings, now_s: float, durable: DurableMemory) -> ActuationContext:
-    """Sort out what became of the last plan."""
+def read_context(
+    observation: Observation, settings: Settings, now_s: float, durable: DurableMemory
+) -> ActuationContext:
+    """The context of a step: the observation, with the failures of the last plan by node and pod."""
     marks: dict[str, str] = {}
     evictions: dict[str, str] = {}
     deletions: dict[str, str] = {}
-    for instruction, said in seen.failed.items():
+    for instruction, message in observation.failed.items():
         match instruction:
             case plan.SetTaint(node=node, key=taints.TO_BE_DELETED_KEY) | plan.Cordon(node=node, cordoned=True):
-                marks[node] = said
+                marks[node] = message
             case plan.Evict():
-                evictions[instruction.identity] = said
+                evictions[instruction.identity] = message
             case plan.DeleteNode(node=node):
-                deletions[node] = said
-    groups = {group.id: group for group in seen.groups}
+                deletions[node] = message
+    groups = {group.id: group for group in observation.groups}
     return ActuationContext(
-        seen,
+        observation,
         settings,
         now_s,
         groups,
@@ -74,13 +76,13 @@ def read_context(seen: Observation, settings: Settings, now_s: float, durable: D
         deletions,
         durable.held,
         durable.taint_latencies,
-        read_machine_drain_rules(seen, settings),
+        read_machine_drain_rules(observation, settings),
     )
 
 
 @dataclass(slots=True)
 class NodeDrain:
-    """One node on its way out. Open until a step has said what it waits for, why it failed, or how it ended."""
+    """One drain during a step of the drain loop. Open until a step sets its phase: waiting, failed or ended."""
 
     name: str
     begun: StartedDrain
@@ -128,22 +130,22 @@ class NodeDrain:
         self.status = None
 
 
-def list_node_drains(drains: Mapping[str, StartedDrain], situation: ActuationContext) -> list[NodeDrain]:
-    """All nodes on their way out, oldest first: the order of a mapping that was saved may not survive."""
-    table, now_s = situation.observation.snapshot.nodes, situation.now_s
-    cases = []
-    for name in sorted(drains, key=lambda name: (drains[name].since_s, name)):
+def list_node_drains(started: Mapping[str, StartedDrain], context: ActuationContext) -> list[NodeDrain]:
+    """All drains, oldest first. Sorted, because a decoded mapping may have lost its order."""
+    table, now_s = context.observation.snapshot.nodes, context.now_s
+    drains = []
+    for name in sorted(started, key=lambda name: (started[name].since_s, name)):
         row = table.rows.get(name)
         node = None if row is None or not table.alive[row] else table.facts[row]
-        cases.append(NodeDrain(name, drains[name], node, now_s, drains[name].progress))
-    return cases
+        drains.append(NodeDrain(name, started[name], node, now_s, started[name].progress))
+    return drains
 
 
-def find_open_drains(cases: Sequence[NodeDrain]) -> Iterator[tuple[NodeDrain, facts.Node]]:
-    """The cases that no step has settled yet, with their nodes."""
-    for case in cases:
-        if case.is_open and case.node is not None:
-            yield case, case.node
+def find_open_drains(drains: Sequence[NodeDrain]) -> Iterator[tuple[NodeDrain, facts.Node]]:
+    """The drains that no step has settled yet, with their nodes."""
+    for drain in drains:
+        if drain.is_open and drain.node is not None:
+            yield drain, drain.node
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,25 +22,23 @@ from windlass.engine.snapshot.pod_table import pod_identity
 _DELETION_TAINT = taints.make_to_be_deleted(0.0)
 
 
-def find_evictable_rows(name: str, situation: ActuationContext) -> list[int]:
+def find_evictable_rows(name: str, context: ActuationContext) -> list[int]:
     """Rows of the pods on a node that must leave it."""
-    snapshot = situation.observation.snapshot
-    return [row for row in snapshot.pods_on(snapshot.nodes.rows[name]) if _must_leave(snapshot.pod(row), situation)]
+    snapshot = context.observation.snapshot
+    return [row for row in snapshot.pods_on(snapshot.nodes.rows[name]) if _must_leave(snapshot.pod(row), context)]
 
 
-def find_evictable_uids(name: str, situation: ActuationContext) -> frozenset[str]:
+def find_evictable_uids(name: str, context: ActuationContext) -> frozenset[str]:
     """The same pods by uid."""
-    return frozenset(
-        pod_identity(situation.observation.snapshot.pod(row)) for row in find_evictable_rows(name, situation)
-    )
+    return frozenset(pod_identity(context.observation.snapshot.pod(row)) for row in find_evictable_rows(name, context))
 
 
-def _must_leave(pod: facts.Pod, situation: ActuationContext) -> bool:
-    return _is_not_expendable(pod, situation) and not well_known.is_mirror(pod) and not well_known.is_daemonset(pod)
+def _must_leave(pod: facts.Pod, context: ActuationContext) -> bool:
+    return _is_not_expendable(pod, context) and not well_known.is_mirror(pod) and not well_known.is_daemonset(pod)
 
 
-def _is_not_expendable(pod: facts.Pod, situation: ActuationContext) -> bool:
-    return not pod_list.is_expendable(pod.spec, situation.settings.pods.expendable_pods_priority_cutoff)
+def _is_not_expendable(pod: facts.Pod, context: ActuationContext) -> bool:
+    return not pod_list.is_expendable(pod.spec, context.settings.pods.expendable_pods_priority_cutoff)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,57 +54,57 @@ class RemainingPods:
     to, and would come back if it were made to leave."""
 
 
-def find_remaining_pods(case: NodeDrain, evicting: EvictionProgress, situation: ActuationContext) -> RemainingPods:
+def find_remaining_pods(drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> RemainingPods:
     """Sort out who is still there."""
-    snapshot = situation.observation.snapshot
+    snapshot = context.observation.snapshot
     found: dict[str, list[facts.Pod]] = {"holding": [], "agents": [], "late": []}
-    for row in snapshot.pods_on(snapshot.nodes.rows[case.name]):
+    for row in snapshot.pods_on(snapshot.nodes.rows[drain.name]):
         pod = snapshot.pod(row)
-        part = _classify_pod(pod, case, evicting, situation)
+        part = _classify_pod(pod, drain, evicting, context)
         if part:
             found[part].append(pod)
     return RemainingPods(**{part: tuple(pods) for part, pods in found.items()})
 
 
-def _classify_pod(pod: facts.Pod, case: NodeDrain, evicting: EvictionProgress, situation: ActuationContext) -> str:
-    if not _is_not_expendable(pod, situation) or _counts_as_gone(pod, evicting, situation):
+def _classify_pod(pod: facts.Pod, drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> str:
+    if not _is_not_expendable(pod, context) or _counts_as_gone(pod, evicting, context):
         return ""
     if well_known.is_daemonset(pod):
-        have_turns = situation.settings.drain.drain_priority_config and not case.begun.is_empty
+        have_turns = context.settings.drain.drain_priority_config and not drain.begun.is_empty
         part = "holding" if have_turns else "agents"
-        return part if _is_evicted(pod, case, evicting, situation) else ""
-    if not _must_leave(pod, situation) or _ends_with_node(pod, situation):
+        return part if _is_evicted(pod, drain, evicting, context) else ""
+    if not _must_leave(pod, context) or _ends_with_node(pod, context):
         return ""
     if pod_identity(pod) in evicting.known:
         return "holding"
-    return "" if any(one.tolerates(_DELETION_TAINT) for one in pod.spec.tolerations) else "late"
+    return "" if any(toleration.tolerates(_DELETION_TAINT) for toleration in pod.spec.tolerations) else "late"
 
 
-def _ends_with_node(pod: facts.Pod, situation: ActuationContext) -> bool:
-    """Does the user want it not to be evicted, nor waited for? Its controller starts it again once the node is gone."""
-    return situation.drain_rules.find_behavior(pod) is facts.DrainBehavior.SKIP
+def _ends_with_node(pod: facts.Pod, context: ActuationContext) -> bool:
+    """Whether Cluster API's drain behavior of the pod is Skip: it is neither evicted nor waited for."""
+    return context.drain_rules.find_behavior(pod) is facts.DrainBehavior.SKIP
 
 
-def _is_evicted(pod: facts.Pod, case: NodeDrain, evicting: EvictionProgress, situation: ActuationContext) -> bool:
-    """Is this pod of a DaemonSet to be evicted? Not one that has come back since."""
-    drain = situation.settings.drain
-    empty, occupied = drain.daemonset_eviction_for_empty_nodes, drain.daemonset_eviction_for_occupied_nodes
-    is_evicted = is_daemonset_pod_evicted(pod, empty if case.begun.is_empty else occupied)
+def _is_evicted(pod: facts.Pod, drain: NodeDrain, evicting: EvictionProgress, context: ActuationContext) -> bool:
+    """Whether this DaemonSet pod is to be evicted. A pod recreated during the drain is not."""
+    settings = context.settings.drain
+    empty, occupied = settings.daemonset_eviction_for_empty_nodes, settings.daemonset_eviction_for_occupied_nodes
+    is_evicted = is_daemonset_pod_evicted(pod, empty if drain.begun.is_empty else occupied)
     return is_evicted and pod.created_s < evicting.began_s
 
 
-def _counts_as_gone(pod: facts.Pod, evicting: EvictionProgress, situation: ActuationContext) -> bool:
+def _counts_as_gone(pod: facts.Pod, evicting: EvictionProgress, context: ActuationContext) -> bool:
     if pod_identity(pod) in evicting.left_behind:
         return True
-    counts_stuck = situation.settings.deviations.count_stuck_pods_as_gone
-    return counts_stuck and well_known.is_long_terminating(pod, situation.now_s)
+    counts_stuck = context.settings.deviations.count_stuck_pods_as_gone
+    return counts_stuck and well_known.is_long_terminating(pod, context.now_s)
 
 
 def admit_late_pods(
-    case: NodeDrain, late: Sequence[facts.Pod], evicting: EvictionProgress, situation: ActuationContext
+    drain: NodeDrain, late: Sequence[facts.Pod], evicting: EvictionProgress, context: ActuationContext
 ) -> EvictionProgress:
-    """Count them among those that must leave, or fail the case."""
-    about = make_drain_context(situation.observation, situation.settings, situation.now_s)
+    """Add late pods to the pods that must be gone, or fail the drain if one of them may not be evicted."""
+    about = make_drain_context(context.observation, context.settings, context.now_s)
     for pod in late:
         outcome = rules.check_pod(pod, about)
         if outcome is not None and outcome.action is DrainAction.SKIP:
@@ -115,9 +113,9 @@ def admit_late_pods(
             outcome is None or outcome.action is DrainAction.DRAIN or outcome.reason is BlockingPodReason.NOT_ENOUGH_PDB
         )
         if outcome is not None and not may_leave:
-            case.fail(DrainFailureReason.BLOCKED_BY_POD, outcome.text(pod))
-        elif case.begun.is_empty:
-            case.fail(DrainFailureReason.NOT_EMPTY, pod.key)
+            drain.fail(DrainFailureReason.BLOCKED_BY_POD, outcome.text(pod))
+        elif drain.begun.is_empty:
+            drain.fail(DrainFailureReason.NOT_EMPTY, pod.key)
         else:
             evicting = replace(evicting, known=evicting.known | {pod_identity(pod)})
             continue

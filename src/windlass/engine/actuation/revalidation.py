@@ -18,92 +18,94 @@ from windlass.engine.scale_down.simulation import RemovalSimulator
 from windlass.engine.scale_up import pod_list
 
 
-def revalidate(cases: Sequence[NodeDrain], situation: ActuationContext) -> None:
-    """Let those cases go on that still may; the others fail."""
-    due = [case for case, _ in find_open_drains(cases) if case.progress.evicting is None]
+def revalidate(drains: Sequence[NodeDrain], context: ActuationContext) -> None:
+    """Check drains again before the first eviction; fail those whose node can no longer be removed."""
+    due = [drain for drain, _ in find_open_drains(drains) if drain.progress.evicting is None]
     if not due:
         return
     known = {
-        case.name: pods_to_evict.find_evictable_uids(case.name, situation) for case in due if not case.begun.is_empty
+        drain.name: pods_to_evict.find_evictable_uids(drain.name, context) for drain in due if not drain.begun.is_empty
     }
-    snapshot = situation.observation.snapshot
+    snapshot = context.observation.snapshot
     snapshot.fork()
     try:
-        pod_list.filter_out_expendable(snapshot, situation.settings.pods.expendable_pods_priority_cutoff)
-        trial = _Revalidation(cases, due, situation)
-        for case in due:
-            trial.judge(case)
-            if case.is_open:
-                case.update(
-                    evicting=EvictionProgress(situation.now_s, known.get(case.name, frozenset()), stage=NO_TIER)
+        pod_list.filter_out_expendable(snapshot, context.settings.pods.expendable_pods_priority_cutoff)
+        trial = _Revalidation(drains, due, context)
+        for drain in due:
+            trial.check(drain)
+            if drain.is_open:
+                drain.update(
+                    evicting=EvictionProgress(context.now_s, known.get(drain.name, frozenset()), stage=NO_TIER)
                 )
     finally:
         snapshot.revert()
 
 
 class _Revalidation:
-    """Nodes tried one after another, in a fork. Pods of those that may go stay where they found a place."""
+    """Simulates removals one after another in a fork. Pods of removable nodes keep their simulated destinations."""
 
-    def __init__(self, cases: Sequence[NodeDrain], due: Sequence[NodeDrain], situation: ActuationContext) -> None:
-        seen, chosen = situation.observation, situation.settings
-        self._situation, self._snapshot = situation, seen.snapshot
-        self._finds_places = chosen.deviations.recheck_places_before_draining
-        about = make_drain_context(seen, chosen, situation.now_s)
+    def __init__(self, drains: Sequence[NodeDrain], due: Sequence[NodeDrain], context: ActuationContext) -> None:
+        observation, settings = context.observation, context.settings
+        self._context, self._snapshot = context, observation.snapshot
+        self._finds_places = settings.deviations.recheck_places_before_draining
+        about = make_drain_context(observation, settings, context.now_s)
         self._budgets = about.budgets
-        self._judge = rules.PodDrainability(seen.snapshot.pods, about)
-        staying = _find_staying(cases, situation)
-        if self._finds_places and not all(case.begun.is_empty for case in due):
-            _place_pending_and_draining(cases, staying, situation)
-        places = {uid: place for case in due for uid, place in case.begun.places.items()}
+        self._drain_simulator = rules.PodDrainability(observation.snapshot.pods, about)
+        staying = _find_staying(drains, context)
+        if self._finds_places and not all(drain.begun.is_empty for drain in due):
+            _place_pending_and_draining(drains, staying, context)
+        places = {uid: place for drain in due for uid, place in drain.begun.places.items()}
         search = hinting.HintingState(hints=hinting.PlacementHints(old=places))
-        self._simulator = RemovalSimulator(seen.snapshot, self._judge, self._budgets, staying, search, chosen.filters)
+        self._simulator = RemovalSimulator(
+            observation.snapshot, self._drain_simulator, self._budgets, staying, search, settings.filters
+        )
 
-    def judge(self, case: NodeDrain) -> None:
-        """Fail the case if its node must not go."""
-        snapshot, homeless = self._snapshot, None
-        if case.begun.is_empty or not self._finds_places:
-            moves = self._judge.pods_to_move(snapshot.pods_on(snapshot.nodes.rows[case.name]))
+    def check(self, drain: NodeDrain) -> None:
+        """Fail the drain if its node can no longer be removed."""
+        snapshot, unplaced = self._snapshot, None
+        if drain.begun.is_empty or not self._finds_places:
+            moves = self._drain_simulator.pods_to_move(snapshot.pods_on(snapshot.nodes.rows[drain.name]))
         else:
             mark = self._budgets.mark()
-            removal = self._simulator.simulate(case.name)
+            removal = self._simulator.simulate(drain.name)
             self._budgets.undo(mark)
-            moves, homeless = removal.moves, removal.homeless
+            moves, unplaced = removal.moves, removal.homeless
         if moves.blocking is not None:
-            case.fail(DrainFailureReason.BLOCKED_BY_POD, moves.blocking.outcome.text(snapshot.pod(moves.blocking.pod)))
-        elif homeless is not None:
-            case.fail(DrainFailureReason.NO_PLACE_TO_MOVE_PODS, snapshot.pod(homeless).key)
-        elif case.begun.is_empty and (moves.move or moves.on_completion):
-            case.fail(
+            drain.fail(DrainFailureReason.BLOCKED_BY_POD, moves.blocking.outcome.text(snapshot.pod(moves.blocking.pod)))
+        elif unplaced is not None:
+            drain.fail(DrainFailureReason.NO_PLACE_TO_MOVE_PODS, snapshot.pod(unplaced).key)
+        elif drain.begun.is_empty and (moves.move or moves.on_completion):
+            drain.fail(
                 DrainFailureReason.NOT_EMPTY, *(snapshot.pod(row).key for row in (*moves.move, *moves.on_completion))
             )
         elif moves.on_completion and self._finds_places:
-            case.fail(DrainFailureReason.BLOCKED_BY_POD, *(snapshot.pod(row).key for row in moves.on_completion))
+            drain.fail(DrainFailureReason.BLOCKED_BY_POD, *(snapshot.pod(row).key for row in moves.on_completion))
 
 
-def _find_staying(cases: Sequence[NodeDrain], situation: ActuationContext) -> arrays.Mask:
-    """Bool (n_nodes): nodes that are not on their way out."""
-    nodes = situation.observation.snapshot.nodes
+def _find_staying(drains: Sequence[NodeDrain], context: ActuationContext) -> arrays.Mask:
+    """Bool (n_nodes): nodes that are not being drained."""
+    nodes = context.observation.snapshot.nodes
     staying = nodes.alive.copy()
-    staying[[nodes.rows[case.name] for case in cases if case.node is not None]] = False
+    staying[[nodes.rows[drain.name] for drain in drains if drain.node is not None]] = False
     return staying
 
 
-def _place_pending_and_draining(cases: Sequence[NodeDrain], staying: arrays.Mask, situation: ActuationContext) -> None:
-    """Give pending pods their places, then pods of nodes that are being emptied already."""
-    snapshot, chosen = situation.observation.snapshot, situation.settings.pods
-    waiting = pod_list.sort_pending(snapshot, situation.settings)
-    pod_list.bind_nominated(snapshot, waiting.nominated, chosen.expendable_pods_priority_cutoff)
+def _place_pending_and_draining(drains: Sequence[NodeDrain], staying: arrays.Mask, context: ActuationContext) -> None:
+    """Place pending pods, then pods of nodes that are being drained already."""
+    snapshot, pod_settings = context.observation.snapshot, context.settings.pods
+    waiting = pod_list.sort_pending(snapshot, context.settings)
+    pod_list.bind_nominated(snapshot, waiting.nominated, pod_settings.expendable_pods_priority_cutoff)
     asking = (*waiting.unschedulable, *waiting.unprocessed)
-    cutoff = chosen.expendable_pods_priority_cutoff
+    cutoff = pod_settings.expendable_pods_priority_cutoff
     worthy = [row for row in asking if not pod_list.is_expendable(snapshot.shape_of_row(row).spec, cutoff)]
-    placer = shape_placer.Placer(snapshot, situation.settings.filters)
+    placer = shape_placer.Placer(snapshot, context.settings.filters)
     hinting.try_schedule_pods(placer, worthy, hinting.HintingState(), snapshot.nodes.alive.copy())
-    for case in cases:
-        if case.node is None or case.progress.evicting is None or case.progress.failure is not None:
+    for drain in drains:
+        if drain.node is None or drain.progress.evicting is None or drain.progress.failure is not None:
             continue
         going = [
             row
-            for row in pods_to_evict.find_evictable_rows(case.name, situation)
+            for row in pods_to_evict.find_evictable_rows(drain.name, context)
             if not snapshot.pod(row).is_terminating
         ]
         for row in going:

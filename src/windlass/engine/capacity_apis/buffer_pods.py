@@ -16,21 +16,23 @@ from windlass.engine.model import decision_record, scale_up_status, settings
 from windlass.engine.model.provisioning import BufferPods
 
 FAKE_POD_ANNOTATION = ("podType", "capacityBufferFakePod")
-"""Annotation by which such pods are known; the peer's."""
+"""Annotation of injected buffer pods; Cluster Autoscaler's."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionResult:
-    """What a buffer comes to in a loop."""
+    """One buffer in a loop: its pods, or why there are none."""
 
     status: BufferStatus
     pods: int = 0
-    """To be imagined: no more than `imagined_pods.MAX_PODS`."""
+    """Number of pods to inject: at most `settings.MAX_INJECTED_PODS`."""
 
 
-def inject_buffer(one: CapacityBuffer, find_generation: Callable[[str], int | None], now_s: float) -> InjectionResult:
+def inject_buffer(
+    buffer: CapacityBuffer, find_generation: Callable[[str], int | None], now_s: float
+) -> InjectionResult:
     """`find_generation`: of a PodTemplate of the buffer's namespace, None if there is none."""
-    status = one.status
+    status = buffer.status
     if status.strategy != capacity_buffer.ACTIVE_STRATEGY:
         return InjectionResult(status)
     if not status.has(capacity_buffer.READY_FOR_PROVISIONING, "True") and not status.has(
@@ -50,9 +52,9 @@ def inject_buffer(one: CapacityBuffer, find_generation: Callable[[str], int | No
     if status.replicas == 0:
         return _fail_injection(status, "BufferIsEmpty", "CapacityBuffer has zero replicas", now_s)
     if generation is None:
-        said = f'capacity buffer client can\'t get pod template: podtemplates "{status.pod_template}" not found'
+        message = f'capacity buffer client can\'t get pod template: podtemplates "{status.pod_template}" not found'
         return _fail_injection(
-            status, "FailedToGetPodTemplate", f"failed to get pod template with error: {said}", now_s
+            status, "FailedToGetPodTemplate", f"failed to get pod template with error: {message}", now_s
         )
     done = capacity_buffer.set_buffer_condition(
         status, capacity_buffer.PROVISIONING, True, "FakePodsInjected", "", now_s
@@ -66,8 +68,8 @@ def _fail_injection(status: BufferStatus, reason: str, message: str, now_s: floa
     )
 
 
-def name_buffer_pods(one: CapacityBuffer, count: int) -> list[str]:
-    return [f"capacity-buffer-{one.name}-{number}" for number in range(1, count + 1)]
+def name_buffer_pods(buffer: CapacityBuffer, count: int) -> list[str]:
+    return [f"capacity-buffer-{buffer.name}-{number}" for number in range(1, count + 1)]
 
 
 def find_buffer_scale_ups(
@@ -86,8 +88,10 @@ def find_buffer_scale_ups(
             for place, pods in _count_by_buffer(alike.rows, rows_of).items():
                 counts[place] += pods
                 remaining.setdefault(place, []).append(alike)
-        for place, found in remaining.items():
-            yield decision_record.BufferScaleUp(rows_of[place][0].like, counts[place], proposal, tuple(found))
+        for place, equivalence_groups in remaining.items():
+            yield decision_record.BufferScaleUp(
+                rows_of[place][0].like, counts[place], proposal, tuple(equivalence_groups)
+            )
 
 
 def _count_by_buffer(rows: Iterable[int], rows_of: Sequence[tuple[BufferPods, range]]) -> Counter[int]:

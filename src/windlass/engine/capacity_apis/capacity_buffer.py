@@ -29,7 +29,7 @@ class ScalableRef:
 
 @dataclass(frozen=True, slots=True)
 class BufferStatus:
-    """What a buffer says of itself."""
+    """The spec of a CapacityBuffer."""
 
     pod_template: str | None = None
     pod_template_generation: int | None = None
@@ -38,7 +38,7 @@ class BufferStatus:
     conditions: tuple[Condition, ...] = ()
 
     def has(self, condition_type: str, status: str) -> bool:
-        return any(one.type == condition_type and one.status == status for one in self.conditions)
+        return any(condition.type == condition_type and condition.status == status for condition in self.conditions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class CapacityBuffer:
     created_s: float = 0.0
     strategy: str | None = None
     template: str | None = None
-    """The PodTemplate that says what is kept spare."""
+    """Name of the PodTemplate of the buffer's pods."""
     scalable: ScalableRef | None = None
-    """Or the workload whose pods do."""
+    """Or the scalable workload whose pods are the template."""
     replicas: int | None = None
     percentage: int | None = None
     limits: Mapping[str, Quantity] | None = None
@@ -82,9 +82,9 @@ class SamplePod:
 def set_buffer_condition(
     status: BufferStatus, kind: str, value: bool, reason: str, message: str, now_s: float, generation: int | None = None
 ) -> BufferStatus:
-    """The status with this said; since when it is so stays, while it is."""
+    """The status with this condition; the transition time is kept while its status is the same."""
     text = str(value)
-    old = next((one for one in status.conditions if one.type == kind), None)
+    old = next((condition for condition in status.conditions if condition.type == kind), None)
     since_s = old.since_s if old is not None and old.status == text else now_s
     new = Condition(kind, text, reason, message, since_s, generation)
     if old is None:
@@ -98,7 +98,7 @@ LIMITS_NOT_IN_TEMPLATE = "resources in configured limits not found in the pod te
 
 
 class UndefinedBufferSize(ValueError):
-    """Nobody can say how large the buffer is to be."""
+    """The number of replicas cannot be determined."""
 
 
 def count_buffer_pods(buffer: CapacityBuffer, requests: Mapping[str, Quantity], workload_replicas: int | None) -> int:
@@ -163,7 +163,7 @@ class UnreadableScope(ValueError):
 
 @dataclass(slots=True)
 class QuotaAllowance:
-    """What quotas of one namespace leave, while buffers take from it."""
+    """Remaining ResourceQuota of one namespace, as buffers consume it."""
 
     quotas: Sequence[ResourceQuota]
     faults: list[str] = field(default_factory=list)
@@ -202,7 +202,7 @@ class QuotaAllowance:
 
 
 def _name_requests(sample: SamplePod) -> dict[str, Quantity]:
-    """Quotas may call a request by its resource, or say that they mean requests."""
+    """Quota keys of a request: the resource name, and `requests.<resource>`."""
     return {**sample.requests, **{f"{REQUESTS_PREFIX}{name}": amount for name, amount in sample.requests.items()}}
 
 
@@ -262,13 +262,13 @@ class ResolvedTemplate:
     """Of the buffer's own PodTemplate."""
     workload_replicas: int | None = None
     before: SamplePod | None = None
-    """What the PodTemplate said until now, where it was rewritten just now. Quotas count that until the next time, as
-    whoever reads it from a cache would."""
+    """The previous spec of a PodTemplate that was just rewritten. Quotas are computed with it until the next reconcile,
+    as with a stale cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReconciledBuffers:
-    """The statuses to be, by key, and whether to try again soon because something could not be found."""
+    """The new statuses, by key, and whether to requeue because an object was missing."""
 
     statuses: Mapping[str, BufferStatus]
     try_again: bool
@@ -288,13 +288,16 @@ def unresolved_message(scalable: ScalableRef, live_fault: str, own_fault: str) -
 
 
 def reconcile_buffers(
-    found: Sequence[CapacityBuffer],
+    buffers: Sequence[CapacityBuffer],
     what: Mapping[str, ResolvedTemplate | str],
     quotas: Sequence[ResourceQuota],
     now_s: float,
 ) -> ReconciledBuffers:
     """The buffers of one namespace, oldest first. `what`: what each keeps room for, or why that cannot be had."""
-    ours = sorted((one for one in found if one.is_ours), key=lambda one: (one.created_s, one.name))
+    ours = sorted(
+        (buffer for buffer in buffers if buffer.is_ours),
+        key=lambda capacity_buffer: (capacity_buffer.created_s, capacity_buffer.name),
+    )
     allowance, statuses, missing = QuotaAllowance(quotas), dict[str, BufferStatus](), False
     for one in ours:
         kept = what.get(one.key)
@@ -307,14 +310,14 @@ def reconcile_buffers(
     return ReconciledBuffers(statuses, missing or bool(allowance.faults))
 
 
-def _resolve(one: CapacityBuffer, kept: ResolvedTemplate | str, now_s: float) -> BufferStatus:
-    strategy = ACTIVE_STRATEGY if one.strategy == "" else one.strategy
-    status = replace(one.status, pod_template=None, pod_template_generation=None, replicas=None, strategy=strategy)
+def _resolve(buffer: CapacityBuffer, kept: ResolvedTemplate | str, now_s: float) -> BufferStatus:
+    strategy = ACTIVE_STRATEGY if buffer.strategy == "" else buffer.strategy
+    status = replace(buffer.status, pod_template=None, pod_template_generation=None, replicas=None, strategy=strategy)
     if isinstance(kept, str):
         return _set_not_ready(status, kept, now_s)
-    status = replace(status, pod_template=pod_template_name(one), pod_template_generation=kept.generation)
+    status = replace(status, pod_template=pod_template_name(buffer), pod_template_generation=kept.generation)
     try:
-        count = count_buffer_pods(one, kept.sample.requests, kept.workload_replicas)
+        count = count_buffer_pods(buffer, kept.sample.requests, kept.workload_replicas)
     except UndefinedBufferSize as error:
         return _set_not_ready(status, f"couldn't get number of replicas for buffer: {error}", now_s)
     status = replace(status, replicas=count)
@@ -328,7 +331,7 @@ def _set_not_ready(status: BufferStatus, why: str, now_s: float) -> BufferStatus
 
 
 def _limit(
-    one: CapacityBuffer, status: BufferStatus, sample: SamplePod, allowance: QuotaAllowance, now_s: float
+    buffer: CapacityBuffer, status: BufferStatus, sample: SamplePod, allowance: QuotaAllowance, now_s: float
 ) -> BufferStatus:
     wanted = status.replicas or 0
     allowed, blocking = allowance.reserve(sample, wanted)
@@ -337,5 +340,5 @@ def _limit(
         message = f"Buffer replicas limited from {wanted} to {allowed} due to quotas: {', '.join(blocking)}"
         status = replace(status, replicas=allowed)
     return set_buffer_condition(
-        status, LIMITED_BY_QUOTAS, allowed < wanted, "ResourceQuotasAllocated", message, now_s, one.generation
+        status, LIMITED_BY_QUOTAS, allowed < wanted, "ResourceQuotasAllocated", message, now_s, buffer.generation
     )

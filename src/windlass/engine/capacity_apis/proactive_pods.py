@@ -13,21 +13,21 @@ from windlass.engine.model import facts, settings
 from windlass.engine.snapshot.snapshot import Snapshot
 
 FAKE_POD_ANNOTATION = ("podtype", "fakepod")
-"""Annotation by which such pods are known; the peer's."""
+"""Annotation of injected pods; Cluster Autoscaler's."""
 SUPPORTED_CONTROLLERS = ("ReplicaSet", "Job", "StatefulSet")
 
 
 @dataclass(frozen=True, slots=True)
 class MissingPods:
-    """Pods that a controller wants and has not created."""
+    """Missing pods of a controller: desired and not created yet."""
 
     like: facts.Pod
-    """Its newest pod, as one that waits."""
+    """Its newest pod, as a pending one."""
     names: tuple[str, ...]
 
 
 def desired_job_pods(parallelism: int | None, completions: int | None, succeeded: int) -> int:
-    """How many pods a Job wants to have now. Without completions it is a queue, until the first pod has succeeded."""
+    """Desired number of running pods of a Job. Without completions it is a work queue until a pod has succeeded."""
     at_once = 1 if parallelism is None else parallelism
     if completions is None and parallelism is not None and parallelism >= 0 and succeeded == 0:
         return at_once
@@ -96,7 +96,11 @@ def inject_missing_pods(
     snapshot: Snapshot, controllers: Iterable[facts.Controller], pending: Sequence[int]
 ) -> list[int]:
     """Append what controllers lack to the snapshot's fork; return the rows. `pending` are rows of pods that wait."""
-    wanted = {one.uid: one.replicas for one in controllers if one.kind in SUPPORTED_CONTROLLERS and one.creates_at_once}
+    wanted = {
+        controller.uid: controller.replicas
+        for controller in controllers
+        if controller.kind in SUPPORTED_CONTROLLERS and controller.creates_at_once
+    }
     table = snapshot.pods
     owned = {
         number: kind.owner.uid

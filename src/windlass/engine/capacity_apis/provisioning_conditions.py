@@ -98,26 +98,26 @@ def failed_to_book_capacity(fault: str) -> ConditionUpdate:
 
 
 def find_condition(conditions: Sequence[Condition], condition_type: str) -> Condition | None:
-    return next((one for one in conditions if one.type == condition_type), None)
+    return next((condition for condition in conditions if condition.type == condition_type), None)
 
 
 def is_condition_true(request: ProvisioningRequest, condition_type: str) -> bool:
-    found = find_condition(request.conditions, condition_type)
-    return found is not None and found.status == TRUE
+    condition = find_condition(request.conditions, condition_type)
+    return condition is not None and condition.status == TRUE
 
 
 def set_condition(
-    request: ProvisioningRequest, saying: ConditionUpdate, now_s: float, *, generation: bool = True
+    request: ProvisioningRequest, update: ConditionUpdate, now_s: float, *, generation: bool = True
 ) -> ProvisioningRequest:
-    """The request with this said of it, in place of what was said before. The API counts whole seconds.
+    """The request with this condition set or replaced. API times have whole seconds.
 
-    As with the peer, it is said anew: since now, even if it was so before. `generation`: say of which one.
+    As in Cluster Autoscaler, the transition time is always now. `generation`: set observedGeneration.
     """
     seen = request.generation if generation else None
-    new = Condition(saying.type, saying.status, saying.reason, saying.message, float(math.floor(now_s)), seen)
-    if find_condition(request.conditions, saying.type) is None:
+    new = Condition(update.type, update.status, update.reason, update.message, float(math.floor(now_s)), seen)
+    if find_condition(request.conditions, update.type) is None:
         return replace(request, conditions=(*request.conditions, new))
-    kept = tuple(new if one.type == saying.type else one for one in request.conditions)
+    kept = tuple(new if condition.type == update.type else condition for condition in request.conditions)
     return replace(request, conditions=kept)
 
 
@@ -148,7 +148,7 @@ MAX_EXPIRED_PER_LOOP = 20
 def find_expired(
     requests: Sequence[ProvisioningRequest], instance: str, now_s: float
 ) -> list[tuple[ProvisioningRequest, ConditionUpdate]]:
-    """The requests that are over now, and what to say of each: first bookings, then requests that found nothing."""
+    """The requests that expire now, with the condition of each: first bookings, then requests without capacity."""
     ended: list[ProvisioningRequest] = []
     given_up: list[ProvisioningRequest] = []
     for request in requests:
@@ -161,23 +161,25 @@ def find_expired(
                 ended.append(request)
         elif len(given_up) < MAX_EXPIRED_PER_LOOP - len(ended) and request.created_s + EXPIRATION_S < now_s:
             given_up.append(request)
-    return [(one, BOOKING_TIME_EXPIRED) for one in ended] + [(one, REQUEST_EXPIRED) for one in given_up]
+    return [(provisioning_request, BOOKING_TIME_EXPIRED) for provisioning_request in ended] + [
+        (one, REQUEST_EXPIRED) for one in given_up
+    ]
 
 
 def is_obsolete(request: ProvisioningRequest, now_s: float) -> bool:
-    """Was it answered so long ago that nobody will look at it again? Whoever's it is, as with the peer."""
-    answers = (find_condition(request.conditions, one) for one in (PROVISIONED, FAILED))
-    return any(one is not None and one.since_s + RETENTION_S < now_s for one in answers)
+    """Whether its last condition is older than the retention time, for any class, as in Cluster Autoscaler."""
+    answers = (find_condition(request.conditions, item) for item in (PROVISIONED, FAILED))
+    return any(condition is not None and condition.since_s + RETENTION_S < now_s for condition in answers)
 
 
 def booking_ends_at_s(request: ProvisioningRequest) -> float:
     """When its booking ends; before all time if it has none."""
-    found = find_condition(request.conditions, PROVISIONED)
-    return float("-inf") if found is None else found.since_s + BOOKING_S
+    condition = find_condition(request.conditions, PROVISIONED)
+    return float("-inf") if condition is None else condition.since_s + BOOKING_S
 
 
 def _is_over(request: ProvisioningRequest) -> bool:
-    return any(is_condition_true(request, one) for one in (BOOKING_EXPIRED, FAILED))
+    return any(is_condition_true(request, item) for item in (BOOKING_EXPIRED, FAILED))
 
 
 class RetryBackoff:
@@ -196,14 +198,14 @@ class RetryBackoff:
             return False
         if tried is None:
             return True
-        delay_s = self._look_up(request.uid)
+        delay_s = self._find_delay(request.uid)
         if tried.since_s + delay_s >= now_s:
             return False
         self._note(request.uid, min(2 * delay_s, self._settings.provisioning_request_max_backoff_time_s))
         return True
 
     def is_open(self, request: ProvisioningRequest) -> bool:
-        """Is no answer final? One that nobody can read (Unknown) is left to whoever gave it."""
+        """Whether no condition is final. A condition with status Unknown is left to its writer."""
         tried = find_condition(request.conditions, PROVISIONED)
         return not is_condition_true(request, FAILED) and (tried is None or tried.status == FALSE)
 
@@ -213,10 +215,10 @@ class RetryBackoff:
         first_s = self._settings.provisioning_request_initial_backoff_time_s
         return float("-inf") if tried is None else tried.since_s + self.delays.get(request.uid, first_s)
 
-    def _look_up(self, uid: str) -> float:
+    def _find_delay(self, uid: str) -> float:
         if uid not in self.delays:
             return self._settings.provisioning_request_initial_backoff_time_s
-        self.delays[uid] = self.delays.pop(uid)  # heard of lately
+        self.delays[uid] = self.delays.pop(uid)  # move to the end: most recently used
         return self.delays[uid]
 
     def _note(self, uid: str, delay_s: float) -> None:

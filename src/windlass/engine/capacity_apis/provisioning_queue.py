@@ -1,11 +1,15 @@
 """ProvisioningRequest queue: requests of one loop by creation, selection of the next, and capacity booking.
 
+The queue holds the requests with the conditions that this loop sets, and nothing else: what the functions below find
+out, they return.
+
 Booked capacity is kept loop after loop until it expires or is consumed: the request's pods are injected and placed in
 the loop's fork, where other requests, scale-up and scale-down see them. Pods that do not fit any more are left out.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,7 +22,7 @@ from windlass.engine.snapshot.snapshot import Snapshot
 
 
 class RequestQueue:
-    """Requests in the order in which they are served: first come, first served. The peer has no order."""
+    """Requests in the order in which they are served: first come, first served. Cluster Autoscaler has no order."""
 
     def __init__(
         self,
@@ -27,62 +31,59 @@ class RequestQueue:
         settings: Settings,
         now_s: float,
     ) -> None:
-        chosen = settings.provisioning_requests
-        enabled = found if chosen.enable_provisioning_requests else ()
-        self._before = {one.key: one for one in sorted(enabled, key=lambda one: (one.created_s, one.key))}
+        provisioning_request_settings = settings.provisioning_requests
+        enabled = found if provisioning_request_settings.enable_provisioning_requests else ()
+        self._before = {
+            request.key: request
+            for request in sorted(
+                enabled, key=lambda provisioning_request: (provisioning_request.created_s, provisioning_request.key)
+            )
+        }
         self._current = dict(self._before)
-        self._settings, self._chosen, self._now_s = settings, chosen, now_s
-        self._known, self._answered = known, dict[str, str]()
-        self.instance = chosen.check_capacity_processor_instance
+        self._settings, self._chosen, self._now_s = settings, provisioning_request_settings, now_s
+        self._answered = dict[str, str]()
+        self.instance = provisioning_request_settings.check_capacity_processor_instance
         self._grace_s = settings.deviations.pod_template_grace_s
         self.fails_empty = settings.deviations.fail_empty_requests
         self.explains_rejections = settings.deviations.say_why_not_found
-        self.retries = provisioning_conditions.RetryBackoff(known.delays, chosen)
-        self.is_next = known.is_next
-        self.places: dict[str, str] = {}
-        """By uid of its pod: the node on which there is room that was found in this loop."""
-        self.picked = ""
-        self.ordering = ""
-        """The request that nodes are asked for, until it is known what came of it."""
-        self.booked: Mapping[str, int] = {}
-        self.helped: Counter[str] = Counter()
-        self.remaining: Counter[str] = Counter()
-        self.ignored: tuple[int, ...] = ()
+        self.retries = provisioning_conditions.RetryBackoff(known.delays, provisioning_request_settings)
 
     def __iter__(self) -> Iterator[ProvisioningRequest]:
         """As they are now; those that were deleted are gone."""
         return iter(tuple(self._current.values()))
 
-    def __bool__(self) -> bool:
-        return bool(self._before)
+    def find(self, key: str) -> ProvisioningRequest:
+        """The request of this key, as it is now."""
+        return self._current[key]
 
     def set_condition(
-        self, request: ProvisioningRequest, saying: provisioning_conditions.ConditionUpdate, *, generation: bool = True
+        self, request: ProvisioningRequest, update: provisioning_conditions.ConditionUpdate, *, generation: bool = True
     ) -> ProvisioningRequest:
-        """Say something of a request; what is said last is what will be written."""
-        said = provisioning_conditions.set_condition(
-            self._current[request.key], saying, self._now_s, generation=generation
+        """Set a condition of a request; the last one set is written."""
+        updated = provisioning_conditions.set_condition(
+            self._current[request.key], update, self._now_s, generation=generation
         )
-        self._current[request.key] = said
-        if saying is not provisioning_conditions.IS_ACCEPTED:
-            self._answered[request.key] = saying.reason
-        return said
+        self._current[request.key] = updated
+        if update is not provisioning_conditions.IS_ACCEPTED:
+            self._answered[request.key] = update.reason
+        return updated
 
-    def record_places(self, snapshot: Snapshot, rows: Sequence[int]) -> None:
-        """Room was found for these pods where they are now: it is to be booked there."""
-        if self._settings.deviations.keep_places_found:
-            where, names = snapshot.pods.node_rows[list(rows)].tolist(), snapshot.nodes.names
-            uids = (snapshot.pods.uids[row] for row in rows)
-            self.places |= {uid: names[node] for uid, node in zip(uids, where, strict=True) if node >= 0}
+    def find_places(self, snapshot: Snapshot, rows: Sequence[int]) -> dict[str, str]:
+        """The nodes that these pods are placed on now, by pod uid: their capacity is booked there."""
+        if not self._settings.deviations.keep_places_found:
+            return {}
+        where, names = snapshot.pods.node_rows[list(rows)].tolist(), snapshot.nodes.names
+        uids = (snapshot.pods.uids[row] for row in rows)
+        return {uid: names[node] for uid, node in zip(uids, where, strict=True) if node >= 0}
 
     def awaits_templates(self, request: ProvisioningRequest) -> bool:
-        """Is it so young that a template that is missing may still be seen?"""
+        """Is the request so young that its PodTemplate may still appear?"""
         return request.lacks_templates and self._now_s < request.created_s + self._grace_s
 
     def expire(self) -> None:
-        """End what is over: first of all in a loop."""
-        for request, saying in provisioning_conditions.find_expired(list(self), self.instance, self._now_s):
-            self.set_condition(request, saying)
+        """Set the conditions of expired requests and bookings, and drop obsolete requests."""
+        for request, update in provisioning_conditions.find_expired(list(self), self.instance, self._now_s):
+            self.set_condition(request, update)
         only_ours = self._settings.deviations.leave_others_requests_alone
         for request in self:
             if provisioning_conditions.is_obsolete(request, self._now_s) and (
@@ -91,47 +92,42 @@ class RequestQueue:
                 del self._current[request.key]
 
     def intern_shapes(self, snapshot: Snapshot) -> None:
-        """Let the snapshot know the shapes of all pods that may be imagined: inside a fork it is too late."""
+        """Intern the shapes of all pods that may be injected: a fork cannot take new shapes."""
         for request in self:
             if not provisioning_conditions.is_condition_true(request, provisioning_conditions.FAILED):
-                for one in request.pod_sets:
-                    if one.pod is not None:
-                        snapshot.shape_of(one.pod)
-
-    # What comes of it
+                for pod_set in request.pod_sets:
+                    if pod_set.pod is not None:
+                        snapshot.shape_of(pod_set.pod)
 
     def instructions(self) -> list[plan.Instruction]:
-        """What is to be written, in the order of the requests."""
-        found: list[plan.Instruction] = []
+        """Condition updates and deletions, in the order of the requests."""
+        instructions: list[plan.Instruction] = []
         for key, before in self._before.items():
             now = self._current.get(key)
             if now is None:
-                found.append(plan.DeleteRequest(before.namespace, before.name, before.uid))
+                instructions.append(plan.DeleteRequest(before.namespace, before.name, before.uid))
             elif now.conditions != before.conditions:
-                found.append(plan.SetConditions(now.namespace, now.name, before.version, now.conditions))
-        return found
+                instructions.append(plan.SetConditions(now.namespace, now.name, before.version, now.conditions))
+        return instructions
 
-    @property
-    def memory(self) -> provisioning.ProvisioningMemory:
-        """What to remember; of requests that are gone nothing."""
-        present = {one.uid for one in self}
+    def make_memory(self, is_next: bool) -> provisioning.ProvisioningMemory:
+        """What the next loop needs: retry delays of requests that still exist, and whether a request is served next."""
+        present = {request.uid for request in self}
         delays = {uid: delay_s for uid, delay_s in self.retries.delays.items() if uid in present}
-        return provisioning.ProvisioningMemory(delays, self.is_next)
+        return provisioning.ProvisioningMemory(delays, is_next)
 
-    @property
-    def report(self) -> provisioning.ProvisioningReport:
-        if not self._before and not self.ignored:
+    def make_report(self, report: provisioning.ProvisioningReport) -> provisioning.ProvisioningReport:
+        """The report with the answers of this loop; empty where there are no requests and no consumers."""
+        if not self._before and not report.ignored:
             return provisioning.EMPTY_REPORT
-        return provisioning.ProvisioningReport(
-            self.picked, self.booked, self._answered, self.helped, self.remaining, self.ignored
-        )
+        return replace(report, answered=self._answered)
 
     def changes_at_s(self) -> Iterator[float]:
-        """When time alone changes what is said of a request."""
+        """When time alone changes a condition."""
         for request in self:
             if provisioning_conditions.is_obsolete(request, self._now_s):
                 continue
-            yield from (one.since_s + provisioning_conditions.RETENTION_S for one in request.conditions)
+            yield from (condition.since_s + provisioning_conditions.RETENTION_S for condition in request.conditions)
             if provisioning_conditions.is_handled_by(request, self.instance):
                 yield provisioning_conditions.booking_ends_at_s(request)
                 yield request.created_s + provisioning_conditions.EXPIRATION_S
@@ -142,8 +138,8 @@ class RequestQueue:
 
 def name_request_pods(request: ProvisioningRequest) -> Iterator[tuple[int, list[str]]]:
     """The names of the request's pods, by the number of their pod set."""
-    for number, one in enumerate(request.pod_sets):
-        yield number, [f"{request.name}-{number}-{place}" for place in range(one.count)]
+    for number, pod_set in enumerate(request.pod_sets):
+        yield number, [f"{request.name}-{number}-{place}" for place in range(pod_set.count)]
 
 
 def inject_request_pods(snapshot: Snapshot, request: ProvisioningRequest, count: int | None = None) -> list[int]:
@@ -152,107 +148,109 @@ def inject_request_pods(snapshot: Snapshot, request: ProvisioningRequest, count:
     for number, names in name_request_pods(request):
         pod = request.pod_sets[number].pod
         assert pod is not None, "a request whose pods cannot be made is not served"
-        wanted = names if count is None else names[: max(count - len(rows), 0)]
-        rows += snapshot.append_pods(pod, wanted)
+        injected = names if count is None else names[: max(count - len(rows), 0)]
+        rows += snapshot.append_pods(pod, injected)
     return rows
 
 
 def count_by_request(snapshot: Snapshot, rows: Sequence[int]) -> Counter[str]:
-    """How many of these imagined pods are whose."""
+    """Count injected pods by the key of their request."""
     table = snapshot.pods
     kinds = (table.template_key(row) for row in rows)
-    mine = ((kind.namespace, kind.owner) for kind in kinds if kind.owner is not None)
-    return Counter(f"{namespace}/{owner.name}" for namespace, owner in mine if owner.kind == "ProvisioningRequest")
+    owners = ((kind.namespace, kind.owner) for kind in kinds if kind.owner is not None)
+    return Counter(f"{namespace}/{owner.name}" for namespace, owner in owners if owner.kind == "ProvisioningRequest")
 
 
 def select_request(
-    docket: RequestQueue, settings: ProvisioningRequestSettings, now_s: float
+    queue: RequestQueue, settings: ProvisioningRequestSettings, now_s: float
 ) -> ProvisioningRequest | None:
-    """The next request that is due; it is accepted. Those before it whose pods cannot be made have failed.
+    """The next request that is due; it is accepted. Requests before it whose pods cannot be created have failed.
 
     Check-capacity requests that are served in batches are accepted with their batch.
     """
-    for request in docket:
-        if not provisioning_conditions.is_handled_by(request, docket.instance) or docket.awaits_templates(request):
+    for request in queue:
+        if not provisioning_conditions.is_handled_by(request, queue.instance) or queue.awaits_templates(request):
             continue
-        if not docket.retries.is_due(request, now_s):
+        if not queue.retries.is_due(request, now_s):
             continue
-        if _has_failed(docket, request):
+        if _has_failed(queue, request):
             continue
-        docket.picked = request.key
         together = settings.check_capacity_batch_processing and provisioning_conditions.is_check_capacity(
-            request, docket.instance
+            request, queue.instance
         )
-        return request if together else docket.set_condition(request, provisioning_conditions.IS_ACCEPTED)
+        return request if together else queue.set_condition(request, provisioning_conditions.IS_ACCEPTED)
     return None
 
 
 def is_batched(settings: ProvisioningRequestSettings) -> bool:
-    """A batch of one is none."""
+    """Are check-capacity requests served in batches? A batch of one is none."""
     return settings.check_capacity_batch_processing and settings.check_capacity_provisioning_request_max_batch_size > 1
 
 
 def select_batch(
-    docket: RequestQueue, settings: ProvisioningRequestSettings, now_s: float
+    queue: RequestQueue, settings: ProvisioningRequestSettings, now_s: float
 ) -> Sequence[ProvisioningRequest]:
     """The check-capacity requests that are due, as many as one loop serves."""
     batch: list[ProvisioningRequest] = []
-    for request in docket:
+    for request in queue:
         if len(batch) >= settings.check_capacity_provisioning_request_max_batch_size:
             break
-        if not provisioning_conditions.is_check_capacity(request, docket.instance) or docket.awaits_templates(request):
+        if not provisioning_conditions.is_check_capacity(request, queue.instance) or queue.awaits_templates(request):
             continue
-        if not docket.retries.is_due(request, now_s):
+        if not queue.retries.is_due(request, now_s):
             continue
-        if not _has_failed(docket, request):
+        if not _has_failed(queue, request):
             batch.append(request)
     return batch
 
 
-def _has_failed(docket: RequestQueue, request: ProvisioningRequest) -> bool:
-    """Are there no pods to ask for? Then it is told why."""
+def _has_failed(queue: RequestQueue, request: ProvisioningRequest) -> bool:
+    """Has the request no pods that could be created? Then its Failed condition is set."""
     fault = request.fault
-    if not fault and docket.fails_empty and not request.pod_count:
+    if not fault and queue.fails_empty and not request.pod_count:
         fault = "spec.podSets: found no pods, expected a count of 1 or more"
     if fault:
-        docket.set_condition(request, provisioning_conditions.failed_to_create_pods(fault))
+        queue.set_condition(request, provisioning_conditions.failed_to_create_pods(fault))
     return bool(fault)
 
 
-def filter_out_consumers(docket: RequestQueue, snapshot: Snapshot, rows: Sequence[int]) -> list[int]:
-    """Those of these pending pods that ask for room of their own."""
+def find_consumer_pods(snapshot: Snapshot, rows: Sequence[int]) -> tuple[int, ...]:
+    """Rows of the pending pods that consume booked capacity: they ask for no nodes of their own."""
     consuming = _find_consumers(snapshot)
     if not consuming:
-        return list(rows)
-    docket.ignored = tuple(row for row in rows if int(snapshot.pods.template_ids[row]) in consuming)
-    ignored = set(docket.ignored)
-    return [row for row in rows if row not in ignored]
+        return ()
+    return tuple(row for row in rows if int(snapshot.pods.template_ids[row]) in consuming)
 
 
-def book_capacity(docket: RequestQueue, snapshot: Snapshot, search: hinting.HintingState, settings: Settings) -> None:
-    """Keep room for all requests that have a right to it. The room of requests whose pods are all there is free."""
+def book_capacity(
+    queue: RequestQueue, snapshot: Snapshot, search: hinting.HintingState, settings: Settings
+) -> dict[str, int]:
+    """Inject and place the pods of all requests with a booking; returns how many have a place, by request.
+
+    The capacity of requests whose pods all exist is consumed, and free for them.
+    """
     rows_of: dict[str, list[int]] = {}
     consumers = count_consumers(snapshot)
-    for request in docket:
-        if not provisioning_conditions.is_booked(request, docket.instance):
+    for request in queue:
+        if not provisioning_conditions.is_booked(request, queue.instance):
             continue
         there = consumers[request.key]
         if there >= request.pod_count:
-            docket.set_condition(request, provisioning_conditions.BOOKING_CONSUMED)
+            queue.set_condition(request, provisioning_conditions.BOOKING_CONSUMED)
         elif request.fault:
-            docket.set_condition(request, provisioning_conditions.failed_to_book_capacity(request.fault))
+            queue.set_condition(request, provisioning_conditions.failed_to_book_capacity(request.fault))
         else:
             left = request.pod_count - there if settings.deviations.book_only_what_is_left else None
             rows_of[request.key] = inject_request_pods(snapshot, request, left)
     _find_places(snapshot, rows_of, search, settings)
     placed = {key: int((snapshot.pods.node_rows[rows] != arrays.ABSENT).sum()) for key, rows in rows_of.items()}
-    docket.booked = {key: count for key, count in placed.items() if count}
+    return {key: count for key, count in placed.items() if count}
 
 
 def _find_places(
     snapshot: Snapshot, rows_of: Mapping[str, Sequence[int]], search: hinting.HintingState, settings: Settings
 ) -> None:
-    """First those that had a place keep it, then the others find one: the first who asked first."""
+    """Pods that had a place keep it, then the others find one, in the order of the requests."""
     placer, usable = shape_placer.Placer(snapshot, settings.filters), snapshot.nodes.alive.copy()
     had, uids = search.hints.old, snapshot.pods.uids
     known = [row for rows in rows_of.values() for row in rows if uids[row] in had]

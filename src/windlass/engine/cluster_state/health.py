@@ -22,11 +22,11 @@ def assess_health(
     chosen: settings.Settings,
     now_s: float,
 ) -> cluster_health.ClusterHealth:
-    """Look at everything once. `group_of` is by node name, for nodes that belong to a group."""
+    """Assess all groups and the cluster. `group_of` is by node name, for nodes that belong to a group."""
     since = readiness.track_unregistered(nodes, groups, memory.unregistered_since, now_s)
-    found = readiness.classify_nodes(nodes, groups, group_of, since, chosen, now_s)
+    readiness_survey = readiness.classify_nodes(nodes, groups, group_of, since, chosen, now_s)
     created_s = {node.name: node.created_s for node in nodes}
-    courses = {group.id: _make_tracker(group, found, created_s, since, chosen, now_s) for group in groups}
+    courses = {group.id: _make_tracker(group, readiness_survey, created_s, since, chosen, now_s) for group in groups}
     progress = {
         group.id: scale_requests.update_scale_request(
             courses[group.id], memory.requests.scale_ups.get(group.id), memory.known, chosen.deviations
@@ -34,60 +34,64 @@ def assess_health(
         for group in groups
     }
     under_way = ScaleRequests(
-        {group: each.request for group, each in progress.items() if each.request is not None},
+        {
+            group: scale_up_progress.request
+            for group, scale_up_progress in progress.items()
+            if scale_up_progress.request is not None
+        },
         scale_requests.drop_expired_scale_downs(memory.requests.scale_downs, now_s),
     )
     backoffs = _update_backoffs(memory.backoffs, progress.values(), now_s, chosen.health)
     targets = {group.id: group.target_size for group in groups}
-    ranges = find_ranges(targets, found.by_group, under_way)
-    wrong_sizes = find_wrong_sizes(ranges, found.by_group, memory.wrong_sizes, now_s)
+    ranges = find_ranges(targets, readiness_survey.by_group, under_way)
+    wrong_sizes = find_wrong_sizes(ranges, readiness_survey.by_group, memory.wrong_sizes, now_s)
     return cluster_health.ClusterHealth(
         {
             group.id: cluster_health.GroupHealth(
-                found.by_group.get(group.id),
+                readiness_survey.by_group.get(group.id),
                 ranges[group.id],
-                check_group(found.by_group.get(group.id), ranges[group.id], chosen.health),
+                check_group(readiness_survey.by_group.get(group.id), ranges[group.id], chosen.health),
                 progress[group.id],
                 wrong_sizes.get(group.id),
                 find_backoff(backoffs, group.id, now_s),
             )
             for group in groups
         },
-        found.total,
-        check_cluster(found.total, len(nodes), chosen.health),
+        readiness_survey.total,
+        check_cluster(readiness_survey.total, len(nodes), chosen.health),
         cluster_health.HealthMemory(
-            under_way, backoffs, since, wrong_sizes, _collect_known_failures(courses.values(), found.total)
+            under_way, backoffs, since, wrong_sizes, _collect_known_failures(courses.values(), readiness_survey.total)
         ),
     )
 
 
 def find_ranges(
-    targets: Mapping[str, int], found: Mapping[str, Readiness], under_way: ScaleRequests
+    targets: Mapping[str, int], readinesses: Mapping[str, Readiness], under_way: ScaleRequests
 ) -> dict[str, cluster_health.AcceptableRange]:
-    """What size each group may have: nodes asked for need not be there yet, nodes being deleted may still be."""
+    """The acceptable range of each group: requested nodes may be missing, nodes being deleted may still exist."""
     ranges = {}
     for group, target in targets.items():
         request = under_way.scale_ups.get(group)
         awaited = 0 if request is None else request.increase + request.external
         leaving = sum(1 for other in under_way.scale_downs if other.group == group)
-        given_up = len(found.get(group, NO_NODES).long_unregistered)
+        given_up = len(readinesses.get(group, NO_NODES).long_unregistered)
         ranges[group] = cluster_health.AcceptableRange(target - given_up - awaited, target + leaving, target)
     return ranges
 
 
 def find_wrong_sizes(
     ranges: Mapping[str, cluster_health.AcceptableRange],
-    found: Mapping[str, Readiness],
+    readinesses: Mapping[str, Readiness],
     before: Mapping[str, cluster_health.IncorrectSize],
     now_s: float,
 ) -> dict[str, cluster_health.IncorrectSize]:
-    """Groups with too many nodes, or too few even if every instance were a node. Groups with nothing at all are not."""
+    """Groups with too many nodes, or too few even if every instance were a node; groups without any are no such."""
     wrong = {}
     for group, acceptable in ranges.items():
-        if group not in found:
+        if group not in readinesses:
             continue
-        registered, target = found[group].registered, acceptable.target
-        without_node = len(found[group].unregistered) + len(found[group].long_unregistered)
+        registered, target = readinesses[group].registered, acceptable.target
+        without_node = len(readinesses[group].unregistered) + len(readinesses[group].long_unregistered)
         if target - without_node <= registered <= target:
             continue
         last = before.get(group)
@@ -99,7 +103,7 @@ def find_wrong_sizes(
 def check_group(
     found: Readiness | None, acceptable: cluster_health.AcceptableRange, limits: settings.HealthSettings
 ) -> cluster_health.HealthVerdict:
-    """Does the group have the nodes that it should have by now? One with none must just have been asked for all."""
+    """Does the group have the nodes that it should have by now? An empty group must just have been scaled up."""
     if found is None:
         is_healthy = acceptable.target == 0 or (acceptable.min == 0 and acceptable.target > 0)
         return cluster_health.HealthVerdict(is_healthy, max(acceptable.min, 0), 0)
@@ -109,21 +113,21 @@ def check_group(
 
 
 def check_cluster(total: Readiness, nodes: int, limits: settings.HealthSettings) -> cluster_health.HealthVerdict:
-    """Are few enough nodes unready? If not, the fault may lie with whoever reports them, and nothing must be done."""
+    """Are few enough nodes unready (--max-total-unready-percentage)? Otherwise nothing is scaled."""
     return cluster_health.HealthVerdict(_is_tolerable(len(total.unready), nodes, limits), len(total.unready), nodes)
 
 
 def find_upcoming(
     targets: Mapping[str, int],
-    found: Mapping[str, Readiness | None],
+    readinesses: Mapping[str, Readiness | None],
     scale_ups: Mapping[str, ScaleUpRequest],
     backoffs: Mapping[str, Backoff],
     now_s: float,
 ) -> dict[str, cluster_health.UpcomingNodes]:
-    """Nodes to come, by group. Those of a group that was not asked, or that failed lately, are not relied upon."""
+    """Upcoming nodes by group. Groups without a scale-up request, or in backoff, have none."""
     upcoming = {}
     for group, target in targets.items():
-        seen = found.get(group) or NO_NODES
+        seen = readinesses.get(group) or NO_NODES
         missing = target - seen.arrived
         if missing > 0 and group in scale_ups and find_backoff(backoffs, group, now_s) is None:
             upcoming[group] = cluster_health.UpcomingNodes(missing, seen.not_started)
@@ -136,14 +140,16 @@ def _is_tolerable(lacking: int, nodes: int, limits: settings.HealthSettings) -> 
 
 def _make_tracker(
     group: node_groups.NodeGroup,
-    found: readiness.ReadinessSurvey,
+    readiness_survey: readiness.ReadinessSurvey,
     created_s: Mapping[str, float],
     since: Mapping[str, float],
     chosen: settings.Settings,
     now_s: float,
 ) -> scale_requests.GroupTracker:
     time_s = settings.for_group(chosen, group.options).max_node_provision_time_s
-    return scale_requests.GroupTracker(group, found.by_group.get(group.id, NO_NODES), created_s, since, time_s, now_s)
+    return scale_requests.GroupTracker(
+        group, readiness_survey.by_group.get(group.id, NO_NODES), created_s, since, time_s, now_s
+    )
 
 
 def _update_backoffs(
@@ -153,8 +159,8 @@ def _update_backoffs(
     limits: settings.HealthSettings,
 ) -> Mapping[str, Backoff]:
     backoffs = remove_stale_backoffs(backoffs, now_s, limits)
-    for each in progress:
-        for failure in each.failures:
+    for scale_up_progress in progress:
+        for failure in scale_up_progress.failures:
             backoffs = back_off_group(backoffs, failure.group, failure.error, now_s, limits)
     return backoffs
 
@@ -178,13 +184,13 @@ def back_off_group(
     now_s: float,
     limits: settings.HealthSettings,
 ) -> dict[str, cluster_health.Backoff]:
-    """Back the group off, from now on."""
+    """The backoffs with this group's, which starts or grows now."""
     duration_s = _next_duration_s(backoffs.get(group), now_s, limits)
     return {**backoffs, group: cluster_health.Backoff(now_s + duration_s, duration_s, now_s, error)}
 
 
 def find_backoff(backoffs: cluster_health.Backoffs, group: str, now_s: float) -> cluster_health.Backoff | None:
-    """Why the group is left alone now; None if it is not."""
+    """The backoff of the group; None if it is not in backoff."""
     backoff = backoffs.get(group)
     return None if backoff is None or _is_backoff_over(backoff, now_s) else backoff
 
@@ -192,7 +198,7 @@ def find_backoff(backoffs: cluster_health.Backoffs, group: str, now_s: float) ->
 def remove_stale_backoffs(
     backoffs: cluster_health.Backoffs, now_s: float, limits: settings.HealthSettings
 ) -> dict[str, cluster_health.Backoff]:
-    """Let groups start anew whose last failure is too long ago to matter."""
+    """Drop backoffs whose last failure is longer ago than the reset timeout."""
     kept_s = limits.node_group_backoff_reset_timeout_s
     return {group: backoff for group, backoff in backoffs.items() if backoff.failed_s + kept_s >= now_s}
 

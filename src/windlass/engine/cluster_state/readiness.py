@@ -32,14 +32,14 @@ NOT_READY_TAINTS = frozenset(
 )
 
 RESOURCE_UNREADY = "cluster-autoscaler.kubernetes.io/resource-not-ready"
-"""Reason of a node that says it is ready but lacks a device that it should have."""
+"""Reason for a Ready node that lacks a device of its template."""
 
 STARTUP_TAINT = "cluster-autoscaler.kubernetes.io/startup-taint"
-"""Reason of a node that says it is ready but carries a startup taint."""
+"""Reason for a Ready node with a startup taint."""
 
 
 class NodeReadiness(NamedTuple):
-    """Whether a node is ready, since when that is settled, and the reason that it gives if not."""
+    """Readiness of a node: since when, and the reason where it is not ready."""
 
     is_ready: bool
     since_s: float = 0.0
@@ -60,7 +60,7 @@ class NodeState(enum.StrEnum):
 
 
 _ARRIVED = (NodeState.READY, NodeState.UNREADY, NodeState.SUSPENDED)
-"""Of nodes that are not awaited any more."""
+"""States of nodes that are not upcoming any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ReadinessSurvey:
 
 
 def assess_node(node: facts.Node) -> NodeReadiness:
-    """What the node's conditions and taints say of it. Without a Ready condition it is not ready."""
+    """Readiness by the node's conditions and taints. Without a Ready condition it is not ready."""
     is_ready, is_known, since_s, reason = True, False, 0.0, ""
     for condition in node.conditions:
         if condition.type == "Ready":
@@ -98,7 +98,7 @@ def is_ready_and_schedulable(node: facts.Node) -> bool:
 
 
 def mark_unready(node: facts.Node, reason: str) -> facts.Node:
-    """The node as if it had never become ready, whatever it says."""
+    """A copy of the node that has never been ready."""
     condition = facts.Condition("Ready", "False", node.created_s, reason)
     return replace(node, conditions=(condition, *(other for other in node.conditions if other.type != "Ready")))
 
@@ -111,7 +111,7 @@ def is_suspended(node: facts.Node) -> bool:
 
 
 def classify(node: facts.Node, has_instance: bool, max_node_startup_time_s: float, now_s: float) -> NodeState:
-    """The node's state. One that is exactly as old as a node may be while starting has had its time."""
+    """The node's state. At the age of --max-node-startup-time it does not count as starting any more."""
     if not has_instance and any(taint.key == facts.TO_BE_DELETED for taint in node.taints):
         return NodeState.DELETED
     if is_suspended(node):
@@ -124,7 +124,7 @@ def classify(node: facts.Node, has_instance: bool, max_node_startup_time_s: floa
 def track_unregistered(
     nodes: Iterable[facts.Node], groups: Iterable[node_groups.NodeGroup], before: Mapping[str, float], now_s: float
 ) -> dict[str, float]:
-    """Instances without a node, and since when each has been seen so."""
+    """Instances without a node, and since when each is known to have none."""
     registered = {node.provider_id for node in nodes}
     return {
         instance.provider_id: before.get(instance.provider_id, now_s)
@@ -152,7 +152,7 @@ def classify_nodes(
     limits = {group.id: settings.for_group(chosen, group.options) for group in groups}
     ungrouped, by_group = (
         _ReadinessBuilder(chosen.groups),
-        {group_id: _ReadinessBuilder(each) for group_id, each in limits.items()},
+        {group_id: _ReadinessBuilder(group_defaults) for group_id, group_defaults in limits.items()},
     )
     for node in nodes:
         group = group_of.get(node.name)
@@ -162,10 +162,11 @@ def classify_nodes(
     for group in groups if unregistered_since else ():
         for provider_id, is_long in _find_unregistered(group, unregistered_since, limits[group.id], now_s):
             by_group[group.id].add_instance(provider_id, is_long)
-    found = {group_id: lists.freeze() for group_id, lists in by_group.items()}
-    total = _sum_up([*found.values(), ungrouped.freeze()])
+    readinesses = {group_id: lists.freeze() for group_id, lists in by_group.items()}
+    total = _sum_up([*readinesses.values(), ungrouped.freeze()])
     return ReadinessSurvey(
-        {group_id: each for group_id, each in found.items() if each != cluster_health.NO_NODES}, total
+        {group_id: readiness for group_id, readiness in readinesses.items() if readiness != cluster_health.NO_NODES},
+        total,
     )
 
 
@@ -186,7 +187,7 @@ def _find_unregistered(
 
 
 class _ReadinessBuilder:
-    """A Readiness in the making."""
+    """Collects the nodes of one group by state."""
 
     __slots__ = (
         "_by_state", "_leaving", "_long_unregistered", "_resource_unready", "_unregistered", "max_node_startup_time_s",

@@ -22,7 +22,7 @@ from windlass.engine.model.node_groups import NodeGroup
 
 
 def do_nothing(groups: Iterable[NodeGroup], stop: decision_record.LoopStop) -> decision_record.Remediation:
-    """The groups as they are, because the loop ends here."""
+    """No remediation, because the loop ends here."""
     sizes = {group.id: decision_record.GroupSize(group.target_size, len(group.instances)) for group in groups}
     return decision_record.Remediation((), (), (), (), sizes, {}, stop)
 
@@ -30,7 +30,7 @@ def do_nothing(groups: Iterable[NodeGroup], stop: decision_record.LoopStop) -> d
 def plan_remediation(
     groups: Collection[NodeGroup], found: ClusterHealth, chosen: settings.Settings, now_s: float
 ) -> decision_record.Remediation:
-    """Everything that is to be repaired now."""
+    """All remediation that is due."""
     sizes: decision_record.GroupSizes = {
         group.id: decision_record.GroupSize(group.target_size, len(group.instances)) for group in groups
     }
@@ -102,17 +102,17 @@ def _remove_uncreated(
 def _without_removed(
     groups: Iterable[NodeGroup], removals: Iterable[decision_record.InstanceRemoval]
 ) -> Iterator[NodeGroup]:
-    """The groups as they are when these instances are gone."""
+    """The sizes after these instances are deleted."""
     gone = {removal.group: frozenset(removal.instances) for removal in removals if removal.is_possible}
     for group in groups:
         if group.id in gone:
-            left = (each for each in group.instances if each.provider_id not in gone[group.id])
+            left = (instance for instance in group.instances if instance.provider_id not in gone[group.id])
             group = replace(group, instances=tuple(left))
         yield group
 
 
 def _select_repairable(groups: Iterable[NodeGroup], chosen: settings.Settings) -> Iterator[NodeGroup]:
-    """Groups that may be lowered: no rollout is under way, and no other controller applies the size."""
+    """Groups whose target may decrease: no rollout is in progress, and no other controller owns the replicas."""
     for group in groups:
         is_spared = group.is_rolling_out and chosen.deviations.leave_rollouts_alone
         if not is_spared and not is_owned_elsewhere(group, chosen.deviations):
@@ -122,7 +122,7 @@ def _select_repairable(groups: Iterable[NodeGroup], chosen: settings.Settings) -
 def _would_be_removed(
     group: NodeGroup, going: Sequence[str], size: decision_record.GroupSize, chosen: settings.Settings
 ) -> bool:
-    """Would these instances be the ones that go?"""
+    """Would the provider delete exactly these instances?"""
     return group.can_choose or len(going) >= size.target or not chosen.deviations.never_shrink_blindly
 
 
@@ -164,7 +164,7 @@ def _count_excess(wrong: cluster_health.IncorrectSize | None, max_node_provision
 
 
 def _count_spare(group: NodeGroup, size: decision_record.GroupSize) -> int:
-    """By how much the target size can be lowered without touching instances or the minimum."""
+    """The possible decrease of the target size that deletes no instance and keeps the minimum."""
     return size.target - max(size.instances, group.min_size)
 
 
@@ -178,7 +178,7 @@ def _find_upcoming(
     removed = {removal.group: len(removal.instances) for removal in unregistered if removal.is_possible}
     return health.find_upcoming(
         {group: size.target + removed.get(group, 0) for group, size in sizes.items()},
-        {group: each.readiness for group, each in found.groups.items()},
+        {group: group_health.readiness for group, group_health in found.groups.items()},
         found.memory.requests.scale_ups,
         found.memory.backoffs,
         now_s,
@@ -209,14 +209,14 @@ def _apply_decreases(
 
 
 def is_owned_elsewhere(group: node_groups.NodeGroup, chosen: deviations.Deviations) -> bool:
-    """Is the group's size left to its owner?"""
+    """Does another controller own the group's replicas?"""
     return group.replicas_owner is not None and chosen.respect_topology_replicas
 
 
 def list_owned_elsewhere(
     groups: Iterable[node_groups.NodeGroup], chosen: deviations.Deviations
 ) -> Iterator[tuple[str, str]]:
-    """The groups whose size is left to its owner: (id, who owns it and the remedy)."""
+    """Groups whose replicas another controller owns: (id, owner and remedy)."""
     for group in groups:
         if group.replicas_owner is not None and is_owned_elsewhere(group, chosen):
             yield group.id, group.replicas_owner.message
@@ -227,7 +227,7 @@ NOT_READY_AFTER_START_S = 600.0
 
 
 def find_not_actionable(nodes: Sequence[facts.Node], began_s: float, now_s: float) -> LoopStop | None:
-    """Why nothing is decided on these nodes; None where some node is ready and schedulable."""
+    """The stop for a cluster without any ready and schedulable node; None otherwise."""
     if not nodes:
         return LoopStop.NO_NODES
     if any(readiness.is_ready_and_schedulable(node) for node in nodes):

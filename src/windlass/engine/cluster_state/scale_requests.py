@@ -19,7 +19,7 @@ MAX_NODE_DELETION_S = 300.0
 def register_scale_up(
     requests: cluster_health.ScaleRequests, group: str, by: int, now_s: float, max_node_provision_time_s: float
 ) -> cluster_health.ScaleRequests:
-    """Note that the group was raised."""
+    """Register a scale-up of the group."""
     request = extend_scale_up(requests.scale_ups.get(group), by, now_s, max_node_provision_time_s)
     return replace(requests, scale_ups={**requests.scale_ups, group: request})
 
@@ -27,7 +27,7 @@ def register_scale_up(
 def extend_scale_up(
     request: cluster_health.ScaleUpRequest | None, by: int, now_s: float, max_node_provision_time_s: float
 ) -> cluster_health.ScaleUpRequest:
-    """The request with so many nodes more, all of which may take the whole time from now."""
+    """The request with more nodes, and a new deadline for all of them."""
     if request is None:
         return cluster_health.ScaleUpRequest(by, now_s, now_s, now_s + max_node_provision_time_s)
     return replace(
@@ -39,21 +39,21 @@ def extend_scale_up(
 
 
 def shorten_scale_up(request: cluster_health.ScaleUpRequest, by: int) -> cluster_health.ScaleUpRequest | None:
-    """The request without so many of its nodes, its own first; None if nothing is left of it."""
+    """The request with fewer nodes, its own first; None if none is left."""
     own = max(request.increase - by, 0)
     others = max(request.external - max(by - request.increase, 0), 0)
     return replace(request, increase=own, external=others) if own + others > 0 else None
 
 
 def make_external_request(nodes: int, now_s: float, max_node_provision_time_s: float) -> cluster_health.ScaleUpRequest:
-    """A request for nodes that someone else asked for."""
+    """A request for nodes that another client ordered."""
     return cluster_health.ScaleUpRequest(0, now_s, now_s, now_s + max_node_provision_time_s, external=nodes)
 
 
 def find_outcome(
     request: cluster_health.ScaleUpRequest, missing: int, now_s: float
 ) -> cluster_health.RequestOutcome | None:
-    """How the request ended, if it did. At the very moment when it is expected it may still be fulfilled."""
+    """The end of the request, if it ended. At its deadline it may still be fulfilled."""
     if missing <= 0:
         return cluster_health.RequestOutcome.FULFILLED
     return cluster_health.RequestOutcome.TIMED_OUT if request.expected_by_s < now_s else None
@@ -62,14 +62,14 @@ def find_outcome(
 def register_scale_down(
     requests: cluster_health.ScaleRequests, group: str, node: str, now_s: float
 ) -> cluster_health.ScaleRequests:
-    """Note that a node of the group is being deleted."""
+    """Register the deletion of a node of the group."""
     return register_scale_downs(requests, [(group, node)], now_s)
 
 
 def register_scale_downs(
     requests: cluster_health.ScaleRequests, going: Iterable[tuple[str, str]], now_s: float
 ) -> cluster_health.ScaleRequests:
-    """Note that nodes are being deleted, each with its group: (group, node)."""
+    """Register deletions of nodes: (group, node)."""
     begun = (cluster_health.ScaleDownRequest(group, node, now_s, now_s + MAX_NODE_DELETION_S) for group, node in going)
     return replace(requests, scale_downs=(*requests.scale_downs, *begun))
 
@@ -77,7 +77,7 @@ def register_scale_downs(
 def drop_expired_scale_downs(
     scale_downs: tuple[cluster_health.ScaleDownRequest, ...], now_s: float
 ) -> tuple[cluster_health.ScaleDownRequest, ...]:
-    """Those that the provider may still be busy with."""
+    """Deletions that the provider may not have finished."""
     return tuple(request for request in scale_downs if request.expected_by_s > now_s)
 
 
@@ -120,7 +120,7 @@ class GroupTracker:
 
     @property
     def absent(self) -> int:
-        """Those of the missing that did not even register."""
+        """Missing nodes without an instance that registers."""
         here = self.readiness.registered - len(self.readiness.leaving)
         return self.group.target_size - here - len(self.readiness.long_unregistered)
 
@@ -139,7 +139,7 @@ def update_scale_request(
     known: cluster_health.KnownFailures,
     chosen: deviations.Deviations,
 ) -> cluster_health.ScaleUpProgress:
-    """Bring the request up to date."""
+    """Update the request: fulfilled, failed, extended or expired."""
     ending, failures, overdue = None, list[cluster_health.ScaleUpFailure](), 0
     if request is not None and chosen.only_ready_nodes_fulfil_requests:
         request, failed = _give_up_stuck(course, request, known)

@@ -12,7 +12,6 @@ twice while its provider id or machine is unknown.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -42,11 +41,11 @@ GroupTemplates = dict[str, scale_up_status.GroupTemplate]
 UpcomingByGroup = Mapping[str, cluster_health.UpcomingNodes]
 
 _MOST_UPCOMING = 10_000
-"""No more nodes of a group are awaited: twice as many as Kubernetes carries. Whoever asked for more has mistyped it."""
+"""Maximum of upcoming nodes per group: twice the limit of Kubernetes. A larger size is a typing error."""
 
 
 def find_group_templates(
-    seen: Observation,
+    observation: Observation,
     nodes: Sequence[facts.Node],
     group_of: Mapping[str, node_groups.NodeGroup],
     remembered: Mapping[str, scale_up_status.GroupTemplate],
@@ -55,13 +54,13 @@ def find_group_templates(
     now_s: float,
 ) -> tuple[GroupTemplates, GroupTemplates]:
     """(template by group, what to remember). `group_of` goes by node name."""
-    snapshot, with_csi = seen.snapshot, chosen.deviations.enable_csi_node_aware_scheduling
+    snapshot, with_csi = observation.snapshot, chosen.deviations.enable_csi_node_aware_scheduling
     made, learned = node_templates.make_templates(
-        seen.groups,
+        observation.groups,
         nodes,
         group_of,
         lambda name: _find_node_bound_pods(snapshot, snapshot.nodes.rows[name]),
-        seen.daemon_sets,
+        observation.daemon_sets,
         remembered,
         lambda node: _add_devices_and_drivers(taints.sanitize(node, passing), snapshot, with_csi),
         chosen.templates.force_ds,
@@ -69,7 +68,7 @@ def find_group_templates(
     )
     for template in made.values():
         for pod in template.pods:
-            snapshot.shape_of(pod)  # inside a fork no selector may appear that nobody knew
+            snapshot.shape_of(pod)  # a fork takes no new selectors
     return made, learned
 
 
@@ -85,15 +84,15 @@ def _add_devices_and_drivers(node: facts.Node, snapshot: Snapshot, with_csi: boo
 
 
 def list_effective_nodes(
-    seen: Observation,
+    observation: Observation,
     group_of: Mapping[str, node_groups.NodeGroup],
     remembered: Mapping[str, scale_up_status.GroupTemplate],
     chosen: settings.Settings,
     passing: taints.TransientTaints,
 ) -> list[facts.Node]:
-    """The nodes as a loop takes them: one that lacks a resource, or has a startup taint, is unready."""
+    """The nodes as the loop uses them: unready where a resource is missing or a startup taint is present."""
     with_csi = chosen.deviations.enable_csi_node_aware_scheduling
-    nodes = mark_nodes_without_resources(seen.nodes, group_of, seen.snapshot, remembered, with_csi)
+    nodes = mark_nodes_without_resources(observation.nodes, group_of, observation.snapshot, remembered, with_csi)
     return [passing.judge_starting(node) for node in nodes]
 
 
@@ -102,18 +101,18 @@ def find_upcoming_and_unready(
     found: cluster_health.ClusterHealth,
     made: GroupTemplates,
     nodes: Sequence[facts.Node],
-    seen: Observation,
+    observation: Observation,
     chosen: settings.Settings,
 ) -> UpcomingByGroup:
-    """The nodes to come, with those that have registered and are not known as such."""
+    """The upcoming nodes, without those that have registered and are not matched to an instance yet."""
     if not upcoming or not chosen.deviations.recognise_newcomers:
         return upcoming
-    scale_ups, stock = found.memory.requests.scale_ups, seen.snapshot.devices.inventory
-    return match_unready_nodes(upcoming, scale_ups, made, nodes, seen.group_of_nodes(), stock)
+    scale_ups, stock = found.memory.requests.scale_ups, observation.snapshot.devices.inventory
+    return match_unready_nodes(upcoming, scale_ups, made, nodes, observation.group_of_nodes(), stock)
 
 
 def _find_node_bound_pods(snapshot: Snapshot, node_row: int) -> list[facts.Pod]:
-    """The pods that are the node's own, as far as their kinds tell: no others say what a new node starts with."""
+    """The DaemonSet and mirror pods of the node: new nodes start with the same."""
     table = snapshot.pods
     known = table.answers.setdefault("stays on its node", {})
     rows = snapshot.pods_on(node_row)
@@ -127,31 +126,32 @@ def _find_node_bound_pods(snapshot: Snapshot, node_row: int) -> list[facts.Pod]:
     return [snapshot.pod(row) for row, kind_id in zip(rows, kind_ids, strict=True) if known[kind_id]]
 
 
-@contextmanager
 def inject_upcoming(
     snapshot: Snapshot, nodes: Sequence[facts.Node], made: GroupTemplates, upcoming: UpcomingByGroup, cutoff: int
-) -> Iterator[dict[str, str]]:
-    """The snapshot as it will be, until this ends: (group by name) of the nodes that are on their way."""
+) -> dict[str, str]:
+    """Fork the snapshot, and add upcoming nodes without expendable pods; returns the group of each by its name.
+
+    The caller reverts the fork.
+    """
     snapshot.fork()
-    try:
-        for node in nodes:
-            row = snapshot.nodes.rows[node.name]
-            if node is not snapshot.nodes.facts[row]:
-                snapshot.replace_node_facts(row, node)
-        pod_list.filter_out_expendable(snapshot, cutoff)
-        yield _add_upcoming(snapshot, made, upcoming)
-    finally:
-        snapshot.revert()
+    for node in nodes:
+        row = snapshot.nodes.rows[node.name]
+        if node is not snapshot.nodes.facts[row]:
+            snapshot.replace_node_facts(row, node)
+    pod_list.filter_out_expendable(snapshot, cutoff)
+    return _add_upcoming(snapshot, made, upcoming)
 
 
 def _add_upcoming(snapshot: Snapshot, made: GroupTemplates, upcoming: UpcomingByGroup) -> dict[str, str]:
     names: dict[str, str] = {}
-    for group, one in upcoming.items():
-        for name in one.not_started:
+    for group, upcoming_nodes in upcoming.items():
+        for name in upcoming_nodes.not_started:
             snapshot.mark_gone(snapshot.nodes.rows[name])
         if group not in made:
             continue
-        fresh = [f"{made[group].node.name}-upcoming-{number}" for number in range(min(one.nodes, _MOST_UPCOMING))]
+        fresh = [
+            f"{made[group].node.name}-upcoming-{number}" for number in range(min(upcoming_nodes.nodes, _MOST_UPCOMING))
+        ]
         rows = np.array(snapshot.append(made[group].node, fresh))
         for pod in made[group].pods:
             snapshot.place_many(snapshot.shape_of(pod), rows, np.ones(len(rows), arrays.RESOURCE_DTYPE))
@@ -165,15 +165,19 @@ def check_groups(
     under_way: cluster_health.ScaleRequests,
     limits: settings.HealthSettings,
 ) -> dict[str, cluster_health.HealthVerdict]:
-    """The groups judged again, with these target sizes."""
-    seen = {group: each.readiness for group, each in found.groups.items() if each.readiness is not None}
-    ranges = health.find_ranges(sizes, seen, under_way)
-    return {group: health.check_group(seen.get(group), ranges[group], limits) for group in sizes}
+    """Health verdicts on the groups with these target sizes."""
+    readinesses = {
+        group: group_health.readiness
+        for group, group_health in found.groups.items()
+        if group_health.readiness is not None
+    }
+    ranges = health.find_ranges(sizes, readinesses, under_way)
+    return {group: health.check_group(readinesses.get(group), ranges[group], limits) for group in sizes}
 
 
 def list_verdicts(found: cluster_health.ClusterHealth) -> dict[str, cluster_health.HealthVerdict]:
-    """The groups as they were judged."""
-    return {group: each.verdict for group, each in found.groups.items()}
+    """Health verdicts by group."""
+    return {group: group_health.verdict for group, group_health in found.groups.items()}
 
 
 def find_unsafe(
@@ -182,7 +186,7 @@ def find_unsafe(
     verdicts: Mapping[str, cluster_health.HealthVerdict],
     chosen: deviations.Deviations,
 ) -> dict[str, scale_up_status.SkipReason]:
-    """The groups that must not grow now, and why."""
+    """Groups that must not grow now, and the skip reasons."""
     unsafe: dict[str, scale_up_status.SkipReason] = {}
     for group in groups:
         if remediation.is_owned_elsewhere(group, chosen):
@@ -207,10 +211,14 @@ def match_unready_nodes(
     stock: DeviceInventory,
 ) -> dict[str, cluster_health.UpcomingNodes]:
     """The nodes to come; newcomers that cannot be used yet are among those that have registered, as far as any lack."""
-    found = dict(upcoming)
-    open_places = {group: one.nodes - len(one.not_started) for group, one in upcoming.items() if group in made}
+    upcoming_nodeses = dict(upcoming)
+    open_places = {
+        group: upcoming_nodes.nodes - len(upcoming_nodes.not_started)
+        for group, upcoming_nodes in upcoming.items()
+        if group in made
+    }
     if not any(places > 0 for places in open_places.values()):
-        return found
+        return upcoming_nodeses
     began_s = min(scale_ups[group].began_s for group in open_places)
     left = [node for node in nodes if node.name not in group_of and _was_created_since(node, began_s)]
     for group, places in open_places.items():
@@ -219,9 +227,12 @@ def match_unready_nodes(
             : max(places, 0)
         ]
         if own:
-            found[group] = replace(found[group], not_started=(*found[group].not_started, *(node.name for node in own)))
+            upcoming_nodeses[group] = replace(
+                upcoming_nodeses[group],
+                not_started=(*upcoming_nodeses[group].not_started, *(node.name for node in own)),
+            )
             left = [node for node in left if node not in own]
-    return found
+    return upcoming_nodeses
 
 
 def _was_created_since(node: facts.Node, began_s: float) -> bool:
@@ -298,8 +309,8 @@ def _find_without_drivers(
         return
     for name, group in group_of.items():
         if wanted := expected[group.id]:
-            found = csi_nodes.get(name)
-            if found is None or not wanted <= {driver for driver, _ in found.drivers}:
+            csi_node = csi_nodes.get(name)
+            if csi_node is None or not wanted <= {driver for driver, _ in csi_node.drivers}:
                 yield name
 
 

@@ -34,7 +34,7 @@ SharedAllocation: TypeAlias = tuple[DeviceId, int, NanoAmounts]
 
 @dataclass(frozen=True, slots=True)
 class AllocatedState:
-    """Devices that are taken, and shares of devices."""
+    """Allocated devices, and shares of devices."""
 
     devices: frozenset[DeviceId] = frozenset()
     """Taken as a whole."""
@@ -51,15 +51,15 @@ class AllocatedState:
         return self._change(results, -1)
 
     def is_allocated(self, device: DeviceId) -> bool:
-        """Does anyone hold it, or a share of it?"""
+        """Whether it is allocated, wholly or in shares."""
         return device in self.devices or self.is_shared(device)
 
     def is_shared(self, device: DeviceId) -> bool:
-        """Does anyone hold a share of it?"""
+        """Whether shares of it are allocated."""
         return any(share[0] == device for share in self.shares)
 
     def consumed(self, device: DeviceId) -> dict[str, int] | None:
-        """How much of its capacity is taken; None where nobody takes any."""
+        """The consumed capacity; None without shares."""
         for shared, _, amounts in self.shares:
             if shared == device:
                 return dict(amounts) if amounts else None
@@ -231,7 +231,7 @@ def fits_capacity(
     taken: Mapping[str, int] = _NOTHING,
     taking: Mapping[str, int] = _NOTHING,
 ) -> bool:
-    """Is that much left? `taken` is what others have, `taking` what this very allocation already has of it.
+    """Whether the capacity fits. `taken`: consumed by others; `taking`: by this allocation so far.
 
     Unrepresentable if the release does not skip the device where the amount cannot be computed.
     """
@@ -333,8 +333,8 @@ def _count(nano: int, unit: int) -> int:
 def pool_utilization(slices: ResourceSlices, allocated: Set[DeviceId]) -> Mapping[PoolId, float] | PoolId:
     """The used fraction of each pool, or the first pool of which slices are missing."""
     pools: dict[PoolId, list[ResourceSlice]] = {}
-    for one in slices:
-        pools.setdefault(one.pool_id, []).append(one)
+    for resource_slice in slices:
+        pools.setdefault(resource_slice.pool_id, []).append(resource_slice)
     found: dict[PoolId, float] = {}
     for id in sorted(pools):
         newest = max(one.generation for one in pools[id])
@@ -356,7 +356,7 @@ def highest_pool_utilization(pools: Mapping[PoolId, float]) -> tuple[str, float]
 
 def _utilization_of_pool(id: PoolId, slices: Iterable[ResourceSlice], allocated: Set[DeviceId]) -> float:
     slices = list(slices)
-    devices = [device for one in slices for device in one.devices]
+    devices = [device for resource_slice in slices for device in resource_slice.devices]
     taken = [device for device in devices if DeviceId(*id, device.name) in allocated]
     counters = [counter for one in slices for counter in one.counters]
     if not counters:

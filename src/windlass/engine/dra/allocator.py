@@ -35,7 +35,7 @@ from windlass.engine.model.dynamic_resources import (
 
 
 class AllocationError(Exception):
-    """Carries what is wrong."""
+    """An allocation error, with its failure."""
 
     def __init__(self, failed: dynamic_resources.AllocationFailure) -> None:
         self.failed = failed
@@ -121,7 +121,10 @@ def prepare_requests(
     prepared, least = [], 0
     for request in claim.requests:
         wanted = request.first_available or ((request.exactly,) if request.exactly is not None else ())
-        parts = [_prepare_request(number, request, one, classes, find_all) for one in wanted]
+        parts = [
+            _prepare_request(number, request, exact_device_request, classes, find_all)
+            for exact_device_request in wanted
+        ]
         added = min((part.number for part in parts), default=0)
         if release.limits_devices_by_request and added > MAX_DEVICES_PER_CLAIM - least:
             exceeds = f"exceeds the claim limit of {MAX_DEVICES_PER_CLAIM}, with {least} already accounted for"
@@ -143,7 +146,7 @@ def prepare_requests(
 def _prepare_request(
     claim: int, request: DeviceRequest, wanted: ExactDeviceRequest, classes: DeviceClasses, find_all: FindAllDevices
 ) -> DeviceRequestData:
-    def complain(text: str) -> AllocationError:
+    def make_error(text: str) -> AllocationError:
         return AllocationError(AllocationFailure(f", request {wanted.name}: {text}", claim))
 
     for position, selector in enumerate(wanted.selectors):
@@ -151,11 +154,11 @@ def _prepare_request(
             text = f", request {wanted.name}, selector #{position}: CEL expression empty (unsupported selector type?)"
             raise AllocationError(AllocationFailure(text, claim))
     if not wanted.device_class:
-        raise complain("missing device class name (unsupported request type?)")
+        raise make_error("missing device class name (unsupported request type?)")
     known = classes.get(wanted.device_class)
     if known is None:
         missing = f'deviceclass.resource.k8s.io "{wanted.device_class}" not found'
-        raise complain(f"could not retrieve device class {wanted.device_class}: {missing}")
+        raise make_error(f"could not retrieve device class {wanted.device_class}: {missing}")
     part = DeviceRequestData(request, wanted, claim, bool(request.first_available), known.selectors)
     if wanted.mode == ALLOCATION_MODE_EXACT_COUNT:
         part.number = wanted.count
@@ -163,7 +166,7 @@ def _prepare_request(
         part.every = find_all(part)
         part.number = len(part.every)
     else:
-        raise complain(f"unsupported count mode {wanted.mode}")
+        raise make_error(f"unsupported count mode {wanted.mode}")
     return part
 
 
@@ -184,15 +187,15 @@ def allocate(
     claims: Sequence[ClaimSpec],
     release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
 ) -> AllocationOutcome:
-    """Devices for all of these claims, of those that the node sees."""
+    """Allocate devices visible to the node for all claims; None if they do not suffice."""
     try:
         search = _Search(sight, in_use, classes, claims, release)
-        found = search.run()
+        allocated_claims = search.run()
     except AllocationError as error:
         return error.failed
-    if found is None and sight.invalid is not None:
+    if allocated_claims is None and sight.invalid is not None:
         return AllocationFailure("invalid resource pools were encountered", is_of_node=True)
-    return found
+    return allocated_claims
 
 
 _Chosen = tuple[CandidateDevice, DeviceAllocation]
@@ -209,9 +212,13 @@ class _Search:
     ) -> None:
         self._sight, self._in_use, self._classes, self._claims = sight, in_use, classes, claims
         self._release = release
-        self._usable = [one for one in sight.candidates if not one.pool.is_incomplete and not one.pool.is_invalid]
+        self._usable = [
+            candidate_device
+            for candidate_device in sight.candidates
+            if not candidate_device.pool.is_incomplete and not candidate_device.pool.is_invalid
+        ]
         self._selected: dict[tuple[int, DeviceId], bool] = {}
-        self._taking: dict[DeviceId, set[int]] = {}
+        self._taken_by: dict[DeviceId, set[int]] = {}
         self._sharing: dict[DeviceId, list[dict[str, int]]] = {}
         self._counters: dict[Hashable, SharedCounters] = {}
         self._chosen: list[list[_Chosen]] = [[] for _ in claims]
@@ -219,8 +226,12 @@ class _Search:
         self._parts = [
             prepare_requests(number, claim, classes, self._find_all, release) for number, claim in enumerate(claims)
         ]
-        self._keepers = [
-            [allocation_state.make_constraint_checker(one, release) for one in claim.constraints] for claim in claims
+        self._constraints_by_claim = [
+            [
+                allocation_state.make_constraint_checker(device_constraint, release)
+                for device_constraint in claim.constraints
+            ]
+            for claim in claims
         ]
 
     def run(self) -> AllocatedClaims | None:
@@ -236,18 +247,22 @@ class _Search:
         )
 
     def _find_all(self, part: DeviceRequestData) -> tuple[CandidateDevice, ...]:
-        found: list[CandidateDevice] = []
+        candidate_devices: list[CandidateDevice] = []
         for pool in self._sight.pools:
             if pool.is_incomplete or pool.is_invalid:
                 state = "being updated" if pool.is_incomplete else "invalid"
                 why = f"asks for all devices, but resource pool {pool.id} is currently {state}"
                 raise AllocationError(AllocationFailure(f", request {part.wanted.name}: {why}", part.claim))
-            found += [one for one in self._usable if one.pool is pool and self._is_one_of_all(part, one)]
-        return tuple(found)
+            candidate_devices += [
+                candidate_device
+                for candidate_device in self._usable
+                if candidate_device.pool is pool and self._is_one_of_all(part, candidate_device)
+            ]
+        return tuple(candidate_devices)
 
     def _is_one_of_all(self, part: DeviceRequestData, candidate: CandidateDevice) -> bool:
         if not self._release.counts_full_devices_in_all:
-            return self._offers(part, candidate)
+            return self._matches_request(part, candidate)
         if not self._is_selected(part, candidate):
             return False
         try:
@@ -263,7 +278,7 @@ class _Search:
         return self._request(claim, 0)
 
     def _request(self, claim: int, number: int) -> bool:
-        self._step()
+        self._count_step()
         requests = self._parts[claim]
         if number >= len(requests):
             try:
@@ -288,7 +303,7 @@ class _Search:
 
     def _devices(self, part: DeviceRequestData, claim: int, number: int, taken: int, start: int) -> bool:
         """Find the devices of a request that are still missing, of candidates from `start` on."""
-        self._step()
+        self._count_step()
         if part.wanted.mode == ALLOCATION_MODE_ALL and not part.every:
             return False
         if taken >= part.number:
@@ -296,18 +311,18 @@ class _Search:
         if len(self._chosen[claim]) + part.number - taken > MAX_DEVICES_PER_CLAIM:
             raise AllocationResultTooLarge
         if part.wanted.mode == ALLOCATION_MODE_ALL:
-            return self._try(part, part.every[taken], claim, number, taken, 0, must=True)
+            return self._try_device(part, part.every[taken], claim, number, taken, 0, must=True)
         for position in range(start, len(self._usable)):
             candidate = self._usable[position]
             if (
                 not self._is_busy(part, candidate)
-                and self._offers(part, candidate)
-                and self._try(part, candidate, claim, number, taken, position + 1)
+                and self._matches_request(part, candidate)
+                and self._try_device(part, candidate, claim, number, taken, position + 1)
             ):
                 return True
         return False
 
-    def _try(
+    def _try_device(
         self,
         part: DeviceRequestData,
         candidate: CandidateDevice,
@@ -317,25 +332,25 @@ class _Search:
         start: int,
         must: bool = False,
     ) -> bool:
-        if not self._take(part, candidate, must):
+        if not self._allocate_device(part, candidate, must):
             return False
         try:
             done = self._devices(part, claim, number, taken + 1, start)
         except AllocationResultTooLarge:
-            self._give_back(part, candidate)
+            self._release_device(part, candidate)
             raise
         if not done:
-            self._give_back(part, candidate)
+            self._release_device(part, candidate)
         return done
 
-    def _step(self) -> None:
+    def _count_step(self) -> None:
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise AllocationError(AllocationFailure("timed out trying to allocate devices"))
 
     # One device
 
-    def _offers(self, part: DeviceRequestData, candidate: CandidateDevice) -> bool:
+    def _matches_request(self, part: DeviceRequestData, candidate: CandidateDevice) -> bool:
         """Does the request select the device, and has it enough capacity left?"""
         key = id(part), candidate.id
         known = self._selected.get(key)
@@ -371,12 +386,12 @@ class _Search:
             raise AllocationError(_fail_on_capacity(part, candidate.id, error)) from None
 
     def _is_busy(self, part: DeviceRequestData, candidate: CandidateDevice) -> bool:
-        takers = self._taking.get(candidate.id, ())
+        claims = self._taken_by.get(candidate.id, ())
         if part.wanted.admin_access:
-            return part.claim in takers
-        return candidate.id in self._in_use.devices or bool(takers)
+            return part.claim in claims
+        return candidate.id in self._in_use.devices or bool(claims)
 
-    def _take(self, part: DeviceRequestData, candidate: CandidateDevice, must: bool) -> bool:
+    def _allocate_device(self, part: DeviceRequestData, candidate: CandidateDevice, must: bool) -> bool:
         device = candidate.device
         is_shared = device.traits.is_shared
         if self._is_busy(part, candidate) and not (is_shared and part.wanted.admin_access):
@@ -384,12 +399,12 @@ class _Search:
         draws = bool(device.consumes) and not (is_shared and self._is_shared_already(candidate.id))
         if draws and not self._counters_of(candidate.pool).consume(device):
             return False
-        if not _is_tolerated(part.wanted, candidate) or not self._keep(part, candidate, must):
+        if not _is_tolerated(part.wanted, candidate) or not self._add_to_constraints(part, candidate, must):
             if draws:
                 self._counters_of(candidate.pool).release(device)
             return False
         if not self._has_capacity(part, candidate):
-            self._unkeep(part, len(self._keepers[part.claim]))
+            self._remove_from_constraints(part, len(self._constraints_by_claim[part.claim]))
             if draws:
                 self._counters_of(candidate.pool).release(device)
             return False
@@ -402,11 +417,11 @@ class _Search:
             consumed = allocation_state.consume_capacity(part.wanted.capacity, candidate.device.traits, self._release)
             self._sharing.setdefault(candidate.id, []).append(dict(consumed))
         else:
-            self._taking.setdefault(candidate.id, set()).add(part.claim)
+            self._taken_by.setdefault(candidate.id, set()).add(part.claim)
         result = DeviceAllocation(candidate.id, part.wanted.admin_access, candidate.device.traits.is_shared, consumed)
         self._chosen[part.claim].append((candidate, result))
 
-    def _give_back(self, part: DeviceRequestData, candidate: CandidateDevice) -> None:
+    def _release_device(self, part: DeviceRequestData, candidate: CandidateDevice) -> None:
         self._chosen[part.claim].pop()
         device = candidate.device
         if device.traits.is_shared:
@@ -414,8 +429,8 @@ class _Search:
             if not self._sharing[candidate.id]:
                 del self._sharing[candidate.id]
         else:
-            self._taking[candidate.id].discard(part.claim)
-        self._unkeep(part, len(self._keepers[part.claim]))
+            self._taken_by[candidate.id].discard(part.claim)
+        self._remove_from_constraints(part, len(self._constraints_by_claim[part.claim]))
         if device.consumes and not (device.traits.is_shared and self._is_shared_already(candidate.id)):
             self._counters_of(candidate.pool).release(device)
 
@@ -432,11 +447,11 @@ class _Search:
             self._counters[key] = SharedCounters(pool, self._in_use)
         return self._counters[key]
 
-    def _keep(self, part: DeviceRequestData, candidate: CandidateDevice, must: bool) -> bool:
+    def _add_to_constraints(self, part: DeviceRequestData, candidate: CandidateDevice, must: bool) -> bool:
         """Do all constraints of the claim allow the device?"""
-        for position, keeper in enumerate(self._keepers[part.claim]):
-            if not keeper.add(part.request.name, part.part, candidate.id, candidate.device):
-                self._unkeep(part, position)
+        for position, constraint in enumerate(self._constraints_by_claim[part.claim]):
+            if not constraint.add(part.request.name, part.part, candidate.id, candidate.device):
+                self._remove_from_constraints(part, position)
                 if must:
                     why = "because a claim constraint would not be satisfied"
                     text = f", request {part.wanted.name}: cannot add device {candidate.id} {why}"
@@ -444,9 +459,9 @@ class _Search:
                 return False
         return True
 
-    def _unkeep(self, part: DeviceRequestData, count: int) -> None:
-        for keeper in reversed(self._keepers[part.claim][:count]):
-            keeper.remove(part.request.name, part.part)
+    def _remove_from_constraints(self, part: DeviceRequestData, count: int) -> None:
+        for constraint in reversed(self._constraints_by_claim[part.claim][:count]):
+            constraint.remove(part.request.name, part.part)
 
 
 def _fail_selecting(
@@ -457,7 +472,7 @@ def _fail_selecting(
     on: DeviceId | None,
     about_class: bool,
 ) -> AllocationFailure:
-    """`on` is the device on which the selector failed, where that is to be told."""
+    """`on` is the device on which the selector failed, if messages of this release name it."""
     if on is None or not error.is_of_device:
         text = f": selector #{position}: {error}"
     else:

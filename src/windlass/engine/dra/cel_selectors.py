@@ -56,7 +56,7 @@ def compile_selector(expression: str) -> compiler.Program | str:
 
 
 def matches_selector(expression: str, driver: str, traits: DeviceTraits) -> bool:
-    """Does the expression pick the device? SelectorFailed if it cannot say."""
+    """Whether the expression selects the device. SelectorEvaluationError if it cannot be evaluated."""
     found = _evaluate(expression, driver, traits)
     if isinstance(found, str):
         raise SelectorEvaluationError(found)
@@ -79,7 +79,7 @@ def _evaluate(expression: str, driver: str, traits: DeviceTraits) -> bool | str:
 
 
 def _bool_conversion_error(kind: str) -> str:
-    """Why a value is not a bool, in the words of Kubernetes' own implementation."""
+    """The message for a non-bool result, as in Kubernetes."""
     match kind:
         case "string":
             return "unsupported native conversion from string to 'bool'"

@@ -33,11 +33,11 @@ from windlass.engine.snapshot.node_table import NodeTable
 
 UNLIMITED_PODS = 1 << 40
 _MAX_CACHED = 200_000
-"""So many states and questions are remembered; beyond that, all are found anew."""
+"""Maximum number of cached states and claim sets; beyond it the caches are cleared."""
 _MAX_PODS_PER_NODE = 10_000
 """More pods than any node runs."""
 NodeDeviceKey: TypeAlias = tuple[int, int, int]
-"""What decides on a node: its kit, what is taken of that, its view."""
+"""What decides on a node: its device_set, what is taken of that, its view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +88,11 @@ class DeviceTable:
         self._epoch = 0
         self._kinds: tuple[tuple[int, int], NodeDeviceClasses] | None = None
 
-    def use_inventory(self, stock: DeviceInventory) -> None:
-        """Look things up in this stock, which is empty yet."""
-        stock.release = self._release
-        self.inventory = stock
-        self._selector_errors = resource_claims.SelectorErrorLog(stock)
+    def use_inventory(self, inventory: DeviceInventory) -> None:
+        """Look things up in this inventory, which is empty yet."""
+        inventory.release = self._release
+        self.inventory = inventory
+        self._selector_errors = resource_claims.SelectorErrorLog(inventory)
 
     def set_release(self, release: scheduler_releases.SchedulerRelease) -> None:
         """Allocate as this release does. Only before anything is known."""
@@ -173,7 +173,7 @@ class DeviceTable:
         self._shared_used = self._in_uses.intern(NOTHING_ALLOCATED.allocate(shared))
 
     def _read_state(self, claim: ResourceClaim) -> ClaimState:
-        """How far a claim is, as its status says."""
+        """The claim's state from its status."""
         reserved = frozenset(claim.reserved_for)
         allocation = claim.allocation
         if allocation is None:
@@ -200,7 +200,7 @@ class DeviceTable:
         )
 
     def state(self, key: ClaimKey) -> ClaimState:
-        """How far a claim is now."""
+        """The claim's current state."""
         known = self._states.get(key)
         return known if known is not None else self._read_state(self.inventory.claims[key])
 
@@ -221,7 +221,7 @@ class DeviceTable:
         return frozenset(_rename(result.device, names) for result in results if not result.admin_access)
 
     def _find_own_names(self, row: int) -> dict[PoolId, PoolId]:
-        """The names of a node's own pools, by those that they have in its kit."""
+        """The names of a node's own pools, by those that they have in its device_set."""
         own = self._nodes.facts[row].slices or self.inventory.slices_of_node(self._nodes.names[row])
         number, pools = self._kits.intern(own, self.inventory.shared_slices)
         return dict(zip(self._kits[number].pools, pools, strict=True))
@@ -234,12 +234,12 @@ class DeviceTable:
         """What is taken of shared devices, as a number."""
         return self._shared_used
 
-    # Asking
+    # Queries
 
     def pod_claims(
         self, namespace: str, spec: facts.PodSpec
     ) -> resource_claims.PodClaims | resource_claims.ClaimRejection:
-        """What a pod asks for."""
+        """The claims of a pod."""
         if not spec.claims and not spec.extended:
             return resource_claims.NO_CLAIMS
         return resource_claims.read_pod_claims(self.inventory, namespace, spec, self.state, self.users)
@@ -259,7 +259,7 @@ class DeviceTable:
         return self._questions.intern(tuple(specs))
 
     def device_keys(self) -> tuple[arrays.Ids, arrays.Ids, arrays.Ids]:
-        """Int32 (n_nodes) each: kit, what is taken of it, view."""
+        """Int32 (n_nodes) each: device_set, what is taken of it, view."""
         self._reserve()
         count = self._nodes.count
         return self._kit_ids[:count], self._used[:count], self._views.of_nodes(self._nodes)
@@ -276,7 +276,7 @@ class DeviceTable:
         return self._kinds[1]
 
     def allocate(self, place: NodeDeviceKey, question: int) -> CachedAllocation:
-        """Allocate claims at a place, as far as it decides; nothing is taken yet."""
+        """Allocate claims for a class of nodes, without recording the allocation."""
         key = place, self._shared_used, question
         known = self._answers.get(key)
         if known is None:
@@ -284,8 +284,8 @@ class DeviceTable:
         return known
 
     def _compute(self, place: NodeDeviceKey, shared_used: int, question: int) -> CachedAllocation:
-        kit, used, view = place
-        sight = self._views.visible_devices(view, self._kits[kit], kit)
+        device_set, used, view = place
+        sight = self._views.visible_devices(view, self._kits[device_set], device_set)
         in_use, shared = self._in_uses[used], self._in_uses[shared_used]
         specs = self._questions[question]
         outcome = allocator.allocate(sight, in_use | shared, self.inventory.classes, specs, self._release)
@@ -293,7 +293,7 @@ class DeviceTable:
             self._selector_errors.record(outcome, specs)
         if not isinstance(outcome, AllocatedClaims):
             return CachedAllocation(outcome)
-        own = set(self._kits[kit].pools)
+        own = set(self._kits[device_set].pools)
         every = [result for results in outcome.results for result in results]
         local = [result for result in every if result.device[:2] in own]
         others = [result for result in every if result.device[:2] not in own]
@@ -328,9 +328,9 @@ class DeviceTable:
         return known
 
     def _count_room(self, place: NodeDeviceKey, question: int) -> int:
-        kit, used, view = place
+        device_set, used, view = place
         for count in range(_MAX_PODS_PER_NODE):
-            answer = self.allocate((kit, used, view), question)
+            answer = self.allocate((device_set, used, view), question)
             if not isinstance(answer.outcome, AllocatedClaims):
                 return count
             if answer.used == used:
@@ -401,18 +401,18 @@ class DeviceTable:
         return result.device[:2] in self._kits[int(self._kit_ids[row])].pools
 
     def mark(self) -> int:
-        """Where the journal stands."""
+        """The length of the undo log."""
         return len(self._journal)
 
     def undo_to(self, mark: int) -> None:
-        """As it was then."""
+        """Undo the changes since the mark."""
         while len(self._journal) > mark:
             undo, arguments = self._journal.pop()
             undo(*arguments)
 
 
 def _keys(namespace: str, spec: facts.PodSpec) -> list[ClaimKey]:
-    return [ClaimKey(namespace, one.claim) for one in spec.claims if one.claim]
+    return [ClaimKey(namespace, pod_claim.claim) for pod_claim in spec.claims if pod_claim.claim]
 
 
 def _rename(device: DeviceId, names: dict[PoolId, PoolId]) -> DeviceId:

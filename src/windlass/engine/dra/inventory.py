@@ -41,9 +41,9 @@ class CandidateDevice:
     device: Device
     pool: "DevicePool"
     reach: NodeReach
-    """From where it can be used, be it that it says so or its slice does."""
+    """The nodes that can use it, from the device or its slice."""
     is_reached: bool
-    """Can it be used from this node? Only devices that say so for themselves cannot."""
+    """Whether this node can use it. False only for devices with their own node selector."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +60,7 @@ class DevicePool:
 
 @dataclass(frozen=True, slots=True)
 class VisibleDevices:
-    """All that one node sees."""
+    """The devices and pools visible to one node."""
 
     pools: tuple[DevicePool, ...] = ()
     candidates: tuple[CandidateDevice, ...] = ()
@@ -71,22 +71,22 @@ class VisibleDevices:
 
 
 def find_visible_devices(
-    seen: Iterable[ResourceSlice], everything: Mapping[PoolId, ResourceSlices], reaches: IsReachable
+    resource_slices: Iterable[ResourceSlice], everything: Mapping[PoolId, ResourceSlices], reaches: IsReachable
 ) -> VisibleDevices:
     """What a node sees. `seen` are slices that it can use, or part of; `everything` all slices of each pool."""
-    found = [_build(id, slices, everything.get(id, ()), reaches) for id, slices in _newest(seen).items()]
-    known = sorted((one for one in found if one is not None), key=lambda one: (one[2], one[0].id))
-    return VisibleDevices(tuple(one[0] for one in known), tuple(candidate for one in known for candidate in one[1]))
+    found = [_build(id, slices, everything.get(id, ()), reaches) for id, slices in _newest(resource_slices).items()]
+    known = sorted((item for item in found if item is not None), key=lambda one: (one[2], one[0].id))
+    return VisibleDevices(tuple(entry[0] for entry in known), tuple(candidate for one in known for candidate in one[1]))
 
 
-def _newest(seen: Iterable[ResourceSlice]) -> dict[PoolId, list[ResourceSlice]]:
+def _newest(resource_slices: Iterable[ResourceSlice]) -> dict[PoolId, list[ResourceSlice]]:
     pools: dict[PoolId, list[ResourceSlice]] = {}
-    for one in seen:
-        known = pools.setdefault(one.pool_id, [])
-        if known and one.generation > known[0].generation:
+    for resource_slice in resource_slices:
+        known = pools.setdefault(resource_slice.pool_id, [])
+        if known and resource_slice.generation > known[0].generation:
             known.clear()
-        if not known or one.generation == known[0].generation:
-            known.append(one)
+        if not known or resource_slice.generation == known[0].generation:
+            known.append(resource_slice)
     return pools
 
 
@@ -99,7 +99,7 @@ def _build(id: PoolId, slices: list[ResourceSlice], everything: ResourceSlices, 
     others: Sequence[ResourceSlice] = ()
     first = slices[0]
     if len(slices) != first.slice_count:
-        if any(one.generation > first.generation for one in everything):
+        if any(resource_slice.generation > first.generation for resource_slice in everything):
             return None
         current = [one for one in everything if one.generation == first.generation]
         if len(current) != first.slice_count:
@@ -131,19 +131,19 @@ def is_pool_usable(slices: Sequence[ResourceSlice]) -> bool:
     (current,) = _newest(slices).values()
     if len(current) != current[0].slice_count:
         return False
-    counters = [counter for one in current for counter in one.counters]
+    counters = [counter for resource_slice in current for counter in resource_slice.counters]
     return not _is_contradictory([one for one in current if not one.counters], counters, current)
 
 
-def _reach(one: ResourceSlice, device: Device, reaches: IsReachable) -> tuple[NodeReach, bool]:
-    return (device.reach, reaches(device.reach)) if one.is_per_device else (one.reach, True)
+def _reach(resource_slice: ResourceSlice, device: Device, reaches: IsReachable) -> tuple[NodeReach, bool]:
+    return (device.reach, reaches(device.reach)) if resource_slice.is_per_device else (resource_slice.reach, True)
 
 
 def _is_contradictory(
     offering: Sequence[ResourceSlice], counters: Sequence[tuple[str, NanoAmounts]], every: Sequence[ResourceSlice]
 ) -> bool:
     """Are there devices or counter sets of one name, or devices that draw on counters which there are not?"""
-    names = [device.name for one in offering for device in one.devices]
+    names = [device.name for resource_slice in offering for device in resource_slice.devices]
     known = {name: dict(amounts) for name, amounts in counters}
     if len(set(names)) != len(names) or len(known) != len(counters):
         return True
@@ -166,14 +166,16 @@ def are_pools_ready(own: ResourceSlices, expected: ResourceSlices) -> bool:
 def count_complete_pools(slices: ResourceSlices) -> Counter[str]:
     """By driver, how many pools are complete."""
     newest: dict[PoolId, int] = {}
-    for one in slices:
-        newest[one.pool_id] = max(newest.get(one.pool_id, one.generation), one.generation)
+    for resource_slice in slices:
+        newest[resource_slice.pool_id] = max(
+            newest.get(resource_slice.pool_id, resource_slice.generation), resource_slice.generation
+        )
     seen: Counter[PoolId] = Counter()
     sizes: dict[PoolId, int] = {}
-    for one in slices:
-        if one.generation == newest[one.pool_id]:
-            seen[one.pool_id] += 1
-            sizes.setdefault(one.pool_id, one.slice_count)
+    for resource_slice in slices:
+        if resource_slice.generation == newest[resource_slice.pool_id]:
+            seen[resource_slice.pool_id] += 1
+            sizes.setdefault(resource_slice.pool_id, resource_slice.slice_count)
     return Counter(id.driver for id, count in seen.items() if count == sizes[id])
 
 
@@ -182,7 +184,7 @@ DEVICE_CLASS_RESOURCE_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 class DeviceInventory:
-    """What there is. `version` changes with every change, so that whoever keeps a result can tell."""
+    """All DRA objects. `version` rises with every change, so that derived results can be invalidated."""
 
     def __init__(self, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE) -> None:
         self.release = release
@@ -198,7 +200,6 @@ class DeviceInventory:
         """Claims made for extended resources in an earlier attempt to schedule a pod, by the pod's uid."""
         self._arranged = -1
         self._pools: dict[PoolId, ResourceSlices] = {}
-        self._homes: dict[PoolId, str] = {}
         self._local: dict[str, ResourceSlices] = {}
         self._shared: ResourceSlices = ()
         self._resources: dict[str, str] = {}
@@ -227,7 +228,7 @@ class DeviceInventory:
             self.put(fact)
 
     def remove(self, fact: DeviceFact) -> None:
-        """Take an object out; nothing happens if it is not there."""
+        """Remove an object; no effect if it does not exist."""
         self.version += 1
         match fact:
             case ResourceSlice():
@@ -253,7 +254,7 @@ class DeviceInventory:
         if known is not None and self.leftovers.get(known.owner_uid) is known:
             del self.leftovers[known.owner_uid]
 
-    # What follows from it
+    # Derived values
 
     @property
     def pools(self) -> dict[PoolId, ResourceSlices]:
@@ -266,11 +267,6 @@ class DeviceInventory:
         """Slices of pools that are no one node's own, and those of others that matter to all nodes; by name."""
         self._arrange()
         return self._shared
-
-    def node_of_pool(self, pool: PoolId) -> str | None:
-        """The node whose own the pool is."""
-        self._arrange()
-        return self._homes.get(pool)
 
     def slices_of_node(self, node: str) -> ResourceSlices:
         """Slices of the node's own pools; the same object while no slice changes."""
@@ -298,17 +294,15 @@ class DeviceInventory:
         found: dict[PoolId, list[ResourceSlice]] = {}
         rules = [self.taint_rules[name] for name in sorted(self.taint_rules)]
         for name in sorted(self.slices):
-            one = _taint(self.slices[name], rules if self.release.applies_device_taint_rules else ())
-            found.setdefault(one.pool_id, []).append(one)
+            resource_slice = _taint(self.slices[name], rules if self.release.applies_device_taint_rules else ())
+            found.setdefault(resource_slice.pool_id, []).append(resource_slice)
         self._pools = {pool: tuple(slices) for pool, slices in found.items()}
-        self._homes = {}
         shared: list[ResourceSlice] = []
         local: dict[str, list[ResourceSlice]] = {}
-        for pool, slices in found.items():
+        for slices in found.values():
             names = {one.reach.node_name for one in slices}
             home = names.pop() if len(names) == 1 else ""
             if home:
-                self._homes[pool] = home
                 local.setdefault(home, []).extend(slices)
                 shared += self._find_obstructing(slices)
             else:
@@ -318,22 +312,28 @@ class DeviceInventory:
         self._arrange_classes()
 
     def _find_obstructing(self, slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
-        """Slices of one node's own pool that matter to all nodes. See `Release.sees_counters_of_own_pools_only`."""
+        """Slices of one node's own pool that matter to all nodes: see `sees_counters_of_own_pools_only` of releases."""
         if self.release.sees_counters_of_own_pools_only:
             return []
-        counters = [one for one in slices if one.counters]
+        counters = [resource_slice for resource_slice in slices if resource_slice.counters]
         return counters if counters and not is_pool_usable(slices) else []
 
     def _arrange_classes(self) -> None:
-        in_order = sorted(self.classes.values(), key=lambda one: (-one.created_s, one.name), reverse=True)
+        in_order = sorted(
+            self.classes.values(), key=lambda device_class: (-device_class.created_s, device_class.name), reverse=True
+        )
         self._resources = {one.extended_resource_name: one.name for one in in_order if one.extended_resource_name}
 
 
-def _taint(one: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> ResourceSlice:
+def _taint(resource_slice: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> ResourceSlice:
     """The slice with the taints of all rules that select devices of it; the same object if none does."""
-    concerned = [rule for rule in rules if rule.matches(one.pool_id)]
-    devices = tuple(_taint_device(device, concerned) for device in one.devices) if concerned else one.devices
-    return one if devices == one.devices else replace(one, devices=devices)
+    concerned = [rule for rule in rules if rule.matches(resource_slice.pool_id)]
+    devices = (
+        tuple(_taint_device(device, concerned) for device in resource_slice.devices)
+        if concerned
+        else resource_slice.devices
+    )
+    return resource_slice if devices == resource_slice.devices else replace(resource_slice, devices=devices)
 
 
 def _taint_device(device: Device, rules: Sequence[DeviceTaintRule]) -> Device:

@@ -40,12 +40,12 @@ class DeviceSet:
     pools: tuple[PoolId, ...] = ()
 
     def rename(self, own: tuple[PoolId, ...]) -> Mapping[PoolId, PoolId]:
-        """A node's own names of these pools -> those of the kit."""
+        """A node's own names of these pools -> those of the device_set."""
         return dict(zip(own, self.pools, strict=True))
 
 
 class DeviceSetIndex:
-    """All kits met so far. Number 0 is that of a node without devices."""
+    """All device sets met so far. Number 0 is that of a node without devices."""
 
     def __init__(self) -> None:
         self._kits = [DeviceSet()]
@@ -57,10 +57,10 @@ class DeviceSetIndex:
         return self._kits[number]
 
     def intern(self, slices: ResourceSlices, shared: ResourceSlices) -> tuple[int, tuple[PoolId, ...]]:
-        """The number of a node's kit, and the names of its pools on that node. `shared` are the pools of all nodes."""
+        """The id of a node's device set, and the names of its pools on the node. `shared`: pools of all nodes."""
         pools: dict[PoolId, list[ResourceSlice]] = {}
-        for one in slices:
-            pools.setdefault(one.pool_id, []).append(one)
+        for resource_slice in slices:
+            pools.setdefault(resource_slice.pool_id, []).append(resource_slice)
         names = tuple(sorted(pools))
         others = sorted({one.pool_id for one in shared})
         key = tuple(self._key(id, pools[id], others) for id in names)
@@ -71,17 +71,17 @@ class DeviceSetIndex:
         return number, names
 
     def _key(self, id: PoolId, slices: list[ResourceSlice], others: list[PoolId]) -> _PoolKey:
-        newest = max(one.generation for one in slices)
+        newest = max(resource_slice.generation for resource_slice in slices)
         current = sorted((one for one in slices if one.generation == newest), key=lambda one: one.name)
         is_complete = len(current) == current[0].slice_count
         return id.driver, is_complete, bisect(others, id), tuple(self._content(one) for one in current)
 
-    def _content(self, one: ResourceSlice) -> int:
-        known = self._known.get(one.name)
-        if known is not None and known[0] is one:
+    def _content(self, resource_slice: ResourceSlice) -> int:
+        known = self._known.get(resource_slice.name)
+        if known is not None and known[0] is resource_slice:
             return known[1]
-        number = self._contents.intern((one.devices, one.counters))
-        self._known[one.name] = one, number
+        number = self._contents.intern((resource_slice.devices, resource_slice.counters))
+        self._known[resource_slice.name] = resource_slice, number
         return number
 
     def retain(self, names: Iterable[str]) -> None:
@@ -105,7 +105,7 @@ class PoolVisibility:
     _sights: dict[tuple[int, int], inventory.VisibleDevices] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        found = {one.reach: None for one in self.slices}
+        found = {resource_slice.reach: None for resource_slice in self.slices}
         found |= {device.reach: None for one in self.slices if one.is_per_device for device in one.devices}
         self._reaches = list(found)
         self._views.intern(tuple(False for _ in self._reaches))
@@ -122,17 +122,17 @@ class PoolVisibility:
         numbers = [self._views.intern(tuple(column)) for column in distinct.T.tolist()]
         return np.array(numbers, arrays.ID_DTYPE)[inverse.reshape(-1)]
 
-    def visible_devices(self, number: int, kit: DeviceSet, kit_number: int) -> inventory.VisibleDevices:
-        """All that a node with this view and this kit sees."""
+    def visible_devices(self, number: int, device_set: DeviceSet, kit_number: int) -> inventory.VisibleDevices:
+        """All that a node with this view and this device_set sees."""
         key = number, kit_number
         if key not in self._sights:
-            self._sights[key] = self.visible_devices_of(number, kit.slices)
+            self._sights[key] = self.visible_devices_of(number, device_set.slices)
         return self._sights[key]
 
     def visible_devices_of(self, number: int, own: ResourceSlices) -> inventory.VisibleDevices:
         """The same, of a node with slices of its own."""
         reached = dict(zip(self._reaches, self._views[number], strict=True))
-        pools_here = {one.pool_id for one in own}
+        pools_here = {resource_slice.pool_id for resource_slice in own}
         shared = [
             one
             for one in self.slices

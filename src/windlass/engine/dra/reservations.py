@@ -34,7 +34,11 @@ def claim_specs_on_node(
     specs = tuple(spec for _, spec in ask.missing)
     if not ask.extended:
         return keys, specs
-    backed = [one for one in ask.extended if is_backed_by_devices(nodes, one.resource)[row]]
+    backed = [
+        extended_request
+        for extended_request in ask.extended
+        if is_backed_by_devices(nodes, extended_request.resource)[row]
+    ]
     if not backed and not ask.has_claims:
         return keys, specs
     return (*keys, EXTENDED_RESOURCES_CLAIM), (
@@ -52,7 +56,7 @@ def is_backed_by_devices(nodes: NodeTable, resource: str) -> arrays.Mask:
 def reserve_for_copies(
     table: DeviceTable, nodes: NodeTable, namespace: str, spec: facts.PodSpec, rows: list[int], counts: list[int]
 ) -> None:
-    """So many pods like this are placed on each of these nodes. Where devices are missing, none are taken."""
+    """Allocate for assumed pods on each of these nodes. Nothing is allocated where devices are missing."""
     ask = table.pod_claims_of_copy(namespace, spec)
     if isinstance(ask, resource_claims.ClaimRejection) or not (ask.missing or ask.extended):
         return
@@ -97,9 +101,9 @@ def reserve_for_pod(
         return
     if ask.missing or ask.extended:
         _allocate_on_node(table, nodes, ask, row, uid)
-    for one in spec.claims:
-        key = ClaimKey(namespace, one.claim or "")
-        if one.claim and key in table.inventory.claims:
+    for pod_claim in spec.claims:
+        key = ClaimKey(namespace, pod_claim.claim or "")
+        if pod_claim.claim and key in table.inventory.claims:
             state = table.state(key)
             if state.is_allocated and uid not in state.reserved:
                 table.set_state(key, _with_reserved(state, state.reserved | {uid}))
@@ -136,11 +140,11 @@ def _allocated_state(table: DeviceTable, answer: CachedAllocation, number: int, 
 
 
 def release_claims(table: DeviceTable, uid: str, namespace: str, spec: facts.PodSpec) -> None:
-    """A pod is taken off its node: claims that are its own, or that nobody else uses, are given back."""
-    for one in spec.claims:
-        key = ClaimKey(namespace, one.claim or "")
+    """Release a pod's claims when it is unbound: those of its own, and those that no other pod uses."""
+    for pod_claim in spec.claims:
+        key = ClaimKey(namespace, pod_claim.claim or "")
         claim = table.inventory.claims.get(key)
-        if not one.claim or claim is None:
+        if not pod_claim.claim or claim is None:
             continue
         state = table.state(key)
         left = state.reserved - {uid}
@@ -156,7 +160,7 @@ def _with_reserved(state: ClaimState, reserved: frozenset[str]) -> ClaimState:
 
 
 def representative_shapes(snapshot: "Snapshot", shape_ids: Iterable[int]) -> list[int]:
-    """For every shape, the first of those that are alike."""
+    """For every shape, the id of the first equivalent one."""
     first: dict[Hashable, int] = {}
     return [_first_equivalent(snapshot, number, first) for number in shape_ids]
 

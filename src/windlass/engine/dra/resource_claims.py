@@ -27,13 +27,13 @@ NO_NODE = -1
 
 @dataclass(frozen=True, slots=True)
 class ClaimState:
-    """How far a claim is, in this what-if."""
+    """The state of a claim in the snapshot, forks included."""
 
     is_allocated: bool = False
     row: int = NO_NODE
     """The node whose own devices it has, if it has any."""
     local: tuple[DeviceAllocation, ...] = ()
-    """Devices of that node, by the names of its kit."""
+    """Devices of that node, by the names of its device_set."""
     shared: tuple[DeviceAllocation, ...] = ()
     selector: NodeSelector | None = None
     """Allocated by the scheduler: from where it can be used."""
@@ -86,45 +86,49 @@ NO_CLAIMS = PodClaims()
 
 
 def read_pod_claims(
-    stock: DeviceInventory,
+    inventory: DeviceInventory,
     namespace: str,
     spec: facts.PodSpec,
     state_of: ClaimStateLookup,
     users: Callable[[ClaimKey], Collection[str]],
 ) -> PodClaims | ClaimRejection:
-    """What a pod asks for, or why it must wait."""
+    """The claims of a pod, or the reason why it cannot be scheduled yet."""
     keys: list[ClaimKey] = []
-    for one in spec.claims:
-        if not one.is_known:
-            name = f'pod "{namespace}/{one.pod_name}", spec.resourceClaim "{one.name}"'
+    for pod_claim in spec.claims:
+        if not pod_claim.is_known:
+            name = f'pod "{namespace}/{pod_claim.pod_name}", spec.resourceClaim "{pod_claim.name}"'
             return ClaimRejection(f"{name}: none of the supported fields are set")
-        if one.claim is None:
-            return ClaimRejection(f'pod "{namespace}/{one.pod_name}": ResourceClaim not created yet')
-        if not one.claim:
+        if pod_claim.claim is None:
+            return ClaimRejection(f'pod "{namespace}/{pod_claim.pod_name}": ResourceClaim not created yet')
+        if not pod_claim.claim:
             continue
-        key = ClaimKey(namespace, one.claim)
-        refused = _check_claim(stock, key, one)
+        key = ClaimKey(namespace, pod_claim.claim)
+        refused = _check_claim(inventory, key, pod_claim)
         if refused is not None:
             return refused
         keys.append(key)
     states = [(key, state_of(key)) for key in keys]
-    missing = [(key, stock.claims[key].spec) for key, state in states if not state.is_allocated]
+    missing = [(key, inventory.claims[key].spec) for key, state in states if not state.is_allocated]
     for _, wanted in missing:
-        refused = _check_classes(stock, wanted)
+        refused = _check_classes(inventory, wanted)
         if refused is not None:
             return refused
-    extended = tuple(one for one in spec.extended if stock.device_class_of(one.resource) is not None)
+    extended = tuple(
+        extended_request
+        for extended_request in spec.extended
+        if inventory.device_class_of(extended_request.resource) is not None
+    )
     return PodClaims(
         tuple(state for _, state in states if state.is_allocated),
         tuple(missing),
         extended,
-        bool(extended and spec.extended_claim and stock.is_leftover(ClaimKey(namespace, spec.extended_claim))),
-        all(stock.claims[key].owner_uid or len(users(key)) < 2 for key, _ in missing),
+        bool(extended and spec.extended_claim and inventory.is_leftover(ClaimKey(namespace, spec.extended_claim))),
+        all(inventory.claims[key].owner_uid or len(users(key)) < 2 for key, _ in missing),
     )
 
 
-def _check_claim(stock: DeviceInventory, key: ClaimKey, wanted: facts.PodClaim) -> ClaimRejection | None:
-    claim = stock.claims.get(key)
+def _check_claim(inventory: DeviceInventory, key: ClaimKey, wanted: facts.PodClaim) -> ClaimRejection | None:
+    claim = inventory.claims.get(key)
     if claim is None:
         return ClaimRejection(f'could not find ResourceClaim "{key}"')
     if claim.is_terminating:
@@ -135,14 +139,14 @@ def _check_claim(stock: DeviceInventory, key: ClaimKey, wanted: facts.PodClaim) 
     return None
 
 
-def _check_classes(stock: DeviceInventory, spec: ClaimSpec) -> ClaimRejection | None:
+def _check_classes(inventory: DeviceInventory, spec: ClaimSpec) -> ClaimRejection | None:
     for request in spec.requests:
         if request.exactly is None and not request.first_available:
             return ClaimRejection(f"request {request.name}: unsupported request type", is_error=True)
         for name, wanted in _named(request):
             if not wanted.device_class:
                 return ClaimRejection(f"request {name}: unsupported request type", is_error=True)
-            if wanted.device_class not in stock.classes:
+            if wanted.device_class not in inventory.classes:
                 return ClaimRejection(f"request {name}: device class {wanted.device_class} does not exist")
     return None
 
@@ -150,17 +154,25 @@ def _check_classes(stock: DeviceInventory, spec: ClaimSpec) -> ClaimRejection | 
 def _named(request: DeviceRequest) -> list[tuple[str, ExactDeviceRequest]]:
     if request.exactly is not None:
         return [(request.name, request.exactly)]
-    return [(f"{request.name}/{one.name}", one) for one in request.first_available]
+    return [
+        (f"{request.name}/{exact_device_request.name}", exact_device_request)
+        for exact_device_request in request.first_available
+    ]
 
 
-def make_extended_resource_claim(stock: DeviceInventory, wanted: Sequence[facts.ExtendedRequest]) -> ClaimSpec:
+def make_extended_resource_claim(inventory: DeviceInventory, wanted: Sequence[facts.ExtendedRequest]) -> ClaimSpec:
     """The claim that the scheduler would make for extended resources."""
     return ClaimSpec(
         tuple(
             DeviceRequest(
-                one.name, ExactDeviceRequest(one.name, stock.device_class_of(one.resource) or "", count=one.count)
+                extended_request.name,
+                ExactDeviceRequest(
+                    extended_request.name,
+                    inventory.device_class_of(extended_request.resource) or "",
+                    count=extended_request.count,
+                ),
             )
-            for one in sorted(wanted, key=lambda one: one.name)
+            for extended_request in sorted(wanted, key=lambda one: one.name)
         )
     )
 
@@ -168,8 +180,8 @@ def make_extended_resource_claim(stock: DeviceInventory, wanted: Sequence[facts.
 class SelectorErrorLog:
     """Those met since slices or classes last changed."""
 
-    def __init__(self, stock: DeviceInventory) -> None:
-        self._stock = stock
+    def __init__(self, inventory: DeviceInventory) -> None:
+        self._stock = inventory
         self._of_classes: dict[tuple[str, int], SelectorError] = {}
         self._of_claims: dict[ClaimSpec, SelectorError] = {}
         self._listed: tuple[tuple[int, int, int], tuple[SelectorError, ...]] = ((-1, 0, 0), ())

@@ -2,7 +2,7 @@
 
 Which MachineDrainRule of Cluster API applies to a pod on a Machine's node:
 
-    the pod's label cluster.x-k8s.io/drain     wins, if it says `skip` or `wait-completed`
+    the pod's label cluster.x-k8s.io/drain     wins if its value is `skip` or `wait-completed`
     rules of the Machine's namespace           by name; the first that selects both the Machine and the pod
     neither                                    behavior Drain, order 0
 
@@ -26,7 +26,7 @@ def select_for_machine(
     labels: Mapping[str, str],
     cluster_labels: Mapping[str, str] | None,
 ) -> tuple[tuple[str, ...], str]:
-    """Keys of the rules that select a Machine, by name; and the key of a rule of which that cannot be told.
+    """Keys of the rules that select a Machine, by name; and the key of a rule that cannot be evaluated, or "".
 
     `cluster_labels`: None where they are not known.
     """
@@ -34,7 +34,7 @@ def select_for_machine(
     for rule in sorted(rules, key=lambda rule: rule.name):
         if rule.namespace != namespace:
             continue
-        matching = [one for one in rule.machines if one.machine.matches(labels)]
+        matching = [machine_selector for machine_selector in rule.machines if machine_selector.machine.matches(labels)]
         if not rule.machines or any(_selects_cluster(one, cluster_labels) for one in matching):
             selecting.append(rule.key)
         elif cluster_labels is None and matching:
@@ -52,24 +52,25 @@ def selects_pod(
     rule: node_groups.MachineDrainRule, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
 ) -> bool:
     return not rule.pods or any(
-        one.pod.matches(labels) and one.namespace.matches(namespace_labels) for one in rule.pods
+        drained_pod_selector.pod.matches(labels) and drained_pod_selector.namespace.matches(namespace_labels)
+        for drained_pod_selector in rule.pods
     )
 
 
 @dataclass(frozen=True, slots=True)
 class NodeDrainRules:
-    """The rules that select the Machine of a node, in the order in which they are asked."""
+    """The rules that select the Machine of a node, in order of evaluation."""
 
     rules: tuple[node_groups.MachineDrainRule, ...] = ()
     unreadable: str = ""
-    """Why they are not known; empty where they are."""
+    """Why the rules are unknown; empty if they are known."""
 
 
 NO_NODE_RULES = NodeDrainRules()
 
 
 class DrainRules:
-    """The rules for each node. Nodes that have the same rules have the same `NodeRules`."""
+    """The rules for each node. Nodes with the same rules share one `NodeDrainRules`."""
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class DrainRules:
         return self._nodes.get(name, NO_NODE_RULES) if self._nodes else NO_NODE_RULES
 
     def find(self, pod: facts.Pod) -> node_groups.MachineDrainRule | None:
-        """The rule that concerns a pod. None where none does, or the pod's label says more."""
+        """The first rule that selects the pod. None if none does, or the pod's label takes precedence."""
         rules = self.on_node(pod.node_name).rules
         if not rules or pod.drain_behavior is not facts.DrainBehavior.DRAIN:
             return None
@@ -103,9 +104,9 @@ class DrainRules:
         return next((rule for rule in rules if selects_pod(rule, pod.labels, namespace_labels)), None)
 
     def find_behavior(self, pod: facts.Pod) -> facts.DrainBehavior:
-        """What is done with a pod on its node. It is waited for where that is not known.
+        """The drain behavior of a pod on its node; WaitCompleted if the node's rules are unknown.
 
-        Neither labels nor rules are about pods of DaemonSets.
+        Labels and rules do not apply to DaemonSet pods.
         """
         if not self._is_respected or well_known.is_daemonset(pod):
             return facts.DrainBehavior.DRAIN
@@ -138,17 +139,17 @@ def make_drain_rules(
     nodes: Iterable[tuple[int, facts.Node]],
     namespaces: Mapping[str, Mapping[str, str]],
 ) -> DrainRules:
-    """The rules for nodes, given by row, whose instances name any, or of whose instances that is not known."""
+    """The rules of the nodes whose instances have rules or unreadable rules; `nodes` are (row, node)."""
     by_key = {rule.key: rule for rule in rules}
     shared: dict[tuple[tuple[str, ...], str], NodeDrainRules] = {}
     by_instance: dict[str, NodeDrainRules] = {}
     for group in groups:
-        for one in group.instances:
-            if one.machine_drain_rules or one.unreadable_drain_rules:
-                named = (one.machine_drain_rules, one.unreadable_drain_rules)
+        for instance in group.instances:
+            if instance.machine_drain_rules or instance.unreadable_drain_rules:
+                named = (instance.machine_drain_rules, instance.unreadable_drain_rules)
                 if named not in shared:
                     shared[named] = NodeDrainRules(tuple(by_key[key] for key in named[0] if key in by_key), named[1])
-                by_instance[one.provider_id] = shared[named]
+                by_instance[instance.provider_id] = shared[named]
     if not by_instance:
         return DrainRules(is_respected=True)
     ruled = [(row, node.name, by_instance[node.provider_id]) for row, node in nodes if node.provider_id in by_instance]
@@ -159,7 +160,7 @@ def make_drain_rules(
 
 @dataclass(frozen=True, slots=True)
 class NodeDeleteOptions:
-    """What the user allows to be moved; the defaults are Cluster Autoscaler's."""
+    """Which pods may be moved, by flags; the defaults are Cluster Autoscaler's."""
 
     skip_system_pods: bool = True
     """Keep nodes with pods of kube-system that no budget covers (--skip-nodes-with-system-pods)."""
@@ -180,18 +181,18 @@ class NodeDeleteOptions:
 
 @dataclass(frozen=True, slots=True)
 class DrainContext:
-    """Everything a rule may know. `budgets` is read here, never spent."""
+    """The inputs of drain rules. `budgets` is only read."""
 
     now_s: float
     options: NodeDeleteOptions = field(default_factory=NodeDeleteOptions)
     controllers: Mapping[drainability.ControllerKey, facts.Controller] | None = None
-    """All that exist, by key; None where nobody lists controllers, and then no pod is blamed for lacking one."""
+    """All existing controllers, by key. None if controllers are not listed; no pod blocks for a missing one then."""
     budgets: pdb.RemainingPdbTracker = field(default_factory=pdb.RemainingPdbTracker)
     drain_rules: DrainRules = NO_DRAIN_RULES
 
 
 def read_delete_options(settings: Settings) -> NodeDeleteOptions:
-    """What the user's flags allow to be moved."""
+    """The delete options from flags."""
     drain = settings.drain
     return NodeDeleteOptions(
         drain.skip_nodes_with_system_pods,
@@ -204,21 +205,21 @@ def read_delete_options(settings: Settings) -> NodeDeleteOptions:
     )
 
 
-def make_drain_context(seen: Observation, settings: Settings, now_s: float) -> DrainContext:
-    """What drain rules may know in a loop."""
-    chosen = settings.deviations
+def make_drain_context(observation: Observation, settings: Settings, now_s: float) -> DrainContext:
+    """The drain context of a loop."""
+    deviations = settings.deviations
     budgets = pdb.RemainingPdbTracker(
-        seen.budgets, chosen.foresee_refused_evictions, chosen.respect_unhealthy_pod_eviction_policy
+        observation.budgets, deviations.foresee_refused_evictions, deviations.respect_unhealthy_pod_eviction_policy
     )
-    rules = read_machine_drain_rules(seen, settings)
-    return DrainContext(now_s, read_delete_options(settings), seen.controllers, budgets, rules)
+    rules = read_machine_drain_rules(observation, settings)
+    return DrainContext(now_s, read_delete_options(settings), observation.controllers, budgets, rules)
 
 
-def read_machine_drain_rules(seen: Observation, settings: Settings) -> DrainRules:
-    """Cluster API's rules for the nodes that there are, if they are respected."""
+def read_machine_drain_rules(observation: Observation, settings: Settings) -> DrainRules:
+    """Cluster API's MachineDrainRules of the existing nodes, if they are respected."""
     if not settings.deviations.respect_machine_drain_rules:
         return NO_DRAIN_RULES
-    table, namespaces = seen.snapshot.nodes, seen.snapshot.topology_counts.namespaces
+    table, namespaces = observation.snapshot.nodes, observation.snapshot.topology_counts.namespaces
     alive = table.alive.tolist()
     nodes = ((row, node) for row, node in enumerate(table.facts) if alive[row])
-    return make_drain_rules(seen.machine_drain_rules, seen.groups, nodes, namespaces)
+    return make_drain_rules(observation.machine_drain_rules, observation.groups, nodes, namespaces)

@@ -79,7 +79,7 @@ class _NamespaceBudgets:
 
 
 class RemainingPdbTracker:
-    """What is left of each budget. Counts may fall below zero: whoever removes has asked `can_spend` before."""
+    """Remaining disruptions of each budget. Counts may fall below zero: callers check `exhausted` first."""
 
     __slots__ = ("_allowed", "_log", "_namespaces", "budgets", "one_each", "spares_unhealthy")
 
@@ -109,20 +109,24 @@ class RemainingPdbTracker:
 
     def visible(self, namespace: str) -> tuple[str, ...] | None:
         """The labels that budgets of the namespace look at; None where no budget of it selects any pod."""
-        found = self._namespaces.get(namespace)
-        return None if found is None else found.visible
+        namespace_budgets = self._namespaces.get(namespace)
+        return None if namespace_budgets is None else namespace_budgets.visible
 
     def matching(self, namespace: str, labels: Mapping[str, str]) -> PdbIndexes:
         """The budgets that a pod with these labels counts against, ascending."""
-        found = self._namespaces.get(namespace)
-        return () if found is None else found.matching(tuple([labels.get(key) for key in found.visible]))
+        namespace_budgets = self._namespaces.get(namespace)
+        return (
+            ()
+            if namespace_budgets is None
+            else namespace_budgets.matching(tuple([labels.get(key) for key in namespace_budgets.visible]))
+        )
 
     def matching_visible(self, namespace: str, seen: VisibleLabels) -> PdbIndexes:
         """The same of a pod of which only the visible labels are known."""
         return self._namespaces[namespace].matching(seen)
 
     def charged(self, positions: PdbIndexes, health: facts.PodHealth, is_terminating: bool = False) -> PdbIndexes:
-        """Those of the budgets that cover a pod which have a say in its eviction, and are charged for it.
+        """Those of the budgets covering a pod that apply to its eviction, and are charged for it.
 
         As the eviction API has it: none for a pod that is terminating or has not started. One that runs and is not
         Ready is not charged to a budget that lets such pods go; where several cover it, the API refuses before.

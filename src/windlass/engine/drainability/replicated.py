@@ -32,7 +32,7 @@ def check_replica_count(pod: facts.Pod, context: DrainContext) -> drainability.D
 
 
 def _is_looked_up(pod: facts.Pod, owner: facts.Owner) -> bool:
-    if owner.api_version.count("/") > 1:  # not an API version: nobody can tell what owns the pod
+    if owner.api_version.count("/") > 1:  # not an API version: the owner's type is unknown
         return False
     if owner.kind == "ReplicationController":
         return True

@@ -1,8 +1,9 @@
-"""Expanders: which of several groups that could help is the one to grow.
+"""Expanders: choose one expansion option among the node groups that can schedule pending pods.
 
-Lives here: one strategy per file, each a function that narrows options to those it likes best, and the chain that asks
-them one after another. Never here: what a group could help (the estimator knows), how many nodes it may get (`scale_up`
-knows), configuration as text. Strategies know nothing of each other; only `chain` knows them all.
+One strategy per file, each a `find_best_options` that narrows the options; `chain` applies them in the order of
+--expander. Not here: which pods a group can schedule (`placement.binpacking`), how many nodes it may add (`scale_up`),
+reading of flags and ConfigMaps. Strategies import nothing of each other; only `chain` imports them all.
 
-Imitate `least_nodes.py`: the law in the docstring, options in, the equally good ones out, in the order given.
+Template for a new strategy: `least_nodes.py`. The docstring states the rule; the function returns the options that are
+equally good, in the order given.
 """

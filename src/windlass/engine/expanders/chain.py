@@ -1,6 +1,7 @@
-"""The expander chain of --expander, and the strategies random, most-pods, least-waste and least-nodes.
+"""Expander chain: the strategies of --expander in order, each narrowing what the one before it kept.
 
-Each strategy keeps the best options of those that the ones before it left; random takes one of the rest.
+The first strategy that leaves a single option decides. If several options are left at the end, one is drawn at random.
+If none is left, no option is chosen: a strategy that drops an option excludes it.
 """
 
 import functools
@@ -10,67 +11,80 @@ from typing import Generic
 
 import numpy as np
 
-from windlass.engine.expanders import grpc, price, priority
-from windlass.engine.model import facts, scale_up_status, well_known
+from windlass.engine.expanders import grpc, least_nodes, least_waste, most_pods, price, priority, random
+from windlass.engine.model import scale_up_status, well_known
 from windlass.engine.model.scale_up_status import ExpansionOption
 from windlass.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
 class ExpanderContext:
-    """All that strategies may look at besides the options."""
+    """The inputs of strategies besides the options."""
 
     rng: np.random.Generator
     rules: tuple[priority.PriorityRule, ...] = ()
-    """The user's priorities; empty where there are none, or none that can be used."""
+    """Rules of the priority ConfigMap; empty without a ConfigMap or with an unusable one."""
     pricing: price.PricingModel | None = None
     cluster_nodes: int = 0
     gpu_label: str = well_known.CLUSTER_API_GPU_LABEL
-    desk: grpc.ExpanderClientPort = field(default_factory=grpc.ExpanderClientPort)
-    """Where someone outside can be asked."""
+    client: grpc.ExpanderClientPort = field(default_factory=grpc.ExpanderClientPort)
+    """Responses of the external gRPC expander."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpanderFilter(Generic[scale_up_status.Candidate]):
-    """A strategy by its name in --expander."""
+    """A strategy and its name in --expander."""
 
     name: str
     best_options: Callable[[Sequence[scale_up_status.Candidate]], Sequence[scale_up_status.Candidate]]
 
 
-def _make_price_filter(situation: ExpanderContext) -> Callable[[Sequence[ExpansionOption]], Sequence[ExpansionOption]]:
-    if situation.pricing is None:
+def _make_price_filter(context: ExpanderContext) -> Callable[[Sequence[ExpansionOption]], Sequence[ExpansionOption]]:
+    if context.pricing is None:
         raise InvalidInput("--expander: price needs prices, and none are configured")
     return functools.partial(
         price.find_best_options,
-        pricing=situation.pricing,
-        cluster_nodes=situation.cluster_nodes,
-        gpu_label=situation.gpu_label,
+        pricing=context.pricing,
+        cluster_nodes=context.cluster_nodes,
+        gpu_label=context.gpu_label,
     )
 
 
+STRATEGIES: Mapping[
+    str, Callable[[ExpanderContext], Callable[[Sequence[ExpansionOption]], Sequence[ExpansionOption]]]
+] = {
+    "random": lambda context: functools.partial(random.find_best_options, rng=context.rng),
+    "most-pods": lambda _: most_pods.find_best_options,
+    "least-waste": lambda _: least_waste.find_best_options,
+    "least-nodes": lambda _: least_nodes.find_best_options,
+    "price": _make_price_filter,
+    "priority": lambda context: functools.partial(priority.find_best_options, rules=context.rules),
+    "grpc": lambda context: functools.partial(grpc.find_best_options, client=context.client),
+}
+"""Every strategy by its name in --expander."""
+
 GRPC = "grpc"
-"""The strategy that is not ours."""
+"""The strategy that an external server implements."""
 
 RANDOM = "random"
-"""The strategy after which there is nothing left to narrow."""
+"""The strategy that always leaves one option, so a strategy after it has no effect. Also breaks ties."""
 
 
 def check_names(names: Sequence[str]) -> None:
-    """InvalidInput unless the names make a chain in which every strategy is known, named once and can be reached."""
+    """InvalidInput unless every name is a strategy, occurs once, and none follows `random`."""
     for position, name in enumerate(names):
         if name not in STRATEGIES:
             raise InvalidInput(f"--expander: unknown expander {name!r}; accepted are {', '.join(STRATEGIES)}")
         if name in names[:position]:
             raise InvalidInput(f"--expander: {name} is named twice; each of {', '.join(STRATEGIES)} may be named once")
         if RANDOM in names[:position]:
-            raise InvalidInput(f"--expander: {name} after {RANDOM} is never asked; {RANDOM} must be the last")
+            raise InvalidInput(f"--expander: {name} after {RANDOM} has no effect; {RANDOM} must be the last")
 
 
-def build_chain(names: Sequence[str], situation: ExpanderContext) -> list[ExpanderFilter[ExpansionOption]]:
+def build_chain(names: Sequence[str], context: ExpanderContext) -> list[ExpanderFilter[ExpansionOption]]:
     """The strategies of --expander, in its order."""
     check_names(names)
-    return [ExpanderFilter(name, STRATEGIES[name](situation)) for name in names]
+    return [ExpanderFilter(name, STRATEGIES[name](context)) for name in names]
 
 
 def run_chain(
@@ -78,7 +92,7 @@ def run_chain(
     strategies: Sequence[ExpanderFilter[scale_up_status.Candidate]],
     fallback: ExpanderFilter[scale_up_status.Candidate],
 ) -> scale_up_status.ExpanderChoice[scale_up_status.Candidate]:
-    """The option that is left when each strategy has narrowed the options, or that the fallback takes of the rest."""
+    """The option left after all strategies and the fallback, with the options that each strategy kept."""
     steps: list[tuple[str, tuple[scale_up_status.Candidate, ...]]] = []
     left = tuple(options)
     for strategy in (*strategies, fallback):
@@ -90,59 +104,10 @@ def run_chain(
 
 
 def choose_option(
-    options: Sequence[ExpansionOption], names: Sequence[str], situation: ExpanderContext
+    options: Sequence[ExpansionOption], names: Sequence[str], context: ExpanderContext
 ) -> scale_up_status.ExpanderChoice[ExpansionOption]:
-    """The option that the expanders named choose, ties drawn at random."""
-    (fallback,) = build_chain([RANDOM], situation)
-    choice = run_chain(options, build_chain(names, situation), fallback)
+    """The option that the named strategies choose; ties are drawn at random. With the gRPC expander's response."""
+    (fallback,) = build_chain([RANDOM], context)
+    choice = run_chain(options, build_chain(names, context), fallback)
     shown = choice.options_given_to(GRPC)
-    return choice if shown is None else replace(choice, opinion=situation.desk.find_response(shown))
-
-
-def find_least_nodes(options: Sequence[ExpansionOption]) -> list[ExpansionOption]:
-    adding = [option for option in options if option.node_count != 0]
-    least = min((option.node_count for option in adding), default=0)
-    return [option for option in adding if option.node_count == least]
-
-
-def find_least_waste(options: Sequence[ExpansionOption]) -> list[ExpansionOption]:
-    scored = [(wasted_fraction(option), option) for option in options]
-    least = min((score for score, _ in scored), default=0.0)
-    return [option for score, option in scored if score == least]
-
-
-def wasted_fraction(option: ExpansionOption) -> float:
-    """From 0, all used, to 2, nothing used; negative where more is asked for than the capacity shows."""
-    return _wasted_fraction_of(option, facts.CPU) + _wasted_fraction_of(option, facts.MEMORY)
-
-
-def _wasted_fraction_of(option: ExpansionOption, resource: str) -> float:
-    available = dict(option.template.capacity).get(resource, 0) * option.node_count
-    requested = sum(dict(helped.pod.spec.requests).get(resource, 0) * helped.count for helped in option.pods)
-    return (available - requested) / available if available else 0.0
-
-
-def find_most_pods(options: Sequence[ExpansionOption]) -> list[ExpansionOption]:
-    most = max((option.pod_count for option in options), default=0)
-    return [option for option in options if option.pod_count == most]
-
-
-def pick_random(options: Sequence[ExpansionOption], rng: np.random.Generator) -> list[ExpansionOption]:
-    """One of the options; none of none."""
-    if not options:
-        return []
-    return [options[int(rng.integers(len(options)))]]
-
-
-STRATEGIES: Mapping[
-    str, Callable[[ExpanderContext], Callable[[Sequence[ExpansionOption]], Sequence[ExpansionOption]]]
-] = {
-    "random": lambda situation: functools.partial(pick_random, rng=situation.rng),
-    "most-pods": lambda _: find_most_pods,
-    "least-waste": lambda _: find_least_waste,
-    "least-nodes": lambda _: find_least_nodes,
-    "price": _make_price_filter,
-    "priority": lambda situation: functools.partial(priority.find_best_options, rules=situation.rules),
-    "grpc": lambda situation: functools.partial(grpc.find_best_options, desk=situation.desk),
-}
-"""Every strategy by its name in --expander."""
+    return choice if shown is None else replace(choice, opinion=context.client.find_response(shown))

@@ -1,12 +1,12 @@
-"""The gRPC expander: an external server's response decides which options are best.
+"""gRPC expander: the response of an external server decides which options are best.
 
-A decision makes no call. The response for exactly these options is part of the observation; where there is none yet,
-all options pass, and `ExpanderResponses.question` says what to ask before deciding again.
+A decision makes no call. The response for exactly these options is part of the observation. Without a response all
+options are kept, and `ExpanderResponses.question` holds the request to send before the loop is decided again.
 
-    failed, or not asked        all options pass on to the next strategy
-    no group                    none passes on
-    some of the options         these pass on, in the server's order
-    nothing but other groups    all options pass on
+    failed, or not requested    all options are kept
+    no group                    no option is kept
+    some of the options         these are kept, in the server's order
+    only other groups           all options are kept
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,13 +20,13 @@ NOT_ASKED = "it was not asked"
 
 @dataclass(frozen=True, slots=True)
 class BestOptionsRequest:
-    """What to ask: the options, the pods that each would help, and a new node of every group."""
+    """A BestOptions request: the options, the pods that each would schedule, and a new node of every group."""
 
     options: tuple[ExpansionOption, ...]
     pods: tuple[tuple[facts.Pod, ...], ...]
-    """Of each option, one by one."""
+    """Of each option, each pod listed."""
     templates: Mapping[str, facts.Node]
-    """By group: of all groups that there is a template of, options or not."""
+    """By group: all groups that have a template, options or not."""
 
     @property
     def about(self) -> tuple[scale_up_status.OptionKey, ...]:
@@ -35,64 +35,65 @@ class BestOptionsRequest:
 
 @dataclass(slots=True)
 class ExpanderResponses:
-    """What one decision has to go by, and the first thing that it would need to know."""
+    """The responses that one decision may use, and the first request whose response is missing."""
 
     opinions: tuple[scale_up_status.BestOptionsResponse, ...] = ()
     question: BestOptionsRequest | None = None
     was_needed: bool = field(default=False, init=False)
-    """Did anything depend on what someone outside says?"""
+    """Whether a response was looked up: the decision depends on the external server."""
 
     def find_response(
-        self, options: Sequence[ExpansionOption], ask: Callable[[], BestOptionsRequest]
+        self, options: Sequence[ExpansionOption], make_request: Callable[[], BestOptionsRequest]
     ) -> scale_up_status.BestOptionsResponse:
-        """The opinion of these options. Without one, `ask` makes the question, and it was not asked."""
+        """The response for these options. If it is missing, records the request, and returns `NOT_ASKED` as failure."""
         self.was_needed = True
         about = make_option_keys(options)
-        found = next((one for one in self.opinions if one.about == about), None)
-        if found is not None:
-            return found
-        failure = next((one.failure for one in self.opinions if one.failure), "")
+        response = next((response for response in self.opinions if response.about == about), None)
+        if response is not None:
+            return response
+        # After a failure in this loop no further request is made: the server would likely fail again.
+        failure = next((response.failure for response in self.opinions if response.failure), "")
         if not failure and self.question is None:
-            self.question = ask()
+            self.question = make_request()
         return scale_up_status.BestOptionsResponse(about, failure=failure or NOT_ASKED)
 
 
 @dataclass(frozen=True, slots=True)
 class ExpanderClientPort:
-    """Where questions are put: what is known already, and what they are made of."""
+    """The port to the external expander: responses so far, and the parts of a request."""
 
-    inquiry: ExpanderResponses = field(default_factory=ExpanderResponses)
+    responses: ExpanderResponses = field(default_factory=ExpanderResponses)
     templates: Mapping[str, facts.Node] = field(default_factory=dict)
-    find_pods: Callable[[SchedulablePods], Sequence[facts.Pod]] = lambda helped: (helped.pod,) * helped.count
-    """The pods that are helped, one by one."""
+    find_pods: Callable[[SchedulablePods], Sequence[facts.Pod]] = lambda pods: (pods.pod,) * pods.count
+    """The single pods of a pod group."""
 
     def find_response(self, options: Sequence[ExpansionOption]) -> scale_up_status.BestOptionsResponse:
-        return self.inquiry.find_response(options, lambda: self._ask(options))
+        return self.responses.find_response(options, lambda: self._make_request(options))
 
-    def _ask(self, options: Sequence[ExpansionOption]) -> BestOptionsRequest:
-        pods = tuple(tuple(pod for helped in one.pods for pod in self.find_pods(helped)) for one in options)
+    def _make_request(self, options: Sequence[ExpansionOption]) -> BestOptionsRequest:
+        pods = tuple(tuple(pod for alike in option.pods for pod in self.find_pods(alike)) for option in options)
         return BestOptionsRequest(tuple(options), pods, self.templates)
 
 
 def make_option_keys(options: Sequence[ExpansionOption]) -> tuple[scale_up_status.OptionKey, ...]:
-    """What options are known by."""
+    """The identities by which a response is matched to its options."""
     return tuple(
         scale_up_status.OptionKey(
-            one.group, one.node_count, tuple((helped.pod.key, helped.count) for helped in one.pods)
+            option.group, option.node_count, tuple((alike.pod.key, alike.count) for alike in option.pods)
         )
-        for one in options
+        for option in options
     )
 
 
-def find_best_options(options: Sequence[ExpansionOption], desk: ExpanderClientPort) -> list[ExpansionOption]:
-    return apply_response(options, desk.find_response(options))
+def find_best_options(options: Sequence[ExpansionOption], client: ExpanderClientPort) -> list[ExpansionOption]:
+    return apply_response(options, client.find_response(options))
 
 
 def apply_response(
-    options: Sequence[ExpansionOption], opinion: scale_up_status.BestOptionsResponse
+    options: Sequence[ExpansionOption], response: scale_up_status.BestOptionsResponse
 ) -> list[ExpansionOption]:
-    """The options that the opinion leaves."""
-    if opinion.effect in (scale_up_status.ResponseEffect.FAILED, scale_up_status.ResponseEffect.NO_OPTION):
+    """The options that the response keeps."""
+    if response.effect in (scale_up_status.ResponseEffect.FAILED, scale_up_status.ResponseEffect.NO_OPTION):
         return list(options)
     by_group = {option.group: option for option in options}
-    return [by_group[group] for group in opinion.groups if group in by_group]
+    return [by_group[group] for group in response.groups if group in by_group]

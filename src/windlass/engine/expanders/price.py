@@ -1,13 +1,13 @@
-"""The price expander: nodes that cost least for what the helped pods are worth, on machines of a fitting size.
+"""Price: the options with the lowest ratio of node price to pod price, weighted by how well the machine size fits.
 
-    ratio      = (price of the new nodes + s) / (price of the helped pods + s)       s: price of a small pod
+    ratio      = (price of the new nodes + s) / (price of the scheduled pods + s)    s: price of a small pod
     unfitness  = larger of preferred cpu / node cpu and node cpu / preferred cpu
     suppressed = (unfitness - 1) * (1 - tanh((new nodes - 1) / 15)) + 1
     score      = suppressed * ratio, twice that for a group which does not exist yet
 
 The lowest score wins. The preferred machine doubles in size whenever the cluster grows threefold. A group with GPUs has
-a suppressed unfitness of 1000. An option with an unknown price is left out. Prices come from the group's annotation,
-else from the table; a pod is worth what a machine that fits it exactly would cost.
+a suppressed unfitness of 1000. An option with an unknown price is dropped. Node prices come from the group's
+annotation, else from the table; a pod's price is that of a machine with exactly its requests.
 """
 
 import math
@@ -19,7 +19,7 @@ from windlass.engine.model import facts, well_known
 from windlass.engine.model.scale_up_status import ExpansionOption
 
 PREFERRED_MILLICPU = ((2, 1_000), (6, 2_000), (20, 4_000), (60, 8_000), (200, 16_000))
-"""Up to so many nodes in the cluster, a machine with so much cpu is preferred."""
+"""(nodes in the cluster at most, preferred cpu of a machine)."""
 
 PREFERRED_MILLICPU_BEYOND = 32_000
 
@@ -28,18 +28,18 @@ SMALL_POD = facts.Pod(
     "stabilize",
     spec=facts.PodSpec(requests=((facts.CPU, 500), (facts.MEMORY, 500 * 2**20))),
 )
-"""Its price is added on both sides of the ratio, so that pods which ask for next to nothing do not blow it up."""
+"""Stabilizes the ratio: its price is added to both sides, so that pods with tiny requests do not make it huge."""
 
 GPU_UNFITNESS = 1000.0
 
 NOT_EXISTING_FACTOR = 2.0
 
 NODES_SCALE = 15.0
-"""How fast the machine's size loses its weight as nodes are added."""
+"""Scale on which the weight of the machine size decays with the number of new nodes."""
 
 
 class PricingModel(Protocol):
-    """What nodes and pods cost for an hour; None where nobody knows."""
+    """Prices of nodes and pods per hour; None if unknown."""
 
     def node_price(self, node: facts.Node) -> float | None: ...
 
@@ -48,7 +48,7 @@ class PricingModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PriceScore:
-    """The arithmetic of one option."""
+    """The score of one option, with its factors."""
 
     nodes_price: float
     pods_price: float
@@ -77,7 +77,7 @@ def find_best_options(
 def score_option(
     option: ExpansionOption, pricing: PricingModel, cluster_nodes: int, gpu_label: str
 ) -> PriceScore | None:
-    """None if a price is unknown. A small pod without a price is left out of the ratio, on both sides."""
+    """None if a price is unknown. If the small pod has no price, the ratio is not stabilized."""
     node_price = pricing.node_price(option.template)
     pods_price = _price_pods(option, pricing)
     if node_price is None or pods_price is None:
@@ -94,7 +94,7 @@ def score_option(
 
 
 def prefer_millicpu(cluster_nodes: int) -> int:
-    """The cpu of the machine that suits a cluster of this size."""
+    """The preferred cpu of a machine in a cluster of this size."""
     for up_to, millicpu in PREFERRED_MILLICPU:
         if cluster_nodes <= up_to:
             return millicpu
@@ -103,11 +103,11 @@ def prefer_millicpu(cluster_nodes: int) -> int:
 
 def _price_pods(option: ExpansionOption, pricing: PricingModel) -> float | None:
     total = 0.0
-    for helped in option.pods:
-        price = pricing.pod_price(helped.pod)
+    for pods in option.pods:
+        price = pricing.pod_price(pods.pod)
         if price is None:
             return None
-        total += price * helped.count
+        total += price * pods.count
     return total
 
 
@@ -124,9 +124,9 @@ def _suppress(unfitness: float, node_count: int) -> float:
     return (unfitness - 1.0) * (1.0 - math.tanh((node_count - 1) / NODES_SCALE)) + 1.0
 
 
-def _divide(paid: float, worth: float) -> float:
-    """Whatever is paid for pods that are worth nothing is paid in vain."""
-    return paid / worth if worth > 0.0 else math.inf
+def _divide(nodes_price: float, pods_price: float) -> float:
+    """Infinite for pods without a price, as division by zero is in Go."""
+    return nodes_price / pods_price if pods_price > 0.0 else math.inf
 
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -138,23 +138,23 @@ RATES: Mapping[str, float] = {
     facts.MEMORY: 0.004446,
     **dict.fromkeys(well_known.GPU_RESOURCES, 0.7),
 }
-"""Price of a core, of a GiB of memory and of a GPU for an hour: the figures of Cluster Autoscaler's pricing proposal.
-Only their proportions matter, and those differ little between providers."""
+"""Hourly price of a core, of a GiB of memory and of a GPU, as in Cluster Autoscaler's pricing proposal. Only the
+proportions matter, and they differ little between providers."""
 
 _UNITS = {facts.CPU: 1000, facts.MEMORY: 2**30}
-"""What a rate is for, in the engine's units; one piece for every other resource."""
+"""Engine units per unit of a rate; 1 for every other resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """Prices for an hour, in any currency."""
+    """Hourly prices, in any currency."""
 
     by_instance_type: Mapping[str, float] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=lambda: RATES)
-    """By resource: for a core of `cpu`, a GiB of `memory`, a piece of anything else. What is not named is free."""
+    """By resource: of a core of `cpu`, a GiB of `memory`, one of anything else. Other resources cost nothing."""
 
     def node_price(self, node: facts.Node) -> float | None:
-        """None if neither annotation nor table names a usable price."""
+        """None if neither annotation nor table holds a valid price."""
         text = node.annotations.get(well_known.PRICE_ANNOTATION)
         if text is not None:
             return well_known.parse_price(text)

@@ -1,8 +1,8 @@
-"""Priority: the options whose group the user ranks highest.
+"""Priority: the options whose group has the highest priority in the user's rules.
 
-Rules give regular expressions a priority; a group has the highest priority whose expression is found anywhere in its
-id. Groups that no rule matches are passed over. So are negative priorities below -1, which Cluster Autoscaler never
-looks at. Where no option is left, or there are no rules, all are kept: a slip in the rules must not stop scaling up.
+A rule assigns a priority to a regular expression. A group has the highest priority among the expressions that match
+anywhere in its id. Groups without a match are dropped, as are priorities below -1, which Cluster Autoscaler ignores.
+If no option is left, or there are no rules, all options are kept: a mistake in the rules must not stop scale-up.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ LOWEST = -1
 
 @dataclass(frozen=True, slots=True)
 class PriorityRule:
-    """Groups whose id the pattern is found in have this priority."""
+    """Groups whose id contains a match of the pattern have this priority."""
 
     priority: int
     pattern: matcher.Regexp
 
 
 def compile_rules(by_priority: Mapping[int, Sequence[str]]) -> tuple[PriorityRule, ...]:
-    """Rules, highest priority first, of expressions in Go's syntax by priority."""
+    """Rules, highest priority first, from expressions in Go's syntax by priority."""
     return tuple(
         PriorityRule(priority, _compile(priority, expression))
         for priority in sorted(by_priority, reverse=True)
@@ -43,13 +43,13 @@ def _compile(priority: int, expression: str) -> matcher.Regexp:
 
 
 def find_best_options(options: Sequence[ExpansionOption], rules: Sequence[PriorityRule]) -> list[ExpansionOption]:
-    ranks = [find_priority(option.group, rules) for option in options]
-    highest = max((ranked for ranked in ranks if ranked is not None), default=LOWEST - 1)
+    priorities = [find_priority(option.group, rules) for option in options]
+    highest = max((priority for priority in priorities if priority is not None), default=LOWEST - 1)
     if highest < LOWEST:
         return list(options)
-    return [option for option, ranked in zip(options, ranks, strict=True) if ranked == highest]
+    return [option for option, priority in zip(options, priorities, strict=True) if priority == highest]
 
 
 def find_priority(group: str, rules: Sequence[PriorityRule]) -> int | None:
-    """The highest priority that a rule gives the group; None if no rule matches it."""
+    """The highest priority of the rules that match the group; None if none does."""
     return max((rule.priority for rule in rules if rule.pattern.matches(group)), default=None)

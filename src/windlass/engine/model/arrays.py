@@ -34,12 +34,12 @@ Interned = TypeVar("Interned", bound=Hashable)
 
 
 def renumber_used(used: Mask) -> Ids:
-    """Int32 (n,): the new numbers of values of which only those in use are kept, in their order; -1 for the others."""
+    """Int32 (n,): new ids of the values in use, in their order; -1 for values that are dropped."""
     return np.where(used, np.cumsum(used) - 1, ABSENT).astype(ID_DTYPE)
 
 
 class Index(Generic[Interned]):
-    """Values in order of first appearance. A value's number changes only where others are forgotten (`keep`)."""
+    """Values in order of first appearance; a value's id is its position. Only `keep` changes ids."""
 
     __slots__ = ("_ids", "values")
 
@@ -48,7 +48,7 @@ class Index(Generic[Interned]):
         self._ids: dict[Interned, int] = {}
 
     def intern(self, value: Interned) -> int:
-        """The value's number, a new one if it was never seen."""
+        """The value's id; a new one if the value is not in the index."""
         number = self._ids.get(value)
         if number is None:
             number = self._ids[value] = len(self.values)
@@ -56,13 +56,13 @@ class Index(Generic[Interned]):
         return number
 
     def keep(self, used: Mask) -> Ids:
-        """Forget all values but these, and number those anew: int32 (n), -1 where a value was forgotten."""
+        """Drop all other values and renumber. Returns int32 (n,): new id by old id, -1 where a value was dropped."""
         self.values = list(itertools.compress(self.values, used.tolist()))
         self._ids = {value: number for number, value in enumerate(self.values)}
         return renumber_used(used)
 
     def find(self, value: Interned) -> int:
-        """The value's number, or -1 if it was never seen."""
+        """The value's id, or -1 if it is not in the index."""
         return self._ids.get(value, -1)
 
     def __len__(self) -> int:

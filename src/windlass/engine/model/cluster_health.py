@@ -22,10 +22,10 @@ class Readiness:
     unregistered: tuple[str, ...] = ()
     long_unregistered: tuple[str, ...] = ()
     resource_unready: tuple[str, ...] = ()
-    """Those of the unready that lack a device. Reported, never decided on."""
+    """The unready nodes that lack a device. Reported only; no decision depends on it."""
     leaving: tuple[str, ...] = ()
-    """Those of the ready, unready and suspended whose instance is on its way out, where they do not count as the
-    group's any more: its target size does not."""
+    """The ready, unready and suspended nodes whose instance is being deleted. The group's target size no longer counts
+    them."""
 
     @property
     def registered(self) -> int:
@@ -33,7 +33,7 @@ class Readiness:
 
     @property
     def arrived(self) -> int:
-        """How many of the group's nodes are not awaited any more: there, or given up."""
+        """The number of the group's nodes that are no longer upcoming: registered, or given up."""
         here = sum(map(len, (self.ready, self.unready, self.suspended, self.long_unregistered)))
         return here - len(self.leaving)
 
@@ -43,7 +43,7 @@ NO_NODES = Readiness()
 
 @dataclass(frozen=True, slots=True)
 class AcceptableRange:
-    """How many ready nodes a group may have, given what is under way. `min` may be negative."""
+    """The number of ready nodes that a group may have, given its scale requests. `min` may be negative."""
 
     min: int
     max: int
@@ -52,37 +52,37 @@ class AcceptableRange:
 
 @dataclass(frozen=True, slots=True)
 class IncorrectSize:
-    """A group has another number of nodes than it should, and none of them is on its way."""
+    """A group whose number of nodes differs from its target size, without a scale request that explains it."""
 
     current: int
     expected: int
     since_s: float
-    """Since when exactly these numbers differ."""
+    """Since when both numbers have been the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthVerdict:
-    """Whether few enough nodes lack, and the numbers that decided."""
+    """Whether few enough nodes are missing or unready, with the numbers compared."""
 
     is_healthy: bool
     lacking: int
-    """Nodes that should be ready and are not."""
+    """Nodes that should be ready and are not, missing ones included."""
     nodes: int
-    """Nodes of which `max_total_unready_percentage` may lack; `ok_total_unready_count` always may."""
+    """The total of which `max_total_unready_percentage` is allowed; `ok_total_unready_count` is always allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpcomingNodes:
-    """Nodes that a group will get soon."""
+    """Upcoming nodes of a group: requested, and not ready yet."""
 
     nodes: int
     not_started: tuple[str, ...]
-    """Those of them that have registered, by name."""
+    """Names of those that have registered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The last failure of a group, and until when the group is left alone for it, that moment included."""
+    """A group's last failure and the time until which it is backed off, inclusive."""
 
     until_s: float
     duration_s: float
@@ -91,27 +91,27 @@ class Backoff:
 
 
 Backoffs = Mapping[str, Backoff]
-"""By group. An entry outlives its time, because the next failure builds on it."""
+"""By group. An entry is kept after it expires, because the next failure doubles its duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpRequest:
-    """Nodes that a group is to get."""
+    """A scale-up of a group that is in progress."""
 
     increase: int
-    """How many were asked for here. They are taken back if they do not come."""
+    """Nodes requested by this autoscaler. They are taken back if they do not register in time."""
     began_s: float
-    """Since when the group has been growing without a break."""
+    """Start of the uninterrupted growth of the group."""
     requested_s: float
-    """When the last of them were asked for."""
+    """Time of the last increase."""
     expected_by_s: float
     external: int = 0
-    """How many more are awaited that someone else asked for. They are not taken back."""
+    """Further upcoming nodes that another client requested. They are not taken back."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownRequest:
-    """A node that the provider was told to delete."""
+    """A node whose deletion was requested from the provider."""
 
     group: str
     node: str
@@ -121,7 +121,7 @@ class ScaleDownRequest:
 
 @dataclass(frozen=True, slots=True)
 class ScaleRequests:
-    """All that is under way."""
+    """All scale-ups and scale-downs in progress."""
 
     scale_ups: Mapping[str, ScaleUpRequest] = field(default_factory=dict)
     """By group."""
@@ -129,7 +129,7 @@ class ScaleRequests:
 
 
 class RequestOutcome(enum.StrEnum):
-    """How a request to grow ended."""
+    """How a scale-up request ended."""
 
     FULFILLED = "fulfilled"
     TIMED_OUT = "timed out"
@@ -137,7 +137,7 @@ class RequestOutcome(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpFailure:
-    """Nodes that a group was to get and does not get."""
+    """Requested nodes of a group that failed."""
 
     group: str
     nodes: int
@@ -147,19 +147,19 @@ class ScaleUpFailure:
 
 @dataclass(frozen=True, slots=True)
 class KnownFailures:
-    """What the last loop knew of instances and nodes that failed, so that each counts once."""
+    """Failed instances and nodes known to the last loop, so that each counts once."""
 
     uncreated: frozenset[str] = frozenset()
     """Instances that could not be created, by provider id."""
     stuck: frozenset[str] = frozenset()
-    """Instances that did not register, by provider id, and nodes that did not become ready, by name."""
+    """Instances that did not register in time, by provider id, and nodes that did not become ready, by name."""
     absent: Mapping[str, int] = field(default_factory=dict)
-    """How many nodes of each group did not even exist, by the groups that were seen."""
+    """Number of requested nodes without an instance, by group."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthMemory:
-    """What the next loop must know."""
+    """The state of cluster health that the next loop needs."""
 
     requests: ScaleRequests = field(default_factory=ScaleRequests)
     backoffs: Mapping[str, Backoff] = field(default_factory=dict)
@@ -171,28 +171,28 @@ class HealthMemory:
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpProgress:
-    """What became of a group's request."""
+    """The state of a group's scale-up request after this loop's observation."""
 
     request: ScaleUpRequest | None
-    """What is left of it."""
+    """The part that is still in progress."""
     ending: RequestOutcome | None = None
     failures: tuple[ScaleUpFailure, ...] = ()
     overdue: int = 0
-    """Nodes that were asked for here and whose time is up."""
+    """Nodes that this autoscaler requested and whose provision time has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupHealth:
-    """One group: what is seen of it, and what follows."""
+    """The health of one group: its readiness, and what is derived from it."""
 
     readiness: Readiness | None
-    """None if it has neither a node nor an instance that should become one."""
+    """None if the group has neither nodes nor instances."""
     range: AcceptableRange
     verdict: HealthVerdict
     progress: ScaleUpProgress
     wrong_size: IncorrectSize | None
     backoff: Backoff | None
-    """Why it must not grow now."""
+    """Set while the group must not grow."""
 
     @property
     def may_grow(self) -> bool:
@@ -201,7 +201,7 @@ class GroupHealth:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """The whole cluster at one moment."""
+    """The health of the cluster at one time."""
 
     groups: Mapping[str, GroupHealth]
     total: Readiness
@@ -209,8 +209,8 @@ class ClusterHealth:
     memory: HealthMemory
 
     def as_before(self, memory: HealthMemory) -> "ClusterHealth":
-        """What is seen of it, without what was found out about requests: that is left for a later loop."""
-        groups = {id: replace(each, progress=ScaleUpProgress(None)) for id, each in self.groups.items()}
+        """The same readiness and verdicts with this memory; progress of requests is left to a later loop."""
+        groups = {id: replace(group, progress=ScaleUpProgress(None)) for id, group in self.groups.items()}
         return replace(self, groups=groups, memory=memory)
 
     @property

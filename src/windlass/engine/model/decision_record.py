@@ -1,6 +1,6 @@
-"""The decision record: what a loop found and why it decided as it did, as values.
+"""Decision record: the results of each step of a loop and their reasons, as values.
 
-Metrics, events, the status API and `explain` make their text from it.
+Metrics, events, the status API and `explain` format it.
 """
 
 import enum
@@ -14,7 +14,7 @@ from windlass.engine.model.scale_up_status import GroupTemplate
 
 
 class ScaleDownResult(enum.StrEnum):
-    """What came of scaling down in a loop. The names are the peer's."""
+    """The result of scale-down in a loop, by Cluster Autoscaler's names."""
 
     NOT_TRIED = "NotTried"
     IN_COOLDOWN = "InCooldown"
@@ -25,7 +25,7 @@ class ScaleDownResult(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownRecord:
-    """What scale-down found."""
+    """Scale-down in one loop."""
 
     result: ScaleDownResult
     look: scale_down_state.CandidateEvaluation | None = None
@@ -47,7 +47,7 @@ GroupSizes = Mapping[str, GroupSize]
 
 @dataclass(frozen=True, slots=True)
 class SizeDecrease:
-    """Lower a group's target size; no instance may be touched by it."""
+    """A lower target size of a group, without deleting an instance."""
 
     group: str
     by: int
@@ -60,12 +60,12 @@ class SizeDecrease:
 
 @dataclass(frozen=True, slots=True)
 class InstanceRemoval:
-    """Delete instances of a group, which lowers its target size by as many."""
+    """Instances of a group to delete; its target size drops by as many."""
 
     group: str
     instances: tuple[str, ...]
     is_forced: bool
-    """Even below the group's minimum."""
+    """Also below the group's minimum size."""
     min_size: int
     before: GroupSize
 
@@ -75,7 +75,7 @@ class InstanceRemoval:
 
 
 class LoopStop(enum.StrEnum):
-    """Why nothing else is decided in a loop."""
+    """Why a loop ends early."""
 
     UNHEALTHY = "cluster is unhealthy"
     FIXED = "a size was fixed"
@@ -86,12 +86,12 @@ class LoopStop(enum.StrEnum):
 
 
 NOT_ACTIONABLE = frozenset({LoopStop.NO_NODES, LoopStop.NO_READY_NODES, LoopStop.NO_READY_NODES_YET})
-"""The loop ended before groups were looked at: nothing is known of their health."""
+"""The loop ended before group health was computed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remediation:
-    """What to do, and where it leads."""
+    """Remediation of one loop, and the state after it."""
 
     reverts: tuple[SizeDecrease, ...]
     unregistered: tuple[InstanceRemoval, ...]
@@ -99,42 +99,42 @@ class Remediation:
     fixes: tuple[SizeDecrease, ...]
     sizes: GroupSizes
     upcoming: Mapping[str, UpcomingNodes]
-    """Nodes to come when all this is done."""
+    """Upcoming nodes after remediation."""
     stop: LoopStop | None = None
     """Set if the loop ends here."""
 
 
 @dataclass(frozen=True, slots=True)
 class BufferScaleUp:
-    """What one proposal does for the pods of one buffer, or why it does nothing for them."""
+    """Scale-up for the pods of one CapacityBuffer, or the reasons against it."""
 
     like: facts.Pod
-    """The buffer's pods; their owner is the buffer."""
+    """One of the buffer's pods; the owner is the buffer."""
     pods: int
     proposal: scale_up_status.ScaleUpProposal
     remaining: tuple[scale_up_status.PodEquivalenceGroup, ...] = ()
-    """Pods that no group accepts; none if the proposal helps the pods."""
+    """Pods that no group accepts; empty if the proposal schedules the pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """One loop."""
+    """The record of one loop."""
 
     at_s: float
-    """When it was decided. What is told of how long something has been so, was so then."""
+    """Time of the decision. Durations in the record end here."""
     health: cluster_health.ClusterHealth
     repairs: Remediation
     scale_ups: tuple[scale_up_status.ScaleUpProposal, ...]
-    """What was proposed, in order: for pods, perhaps in several rounds; then for groups below their minimum."""
+    """Proposals in order: for pods, possibly in several rounds; then for groups below their minimum size."""
     scale_down: ScaleDownRecord
     upcoming: Mapping[str, int] = field(default_factory=dict)
-    """Nodes asked for but not there yet when the loop ended, by group."""
+    """Upcoming nodes by group, at the end of the loop."""
     unhealthy: tuple[str, ...] = ()
-    """Groups that lack too many nodes, as known when the loop ended."""
+    """Unhealthy groups, at the end of the loop."""
     requests: ProvisioningReport = EMPTY_REPORT
     nodes: tuple[facts.Node, ...] = field(default=(), repr=False, compare=False)
-    """As they were judged: one with a startup taint, or without its devices, is not ready, whatever it says."""
+    """With the readiness used by the decision: a node with a startup taint, or without its devices, is not ready."""
     templates: Mapping[str, GroupTemplate] = field(default_factory=dict, repr=False, compare=False)
-    """What a new node of each group was taken to be like."""
+    """The template of each group."""
     buffers: tuple[BufferScaleUp, ...] = ()
-    """What was proposed for the pods of CapacityBuffers; they are in no proposal of `scale_ups`."""
+    """Scale-up for pods of CapacityBuffers; `scale_ups` does not list these pods."""

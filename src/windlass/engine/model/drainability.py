@@ -12,21 +12,21 @@ from windlass.engine.model import facts
 
 
 class DrainAction(enum.StrEnum):
-    """What becomes of the pod when its node is drained."""
+    """What a drain does with a pod."""
 
     DRAIN = "drain"
-    """It is evicted."""
+    """The pod is evicted."""
     BLOCK = "block"
-    """It stays, and so must the whole node."""
+    """The pod must not be evicted, so the node cannot be removed."""
     SKIP = "skip"
-    """It holds up nothing and is left alone; it goes with the node."""
+    """The pod is neither evicted nor waited for; it ends with the node."""
     WAIT = "wait_for_completion"
-    """It is left to finish before the node goes."""
+    """The drain waits until the pod has finished."""
 
 
 class BlockingPodReason(enum.StrEnum):
-    """Why a pod keeps its node. Cluster Autoscaler's names, but for UnreadablePod, UnreadableDrainRules and
-    DoNotDisruptAnnotation.
+    """Why a pod blocks the removal of its node. Cluster Autoscaler's names, except UnreadablePod, UnreadableDrainRules
+    and DoNotDisruptAnnotation.
     """
 
     CONTROLLER_NOT_FOUND = "ControllerNotFound"
@@ -40,21 +40,21 @@ class BlockingPodReason(enum.StrEnum):
     UNREADABLE_DRAIN_RULES = "UnreadableDrainRules"
     DO_NOT_DISRUPT_ANNOTATION = "DoNotDisruptAnnotation"
     UNEXPECTED_ERROR = "UnexpectedError"
-    """No rule says this: facts are read before, and what could not be read has been set aside. Kept because those
-    who count by reason expect it."""
+    """No rule returns it: unreadable facts are set aside before rules run. Kept because it is a value of Cluster
+    Autoscaler's metric label."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainabilityStatus:
-    """One rule's opinion of one pod. `saying` continues a sentence that begins with the pod's name."""
+    """One rule's status for one pod. `saying` continues a sentence that begins with the pod's name."""
 
     rule: str
     action: DrainAction
     saying: str
     values: tuple[object, ...] = ()
-    """What decided; fills the braces of `saying`."""
+    """The facts that decided; they fill the braces of `saying`."""
     reason: BlockingPodReason | None = None
-    """Set where the pod blocks, and only there."""
+    """Set if and only if the action is BLOCK."""
 
     @property
     def blocks(self) -> bool:
@@ -84,12 +84,12 @@ ControllerKey = tuple[str, str, str]
 """(kind, namespace, name)"""
 
 Item = TypeVar("Item")
-"""A pod, or what stands for one: its row in a snapshot."""
+"""A pod, or its row in a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingPod(Generic[Item]):
-    """The pod that keeps its node, and the outcome that says why."""
+    """The pod that blocks the removal of its node, with the status of the rule that decided."""
 
     pod: Item
     outcome: DrainabilityStatus
@@ -97,12 +97,12 @@ class BlockingPod(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class PodsToMove(Generic[Item]):
-    """What draining a node means for its pods. Where one blocks, the pods after it were not looked at."""
+    """A node's pods by what a drain does with them. If one blocks, the pods after it were not evaluated."""
 
     move: tuple[Item, ...] = ()
-    """To be evicted, and to find room elsewhere."""
+    """Pods to evict, which need room on other nodes."""
     daemonset: tuple[Item, ...] = ()
-    """May be evicted; need no room elsewhere."""
+    """DaemonSet pods: evicted if settings say so; they need no room elsewhere."""
     on_completion: tuple[Item, ...] = ()
-    """To be waited for."""
+    """Pods that the drain waits for."""
     blocking: BlockingPod[Item] | None = None

@@ -15,129 +15,129 @@ class DrainFailureReason(enum.StrEnum):
     MARK_REFUSED = "MarkRefused"
     """The taint or the cordon could not be set."""
     MARK_NOT_SEEN = "MarkNotSeen"
-    """The taint was set, or so it seemed, and does not appear."""
+    """The request to set the taint succeeded, but the node does not show the taint."""
     BATCH_FAILED = "BatchFailed"
-    """Another node that was to be marked together with it could not be."""
+    """Another node of the same batch could not be tainted."""
     MARK_REMOVED = "MarkRemoved"
-    """Someone else took the taint off."""
-    # This one and the next have the names that they have in `Unremovable`.
+    """Another client removed the taint."""
+    # BlockedByPod and NoPlaceToMovePods are also values of `UnremovableReason`.
     BLOCKED_BY_POD = "BlockedByPod"
-    """When checked again, a pod must not leave."""
+    """Revalidation: a pod must not be evicted."""
     NO_PLACE_TO_MOVE_PODS = "NoPlaceToMovePods"
-    """When checked again, a pod finds no place elsewhere."""
+    """Revalidation: a pod fits on no other node."""
     NOT_EMPTY = "NotEmpty"
-    """Chosen because it was empty, it has pods now."""
+    """The node was chosen as an empty one and has pods now."""
     EVICTION_REFUSED = "EvictionRefused"
-    """An eviction was refused for too long."""
+    """An eviction was refused until the eviction timeout."""
     PODS_STAYED = "PodsStayed"
-    """Evicted pods are still there after their grace period."""
+    """Evicted pods still exist after their grace period."""
     GROUP_FAILED = "GroupFailed"
-    """Its group goes as a whole, and another node of it could not go."""
+    """The group is removed only as a whole, and another of its nodes could not be removed."""
     MIN_SIZE_REACHED = "MinSizeReached"
-    """Its group would have too few nodes."""
+    """The group would fall below its minimum size."""
     GROUP_MISSING = "GroupMissing"
-    """Nobody knows its group any more."""
+    """The node's group no longer exists."""
     GROUP_HELD = "GroupHeld"
-    """Its group had to be left alone for too long: it is paused, or cannot be read."""
+    """The group was paused or unreadable for too long."""
     GROUP_ROLLS_OUT = "GroupRollsOut"
-    """Machines of its group are being replaced: another one might go in its place."""
+    """Machines of the group are being replaced: the provider could delete another one instead."""
     REPLICAS_OWNED = "ReplicasOwned"
-    """Another controller applies the size of its group by now, and would make a node in its place."""
+    """Another controller applies the group's size now and would create a replacement."""
     CANNOT_CHOOSE = "CannotChoose"
-    """Its group has other instances by now, and one of them might go in its place."""
+    """The group has further instances now, and the provider could delete one of them instead."""
     DELETION_REFUSED = "DeletionRefused"
-    """The provider refused to delete it."""
+    """The provider refused the deletion."""
     DELETION_TIMED_OUT = "DeletionTimedOut"
-    """The provider agreed and did nothing."""
+    """The provider accepted the deletion, and the machine was not deleted in time."""
     MACHINE_STAYED = "MachineStayed"
-    """The provider was deleting its machine and does not any more: another one went instead, or it is needed again."""
+    """The provider stopped deleting the machine: another one was deleted instead, or it is needed again."""
     ABANDONED = "Abandoned"
-    """It was found marked, and nobody remembers why."""
+    """The node carries the deletion taint, but no drain is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainFailure:
-    """What ended a drain that should have ended in a deletion."""
+    """Why and when a drain failed."""
 
     why: DrainFailureReason
     at_s: float
     details: tuple[str, ...] = ()
-    """The pods or nodes concerned, or what the one who refused said."""
+    """The pods or nodes concerned, or the error message of the refusal."""
 
 
 NO_TIER = -(2**62)
-"""Before every turn."""
+"""Below every tier."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionProgress:
-    """Where the evictions of a node stand. It begins when the node has been checked again."""
+    """The state of a node's evictions, which begin after revalidation."""
 
     began_s: float
     known: frozenset[str] = frozenset()
-    """Pods that must have left before the node goes, by uid: those that were there when it was checked, and those that
-    came later and may leave, too."""
+    """Uids of the pods that must be gone before the node is deleted: those at revalidation, and later ones that may be
+    evicted as well."""
     stage: int = 0
-    """Whose turn it is; see `turns.Turns`. Pods of turns before it go, too."""
+    """The current tier; see `evictor.PriorityTiers`. Pods of earlier tiers are evicted as well."""
     since_s: float = 0.0
-    """When the turn began."""
+    """Start of the tier."""
     accepted_s: float | None = None
-    """When all pods of the turn were on their way out for the first time."""
+    """When all pods of the tier were first terminating."""
     tried: Mapping[str, float] = field(default_factory=dict)
-    """When the eviction of a pod was last asked for, by uid."""
+    """Time of a pod's last eviction request, by uid."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """What was said, where that was refused; until it is asked for again."""
+    """Message of a refused eviction, by uid, until the next attempt."""
     left_behind: frozenset[str] = frozenset()
-    """Pods that did not end in time and are not waited for any more."""
+    """Pods that did not terminate in time and are no longer waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainProgress:
-    """How far a node has come."""
+    """The progress of one drain."""
 
     asked_s: float | None = None
-    """When the mark was last asked for."""
+    """When the taint was last requested."""
     marked_s: float | None = None
-    """When all nodes of its batch were first seen marked."""
+    """When all nodes of the batch were first observed with the taint."""
     evicting: EvictionProgress | None = None
     emptied_s: float | None = None
-    """When there were first no pods left to wait for."""
+    """When no pods were left to wait for."""
     ready_s: float | None = None
-    """When nothing was first in the way of its deletion but others of its group."""
+    """When the deletion began to wait only for other nodes of the group."""
     deleting_s: float | None = None
-    """When its deletion was asked for."""
+    """When the deletion was requested."""
     leaving_s: float | None = None
-    """When the provider was first seen to delete it."""
+    """When the instance was first observed as being deleted."""
     staying_s: float | None = None
-    """When the provider was first seen not to do so any more."""
+    """When the instance was first observed as no longer being deleted."""
     gone_s: float | None = None
-    """When its machine was first seen to be gone, while the node was still there."""
+    """When the machine was first observed as gone while the Node still existed."""
     may_be_unheard: bool = False
-    """Whoever asked for it is gone, and nobody knows whether the provider heard of it."""
+    """The process that requested the deletion ended; the provider may not have received the request."""
     failure: DrainFailure | None = None
     undone_s: float | None = None
-    """When its marks were last asked to be removed."""
+    """When the removal of taint and cordon was last requested."""
 
 
 class DrainPhase(enum.StrEnum):
-    """What a node on its way out waits for, or how it ended."""
+    """The phase of a drain: what it waits for, or how it ended."""
 
     MARKING = "marking"
-    """For the taint and the cordon to be seen, on all nodes that were chosen with it."""
+    """Waits for taint and cordon to be observed on all nodes of the batch."""
     SETTLING = "settling"
-    """For everyone else to see the taint."""
+    """Waits --node-delete-delay-after-taint, so that the scheduler observes the taint."""
     EVICTING = "evicting"
-    """For evictions to be accepted."""
+    """Waits for evictions to be accepted."""
     TERMINATING = "terminating"
-    """For evicted pods to end."""
+    """Waits for evicted pods to terminate."""
     HELD = "held"
-    """For those whose annotations delay the deletion."""
+    """Waits for annotations that delay the deletion to be removed."""
     GATHERING = "gathering"
-    """For other nodes of its group, to be deleted with them."""
+    """Waits for other nodes of the group, to be deleted in one batch."""
     DELETING = "deleting"
-    """For the provider to delete it."""
+    """Waits for the provider to delete the machine."""
     ROLLING_BACK = "rolling back"
-    """For taint and cordon to be gone."""
+    """Waits for taint and cordon to be removed."""
     GONE = "gone"
     ROLLED_BACK = "rolled back"
 
@@ -147,13 +147,13 @@ ENDED_PHASES = frozenset({DrainPhase.GONE, DrainPhase.ROLLED_BACK})
 
 @dataclass(frozen=True, slots=True)
 class DrainStatus:
-    """One node on its way out."""
+    """The status of one drain."""
 
     node: str
     group: str
     phase: DrainPhase
     until_s: float = float("inf")
-    """When it moves on or gives up, if nothing changes before."""
+    """When the phase ends or times out, if no observation changes before."""
     waits_for: tuple[str, ...] = ()
     """The pods, annotations or nodes concerned."""
     failure: DrainFailure | None = None
@@ -161,8 +161,8 @@ class DrainStatus:
 
 @dataclass(frozen=True, slots=True)
 class TaintLatency:
-    """One measurement, of one batch."""
+    """One measurement, for one batch."""
 
     at_s: float
-    """When the last node of the batch was seen with the taint."""
+    """When the last node of the batch was observed with the taint."""
     duration_s: float

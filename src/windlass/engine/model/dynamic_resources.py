@@ -61,7 +61,7 @@ class DeviceId(NamedTuple):
         return f"{self.driver}/{self.pool}/{self.device}"
 
 
-# ── What drivers offer ───────────────────────────────────────────────────────────────────────────────────────────
+# ── Published devices ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class ResourceSlice:
     """How many slices the pool has in this generation."""
     reach: NodeReach = NO_NODES
     is_per_device: bool = False
-    """Each device says for itself from where it can be used."""
+    """Every device has its own node selector (perDeviceNodeSelection)."""
     devices: tuple[Device, ...] = ()
     counters: tuple[tuple[str, NanoAmounts], ...] = ()
     """Counters that the pool's devices share: (counter set, amounts)."""
@@ -202,12 +202,12 @@ class DeviceTaintRule:
         return self.selects and self.driver in (None, pool.driver) and self.pool in (None, pool.pool)
 
 
-# ── What is asked for ────────────────────────────────────────────────────────────────────────────────────────────
+# ── Claims ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceToleration:
-    """What a request puts up with."""
+    """A toleration of device taints."""
 
     key: str
     operator: str
@@ -235,7 +235,7 @@ class ExactDeviceRequest:
     mode: str = ALLOCATION_MODE_EXACT_COUNT
     count: int = 1
     admin_access: bool = False
-    """To look at devices, not to use them: it does not matter whether they are taken, and it takes none."""
+    """adminAccess: the device may be in use by others, and the allocation does not reserve it."""
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: NanoAmounts | None = None
 
@@ -290,7 +290,7 @@ class ClaimAllocation:
     node_selector: NodeSelector | None = None
     """From where the devices can be used; None: from everywhere."""
     has_failed: bool = False
-    """A driver said that a device cannot be made ready after all."""
+    """A binding failure condition of a device is true."""
     waiting_since_s: float | None = None
     """When it was allocated, if it still waits for a device to be made ready."""
 
@@ -338,7 +338,7 @@ class SelectorError:
     """A selector of a claim, or of a device class, that cannot be compiled or fails on a device."""
 
     owner: ClaimKey | str
-    """The claim, or the name of the class; empty while it is not known which claims say so."""
+    """The claim, or the name of the class; empty until the claims with this selector are known."""
     request: str
     """Of the claim: the name of the request, or `request/alternative`."""
     position: int

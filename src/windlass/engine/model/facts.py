@@ -1,6 +1,6 @@
 """Cluster facts: nodes, pods, volumes and the objects that filters and drain rules read, as plain frozen values.
 
-They are what the API says, without the API's spelling. A `PodShape` is all that filters can see of a pod.
+They are API objects reduced to the fields that decisions read. A `PodShape` is all that filters can see of a pod.
 """
 
 import enum
@@ -37,7 +37,7 @@ ZONE_BETA = "failure-domain.beta.kubernetes.io/zone"
 REGION_BETA = "failure-domain.beta.kubernetes.io/region"
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
-"""Key of the taint that a node carries while it is being removed; the name is the peer's."""
+"""Key of the taint that a node carries while it is being removed; Cluster Autoscaler's name."""
 
 # ── Nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -90,7 +90,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """What a pod puts up with. An empty key with Exists tolerates every key, an empty effect every effect."""
+    """A pod toleration. An empty key with Exists tolerates every key, an empty effect every effect."""
 
     key: str
     operator: str
@@ -249,14 +249,14 @@ class Owner:
 
 
 class PodHealth(enum.StrEnum):
-    """What the eviction API looks at in a bound pod, beside the budgets that cover it."""
+    """The state of a bound pod that the eviction API checks, besides its disruption budgets."""
 
     READY = "Ready"
     """Guarded by its budget. Also a pod that waits for a node: nothing evicts it."""
     UNREADY = "Unready"
     """Runs without the condition Ready=True: its budget's unhealthyPodEvictionPolicy decides."""
     NOT_STARTED = "NotStarted"
-    """Phase Pending on its node, its image not pulled, say: no budget guards it."""
+    """Bound, in phase Pending (pulling its image, for example): no budget applies."""
 
 
 class DrainBehavior(enum.StrEnum):
@@ -292,20 +292,20 @@ class Pod:
     restart_policy: str = "Always"
     created_s: float = 0.0
     deleted_s: float | None = None
-    """When its deletion was asked for (deletionTimestamp); None while nobody did."""
+    """When its deletion was requested (deletionTimestamp); None if it was not."""
     grace_s: float | None = None
     """spec.terminationGracePeriodSeconds."""
     unschedulable_since_s: float | None = None
-    """When the scheduler said that it fits nowhere (PodScheduled=False, reason Unschedulable)."""
+    """When the scheduler marked it unschedulable (PodScheduled=False, reason Unschedulable)."""
     is_gated: bool = False
     """Scheduling gates keep the scheduler from looking at it."""
     scale_up_delay_s: float | None = None
-    """How long it wants to wait before a node is added for it, where it says so."""
+    """Scale-up delay requested by its annotation; None without one."""
     unreadable: str = ""
     """Why not all of it could be read; empty of a pod that could. Such a pod is bound, and keeps its node."""
     health: PodHealth = PodHealth.READY
     drain_behavior: DrainBehavior = DrainBehavior.DRAIN
-    """What the pod's label cluster.x-k8s.io/drain says."""
+    """From the pod's label cluster.x-k8s.io/drain."""
 
     @property
     def key(self) -> str:
@@ -393,7 +393,7 @@ class CSINode:
 
 @dataclass(frozen=True, slots=True)
 class CSIDriver:
-    """What a driver says of itself."""
+    """The fields of a CSIDriver that filters read."""
 
     name: str
     storage_capacity: bool = False
@@ -437,7 +437,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class PodDisruptionBudget:
-    """How many of the pods it selects may go now."""
+    """A disruption budget and the number of pods that it allows to be evicted now."""
 
     namespace: str
     name: str

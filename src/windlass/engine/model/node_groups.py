@@ -113,7 +113,7 @@ class ReplicasOwner:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that are made and removed alike, within bounds."""
+    """A node group: nodes of one template, scaled between a minimum and a maximum size."""
 
     id: str
     min_size: int
@@ -121,27 +121,26 @@ class NodeGroup:
     target_size: int
     instances: tuple[Instance, ...] = ()
     template: facts.Node | None = None
-    """What the provider says a new node would look like; None where it cannot tell."""
+    """The provider's template of a new node; None if it has none."""
     options: GroupOptions = field(default_factory=GroupOptions)
     exists: bool = True
     price_per_hour: float | None = None
-    """What a node of it costs, in any currency; None where nobody says."""
+    """Hourly price of a node, in any currency; None if unknown."""
     is_rolling_out: bool = False
-    """Its nodes are being replaced by new ones. Whoever lowers its size now does not know which of them goes, so none
-    is removed."""
+    """Its machines are being replaced. Lowering the size now could delete any of them, so none is removed."""
     can_choose: bool = True
-    """It can be told which of its instances goes. If not, only all of them can go: which of some, nobody knows."""
+    """Whether the provider can delete a given instance. If not, the group can only be removed as a whole."""
     kept: frozenset[str] = frozenset()
-    """Instances that cannot be removed now, by provider id: nobody would act on it."""
+    """Provider ids of instances that cannot be removed now, because no controller would act on it."""
     template_pods: tuple[facts.Pod, ...] = ()
-    """Pods that the provider says such a node would start with, besides those of DaemonSets."""
+    """Pods that the provider reports for a new node, besides DaemonSet pods."""
     replicas_owner: ReplicasOwner | None = None
     """Set if another controller applies the size."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldGroup:
-    """A node group that exists and must be left alone for now, or all groups of a kind."""
+    """A node group, or all groups of a kind, that must not be changed for now."""
 
     id: str
     """Of the group. One that ends in a slash stands for all groups whose ids begin with it: which they are is not

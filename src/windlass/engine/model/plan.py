@@ -24,7 +24,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class ReduceTarget:
-    """Lower a group's target size without touching any instance: nodes that never came are not waited for any more."""
+    """Lower a group's target size without deleting an instance: missing nodes are no longer waited for."""
 
     group: str
     by: int
@@ -40,7 +40,7 @@ class ReduceTarget:
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """Lower a group again that was raised just now: what it was raised for cannot be had as a whole."""
+    """Take back the increase of a group, because a scale-up over several groups failed in part."""
 
     group: str
     by: int
@@ -72,7 +72,7 @@ class SetTaint:
 
 @dataclass(frozen=True, slots=True)
 class RemoveTaint:
-    """Take all taints with this key off a node."""
+    """Remove all taints with this key from a node."""
 
     node: str
     key: str
@@ -80,7 +80,7 @@ class RemoveTaint:
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """Let a node take no more pods, or take pods again."""
+    """Set or clear spec.unschedulable of a node."""
 
     node: str
     cordoned: bool = True
@@ -88,7 +88,7 @@ class Cordon:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Empty a node and delete it: taint and cordon, evictions, then the machine. `advance` takes the steps."""
+    """Drain a node and delete it: taint, cordon, evict, delete the machine. `drain_loop.advance` executes the steps."""
 
     node: str
     group: str
@@ -99,7 +99,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Evict a pod, with so much time to terminate."""
+    """Evict a pod with a grace period."""
 
     namespace: str
     name: str
@@ -115,7 +115,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class DeleteNode:
-    """Delete a node's machine through its group. The Node object goes with it, not by our hand."""
+    """Delete a node's machine through its group. The Node object is deleted by the provider's controllers."""
 
     node: str
     group: str
@@ -133,7 +133,7 @@ class SetConditions:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRequest:
-    """Delete a ProvisioningRequest that was answered long ago."""
+    """Delete a ProvisioningRequest whose last condition is older than the retention time."""
 
     namespace: str
     name: str
@@ -158,7 +158,7 @@ class PlanResult:
     done: tuple[Instruction, ...] = ()
     """In the order in which they were completed. What was so already counts as done."""
     failed: Mapping[Instruction, str] = field(default_factory=dict)
-    """And what was said."""
+    """With the error message."""
     refused: Mapping[str, node_groups.InstanceError] = field(default_factory=dict)
     """Groups that could not be raised, among those that failed: why."""
 

@@ -9,7 +9,7 @@ CONSUME_ANNOTATION = "autoscaling.x-k8s.io/consume-provisioning-request"
 """Annotation of pods: the request, of their own namespace, whose capacity they use."""
 
 CONSUME_ANNOTATION_DEPRECATED = "cluster-autoscaler.kubernetes.io/consume-provisioning-request"
-"""What it was called before."""
+"""The deprecated name of the annotation."""
 
 CLASS_ANNOTATION = "autoscaling.x-k8s.io/provisioning-class-name"
 
@@ -24,12 +24,12 @@ class Condition:
     message: str
     since_s: float
     observed_generation: int | None = None
-    """None where whoever wrote it did not say."""
+    """None if the writer did not set it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """So many pods of one template."""
+    """A number of pods of one PodTemplate."""
 
     template: str
     count: int
@@ -61,16 +61,16 @@ class ProvisioningRequest:
 
     @property
     def pod_count(self) -> int:
-        return sum(one.count for one in self.pod_sets)
+        return sum(pod_set.count for pod_set in self.pod_sets)
 
     @property
     def lacks_templates(self) -> bool:
-        return any(one.pod is None and not one.fault for one in self.pod_sets)
+        return any(pod_set.pod is None and not pod_set.fault for pod_set in self.pod_sets)
 
     @property
     def fault(self) -> str:
-        """Why its pods cannot be made; empty if they can. The first words are the peer's."""
-        missing = [one.template for one in self.pod_sets if one.pod is None and not one.fault]
+        """Why its pods cannot be created; empty if they can. The message begins as Cluster Autoscaler's."""
+        missing = [pod_set.template for pod_set in self.pod_sets if pod_set.pod is None and not pod_set.fault]
         if missing:
             referenced = f"missing pod templates, {len(self.pod_sets)} pod templates were referenced"
             return f"{referenced}, {len(missing)} templates were missing: {','.join(missing)}"
@@ -85,24 +85,24 @@ def consumed_request(annotations: Mapping[str, str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ProvisioningMemory:
-    """What one loop tells the next of requests, besides what stands in them."""
+    """State of ProvisioningRequests between loops that the objects do not hold."""
 
     delays: Mapping[str, float] = field(default_factory=dict)
-    """By uid: how long to wait after the last try. Those not heard of for longest come first."""
+    """By uid: the retry delay after the last attempt. Least recently used entries first."""
     is_next: bool = False
-    """Is it the requests' turn, should there be ordinary pods to help as well?"""
+    """Whether requests go before ordinary pods in the next loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProvisioningReport:
-    """What a loop did about requests, by their keys."""
+    """What a loop did with ProvisioningRequests, by key."""
 
     picked: str = ""
-    """The request that was to be served, should it be the requests' turn."""
+    """The request to process in a loop that serves requests."""
     booked: Mapping[str, int] = field(default_factory=dict)
-    """Pods that room is kept for, of those that should have it."""
+    """Number of pods with booked capacity."""
     answered: Mapping[str, str] = field(default_factory=dict)
-    """The reason that was given."""
+    """The reason of the condition that was set."""
     helped: Mapping[str, int] = field(default_factory=dict)
     """Pods that triggered a scale-up, and those that no group takes."""
     remaining: Mapping[str, int] = field(default_factory=dict)
@@ -115,7 +115,7 @@ EMPTY_REPORT = ProvisioningReport()
 
 @dataclass(frozen=True, slots=True)
 class BufferPods:
-    """Pods that a buffer keeps room for."""
+    """Placeholder pods of a CapacityBuffer."""
 
     like: facts.Pod
     names: tuple[str, ...]

@@ -19,14 +19,14 @@ from windlass.engine.model.scale_up_status import ExceededQuota
 
 @dataclass(frozen=True, slots=True)
 class LoopInterval:
-    """How often nodes are looked at: when last, and the shortest time that was ever between two looks."""
+    """The interval of scale-down evaluations: time of the last one, and the shortest interval so far."""
 
     latest_s: float | None = None
     shortest_s: float | None = None
-    """None before the second look."""
+    """None before the second evaluation."""
 
     def record_loop(self, now_s: float) -> "LoopInterval":
-        """The pace after looking now."""
+        """The interval with an evaluation at this time."""
         if self.latest_s is None:
             return LoopInterval(now_s, self.shortest_s)
         between_s = now_s - self.latest_s
@@ -35,7 +35,7 @@ class LoopInterval:
 
 @dataclass(frozen=True, slots=True)
 class ScaleActivity:
-    """When something last happened, to the cluster or to one group; None where it never did."""
+    """Times of the last scale-up, deletion and failure, of the cluster or one group; None if there was none."""
 
     added_s: float | None = None
     deleted_s: float | None = None
@@ -51,7 +51,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class NodeUtilization:
-    """How much of a node is asked for, as fractions; `utilization` is that of `resource`, which counts."""
+    """Requested fractions of a node's allocatable; `utilization` is that of `resource`, which is compared."""
 
     cpu: float
     memory: float
@@ -75,9 +75,9 @@ class UtilizationColumns:
     resource: npt.NDArray[np.int8]
     """int8 (n,): the column that counts."""
     utilization: Floats
-    """float64 (n,): the fraction that counts; 0 where it cannot be told."""
+    """float64 (n,): the fraction that counts; 0 where it is unknown."""
     known: arrays.Mask
-    """bool (n,): False where a node shows no cpu or no memory, and its utilization cannot be told."""
+    """bool (n,): False where a node reports no cpu or no memory, so its utilization is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class UtilizationTable:
     gpu: arrays.Rows
     """intp (n,): the GPU that counts, as a position in `gpus.RESOURCES`; -1 for none."""
     changes_at_s: float
-    """When the next pod counts as gone; infinity if none is on its way."""
+    """When the next terminating pod counts as gone; infinity if none is terminating."""
     devices: Mapping[int, NodeUtilization] = field(default_factory=dict)
     """Nodes, by their place, on which devices count instead."""
 
@@ -96,9 +96,11 @@ class UtilizationTable:
         """The utilization of one of the nodes."""
         if position in self.devices:
             return self.devices[position]
-        found = self.utilizations
-        cpu, memory, gpu = found.fractions[position].tolist()
-        return NodeUtilization(cpu, memory, gpu, self._resource(position), float(found.utilization[position]))
+        utilization_columns = self.utilizations
+        cpu, memory, gpu = utilization_columns.fractions[position].tolist()
+        return NodeUtilization(
+            cpu, memory, gpu, self._resource(position), float(utilization_columns.utilization[position])
+        )
 
     def _resource(self, position: int) -> str:
         code = int(self.utilizations.resource[position])
@@ -108,7 +110,7 @@ class UtilizationTable:
 
 
 class UnremovableReason(enum.StrEnum):
-    """Why a node cannot go. The names are the peer's, but for UnreadableNode."""
+    """Why a node cannot be removed. Cluster Autoscaler's names, except UnreadableNode."""
 
     SCALE_DOWN_DISABLED_ANNOTATION = "ScaleDownDisabledAnnotation"
     SCALE_DOWN_UNREADY_DISABLED = "ScaleDownUnreadyDisabled"
@@ -135,10 +137,12 @@ _DESCRIPTIONS = {
     UnremovableReason.SCALE_DOWN_DISABLED_ANNOTATION: "is annotated to be kept",
     UnremovableReason.SCALE_DOWN_UNREADY_DISABLED: "is not ready, and nodes that are not ready are not removed",
     UnremovableReason.NOT_AUTOSCALED: "belongs to no group",
-    UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH: "has been unneeded for {found:g} s, and must be for more than {limit:g} s",
+    UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH:
+        "has been unneeded for {found:g} s, and must be for more than {limit:g} s",
     UnremovableReason.NOT_UNREADY_LONG_ENOUGH:
         "is not ready and has been unneeded for {found:g} s, and must be for more than {limit:g} s",
-    UnremovableReason.NODE_GROUP_MIN_SIZE_REACHED: "is one of {found:g} nodes of its group, which keeps at least {limit:g}",
+    UnremovableReason.NODE_GROUP_MIN_SIZE_REACHED:
+        "is one of {found:g} nodes of its group, which keeps at least {limit:g}",
     UnremovableReason.NODE_GROUP_MAX_DELETION_COUNT_REACHED: "is one too many to remove of its group at once",
     UnremovableReason.ATOMIC_SCALE_DOWN_FAILED:
         "is one of {found:g} nodes of its group that could go, and only all {limit:g} may go together",
@@ -155,21 +159,21 @@ _DESCRIPTIONS = {
     UnremovableReason.BLOCKED_BY_ON_COMPLETION_POD: "waits for {found:g} pods to finish",
     UnremovableReason.UNREADABLE_NODE: "cannot be read in full, and may be in use",
 }  # fmt: skip
-"""Continues a sentence that begins with the node's name."""
+"""Each text continues a sentence that begins with the node's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoval:
-    """What became of one candidate. Pods are rows of the snapshot."""
+    """The simulated removal of one node. Pods are rows of the snapshot."""
 
     node_name: str
     reason: UnremovableReason | None = None
-    """Why it cannot go; None if it can."""
+    """Why it cannot be removed; None if it can."""
     moves: drainability.PodsToMove[int] = field(default_factory=drainability.PodsToMove)
     homeless: int | None = None
-    """The first pod that found no place, where that is the reason."""
+    """The first pod that fits on no other node, if that is the reason."""
     is_risky: bool = False
-    """Its pods cannot all leave at once: budgets allow them only one after another."""
+    """Disruption budgets do not allow all its pods to be evicted at once."""
 
     @property
     def is_removable(self) -> bool:
@@ -178,7 +182,7 @@ class NodeRemoval:
 
 @dataclass(frozen=True, slots=True)
 class UnremovableNode:
-    """One node that cannot go now. What was found is compared with a limit; the reason says which."""
+    """A node that cannot be removed now. `found` was compared with `limit`; the reason determines their meaning."""
 
     node_name: str
     reason: UnremovableReason
@@ -187,7 +191,7 @@ class UnremovableNode:
     removal: NodeRemoval | None = None
     """The simulation that failed, where one did."""
     exceeded: tuple[ExceededQuota, ...] = ()
-    """The quotas that stand in the way, where some do."""
+    """The exceeded quotas, if that is the reason."""
 
     def __str__(self) -> str:
         return f"{self.node_name} {_DESCRIPTIONS[self.reason].format(found=self.found, limit=self.limit)}"
@@ -195,19 +199,19 @@ class UnremovableNode:
 
 @dataclass(frozen=True, slots=True)
 class EligibilityResult:
-    """What became of n candidates, in their order. Objects are made when someone reads them."""
+    """Eligibility of n candidates, in their order, as columns; objects are created on access."""
 
     names: Sequence[str]
     reasons: Sequence[UnremovableReason | None]
-    """None where the node is worth trying."""
+    """None where the node is eligible."""
     found: Floats
     """float64 (n,): the number that decided, compared with `limits`; its meaning follows from the reason."""
     limits: Floats
     measured: Mapping[str, int]
-    """Nodes of which the utilization is told, with their place in `usage`."""
+    """Nodes whose utilization was measured, with their position in `usage`."""
     usage: UtilizationTable
     changes_at_s: float
-    """The earliest time at which the same nodes would be judged otherwise."""
+    """The earliest time at which the result for the same nodes would change."""
 
     @property
     def eligible(self) -> list[str]:
@@ -222,19 +226,19 @@ class EligibilityResult:
         ]
 
     def utilization_of(self, name: str) -> NodeUtilization | None:
-        """None where nobody measured it, or something else had decided by then."""
+        """None if it was not measured because an earlier check decided."""
         position = self.measured.get(name)
         return None if position is None else self.usage.of(position)
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRemovals:
-    """What came of simulating removals, in the order in which they were tried."""
+    """Results of simulated removals, in the order of simulation."""
 
     removals: tuple[NodeRemoval, ...] = ()
     failed: tuple[NodeRemoval, ...] = ()
     skipped: tuple[str, ...] = ()
-    """Not tried: there were enough by then, or no time was left."""
+    """Not simulated: enough unneeded nodes were found, or the simulation timed out."""
 
 
 UnneededSince = Mapping[str, float]
@@ -243,32 +247,32 @@ UnneededSince = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownState:
-    """What the next loop must know."""
+    """The scale-down state that the next loop needs."""
 
     since: UnneededSince = field(default_factory=dict)
     previous: frozenset[str] = frozenset()
-    """Nodes that were unneeded when last looked at; they are tried first, also after their times were cleared."""
+    """Nodes unneeded in the last evaluation; they are simulated first, also after their times were cleared."""
     rechecks: RecheckTimes = field(default_factory=dict)
     pace: LoopInterval = field(default_factory=LoopInterval)
 
     def clear(self) -> "ScaleDownState":
-        """All unneeded times are lost: the cluster was in no state to be judged."""
+        """The state without unneeded times, for a cluster that is unhealthy."""
         return replace(self, since={})
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGroupView:
-    """Nodes of one group that go, in their order."""
+    """Nodes of one group to delete, in order."""
 
     group: str
     nodes: tuple[str, ...]
     batch_size: int = 0
-    """All or nothing: how many nodes of the group must be ready to go before any does; 0: each goes by itself."""
+    """Of an all-or-nothing group: how many nodes must be ready before any is deleted; 0: each is deleted by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartedDeletions:
-    """What starts now, by group: nodes without pods to be moved, and nodes to be drained."""
+    """Deletions that start now, by group: empty nodes, and nodes to drain."""
 
     empty: tuple[NodeGroupView, ...] = ()
     drain: tuple[NodeGroupView, ...] = ()
@@ -279,21 +283,21 @@ class StartedDeletions:
 
 @dataclass(frozen=True, slots=True)
 class CandidateEvaluation:
-    """What one look at the candidates found."""
+    """One evaluation of the scale-down candidates."""
 
     state: ScaleDownState
     eligibility: EligibilityResult
     trials: SimulatedRemovals
     changes_at_s: float
-    """The earliest time at which looking again at the same would find something else."""
+    """The earliest time at which the same input would be evaluated differently."""
 
     @property
     def kept(self) -> list[UnremovableNode]:
         """The candidates that are needed, and why."""
         failed = [
-            UnremovableNode(one.node_name, one.reason, removal=one)
-            for one in self.trials.failed
-            if one.reason is not None
+            UnremovableNode(removal.node_name, removal.reason, removal=removal)
+            for removal in self.trials.failed
+            if removal.reason is not None
         ]
         return [*self.eligibility.kept, *failed]
 
@@ -303,10 +307,10 @@ class CandidateEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class NodesToDelete:
-    """The nodes that may go now, in the order in which they should, and why other unneeded nodes may not."""
+    """The nodes to delete now, in order, and the reasons that keep other unneeded nodes."""
 
     empty: tuple[NodeRemoval, ...] = ()
     drain: tuple[NodeRemoval, ...] = ()
     kept: tuple[UnremovableNode, ...] = ()
     changes_at_s: float = float("inf")
-    """The earliest time at which more nodes may go."""
+    """The earliest time at which more nodes may be deleted."""

@@ -1,4 +1,4 @@
-"""Scale-up as values: node templates, quotas, expansion options, the expanders' choice, proposals and rejected reasons."""
+"""Scale-up as values: node templates, quotas, expansion options, expander choice, proposals and rejected reasons."""
 
 import enum
 from collections import Counter
@@ -12,7 +12,7 @@ from windlass.selectors import EVERYTHING, LabelSelector
 
 @dataclass(frozen=True, slots=True)
 class SchedulablePods:
-    """Pods that are alike and get a place: one of them, and how many there are."""
+    """Equivalent pods that an option schedules: one of them, and their number."""
 
     pod: facts.Pod
     count: int = 1
@@ -20,12 +20,12 @@ class SchedulablePods:
 
 @dataclass(frozen=True, slots=True)
 class ExpansionOption:
-    """One way to help pending pods."""
+    """One way to schedule pending pods: new nodes of one group."""
 
     group: str
     """Id of the node group that would grow."""
     template: facts.Node
-    """What a new node of the group looks like."""
+    """The template of a new node of the group."""
     node_count: int
     pods: tuple[SchedulablePods, ...] = ()
     similar_groups: tuple[str, ...] = ()
@@ -33,15 +33,15 @@ class ExpansionOption:
     exists: bool = True
     """False for a group that would have to be created first."""
     debug: str = ""
-    """What the group says of itself, for people."""
+    """Description of the group for logs and external expanders."""
 
     @property
     def pod_count(self) -> int:
-        return sum(helped.count for helped in self.pods)
+        return sum(pods.count for pods in self.pods)
 
 
 def format_reasons(counts: Counter[str]) -> str:
-    """The peer's order is that of chance."""
+    """`2 reason, 1 other`: most common first. Cluster Autoscaler's order is that of a Go map, so it is not fixed."""
     ordered = sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))
     return ", ".join(f"{count} {reason}" for reason, count in ordered)
 
@@ -51,7 +51,7 @@ Candidate = TypeVar("Candidate")
 
 @dataclass(frozen=True, slots=True)
 class OptionKey:
-    """What makes an option the same option: its group, its nodes, and the pods that it helps."""
+    """The identity of an option: group, number of nodes, and the pods it schedules."""
 
     group: str
     nodes: int
@@ -60,7 +60,7 @@ class OptionKey:
 
 
 class ResponseEffect(enum.StrEnum):
-    """What an answer is good for."""
+    """The effect of a response on the options."""
 
     FOLLOWED = "followed"
     NONE_WANTED = "none wanted"
@@ -70,7 +70,7 @@ class ResponseEffect(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BestOptionsResponse:
-    """What was answered about these options, or why there is no answer."""
+    """The external expander's response for these options, or why there is none."""
 
     about: tuple[OptionKey, ...]
     groups: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ class BestOptionsResponse:
 
     @property
     def unknown_groups(self) -> tuple[str, ...]:
-        """Groups that it names and that nobody asked about, each once."""
+        """Groups in the response that are not among the options, each once."""
         asked = {offer.group for offer in self.about}
         return tuple(dict.fromkeys(group for group in self.groups if group not in asked))
 
@@ -95,16 +95,16 @@ class BestOptionsResponse:
 
 @dataclass(frozen=True, slots=True)
 class ExpanderChoice(Generic[Candidate]):
-    """What was chosen, what each strategy that was asked kept, and of what."""
+    """The chosen option, and the options that each applied strategy kept."""
 
     winner: Candidate | None
     steps: tuple[tuple[str, tuple[Candidate, ...]], ...]
     options: tuple[Candidate, ...] = ()
     opinion: BestOptionsResponse | None = None
-    """What someone outside said, where it was their turn."""
+    """The external expander's response, if the chain reached it."""
 
     def options_given_to(self, name: str) -> tuple[Candidate, ...] | None:
-        """What a strategy had to choose from; None if it was not asked."""
+        """The options given to a strategy; None if the chain did not reach it."""
         before = self.options
         for asked, kept in self.steps:
             if asked == name:
@@ -122,7 +122,7 @@ class GroupTemplate:
 
 
 class ScaleUpResult(enum.StrEnum):
-    """What came of scaling up in a loop. The names are the peer's."""
+    """The result of scale-up in a loop, by Cluster Autoscaler's names."""
 
     SUCCESSFUL = "ScaleUpSuccessful"
     ERROR = "ScaleUpError"
@@ -134,7 +134,7 @@ class ScaleUpResult(enum.StrEnum):
 
 
 class SkipReason(enum.StrEnum):
-    """Why a group is not considered."""
+    """Why a group is skipped in scale-up."""
 
     BACKOFF = "in backoff after failed scale-up"
     MAX_SIZE = "max node group size reached"
@@ -145,7 +145,7 @@ class SkipReason(enum.StrEnum):
 
 @dataclass(slots=True)
 class PodEquivalenceGroup:
-    """Pending pods that are treated alike, and what the groups say of them."""
+    """A pod equivalence group: pending pods with the same scheduling properties, and each group's verdict."""
 
     shape: facts.PodShape
     rows: tuple[int, ...]
@@ -155,7 +155,7 @@ class PodEquivalenceGroup:
     rejected: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Reasons by group."""
     accepted: list[str] = field(default_factory=list)
-    """Groups a new node of which would take such a pod."""
+    """Groups whose template fits such a pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +181,19 @@ class GroupIncrease:
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpProposal:
-    """What to do, for whom, and why not for the others."""
+    """The scale-up of one round: increases, the pods they schedule, and reasons for the others."""
 
     result: ScaleUpResult
     increases: tuple[GroupIncrease, ...] = ()
     helped: tuple[int, ...] = ()
-    """Rows of the pods that get a place."""
+    """Rows of the pods that the increases schedule."""
     remaining: tuple[PodEquivalenceGroup, ...] = ()
     """Pods that no group accepts."""
     awaiting: tuple[int, ...] = ()
-    """Rows of pods that another group could help in a later loop."""
+    """Rows of pods that another group could schedule in a later loop."""
     skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     considered: tuple[PodEquivalenceGroup, ...] = ()
-    """All pods that were to be helped."""
+    """All pods of the round."""
     choice: ExpanderChoice[ExpansionOption] | None = None
 
     def skipped_for(self, alike: PodEquivalenceGroup) -> Mapping[str, tuple[str, ...]]:
@@ -203,8 +203,8 @@ class ScaleUpProposal:
 
 def count_rejected_reasons(proposal: ScaleUpProposal, alike: PodEquivalenceGroup, existing: Collection[str]) -> str:
     """`2 Insufficient cpu, 1 max node group size reached`: of these groups, the most common first."""
-    said = (*alike.rejected.items(), *proposal.skipped_for(alike).items())
-    return format_reasons(Counter(reason for group, reasons in said if group in existing for reason in reasons))
+    by_group = (*alike.rejected.items(), *proposal.skipped_for(alike).items())
+    return format_reasons(Counter(reason for group, reasons in by_group if group in existing for reason in reasons))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class ExceededQuota:
-    """A quota that stands in the way, and the resources of it that do, by name."""
+    """An exceeded quota and the names of its exceeded resources."""
 
     quota: str
     resources: tuple[str, ...]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 
 class StatusCode(enum.StrEnum):
-    """What could help. The names are kube-scheduler's."""
+    """Whether removing pods could make the node feasible, by kube-scheduler's names."""
 
     UNSCHEDULABLE = "Unschedulable"
     """Removing pods might help."""
@@ -49,7 +49,7 @@ class Insufficient(Reason):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What refused, how finally, and why."""
+    """One filter's refusal: rule, status code and reasons."""
 
     rule: str
     code: StatusCode
@@ -75,9 +75,9 @@ class Diagnosis:
     """The rows judged: the nodes that exist."""
     refused_by: npt.NDArray[np.uint8]
     everywhere: Refusal | None
-    """A refusal before any node was looked at; then `refused_by` says nothing."""
+    """A refusal by a pre-filter, for all nodes; `refused_by` is then meaningless."""
     explain: Callable[[int, int], Refusal]
-    """(row, refused_by) -> the reasons; asks the filter again, so it costs only when read."""
+    """(row, refused_by) -> the refusal; evaluates the filter again, so the cost arises only on access."""
 
     def __getitem__(self, row: int) -> Refusal | None:
         if self.everywhere is not None:

@@ -1,9 +1,9 @@
-"""Settings: what the user decides, as far as a decision depends on it.
+"""Settings: all flags that decisions depend on.
 
 One field is one flag: the flag's name in snake case, `_s` for a duration and `_bytes` for an amount of memory; the text
 under a field is the flag's help. Defaults are Cluster Autoscaler's. Flags that only set up the process (addresses,
-clients, leader election, logs) are not here. `Settings.cluster_autoscaler()` decides as Cluster Autoscaler does; what
-the default decides otherwise is in `deviations`.
+clients, leader election, logs) are in `autoscaler.options.process_options`. `Settings.cluster_autoscaler()` decides as
+Cluster Autoscaler does; where the default decides differently is in `deviations`.
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,20 @@ from windlass.selectors import NodeSelector
 
 @dataclass(frozen=True, slots=True)
 class FilterConfig:
-    """One profile of a KubeSchedulerConfiguration, as far as filters are concerned."""
+    """Filter configuration of one profile of a KubeSchedulerConfiguration."""
 
     disabled: frozenset[str] = frozenset()
-    """Names of plugins that do not filter."""
+    """Names of plugins that are disabled at the filter extension point."""
     ignored_resources: frozenset[str] = frozenset()
     """NodeResourcesFit: extended resources that are not checked."""
     ignored_resource_groups: frozenset[str] = frozenset()
     """NodeResourcesFit: prefixes (before the slash) of extended resources that are not checked."""
     added_affinity: NodeSelector | None = None
-    """NodeAffinity: what every pod of this profile needs on top of its own affinity."""
+    """NodeAffinity: affinity that every pod of this profile has in addition to its own."""
     binding_timeout_s: float = 600.0
-    """DynamicResources: how long an allocated claim may wait for its devices to become ready."""
+    """DynamicResources: time that an allocated claim may wait for its devices to become ready."""
     default_constraints: tuple[SpreadConstraint, ...] = ()
-    """PodTopologySpread: hard constraints for pods that have none."""
+    """PodTopologySpread: hard constraints of pods that have none."""
 
 
 DEFAULT_FILTER_CONFIG = FilterConfig()
@@ -48,7 +48,7 @@ Overridden = TypeVar("Overridden")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """At least and at most, both included."""
+    """Lower and upper bound, both inclusive."""
 
     min: int
     max: int
@@ -56,7 +56,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class GpuBounds:
-    """Bounds on the GPUs of one type: the value of the GPU label."""
+    """Bounds on GPUs of one type, the value of the GPU label."""
 
     gpu_type: str
     min: int
@@ -65,7 +65,7 @@ class GpuBounds:
 
 @dataclass(frozen=True, slots=True)
 class PriorityGrace:
-    """Pods of this priority and above, up to the next rule's, get at most so much time to terminate."""
+    """Termination grace period of pods of at least this priority and below that of the next rule."""
 
     priority: int
     grace_s: int
@@ -73,262 +73,270 @@ class PriorityGrace:
 
 @dataclass(frozen=True, slots=True)
 class GroupDefaults:
-    """What holds for a group that does not override it; `for_group` gives what holds for one group."""
+    """Defaults of node groups; `for_group` merges them with a group's overrides."""
 
     scale_down_utilization_threshold: float = 0.5
-    """Share of a node's allocatable cpu or memory, the larger of both, up to which it may be removed."""
+    """Maximum utilization of a node that can be removed: the larger share of allocatable cpu and memory that its pods
+    request."""
     scale_down_gpu_utilization_threshold: float = 0.5
-    """The same for nodes with GPUs, of which only the GPUs count."""
+    """Maximum GPU utilization of a GPU node that can be removed; other resources are not considered."""
     scale_down_unneeded_time_s: float = 10 * MINUTE_S
-    """Longer than this unneeded, and a node may go: long enough for load that comes in waves."""
+    """Time that a node must be unneeded before it is eligible for scale-down."""
     scale_down_unready_time_s: float = 20 * MINUTE_S
-    """The same for a node that is not ready: longer, because it may recover."""
+    """Time that an unready node must be unneeded before it is eligible for scale-down."""
     max_node_provision_time_s: float = 15 * MINUTE_S
-    """Longer than this, and an instance without a node, or a scale-up without its nodes, has failed."""
+    """Time to wait for a node to be provisioned: after it, an instance without a node, or a scale-up whose nodes are
+    missing, has failed."""
     max_node_startup_time_s: float = 15 * MINUTE_S
-    """Younger than this, and a node that is not ready has merely not started yet."""
+    """Age up to which an unready node counts as starting up."""
     ignore_daemonsets_utilization: bool = False
-    """Leave pods of DaemonSets out of a node's utilization: they go with the node anyway."""
+    """Ignore DaemonSet pods when calculating a node's utilization for scale-down."""
     zero_or_max: bool = False
-    """All or nothing: the group is only ever empty or full. Set by the group, not by a flag."""
+    """Scale the group only between zero and its maximum. Set by the group's annotation, not by a flag."""
     allow_non_atomic_scale_up_to_max: bool = False
-    """Of such a group: a scale-up that failed in part is not cancelled, and the nodes that came stay. Set by the
-    group, not by a flag."""
+    """Keep the nodes of a partly failed scale-up of a zero-or-max group. Set by the group's annotation, not by a
+    flag."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSettings:
-    """Which pending pods ask for nodes."""
+    """Selection of pending pods that can trigger a scale-up."""
 
     expendable_pods_priority_cutoff: int = -10
-    """Pods of a lower priority neither trigger a scale-up nor keep a node."""
+    """Pods with a priority below this cutoff are expendable: they neither trigger a scale-up nor prevent a
+    scale-down."""
     new_pod_scale_up_delay_s: float = 0.0
-    """Pods must be older than this; an annotation of the pod can only raise it."""
+    """Age below which pods do not trigger a scale-up. A pod's annotation can only raise it."""
     allowed_scheduler_names: tuple[str, ...] = ()
-    """Only pods of these schedulers count; empty: of all."""
+    """Names of schedulers whose pods are considered; empty: all."""
     bypassed_scheduler_names: tuple[str, ...] = ()
-    """Pods of these schedulers are helped before the scheduler has marked them unschedulable, and without waiting."""
+    """Names of schedulers whose pods can trigger a scale-up without having been marked unschedulable."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateSettings:
-    """What a new node of a group is taken to look like."""
+    """Construction of node templates."""
 
     startup_taint: tuple[str, ...] = ()
-    """Keys of taints that go once a node has started: not part of a template, and a node with one is not ready. Holds
-    --ignore-taint too, its old name."""
+    """Keys of startup taints: ignored in node templates, and a node that has one is unready. Includes values of
+    --ignore-taint, its older name."""
     startup_taint_prefix: tuple[str, ...] = ()
-    """Prefixes of such keys, beside those built in."""
+    """Prefixes of startup taint keys, in addition to the built-in ones."""
     status_taint: tuple[str, ...] = ()
-    """Keys of taints that come and go: not part of a template."""
+    """Keys of status taints: ignored in node templates, but not a sign of an unready node."""
     scale_from_unschedulable: bool = False
-    """A template made from a cordoned node is not cordoned."""
+    """Treat a template made from a cordoned node as schedulable."""
     force_ds: bool = False
-    """Count pods of DaemonSets that do not run on the node a template was made from."""
+    """Add the pods of all suitable DaemonSets to a template, including those that do not run on the node it was made
+    from."""
     node_info_cache_expire_time_s: float = TEN_YEARS_S
-    """How long a template made from a real node outlives the group's nodes: ten years."""
+    """Time after which a cached template made from a real node expires once the group has no nodes. Default: ten
+    years."""
 
     @property
     def expires(self) -> bool:
-        """Can a template expire while a process runs?"""
+        """Whether a template can expire during the lifetime of a process."""
         return self.node_info_cache_expire_time_s < TEN_YEARS_S
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpSettings:
-    """How new nodes are estimated, chosen and shared."""
+    """Scale-up: estimation, choice of node groups, and balancing."""
 
     expander: tuple[str, ...] = ("least-waste",)
-    """Strategies that narrow the options one after another; ties are drawn at random."""
+    """Expanders in the order of evaluation; each narrows the options of the one before, and remaining ties are broken
+    at random."""
     max_nodes_per_scaleup: int = 1000
-    """Nodes that one scale-up may add; 0: no limit. With --joint-scale-up all rounds of a loop count together, with
-    --salvo-scale-up alone each for itself."""
+    """Maximum number of nodes added by one scale-up; 0: no limit. With --joint-scale-up it applies to all rounds of a
+    loop together, with --salvo-scale-up alone to each round."""
     max_nodegroup_binpacking_duration_s: float = 10.0
-    """Time for one group's estimate."""
+    """Time limit for the binpacking of one node group."""
     max_binpacking_time_s: float = 5 * MINUTE_S
-    """Time for all estimates of a scale-up; what is estimated by then is chosen from."""
+    """Time limit for all binpacking of a scale-up; the choice is made from the groups estimated until then."""
     fastpath_binpacking_enabled: bool = False
-    """Estimate the last pod group by division instead of packing its pods."""
+    """Estimate the last pod equivalence group by division instead of simulating the placement of its pods."""
     scale_up_from_zero: bool = True
-    """Go on in a cluster without ready nodes."""
+    """Scale up even if the cluster has no ready nodes."""
     parallel_scale_up: bool = False
-    """Raise groups at the same time, so that one failure does not keep the others from being tried. Without effect
-    while --joint-scale-up is on, which does that anyway."""
+    """Scale up node groups in parallel, so that the failure of one does not stop the others. No effect with
+    --joint-scale-up, which always does."""
     salvo_scale_up: bool = False
-    """Repeat the scale-up within a loop for the pods that are left. Without effect while --joint-scale-up is on, which
-    does that anyway."""
+    """Repeat the scale-up within a loop for pods that remain unschedulable. No effect with --joint-scale-up, which
+    always does."""
     salvo_scale_up_budget_s: float = MINUTE_S
-    """Time after which it is not repeated again."""
+    """Time after which --salvo-scale-up starts no further round."""
     enforce_node_group_min_size: bool = False
-    """Raise groups that are below their minimum."""
+    """Scale up node groups that are below their minimum size."""
     scaleup_simulation_for_skipped_node_groups_enabled: bool = False
-    """Check pods against groups that cannot be scaled up, too. Where such a group would reject the pod anyway, that
-    reason is given, not why the group is skipped."""
+    """Simulate the scale-up of skipped node groups as well. If such a group would reject the pod anyway, that reason is
+    reported instead of the reason for skipping."""
     balance_similar_node_groups: bool = False
-    """Share new nodes between similar groups."""
+    """Balance new nodes between similar node groups."""
     balancing_label: tuple[str, ...] = ()
-    """Labels that alone decide whether groups are similar; empty: resources and all labels do."""
+    """Labels that alone decide whether node groups are similar; empty: compare resources and all labels."""
     balancing_ignore_label: tuple[str, ...] = ()
-    """Labels that may differ between similar groups, beside those built in."""
+    """Labels ignored when comparing node groups for similarity, in addition to the built-in ones."""
     memory_difference_ratio: float = 0.015
-    """How far the memory capacity of similar groups may differ, as a share of the larger."""
+    """Maximum difference in memory capacity between similar node groups, as a ratio of the larger one."""
     max_allocatable_difference_ratio: float = 0.05
-    """How far what is allocatable may differ."""
+    """Maximum difference in allocatable resources between similar node groups, as a ratio of the larger one."""
     max_free_difference_ratio: float = 0.05
-    """How far what a new node's own pods leave free may differ."""
+    """Maximum difference in free resources between new nodes of similar node groups, as a ratio of the larger one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
-    """What the whole cluster may grow to, and must keep."""
+    """Cluster-wide resource limits."""
 
     max_nodes_total: int = 0
-    """Nodes at most; 0: no limit."""
+    """Maximum number of nodes in the cluster; 0: no limit."""
     cores_total: Bounds = Bounds(0, 320_000)
-    """Cores of all nodes."""
+    """Minimum and maximum number of cores in the cluster."""
     memory_total_bytes: Bounds = Bounds(0, 6_400_000 * GIB)
-    """Memory of all nodes. The flag counts in GiB."""
+    """Minimum and maximum memory of the cluster, in GiB."""
     gpu_total: tuple[GpuBounds, ...] = ()
-    """GPUs of all nodes, by type."""
+    """Minimum and maximum number of GPUs of a type in the cluster."""
     capacity_quotas_enabled: bool = False
-    """CapacityQuota objects limit, too."""
+    """Enforce CapacityQuota objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownSettings:
-    """Which nodes are unneeded, and when they may go."""
+    """Scale-down: eligibility, timing and concurrency."""
 
     scale_down_enabled: bool = True
-    """Remove nodes at all."""
+    """Enable scale-down."""
     scale_down_unready_enabled: bool = True
-    """Remove nodes that are not ready, too."""
+    """Enable scale-down of unready nodes."""
     ignore_mirror_pods_utilization: bool = False
-    """Leave mirror pods out of a node's utilization: they go with the node anyway."""
+    """Ignore mirror pods when calculating a node's utilization for scale-down."""
     scale_down_delay_after_add_s: float = 10 * MINUTE_S
-    """Pause after a scale-up: the new load may not have settled."""
+    """Time after a scale-up before scale-down resumes."""
     scale_down_delay_after_delete_s: float = 0.0
-    """Pause after a removal began."""
+    """Time after a node deletion started before scale-down resumes."""
     scale_down_delay_after_failure_s: float = 3 * MINUTE_S
-    """Pause after a removal failed."""
+    """Time after a failed node deletion before scale-down resumes."""
     scale_down_delay_type_local: bool = False
-    """The pauses hold for the group concerned only."""
+    """Apply the scale-down delays per node group instead of cluster-wide."""
     scale_down_simulation_timeout_s: float = 30.0
-    """Time for finding unneeded nodes."""
+    """Time limit of the simulation that finds unneeded nodes."""
     unremovable_node_recheck_timeout_s: float = 5 * MINUTE_S
-    """How long a node that could not be removed is not looked at again. Without effect while
-    --recheck-unremovable-nodes is on, which looks at each node in every loop."""
+    """Time before an unremovable node is evaluated again. No effect with --recheck-unremovable-nodes, which evaluates
+    each node in every loop."""
     max_scale_down_parallelism: int = 10
-    """Nodes that may be on their way out at the same time."""
+    """Maximum number of nodes that are removed at the same time, empty or drained."""
     max_drain_parallelism: int = 1
-    """Of these, nodes that have pods to be moved."""
+    """Maximum number of nodes that are drained at the same time."""
     max_bulk_soft_taint_count: int = 10
-    """Nodes that one loop may mark as candidates, or unmark; 0: no marks at all."""
+    """Maximum number of nodes that one loop marks or unmarks with the DeletionCandidate taint; 0: no such taints."""
     max_bulk_soft_taint_time_s: float = 3.0
-    """Time for that: afterwards no more marks are begun in that loop. 0: none is."""
+    """Time limit for these taint updates in one loop; after it, no further update starts. 0: no updates."""
     node_deletion_candidate_ttl_s: float = 0.0
-    """Age up to which a mark found at the start restores the node's unneeded time; 0: never."""
+    """Maximum age of a DeletionCandidate taint found at startup that restores the node's unneeded time; 0: never."""
     scan_interval_s: float = 10.0
-    """Time between loops: with the unneeded time it tells how many candidates are worth looking at."""
+    """Interval between loops."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainSettings:
-    """Which pods may be moved, and how a node is emptied."""
+    """Drain: pods that can be moved, and how nodes are emptied."""
 
     skip_nodes_with_system_pods: bool = True
-    """Keep nodes with pods of kube-system that no budget covers."""
+    """Never remove nodes with kube-system pods that no PodDisruptionBudget covers (except DaemonSet and mirror
+    pods)."""
     skip_nodes_with_local_storage: bool = True
-    """Keep nodes with pods that store on the node's disk."""
+    """Never remove nodes with pods that use local storage, such as emptyDir or hostPath."""
     skip_nodes_with_custom_controller_pods: bool = True
-    """Keep nodes with pods whose controller is not one of Kubernetes' own."""
+    """Never remove nodes with pods of custom controllers."""
     min_replica_count: int = 0
-    """Pods of controllers with fewer replicas stay."""
+    """Minimum number of replicas of a controller whose pods may be evicted for scale-down."""
     blocking_system_pod_distruption_timeout_s: float = HOUR_S
-    """Age at which a pod of kube-system may go without a budget."""
+    """Age after which a kube-system pod without a PodDisruptionBudget no longer blocks scale-down."""
     cordon_node_before_terminating: bool = True
-    """Set a node unschedulable together with the taint."""
+    """Cordon nodes when they are tainted for deletion."""
     node_delete_delay_after_taint_s: float = 5.0
-    """Time between the taint and what follows, for the scheduler to see it."""
+    """Time between the ToBeDeleted taint and the next step, so that the scheduler observes the taint."""
     dynamic_node_delete_delay_after_taint_enabled: bool = False
-    """Measure that time instead: twice the slowest round trip to the API server within the last hour."""
+    """Derive that delay from measurements: twice the slowest API request of the last hour."""
     max_graceful_termination_s: int = 600
-    """Time that a pod gets to terminate, at most. Not together with drain_priority_config."""
+    """Maximum time that an evicted pod gets to terminate. Not allowed together with --drain-priority-config."""
     drain_priority_config: tuple[PriorityGrace, ...] = ()
-    """Pods go in ascending order of these priorities, each with its own time; empty: all at once."""
+    """Evict pods in ascending order of these priorities, each with its own grace period; empty: all pods at once."""
     max_pod_eviction_time_s: float = 2 * MINUTE_S
-    """How long an eviction that is refused is tried again."""
+    """Maximum time to retry the eviction of a pod."""
     daemonset_eviction_for_empty_nodes: bool = False
-    """Evict pods of DaemonSets from nodes that have no others."""
+    """Evict DaemonSet pods from empty nodes."""
     daemonset_eviction_for_occupied_nodes: bool = True
-    """Evict pods of DaemonSets from nodes that have others."""
+    """Evict DaemonSet pods from non-empty nodes."""
     node_deletion_delay_timeout_s: float = 2 * MINUTE_S
-    """How long an annotation may hold back the deletion of an empty node."""
+    """Maximum time to wait for the removal of delay-deletion annotations before an empty node is deleted."""
     node_deletion_batcher_interval_s: float = 0.0
-    """How long nodes of one group are gathered to be deleted by one call; 0: each by its own."""
+    """Time for which deletions in one node group are gathered into a batch; 0: no batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class HealthSettings:
-    """When the cluster or a group is left alone, and what becomes of instances that do not come up."""
+    """Cluster health: unready nodes, backoff and failed instances."""
 
     max_total_unready_percentage: float = 45.0
-    """Share of unready nodes above which nothing is done: the fault may be the network between."""
+    """Maximum percentage of unready nodes; above it, the cluster is unhealthy and nothing is scaled."""
     ok_total_unready_count: int = 3
-    """Unready nodes that are always tolerated, because in a small cluster one is a large share."""
+    """Number of unready nodes that is always allowed, regardless of --max-total-unready-percentage."""
     initial_node_group_backoff_duration_s: float = 5 * MINUTE_S
-    """How long a group is left alone after its first failed scale-up."""
+    """Duration of the first backoff of a node group after a failed scale-up."""
     max_node_group_backoff_duration_s: float = 30 * MINUTE_S
-    """Where doubling that time ends."""
+    """Maximum duration of a node group's backoff."""
     node_group_backoff_reset_timeout_s: float = 3 * HOUR_S
-    """Time after a group's last failure when it is forgotten."""
+    """Time after a node group's last failed scale-up after which its backoff is reset."""
     force_delete_unregistered_nodes: bool = False
-    """Delete instances that never registered even below the group's minimum."""
+    """Delete unregistered nodes even if the node group falls below its minimum size."""
     force_delete_failed_nodes: bool = False
-    """Delete instances that could not be created even below the group's minimum."""
+    """Delete failed instances even if the node group falls below its minimum size."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProvisioningRequestSettings:
-    """Capacity asked for by ProvisioningRequest objects."""
+    """ProvisioningRequests."""
 
     enable_provisioning_requests: bool = False
-    """Serve them at all."""
+    """Process ProvisioningRequest objects."""
     check_capacity_batch_processing: bool = False
-    """Serve several check-capacity requests in one loop."""
+    """Process several check-capacity ProvisioningRequests in one loop."""
     check_capacity_provisioning_request_max_batch_size: int = 10
-    """That many at most."""
+    """Maximum number of check-capacity ProvisioningRequests in one batch."""
     check_capacity_provisioning_request_batch_timebox_s: float = 10.0
-    """For so long at most."""
+    """Time limit of one batch of check-capacity ProvisioningRequests."""
     check_capacity_processor_instance: str = ""
-    """Serve only check-capacity requests that name this instance, and no others; empty: those that name none."""
+    """Process only check-capacity ProvisioningRequests that name this processor instance; empty: those that name
+    none."""
     provisioning_request_initial_backoff_time_s: float = MINUTE_S
-    """Time until a request that failed is tried again."""
+    """Duration of the first backoff of a failed ProvisioningRequest."""
     provisioning_request_max_backoff_time_s: float = 10 * MINUTE_S
-    """Where doubling that time ends."""
+    """Maximum duration of a ProvisioningRequest's backoff."""
     provisioning_request_max_backoff_cache_size: int = 1000
-    """Requests whose time is remembered."""
+    """Maximum number of ProvisioningRequests whose backoff is cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionSettings:
-    """Pods that do not exist but are made room for."""
+    """Injected pods: CapacityBuffers and proactive scale-up."""
 
     capacity_buffer_controller_enabled: bool = False
-    """Keep the status of CapacityBuffer objects."""
+    """Run the CapacityBuffer controller, which writes the status of CapacityBuffer objects."""
     capacity_buffer_pod_injection_enabled: bool = False
-    """Make room for the buffers' pods."""
+    """Inject the pods of CapacityBuffers into scale-up and scale-down."""
     capacity_buffer_pod_dry_run_enabled: bool = True
-    """Let the API server complete the buffers' pods, by creating them in a dry run; it needs the right to create pods.
-    Off: only requests that follow from limits are filled in."""
+    """Complete the pod templates of CapacityBuffers with dry-run creates, which require the permission to create pods.
+    Off: only requests are defaulted, from limits."""
     enable_proactive_scaleup: bool = False
-    """Make room for pods that controllers want but have not created yet."""
+    """Inject pods that controllers want but have not created yet."""
     pod_injection_limit: int = 5000
-    """Pending pods, made-up ones included, beyond which none are made up."""
+    """Limit on pending pods, injected ones included, above which no pods are injected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that decisions depend on besides what is seen and remembered."""
+    """All settings that decisions depend on besides observation and memory."""
 
     groups: GroupDefaults = GroupDefaults()
     pods: PodSettings = PodSettings()
@@ -341,19 +349,19 @@ class Settings:
     provisioning_requests: ProvisioningRequestSettings = ProvisioningRequestSettings()
     injection: InjectionSettings = InjectionSettings()
     filters: FilterConfig = DEFAULT_FILTER_CONFIG
-    """What the scheduler's configuration changes about its filters."""
+    """Filter configuration from --scheduler-config-file."""
     deviations: Deviations = ALL_DEVIATIONS
     seed: int = 0
-    """Where ties are drawn from, together with the number of the loop: the same seed draws the same."""
+    """Seed for breaking ties, combined with the number of the loop."""
 
     @classmethod
     def cluster_autoscaler(cls) -> "Settings":
-        """The peer's behaviour, and its defaults."""
+        """Cluster Autoscaler's behavior and defaults."""
         return cls(deviations=NO_DEVIATIONS)
 
 
 def for_group(settings: Settings, options: node_groups.GroupOptions) -> GroupDefaults:
-    """What holds for a group with these options."""
+    """Return the options of a group: its overrides, and defaults for the rest."""
     defaults = settings.groups
     return GroupDefaults(
         _override(options.scale_down_utilization_threshold, defaults.scale_down_utilization_threshold),
@@ -373,4 +381,4 @@ def _override(override: Overridden | None, default: Overridden) -> Overridden:
 
 
 MAX_INJECTED_PODS = 150_000
-"""As many pods as Kubernetes supports in one cluster: no more are imagined of one source."""
+"""Maximum number of pods injected from one source: as many as Kubernetes supports in one cluster."""

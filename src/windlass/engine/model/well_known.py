@@ -1,4 +1,4 @@
-"""Well-known annotations, labels and resources, and what they say of pods and nodes.
+"""Well-known annotations, labels and resources, and the properties of pods and nodes read from them.
 
 DaemonSet, mirror and static pods, grace periods, safe-to-evict and do-not-disrupt; GPUs by resource and by label;
 prices by annotation.
@@ -27,9 +27,9 @@ def has_gpu(node: facts.Node, label: str) -> bool:
 
 
 def find_expected_gpus(node: facts.Node, label: str, template: facts.Node | None) -> tuple[str, int] | None:
-    """Type and number of the GPUs that the node has or will have; None if it has none, or nobody knows how many.
+    """Type and number of the GPUs that the node has or will have; None if it has none or the number is unknown.
 
-    While the driver is not up yet, the template of the node's group tells the number.
+    Until the device driver reports them, the number is that of the group's template.
     """
     gpu_type = node.labels.get(label)
     if not gpu_type:
@@ -41,7 +41,7 @@ def find_expected_gpus(node: facts.Node, label: str, template: facts.Node | None
 
 
 def is_gpu_count_unknown(node: facts.Node, label: str, template: facts.Node | None) -> bool:
-    """Does the label promise GPUs of which neither the node nor a template of its group tells the number?"""
+    """Whether the GPU label is set, but neither the node nor a template of its group has the number of GPUs."""
     return label in node.labels and template is None and count_ready_gpus(node) == 0
 
 
@@ -51,28 +51,28 @@ def _first_gpu_resource(resources: facts.Resources) -> int:
 
 
 DAEMONSET_POD_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
-"""`true` makes a pod count as a DaemonSet's, whoever owns it."""
+"""`true`: the pod counts as a DaemonSet pod, regardless of its owner."""
 
 SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-"""What the user says of evicting a pod: `true`, `false` or `on-completion`. Anything else says nothing."""
+"""Whether a pod may be evicted: `true`, `false` or `on-completion`. Other values are ignored."""
 
 DO_NOT_DISRUPT_ANNOTATION = "karpenter.sh/do-not-disrupt"
 """Karpenter's: `true` keeps the pod's node."""
 
 DRAIN_LABEL = "cluster.x-k8s.io/drain"
-"""Cluster API's label of a pod: `skip` or `wait-completed`, in any case. Anything else says nothing."""
+"""Cluster API's label of a pod: `skip` or `wait-completed`, in any case. Other values are ignored."""
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 """Set by the kubelet on the API's copy of a static pod; its value does not matter."""
 
 CONFIG_SOURCE_ANNOTATION = "kubernetes.io/config.source"
-"""Set by the kubelet on what it runs: `api` where the API server told it to."""
+"""Set by the kubelet: the source of the pod; `api` for pods from the API server."""
 
 DEFAULT_GRACE_S = 30.0
 """The API server's default of spec.terminationGracePeriodSeconds."""
 
 TERMINATING_EXTRA_S = 30.0
-"""How long past its grace period a pod may still be going before it counts as gone."""
+"""Time after its grace period at which a terminating pod counts as gone."""
 
 
 def is_daemonset(pod: facts.Pod) -> bool:
@@ -110,7 +110,7 @@ PRICE_ANNOTATIONS = (
     "capacity.cluster-autoscaler.kubernetes.io/price",
     "cluster.x-k8s.io/machine-current-price",
 )
-"""Where a group's price may stand: the first that can be read counts. The second and third were proposed for
+"""Annotations that may hold a group's price; the first valid one counts. The second and third were proposed for
 karpenter-provider-cluster-api."""
 
 

@@ -23,21 +23,21 @@ from windlass.engine.predicates import (
 from windlass.engine.snapshot import topology_counts
 from windlass.engine.snapshot.snapshot import Snapshot
 
-_PLENTY = np.int64(np.iinfo(arrays.COUNT_DTYPE).max)
-"""Room where nothing is checked: more pods than there are, and yet sums of it do not overflow."""
+_UNLIMITED_ROOM = np.int64(np.iinfo(arrays.COUNT_DTYPE).max)
+"""Room where no resource is checked: more pods than exist, and sums do not overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where pods of a shape go: `counts[i]` of them to `rows[i]`, all distinct, and the row that took the last one."""
+    """Pods of a shape by node: `counts[i]` on `rows[i]`, rows distinct; `last` is the row of the last pod."""
 
     rows: arrays.Rows
     counts: arrays.Amounts
     total: int
     last: int
 
-    def homes(self) -> arrays.Rows:
-        """The row of every pod."""
+    def node_row_per_pod(self) -> arrays.Rows:
+        """Intp (total,): the node row of every pod."""
         return self.rows if self.total == len(self.rows) else np.repeat(self.rows, self.counts)
 
 
@@ -71,9 +71,9 @@ def count_room(free: Sequence[tuple[arrays.Amounts, int]], rows: int) -> arrays.
     fits = np.ones(rows, bool)
     for left, amount in free:
         fits &= left >= amount
-    # Dividing is the costly part: only where at least one fits.
-    some = np.flatnonzero(fits)
-    most = np.full(len(some), _PLENTY)
+    # Division is the expensive step: only for the k rows where at least one pod fits.
+    some = np.flatnonzero(fits)  # (k,)
+    most = np.full(len(some), _UNLIMITED_ROOM)
     for left, amount in free:
         np.minimum(most, left[some] // amount, out=most)
     room = np.zeros(rows, arrays.RESOURCE_DTYPE)
@@ -95,6 +95,7 @@ def fill_levels(rows: arrays.Rows, room: arrays.Amounts, count: int) -> Placemen
     """
     if count <= 0 or not len(rows):
         return NO_PLACES
+    # Bisect for the number of complete rounds: low is feasible, high + 1 is not.
     low, high = 0, int(min(room.max(initial=0), count))
     if int(room.sum()) <= count:
         low = high
@@ -105,13 +106,14 @@ def fill_levels(rows: arrays.Rows, room: arrays.Amounts, count: int) -> Placemen
         else:
             high = middle - 1
     taken = np.minimum(room, low)
+    # One more round, which is incomplete: the first `rest` rows that have room left.
     rest = count - int(taken.sum())
     open_rows = np.flatnonzero(room > low)[:rest]
     taken[open_rows] += 1
     used = np.flatnonzero(taken)
     if not len(used):
         return NO_PLACES
-    # The last pod went to the last row of the last round that was begun.
+    # The last pod went to the last row of the incomplete round, or of the last complete one.
     last = open_rows[-1] if len(open_rows) else np.flatnonzero(room >= low)[-1]
     return Placement(rows[used], taken[used], int(taken.sum()), int(rows[last]))
 
@@ -120,7 +122,7 @@ def fill_first(rows: arrays.Rows, room: arrays.Amounts, count: int) -> Placement
     """First-fit in closed form: fill each row up before the next is touched."""
     if count <= 0 or not len(rows):
         return NO_PLACES
-    before = np.cumsum(room) - room
+    before = np.cumsum(room) - room  # (n_rows,): capacity of all earlier rows
     taken = np.clip(count - before, 0, room)
     used = np.flatnonzero(taken)
     if not len(used):
@@ -129,18 +131,19 @@ def fill_first(rows: arrays.Rows, room: arrays.Amounts, count: int) -> Placement
 
 
 def fill_scattered(rows: arrays.Rows, room: arrays.Amounts, count: int, scatter: np.random.Generator) -> Placement:
-    """Each pod starts at a random row and takes the first with room from there on: the peer's order on new nodes.
+    """Each pod starts at a random row and takes the next one with room, as Cluster Autoscaler does on new nodes.
 
-    All throws of a round are made at once; pods that find a row filled up meanwhile are thrown again.
+    Each round draws a start for every remaining pod; pods beyond a row's room are drawn again in the next round.
     """
     taken = np.zeros(len(rows), arrays.RESOURCE_DTYPE)
     left = min(count, int(room.sum()))
     while left > 0:
         with_room = np.flatnonzero(taken < room)
         starts = scatter.integers(len(rows), size=left)
-        found = with_room[np.searchsorted(with_room, starts) % len(with_room)]
+        # (left,): the first row with room at or after each start, wrapping around.
+        targets = with_room[np.searchsorted(with_room, starts) % len(with_room)]
         before = taken.copy()
-        taken = np.minimum(taken + np.bincount(found, minlength=len(rows)), room)
+        taken = np.minimum(taken + np.bincount(targets, minlength=len(rows)), room)
         left -= int((taken - before).sum())
     used = np.flatnonzero(taken)
     if not len(used):
@@ -149,7 +152,7 @@ def fill_scattered(rows: arrays.Rows, room: arrays.Amounts, count: int, scatter:
 
 
 _UNLIMITED_PODS = 1 << 50
-"""Of a resource that a node need not have, because devices stand for it."""
+"""Room by a resource that devices provide on nodes without it."""
 
 
 def find_resource_room(
@@ -165,27 +168,28 @@ def find_resource_room(
 
 
 class BatchPlacement:
-    """What is feasible for the next pod of a shape, kept current while pods of that shape are placed.
+    """The feasible nodes for the next pod of a shape, updated while pods of that shape are placed.
 
     `mask` bool (n_nodes): feasible now. `room` int64 (n_nodes): how many more fit there by resources.
 
     Placing one can (1) use up its node's room, (2) close a domain that the shape's own anti-affinity or host ports
-    guard, (3) shift the balance of a spread constraint, (4) end the first-of-its-kind exception of its affinity.
+    guard, (3) shift the state of a spread constraint, (4) end the first-of-its-kind exception of its affinity.
     """
 
     def __init__(self, snapshot: Snapshot, shape: facts.PodShape, usable: arrays.Mask, config: FilterConfig) -> None:
         self._nodes, self._shape = snapshot.nodes, shape
-        self._balances: list[_SpreadBalance] = []
+        self._spread_states: list[_SpreadState] = []
         if pod_topology_spread.NAME not in config.disabled:
-            self._balances = [
-                _SpreadBalance(found) for found in pod_topology_spread.count_constraints(snapshot, shape, config)
+            self._spread_states = [
+                _SpreadState(spread_counts)
+                for spread_counts in pod_topology_spread.count_constraints(snapshot, shape, config)
             ]
-        self._before = (
+        self._feasible_without_topology = (
             registry.find_feasible(snapshot, shape, config, but=(pod_topology_spread.NAME, inter_pod_affinity.NAME))
             & usable
         )
-        self.others = self._before.copy()
-        """Bool (n_nodes): what every filter but PodTopologySpread allows."""
+        self.others = self._feasible_without_topology.copy()
+        """Bool (n_nodes): feasible for every filter except PodTopologySpread."""
         near = None if inter_pod_affinity.NAME in config.disabled else inter_pod_affinity.mask(snapshot, shape, config)
         if near is not None:
             self.others &= near
@@ -196,28 +200,32 @@ class BatchPlacement:
             devices = dynamic_resources.count_room(snapshot, shape)
             if devices is not None:
                 np.minimum(self.room, devices, out=self.room)
-        self._closing: list[arrays.Ids] = []
-        self._gathering: list[arrays.Ids] = []
+        self._anti_affinity_domains: list[arrays.Ids] = []
+        self._affinity_domains: list[arrays.Ids] = []
         if inter_pod_affinity.NAME not in config.disabled:
-            self._close_domains(snapshot)
-            self._gather(snapshot)
+            self._collect_anti_affinity_domains(snapshot)
+            self._collect_affinity_domains(snapshot)
         if shape.spec.host_ports and node_ports.NAME not in config.disabled:
             np.minimum(self.room, 1, out=self.room)
         self.others &= self.room > 0
-        self.mask = self._balanced()
+        self.mask = self._apply_spread()
 
     @property
     def is_closed_form(self) -> bool:
-        """Nothing but its node's room changes when a pod is placed."""
-        return not (self._closing or self._gathering or any(b.found.counts_itself for b in self._balances))
+        """Whether placing a pod changes only its node's room."""
+        return not (
+            self._anti_affinity_domains
+            or self._affinity_domains
+            or any(b.found.counts_itself for b in self._spread_states)
+        )
 
     def is_skewed(self, row: int) -> bool:
-        """Is topology spread the first filter that keeps the next pod off this node, and the label not missing?"""
-        if not self._before[row] or self.room[row] < 1:
+        """Whether PodTopologySpread is the first filter to refuse this node, and not for a missing label."""
+        if not self._feasible_without_topology[row] or self.room[row] < 1:
             return False
-        for balance in self._balances:
-            domain = balance.found.domains[row]
-            if not balance.open[domain]:
+        for state in self._spread_states:
+            domain = state.found.domains[row]
+            if not state.open[domain]:
                 return bool(domain != arrays.ABSENT)
         return False
 
@@ -250,36 +258,36 @@ class BatchPlacement:
         self.room[row] -= 1
         if self.room[row] == 0:
             self.others[row] = self.mask[row] = False
-        for domains in self._closing:
+        for domains in self._anti_affinity_domains:
             if domains[row] != arrays.ABSENT:
                 self._keep_only(domains != domains[row])
-        for domains in self._gathering:
+        for domains in self._affinity_domains:
             self._keep_only(domains == domains[row])
-        self._gathering = []
+        self._affinity_domains = []
         reopened = False
-        for balance in self._balances:
-            change = balance.add(row)
+        for state in self._spread_states:
+            change = state.add(row)
             if change == _CLOSED:
-                self.mask[balance.rows_of(int(balance.found.domains[row]))] = False
+                self.mask[state.rows_of(int(state.found.domains[row]))] = False
             reopened = reopened or change == _SHIFTED
         if reopened:
-            self.mask = self._balanced()
+            self.mask = self._apply_spread()
 
     def _keep_only(self, rows: arrays.Mask) -> None:
         self.others &= rows
         self.mask &= rows
 
-    def _balanced(self) -> arrays.Mask:
+    def _apply_spread(self) -> arrays.Mask:
         mask = self.others.copy()
-        for balance in self._balances:
-            mask &= balance.open[balance.found.domains]
+        for state in self._spread_states:
+            mask &= state.open[state.found.domains]
         return mask
 
-    def _close_domains(self, snapshot: Snapshot) -> None:
-        """Find the domains within which a second pod of this shape is refused by its own anti-affinity.
+    def _collect_anti_affinity_domains(self, snapshot: Snapshot) -> None:
+        """Collect the topology keys in whose domains the shape's own anti-affinity refuses a second pod.
 
-        Hostnames are usually unique, those of nodes yet to be opened always: then that is the same as room for one. Of
-        no other key is that known: the next node may be in the same zone.
+        With unique hostnames, as those of new nodes are, that equals room for one pod per node. For other keys domains
+        are kept as int32 (n_nodes), because the next node may be in the same zone.
         """
         namespaces, profile = snapshot.topology_counts.namespaces, self._shape.profile
         for key in dict.fromkeys(
@@ -294,24 +302,24 @@ class BatchPlacement:
             if key == facts.HOSTNAME and int(np.bincount(named, minlength=1).max()) <= 1:
                 self.room[present] = np.minimum(self.room[present], 1)
             else:
-                self._closing.append(domains)
+                self._anti_affinity_domains.append(domains)
 
-    def _gather(self, snapshot: Snapshot) -> None:
-        """The first of its kind may go anywhere; where it goes decides for those that follow."""
+    def _collect_affinity_domains(self, snapshot: Snapshot) -> None:
+        """Affinity to itself: the first pod fits anywhere, and its domain restricts the following pods."""
         terms = self._shape.spec.affinity
         if not terms or not inter_pod_affinity.matches_own_affinity(snapshot, self._shape):
             return
         counts = snapshot.counts(topology_counts.PodsMatchingAllTerms(terms))
         keys = dict.fromkeys(term.topology_key for term in terms)
         if not any(inter_pod_affinity.occupied_domains(snapshot, key, counts).any() for key in keys):
-            self._gathering = [snapshot.nodes.label_ids(key) for key in keys]
+            self._affinity_domains = [snapshot.nodes.label_ids(key) for key in keys]
 
 
 _UNCHANGED, _CLOSED, _SHIFTED = range(3)
 
 
-class _SpreadBalance:
-    """One spread constraint while pods of its shape are placed: counts, the emptiest domain, which are open."""
+class _SpreadState:
+    """One spread constraint while pods of its shape are placed: counts per domain, their minimum, open domains."""
 
     def __init__(self, found: pod_topology_spread.SpreadCounts) -> None:
         self.found = found
@@ -329,42 +337,44 @@ class _SpreadBalance:
         return rows
 
     def add(self, row: int) -> int:
-        """Count one more pod; say what that changed."""
-        found = self.found
-        if not found.counts_itself or not found.included[row]:
+        """Count one more pod; returns whether its domain closed, or all open domains changed."""
+        spread_counts = self.found
+        if not spread_counts.counts_itself or not spread_counts.included[row]:
             return _UNCHANGED
-        domain = found.domains[row]
-        before = int(found.per_domain[domain])
-        found.per_domain[domain] = before + 1
+        domain = spread_counts.domains[row]
+        before = int(spread_counts.per_domain[domain])
+        spread_counts.per_domain[domain] = before + 1
         if before == self._emptiest and self._counts_emptiest:
             self._at_emptiest -= 1
             if self._at_emptiest == 0:
-                self._emptiest = found.emptiest
-                self._at_emptiest = int((found.per_domain[found.exists] == self._emptiest).sum())
-                self.open = found.open_domains()
+                self._emptiest = spread_counts.emptiest
+                self._at_emptiest = int((spread_counts.per_domain[spread_counts.exists] == self._emptiest).sum())
+                self.open = spread_counts.open_domains()
                 return _SHIFTED
-        if before + 1 > found.constraint.max_skew + self._emptiest - 1:
+        if before + 1 > spread_counts.constraint.max_skew + self._emptiest - 1:
             self.open[domain] = False
             return _CLOSED
         return _UNCHANGED
 
 
 def uses_filtered_volumes(shape: facts.PodShape) -> bool:
-    """Does the shape use volumes that filters look at?"""
+    """Whether the shape uses volumes that filters read."""
     return any(volume.claim or volume.identity or volume.driver for volume in shape.spec.volumes)
 
 
 def requests_devices(snapshot: Snapshot, shape: facts.PodShape) -> bool:
-    """Does the shape use claims, or request a resource for which a device class stands?"""
+    """Whether the shape uses claims, or requests a resource that a device class provides."""
     spec = shape.spec
     if not spec.extended:
         return bool(spec.claims)
     stock = snapshot.devices.inventory
-    return bool(spec.claims) or any(stock.device_class_of(one.resource) is not None for one in spec.extended)
+    return bool(spec.claims) or any(
+        stock.device_class_of(extended_request.resource) is not None for extended_request in spec.extended
+    )
 
 
 def needs_single_placement(snapshot: Snapshot, shape: facts.PodShape) -> bool:
-    """Must filters be asked anew for every pod of the shape, the snapshot being told of each?"""
+    """Whether pods of the shape must be placed one by one, with filters evaluated after each."""
     if uses_filtered_volumes(shape):
         return True
     return requests_devices(snapshot, shape) and not dynamic_resources.is_countable(snapshot, shape)

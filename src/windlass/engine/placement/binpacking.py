@@ -32,7 +32,7 @@ NO_NODES = -1
 
 
 def combine_limits(one: Number, other: Number) -> Number:
-    """Both limits as one: nothing if either allows nothing, else the smaller of those that are set."""
+    """The tighter of two limits: NO_NODES if either is negative, else the smaller one that is set."""
     if one < 0 or other < 0:
         return NO_NODES
     if one == 0 or other == 0:
@@ -42,7 +42,7 @@ def combine_limits(one: Number, other: Number) -> Number:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """How many nodes may be opened, and what says so."""
+    """A limit on new nodes, and its reason."""
 
     reason: str
     nodes: int
@@ -78,7 +78,7 @@ class EstimationLimiter:
         self._budget = time_limits.UnlimitedBudget() if budget is None else budget
         self.granted = 0
         self.stopped_by: str | None = None
-        """What refused nodes the last time that not all were granted."""
+        """The limit that last refused nodes."""
 
     def grant(self, wanted: int) -> int:
         """How many of the wanted nodes may be opened; they count as opened. One checkpoint, however many are wanted."""
@@ -142,7 +142,7 @@ class NodeTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How many nodes, and how many pods of each group (in the order given) they help."""
+    """Number of nodes, and of scheduled pods of each group in the order given."""
 
     nodes: int
     placed: tuple[int, ...]
@@ -162,7 +162,7 @@ def estimate(
     """Pack the groups onto new nodes like the template. The snapshot is left as it was found.
 
     With `fastpath`, the group that gains most goes last and is counted by division instead of being packed. With
-    `scatter`, open nodes are searched from a random one for every pod, as the peer does.
+    `scatter`, open nodes are searched from a random one for every pod, as Cluster Autoscaler does.
     """
     in_order = packing_order(groups, template)
     divided = _find_best_to_divide(snapshot, groups, in_order, template) if fastpath else None
@@ -222,20 +222,20 @@ class Packing:
         return int(self._with_pods.sum()) + self._divided
 
     @property
-    def _last(self) -> int | None:
+    def _newest_row(self) -> int | None:
         return self._snapshot.nodes.count - 1 if self._snapshot.nodes.count > self._first else None
 
     @property
-    def _last_is_empty(self) -> bool:
-        return self._last is not None and not self._with_pods[self._last]
+    def _is_newest_empty(self) -> bool:
+        return self._newest_row is not None and not self._with_pods[self._newest_row]
 
     def fill_open_nodes(self, shape: facts.PodShape, count: int) -> int:
         """Place pods on the nodes opened so far, round-robin; return how many found room."""
-        if self._last is None:
+        if self._newest_row is None:
             return 0
-        rows, room = self._room(shape)
+        rows, room = self._find_room(shape)
         if room is None:
-            return self._place_while(shape, count, self._next, self._new_nodes())
+            return self._place_while(shape, count, self._find_next_open, self._new_nodes())
         if self._scatter is not None:
             return self._place(shape, batch_placement.fill_scattered(rows, room, count, self._scatter))
         order = batch_placement.rotate(np.flatnonzero(room), self._pointer - self._first)
@@ -244,7 +244,7 @@ class Packing:
             self._pointer = placed.last
         return self._place(shape, placed)
 
-    def _next(self, run: batch_placement.BatchPlacement) -> int | None:
+    def _find_next_open(self, run: batch_placement.BatchPlacement) -> int | None:
         if self._scatter is not None:
             return run.next(int(self._scatter.integers(self._first, self._snapshot.nodes.count)))
         row = run.next(self._pointer)
@@ -254,12 +254,12 @@ class Packing:
 
     def open_nodes(self, shape: facts.PodShape, count: int) -> tuple[int, bool]:
         """Open nodes for pods that the open ones refused: (how many are helped, may more nodes be opened?)."""
-        helped = self._fill_newest(shape, count) if self._last is not None and _retries_elsewhere(shape) else 0
-        if helped == count or self._last_is_empty:
+        helped = self._fill_newest(shape, count) if self._newest_row is not None and _retries_elsewhere(shape) else 0
+        if helped == count or self._is_newest_empty:
             return helped, True
-        if not self._open(1):
+        if not self._append_nodes(1):
             return helped, False
-        _, room = self._room(shape)
+        _, room = self._find_room(shape)
         if room is None:
             more, may_open = self._open_one_by_one(shape, count - helped)
         else:
@@ -272,23 +272,23 @@ class Packing:
             return 0, True
         newest = self._snapshot.nodes.count - 1
         wanted = -(-count // per_node) - 1
-        granted = self._open(wanted)
+        granted = self._append_nodes(wanted)
         rows = newest + np.arange(granted + 1)
         placed = batch_placement.fill_first(rows, np.full(granted + 1, per_node, arrays.RESOURCE_DTYPE), count)
         return self._place(shape, placed), granted == wanted
 
     def _open_one_by_one(self, shape: facts.PodShape, count: int) -> tuple[int, bool]:
-        """Pods that mind each other, the newest node being empty: each tries it, then opens another."""
+        """Pods that affect each other: fill the newest node, which is empty, then open another one."""
         helped = 0
         while True:
             helped += self._fill_newest(shape, count - helped, is_fresh=True)
-            if helped == count or self._last_is_empty:
+            if helped == count or self._is_newest_empty:
                 return helped, True
-            if not self._open(1):
+            if not self._append_nodes(1):
                 return helped, False
-            _, room = self._room(shape)
+            _, room = self._find_room(shape)
             if room is not None:
-                # The first of them settled what the others depend on: from here on they pack class-wise.
+                # The first pod fixed the domain of the others: from here on they pack class-wise.
                 more, may_open = self._open_classwise(shape, count - helped, int(room[-1]))
                 return helped + more, may_open
 
@@ -296,7 +296,7 @@ class Packing:
         """Place pods on the newest node while it takes them.
 
         A pod that spreads over hostnames and finds the newest node ahead of the others may still go to one of those,
-        existing nodes included: the peer then counts that node as used by this estimate. Not so the pod for which the
+        existing nodes included: Cluster Autoscaler then counts that node as used. Not so the pod for which the
         node was opened: if a fresh node refuses it, no other is tried.
         """
         last = self._snapshot.nodes.count - 1
@@ -319,18 +319,18 @@ class Packing:
         choose: Callable[[batch_placement.BatchPlacement], int | None],
         usable: arrays.Mask,
     ) -> int:
-        """Place pods one by one where `choose` says, until it says nowhere."""
+        """Place pods one by one on the row that `choose` returns, until it returns None."""
         taken: list[int] = []
-        each = 1 if batch_placement.needs_single_placement(self._snapshot, shape) else count
+        item = 1 if batch_placement.needs_single_placement(self._snapshot, shape) else count
         while len(taken) < count:
             run = batch_placement.BatchPlacement(self._snapshot, shape, usable, self._config)
             batch: list[int] = []
-            while len(batch) < min(each, count - len(taken)) and (row := choose(run)) is not None:
+            while len(batch) < min(item, count - len(taken)) and (row := choose(run)) is not None:
                 run.add(row)
                 batch.append(row)
             self._place_rows(shape, batch)
             taken += batch
-            if len(batch) < each:
+            if len(batch) < item:
                 break
         return len(taken)
 
@@ -345,7 +345,7 @@ class Packing:
 
     def divide(self, shape: facts.PodShape, count: int) -> tuple[int, bool]:
         """Open one node, see how many pods it takes, and count the rest by division."""
-        if not self._open(1):
+        if not self._append_nodes(1):
             return 0, False
         here = self._fill_newest(shape, count)
         if here == 0:
@@ -355,7 +355,7 @@ class Packing:
         self._divided += granted
         return min(count, here * (granted + 1)), granted == wanted
 
-    def _open(self, wanted: int) -> int:
+    def _append_nodes(self, wanted: int) -> int:
         granted = self._limiter.grant(wanted) if wanted > 0 else 0
         if granted:
             known = self._snapshot.nodes.count
@@ -366,7 +366,7 @@ class Packing:
             self._with_pods = np.append(self._with_pods, np.zeros(granted, bool))
         return granted
 
-    def _room(self, shape: facts.PodShape) -> tuple[arrays.Rows, arrays.Amounts | None]:
+    def _find_room(self, shape: facts.PodShape) -> tuple[arrays.Rows, arrays.Amounts | None]:
         """(rows of the open nodes, pods of the shape that each has room for); None where that has no closed form."""
         snapshot, config = self._snapshot, self._config
         rows = np.arange(self._first, snapshot.nodes.count)

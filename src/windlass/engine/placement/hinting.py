@@ -1,7 +1,7 @@
 """Hinting simulator: binds pending pods to nodes that have room, first where each was placed the last time.
 
 Pods of higher priority first. Within a priority Cluster Autoscaler has no order; windlass takes pods of one shape
-together, large ones first, which places more of them, or interleaves shapes and starts each pod at a random node
+alike_rows, large ones first, which places more of them, or interleaves shapes and starts each pod at a random node
 (`HintingState.scatter`). Pods without a valid hint go round-robin from the node after the last match.
 """
 
@@ -22,35 +22,37 @@ ShapeRows = tuple[facts.PodShape, list[int]]
 """Pods of one shape."""
 
 _PARTS_PER_SHAPE = 8
-"""Into how many parts the pods of a shape are cut, at most."""
+"""Maximum number of parts into which `interleave_shapes` divides the pods of a shape."""
 
 
 class PlacementHints:
-    """Where pods were placed lately: pod uid -> node name. Losing them changes speed and choice, never whether."""
+    """Last placement of pods: pod uid -> node name. Hints affect speed and choice, not feasibility."""
 
-    __slots__ = ("_current", "_noted", "old")
+    __slots__ = ("_current", "_unmerged", "old")
 
     def __init__(self, current: dict[str, str] | None = None, old: dict[str, str] | None = None) -> None:
         self._current, self.old = current if current is not None else {}, old if old is not None else {}
-        self._noted: list[tuple[Snapshot, arrays.Rows, batch_placement.Placement]] = []
+        self._unmerged: list[tuple[Snapshot, arrays.Rows, batch_placement.Placement]] = []
 
     @property
     def current(self) -> dict[str, str]:
-        """Those of this round. They are put together when someone asks: pods may be placed many times before that."""
-        if self._noted:
-            snapshot = self._noted[0][0]
-            homes = np.full(len(snapshot.pods.uids), arrays.ABSENT)
-            rows = np.concatenate([rows for _, rows, _ in self._noted])
-            homes[rows] = np.concatenate([placed.homes() for *_, placed in self._noted])
-            (known,) = (homes != arrays.ABSENT).nonzero()
+        """Hints of this round, merged on access: pods may be placed many times before that."""
+        if self._unmerged:
+            snapshot = self._unmerged[0][0]
+            node_row_per_pod = np.full(len(snapshot.pods.uids), arrays.ABSENT)
+            rows = np.concatenate([rows for _, rows, _ in self._unmerged])
+            node_row_per_pod[rows] = np.concatenate([placed.node_row_per_pod() for *_, placed in self._unmerged])
+            (known,) = (node_row_per_pod != arrays.ABSENT).nonzero()
             uids = map(snapshot.pods.uids.__getitem__, known.tolist())
-            self._current.update(zip(uids, map(snapshot.nodes.names.__getitem__, homes[known].tolist()), strict=True))
-            self._noted.clear()
+            self._current.update(
+                zip(uids, map(snapshot.nodes.names.__getitem__, node_row_per_pod[known].tolist()), strict=True)
+            )
+            self._unmerged.clear()
         return self._current
 
     def note(self, snapshot: Snapshot, rows: Sequence[int] | arrays.Rows, placed: batch_placement.Placement) -> None:
-        """These pods were placed so; the last time counts."""
-        self._noted.append((snapshot, np.asarray(rows, np.intp), placed))
+        """Record a placement of these pods; the last one counts."""
+        self._unmerged.append((snapshot, np.asarray(rows, np.intp), placed))
 
     def suggest(self, places: Iterable[Mapping[str, str]]) -> None:
         """Try these nodes first for pods that have no hint, by uid."""
@@ -58,7 +60,7 @@ class PlacementHints:
             self.old = {**suggested, **self.old}
 
     def drop_old(self) -> None:
-        """Forget what was not confirmed since the last time this was called."""
+        """Drop the hints that were not confirmed since the last call."""
         self.old, self._current = self.current, {}
 
     def __bool__(self) -> bool:
@@ -70,12 +72,12 @@ class PlacementHints:
 
 @dataclass(slots=True)
 class HintingState:
-    """Where the round-robin stands, and what it found before."""
+    """Round-robin pointer and placement hints."""
 
     pointer: int = -1
     hints: PlacementHints = field(default_factory=PlacementHints)
     scatter: np.random.Generator | None = None
-    """Search as the peer does: pods of different shapes in turns, each from a random node on. Packs less tightly."""
+    """Search as Cluster Autoscaler does: shapes interleaved, each pod from a random node. Packs less tightly."""
 
     def next_loop(self, scatter: np.random.Generator | None) -> "HintingState":
         """A search that goes on where this one stands, and leaves it as it is."""
@@ -104,13 +106,13 @@ def try_schedule_pods(
     after the others of their priority, unless they go back to where they were placed the last time.
     """
     snapshot = placer.snapshot
-    usable = usable & ~snapshot.nodes.unschedulable  # the peer never looks at cordoned nodes, tolerated or not
-    found = SchedulingResult([], [])
+    usable = usable & ~snapshot.nodes.unschedulable  # as in Cluster Autoscaler, also if tolerated
+    scheduling_result = SchedulingResult([], [])
     for groups in group_by_priority(snapshot, pod_rows):
         if search.hints.old:
-            groups = _follow_hints(placer, groups, search, usable, found.placed)
+            groups = _apply_hints(placer, groups, search, usable, scheduling_result.placed)
         order = interleave_shapes if search.scatter else functools.partial(sort_by_size, snapshot)
-        for shape, rows in order(groups) if not last else itertools.chain(*map(order, _split(groups, last))):
+        for shape, rows in order(groups) if not last else itertools.chain(*map(order, _split_last(groups, last))):
             shape = _representative_shape(snapshot, shape, rows)
             if search.scatter is None:
                 placed = placer.place(shape, len(rows), search.pointer, usable)
@@ -120,15 +122,15 @@ def try_schedule_pods(
             if total:
                 search.pointer = placed.last
                 _bind(snapshot, rows[:total], placed, search.hints)
-                found.placed.extend(rows[:total])
+                scheduling_result.placed.extend(rows[:total])
             if total < len(rows):
-                found.failed.extend(rows[total:])
+                scheduling_result.failed.extend(rows[total:])
                 if all_or_nothing:
-                    return found
-    return found
+                    return scheduling_result
+    return scheduling_result
 
 
-def _split(groups: list[ShapeRows], last: AbstractSet[int]) -> Iterator[list[ShapeRows]]:
+def _split_last(groups: list[ShapeRows], last: AbstractSet[int]) -> Iterator[list[ShapeRows]]:
     """The pods that are not in `last`, then those that are."""
     for is_last in (False, True):
         parts = [(shape, [row for row in rows if (row in last) is is_last]) for shape, rows in groups]
@@ -138,7 +140,7 @@ def _split(groups: list[ShapeRows], last: AbstractSet[int]) -> Iterator[list[Sha
 def find_plain_shape(
     placer: shape_placer.Placer, pod_rows: arrays.Rows, search: HintingState
 ) -> shape_placer.PlainShape | None:
-    """The shape of pods of which it can be told where they go before it is tried.
+    """The plain shape of these pods, whose placement can be predicted without a fork.
 
     None where the pods are not all alike, mind other pods, or have hints.
     """
@@ -181,18 +183,18 @@ def group_by_priority(snapshot: Snapshot, pod_rows: Sequence[int]) -> list[list[
         shape_ids = reservations.representative_shapes(snapshot, shape_ids)
     if shape_ids and shape_ids.count(shape_ids[0]) == len(shape_ids):
         return [[(snapshot.shapes[shape_ids[0]], list(pod_rows))]]
-    together: dict[int, list[int]] = {}
+    alike_rows: dict[int, list[int]] = {}
     for row, shape_id in zip(pod_rows, shape_ids, strict=True):
-        together.setdefault(shape_id, []).append(row)
+        alike_rows.setdefault(shape_id, []).append(row)
     groups: dict[int, list[ShapeRows]] = {}
-    for shape_id, rows in together.items():
+    for shape_id, rows in alike_rows.items():
         shape = snapshot.shapes[shape_id]
         groups.setdefault(shape.spec.priority or 0, []).append((shape, rows))
     return [groups[priority] for priority in sorted(groups, reverse=True)]
 
 
 def _representative_shape(snapshot: Snapshot, shape: facts.PodShape, rows: list[int]) -> facts.PodShape:
-    """The shape that speaks for these pods: with claims of its own, each has one, and one that is placed has them."""
+    """The shape to place for these pods: that of the first row if pods have claims of their own."""
     return snapshot.shape_of_row(rows[0]) if shape.spec.claims else shape
 
 
@@ -224,10 +226,10 @@ def _bind(snapshot: Snapshot, rows: list[int], placed: batch_placement.Placement
     hints.note(snapshot, rows, placed)
 
 
-def _follow_hints(
+def _apply_hints(
     placer: shape_placer.Placer, groups: list[ShapeRows], search: HintingState, usable: arrays.Mask, found: list[int]
 ) -> list[ShapeRows]:
-    """Put pods back where they were placed the last time; return those that need a search.
+    """Bind pods to their hinted nodes; return those that need a search.
 
     Hints of this round are no use: they name the node that the pod is on, or was taken off just now.
     """
@@ -245,12 +247,12 @@ def _follow_hints(
                 without.append(row)
             else:
                 hinted.setdefault(node_row, []).append(row)
-        for node_row, together in hinted.items():
-            total = placer.room_on(node_row, _representative_shape(snapshot, shape, together), len(together))
+        for node_row, alike_rows in hinted.items():
+            total = placer.room_on(node_row, _representative_shape(snapshot, shape, alike_rows), len(alike_rows))
             if total:
-                _bind(snapshot, together[:total], batch_placement.place_all_on(node_row, total), search.hints)
-                found.extend(together[:total])
-            without += together[total:]
+                _bind(snapshot, alike_rows[:total], batch_placement.place_all_on(node_row, total), search.hints)
+                found.extend(alike_rows[:total])
+            without += alike_rows[total:]
         if without:
             left.append((shape, without))
     return left

@@ -24,18 +24,18 @@ from windlass.engine.snapshot.snapshot import Snapshot
 from windlass.engine.snapshot.topology_counts import PodsMatchingAllTerms
 
 RowCheck = Callable[[int], bool]
-"""Is it open on the node of this row?"""
+"""Whether the node of this row passes the check."""
 
 
 def has_domain_checks(shape: facts.PodShape) -> bool:
-    """Can what the shape asks be told by domain? Not ports and disks, of which nodes have their own; nor affinity, of
-    which the first pod of its kind is excepted.
+    """Whether topology checks of the shape are per domain. Not for host ports and disks, which are per node, nor for
+    affinity, which makes an exception for the first pod.
     """
     return not (shape.spec.affinity or shape.spec.host_ports or batch_placement.uses_filtered_volumes(shape))
 
 
 class NodeProbe:
-    """One more pod of a shape that has gates. Holds as long as `NodeTable.version` stays the same."""
+    """Checks single nodes for one more pod of a shape. Valid while `NodeTable.version` stays the same."""
 
     __slots__ = ("_allowed", "_apart", "_checked", "_config", "_shape", "_snapshot", "_spread", "_stays")
 
@@ -54,22 +54,22 @@ class NodeProbe:
         self._apart = [(term.topology_key, PodsMatchingAllTerms((term,))) for term in shape.spec.anti_affinity]
 
     def passes(self, row: int) -> bool:
-        """May one more pod of the shape run there, as `predicates.feasible` would say?"""
-        return self._has_room(row) and all(is_open(row) for is_open in self._find_gates())
+        """Whether one more pod of the shape fits there; equal to `registry.find_feasible`."""
+        return self._has_room(row) and all(is_open(row) for is_open in self._iterate_checks())
 
     def next(self, pointer: int, usable: arrays.Mask, probes: int) -> int | None:
         """The first usable row after the pointer that lets the pod pass, if few need be looked at."""
-        row, total, gates = pointer, len(usable), None
+        row, total, checks = pointer, len(usable), None
         for _ in range(min(probes, total)):
             row = row + 1 if row + 1 < total else 0
             if usable[row] and self._has_room(row):
-                gates = list(self._find_gates()) if gates is None else gates
-                if all(is_open(row) for is_open in gates):
+                checks = list(self._iterate_checks()) if checks is None else checks
+                if all(is_open(row) for is_open in checks):
                     return row
         return None
 
     def _has_room(self, row: int) -> bool:
-        """What the node says, and what is left of it."""
+        """Static filters and free resources of the node."""
         nodes = self._snapshot.nodes
         if self._allowed is None or not (self._allowed[row] and nodes.alive[row]):
             return False
@@ -77,16 +77,16 @@ class NodeProbe:
             return False
         return all(free[row] >= amount for free, amount in self._checked)
 
-    def _find_gates(self) -> Iterator[RowCheck]:
-        """What other pods say, as it is now."""
+    def _iterate_checks(self) -> Iterator[RowCheck]:
+        """Checks that depend on other pods, with current counts."""
         for constraint in self._spread:
             constraint.count()
             yield constraint.is_open
         if inter_pod_affinity.NAME in self._config.disabled:
             return
         snapshot = self._snapshot
-        for key, tally in self._apart:
-            yield _refuse_occupied(snapshot, key, snapshot.counts(tally))
+        for key, counter in self._apart:
+            yield _refuse_occupied(snapshot, key, snapshot.counts(counter))
         for term, number in snapshot.topology_counts.repelling(self._shape):
             yield _refuse_occupied(
                 snapshot, term.topology_key, snapshot.topology_counts.counts(number, snapshot.nodes.count)
@@ -94,7 +94,7 @@ class NodeProbe:
 
 
 def _refuse_occupied(snapshot: Snapshot, key: str, counts: arrays.Counts) -> RowCheck:
-    """Closed where any counted pod is."""
+    """A check that refuses domains with a counted pod."""
     domains = snapshot.nodes.label_ids(key)
     if snapshot.nodes.is_distinct(key):
         return lambda row: bool(counts[row] == 0 or domains[row] == arrays.ABSENT)
@@ -104,7 +104,7 @@ def _refuse_occupied(snapshot: Snapshot, key: str, counts: arrays.Counts) -> Row
     return lambda row: not taken[domains[row]]
 
 
-_FEW, _PROBES, _GATES = 8, 4, 32
+_FEW, _PROBES, _MAX_PROBED = 8, 4, 32
 
 _FIRST_WINDOW, _WORTHWHILE = 64, 4
 
@@ -133,7 +133,8 @@ def is_repelled(snapshot: Snapshot, shape: facts.PodShape) -> bool:
         return False
     nodes = snapshot.nodes.count
     return any(
-        snapshot.topology_counts.counts(tally, nodes).any() for _, tally in snapshot.topology_counts.repelling(shape)
+        snapshot.topology_counts.counts(counter, nodes).any()
+        for _, counter in snapshot.topology_counts.repelling(shape)
     )
 
 
@@ -143,7 +144,7 @@ class Placer:
     def __init__(self, snapshot: Snapshot, config: FilterConfig) -> None:
         self.snapshot, self.config = snapshot, config
         self._plain: dict[int, PlainShape | None] = {}
-        self._gates: dict[int, NodeProbe] = {}
+        self._probes: dict[int, NodeProbe] = {}
         self._version = snapshot.nodes.version
 
     def find_plain(self, shape: facts.PodShape) -> "PlainShape | None":
@@ -161,8 +162,8 @@ class Placer:
             return plain.place(count, pointer, usable)
         if count > 1 and batch_placement.needs_single_placement(self.snapshot, shape):
             return _place_one_at_a_time(self.snapshot, shape, count, pointer, usable, self.config)
-        if count == 1 and self._has_gates(shape):
-            row = self._find_gates(shape).next(pointer, usable, _GATES)
+        if count == 1 and self._can_probe(shape):
+            row = self._find_probe(shape).next(pointer, usable, _MAX_PROBED)
             if row is not None:
                 return batch_placement.place_one_each(np.array([row]))
         run = batch_placement.BatchPlacement(self.snapshot, shape, usable, self.config)
@@ -176,8 +177,8 @@ class Placer:
         plain = self.find_plain(shape)
         if plain is not None:
             return plain.room_on(row, count)
-        if count == 1 and self._has_gates(shape):
-            return int(self._find_gates(shape).passes(row))
+        if count == 1 and self._can_probe(shape):
+            return int(self._find_probe(shape).passes(row))
         only_there = np.zeros(self.snapshot.nodes.count, bool)
         only_there[row] = True
         return self.place(shape, count, row - 1, only_there).total
@@ -187,7 +188,7 @@ class Placer:
     ) -> batch_placement.Placement:
         """The same, but every pod starts at a random node and takes the first from there on that it fits on.
 
-        So does the peer, because its list of nodes begins somewhere else after every pod that was placed.
+        Cluster Autoscaler does so, because its list of nodes is reordered after every placed pod.
         """
         if not len(usable):
             return batch_placement.NO_PLACES
@@ -202,34 +203,34 @@ class Placer:
             taken.append(row)
         return batch_placement.place_one_by_one(taken)
 
-    def _has_gates(self, shape: facts.PodShape) -> bool:
+    def _can_probe(self, shape: facts.PodShape) -> bool:
         return has_domain_checks(shape) and not batch_placement.requests_devices(self.snapshot, shape)
 
     def _find_plain(self, shape: facts.PodShape) -> "PlainShape | None":
         self._forget_if_changed()
         if shape.id not in self._plain:
-            found = (
+            plain_shape = (
                 PlainShape(self.snapshot, shape, self.config)
                 if has_static_constraints_only(self.snapshot, shape, self.config)
                 else None
             )
-            self._forget_if_changed()  # a resource met for the first time makes a column, and moves the others
-            self._plain[shape.id] = found
+            self._forget_if_changed()  # a new resource reallocates the columns
+            self._plain[shape.id] = plain_shape
         return self._plain[shape.id]
 
-    def _find_gates(self, shape: facts.PodShape) -> NodeProbe:
+    def _find_probe(self, shape: facts.PodShape) -> NodeProbe:
         self._forget_if_changed()
-        found = self._gates.get(shape.id)
-        if found is None:
-            found = NodeProbe(self.snapshot, shape, self.config)
+        node_probe = self._probes.get(shape.id)
+        if node_probe is None:
+            node_probe = NodeProbe(self.snapshot, shape, self.config)
             self._forget_if_changed()  # as above
-            self._gates[shape.id] = found
-        return found
+            self._probes[shape.id] = node_probe
+        return node_probe
 
     def _forget_if_changed(self) -> None:
         if self._version != self.snapshot.nodes.version:
             self._plain.clear()
-            self._gates.clear()
+            self._probes.clear()
             self._version = self.snapshot.nodes.version
 
 
@@ -247,9 +248,9 @@ class PlainShape:
         )
 
     def place(self, count: int, pointer: int, usable: arrays.Mask) -> batch_placement.Placement:
-        """Try the next few nodes; then a window of nodes, and a larger one; then the whole cluster.
+        """Probe a few nodes one by one; then windows of nodes, each 8 times larger; then all nodes.
 
-        Usually the next node takes a single pod, and nothing else of the cluster need be looked at.
+        Most calls end with the first probe, which costs no array operation over the cluster.
         """
         total = len(usable)
         if count <= _FEW:
@@ -310,7 +311,7 @@ class PlainShape:
 def _place_one_at_a_time(
     snapshot: Snapshot, shape: facts.PodShape, count: int, pointer: int, usable: arrays.Mask, config: FilterConfig
 ) -> batch_placement.Placement:
-    """One at a time, the snapshot told of each: what volumes allow has no closed form. Left as it was found."""
+    """Place pods one by one in a fork, because volumes have no closed form. The snapshot is restored."""
     taken: list[int] = []
     snapshot.fork()
     try:

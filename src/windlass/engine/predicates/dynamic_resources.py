@@ -91,10 +91,10 @@ def _resolve_claims(snapshot: Snapshot, shape: facts.PodShape) -> PodClaims | Cl
     return snapshot.devices.pod_claims(shape.namespace, shape.spec)
 
 
-def usable(snapshot: Snapshot, found: PodClaims, config: FilterConfig) -> arrays.Mask:
+def usable(snapshot: Snapshot, pod_claims: PodClaims, config: FilterConfig) -> arrays.Mask:
     """Bool (n_nodes): from where the claims that are allocated can be used."""
     allowed = np.ones(snapshot.nodes.count, bool)
-    for state in found.allocated:
+    for state in pod_claims.allocated:
         allowed &= _usable(snapshot, state, config)
     return allowed
 
@@ -114,27 +114,33 @@ def _usable(snapshot: Snapshot, state: ClaimState, config: FilterConfig) -> arra
 
 
 def _check_nodes(
-    snapshot: Snapshot, found: PodClaims, ask: Callable[[DeviceTable, NodeDeviceKey, int], int], otherwise: int
+    snapshot: Snapshot, pod_claims: PodClaims, ask: Callable[[DeviceTable, NodeDeviceKey, int], int], otherwise: int
 ) -> arrays.Amounts | None:
     """Int64 (n_nodes): what is answered for each node, asked once for nodes that are alike; None: nothing to allocate.
 
     `otherwise` is for nodes that have by themselves what devices would stand for.
     """
-    if not (found.missing or found.extended):
+    if not (pod_claims.missing or pod_claims.extended):
         return None
     table, nodes = snapshot.devices, snapshot.nodes
     kinds = table.node_classes()
-    if not found.extended:
-        question = table.intern_claims([spec for _, spec in found.missing])
+    if not pod_claims.extended:
+        question = table.intern_claims([spec for _, spec in pod_claims.missing])
         answers = [ask(table, place, question) for place in kinds.places]
         return np.array(answers, arrays.RESOURCE_DTYPE)[kinds.of_nodes]
     backed = np.stack(
-        [kinds.of_nodes, *(reservations.is_backed_by_devices(nodes, one.resource) for one in found.extended)]
+        [
+            kinds.of_nodes,
+            *(
+                reservations.is_backed_by_devices(nodes, extended_request.resource)
+                for extended_request in pod_claims.extended
+            ),
+        ]
     )
     distinct, first, inverse = np.unique(backed, axis=1, return_index=True, return_inverse=True)
     answers = []
     for kind, row in zip(distinct[0].tolist(), first.tolist(), strict=True):
-        _, specs = reservations.claim_specs_on_node(table, nodes, found, row)
+        _, specs = reservations.claim_specs_on_node(table, nodes, pod_claims, row)
         answers.append(ask(table, kinds.places[kind], table.intern_claims(specs)) if specs else otherwise)
     return np.array(answers, arrays.RESOURCE_DTYPE)[inverse.reshape(-1)]
 

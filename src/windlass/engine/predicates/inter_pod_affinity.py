@@ -1,4 +1,4 @@
-"""InterPodAffinity: who must be near whom, who must not, and whom the pods that are there already keep away.
+"""InterPodAffinity: required affinity and anti-affinity of the pod, and anti-affinity of existing pods.
 
 Three questions, in this order. Affinity: does every term's domain of this node hold a pod that matches all terms?
 (The first of its kind is let in anywhere, if it matches itself.) Anti-affinity: is the domain free of pods that match?
@@ -28,7 +28,7 @@ def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) 
 
 
 def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
-    """Bool (n_nodes): True where all three questions are answered yes; None if none is asked."""
+    """Bool (n_nodes): True where all three checks pass; None if none applies."""
     allowed: arrays.Mask | None = None
     for question in (affinity_mask, anti_affinity_mask, symmetry_mask):
         answer = question(snapshot, shape)
@@ -38,7 +38,7 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
 
 
 def affinity_mask(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Mask | None:
-    """Bool (n_nodes): the pods it wants to be near are there."""
+    """Bool (n_nodes): every affinity term has a matching pod in the node's domain."""
     terms = shape.spec.affinity
     if not terms:
         return None
@@ -64,7 +64,7 @@ def matches_own_affinity(snapshot: Snapshot, shape: facts.PodShape) -> bool:
 
 
 def anti_affinity_mask(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Mask | None:
-    """Bool (n_nodes): the pods it wants to keep away from are not there."""
+    """Bool (n_nodes): no anti-affinity term has a matching pod in the node's domain."""
     if not shape.spec.anti_affinity:
         return None
     allowed = np.ones(snapshot.nodes.count, bool)
@@ -77,8 +77,8 @@ def anti_affinity_mask(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Mask
 def symmetry_mask(snapshot: Snapshot, shape: facts.PodShape) -> arrays.Mask | None:
     """Bool (n_nodes): no pod there has an anti-affinity term that matches this one."""
     allowed: arrays.Mask | None = None
-    for term, tally in snapshot.topology_counts.repelling(shape):
-        counts = snapshot.topology_counts.counts(tally, snapshot.nodes.count)
+    for term, counter in snapshot.topology_counts.repelling(shape):
+        counts = snapshot.topology_counts.counts(counter, snapshot.nodes.count)
         if counts.any():
             away = ~_in_occupied(snapshot, term.topology_key, counts)
             allowed = away if allowed is None else allowed & away
@@ -104,12 +104,12 @@ def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterC
 
 
 def explain_rows(snapshot: Snapshot, shape: facts.PodShape, rows: list[int], config: FilterConfig) -> list[Refusal]:
-    """The first question answered no decides. Asked once for all rows."""
+    """The refusal of each row by the first failing check. Masks are computed once for all rows."""
     near, away = affinity_mask(snapshot, shape), anti_affinity_mask(snapshot, shape)
-    return [_first_no(near, away, row) for row in rows]
+    return [_find_first_refusal(near, away, row) for row in rows]
 
 
-def _first_no(near: arrays.Mask | None, away: arrays.Mask | None, row: int) -> Refusal:
+def _find_first_refusal(near: arrays.Mask | None, away: arrays.Mask | None, row: int) -> Refusal:
     if near is not None and not near[row]:
         return AFFINITY
     if away is not None and not away[row]:

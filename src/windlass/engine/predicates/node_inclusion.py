@@ -1,7 +1,7 @@
 """Node inclusion: masks of the nodes that a pod's selectors and tolerations allow.
 
 NodeAffinity and TaintToleration refuse the others; PodTopologySpread leaves them out of its domains where a
-constraint's policies say so. Nodes share few distinct sets of taints, and pods few sets of tolerations: each pair is
+constraint's policies require it. Nodes share few distinct taint sets, and pods few sets of tolerations: each pair is
 evaluated once.
 """
 
@@ -39,7 +39,7 @@ def tolerated_mask(snapshot: Snapshot, spec: facts.PodSpec) -> arrays.Mask:
 
 
 def not_deleting_mask(snapshot: Snapshot, spec: facts.PodSpec) -> arrays.Mask:
-    """Bool (n_nodes): the node is not being emptied, or the pod tolerates the taint that says so.
+    """Bool (n_nodes): the node is not being drained, or the pod tolerates the deletion taint.
 
     Being emptied is no fact of the node but of a what-if, and so is never kept.
     """

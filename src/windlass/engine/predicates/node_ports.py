@@ -18,18 +18,18 @@ REFUSAL = Refusal(
 
 
 def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
-    """Bool (n_nodes): True where none of the pod's host ports is held; None if nobody holds such a port."""
+    """Bool (n_nodes): True where none of the pod's host ports is held; None if no pod holds such a port."""
     held = [
-        tally
+        counter
         for port in shape.spec.host_ports
-        for ip, tally in snapshot.topology_counts.ports.get((port.protocol, port.port), ())
+        for ip, counter in snapshot.topology_counts.ports.get((port.protocol, port.port), ())
         if ip == port.ip or ANY_ADDRESS in (ip, port.ip)
     ]
     if not held:
         return None
     free = np.ones(snapshot.nodes.count, bool)
-    for tally in held:
-        free &= snapshot.topology_counts.counts(tally, snapshot.nodes.count) == 0
+    for counter in held:
+        free &= snapshot.topology_counts.counts(counter, snapshot.nodes.count) == 0
     return free
 
 

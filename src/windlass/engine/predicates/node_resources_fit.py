@@ -48,7 +48,7 @@ def device_backed_requests(snapshot: Snapshot, shape: facts.PodShape, config: Fi
 
 
 def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterConfig) -> Refusal:
-    """Everything that is short. The code says whether an emptier node of this size would do."""
+    """Every insufficient resource. The code says whether an empty node of this size would fit the pod."""
     short: list[Insufficient] = []
     code = StatusCode.UNSCHEDULABLE
     delegated = [

@@ -27,7 +27,7 @@ Attachable: TypeAlias = tuple[str, str, str]
 
 
 class UnknownAttachment(Exception):
-    """Nobody can tell what a pod's volume is; the scheduler counts nothing then and gives up."""
+    """A pod's volume cannot be resolved; the scheduler then returns an error instead of counting."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason)
@@ -73,7 +73,7 @@ class AttachedVolumes:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.broken: dict[int, Reason] = {}
-        """Nodes with a pod whose volume nobody can tell."""
+        """Nodes with a pod whose volume cannot be resolved."""
         self._nodes = snapshot.nodes
         self._storage = snapshot.storage
         self._held = snapshot.topology_counts.held
@@ -94,7 +94,7 @@ class AttachedVolumes:
         return counts[: self._nodes.count]
 
     def rows(self, volume: Attachable) -> Collection[int]:
-        """The nodes on which a pod uses the volume."""
+        """The rows of nodes with a pod that uses the volume."""
         return self._rows.get(volume, ())
 
     def refresh(self) -> None:
@@ -128,7 +128,7 @@ class AttachedVolumes:
         for volume in used:
             self._rows[volume].discard(row)
         self._add(row, counts, -1)
-        if row >= self._nodes.count:  # appended in a what-if, and cut off again
+        if row >= self._nodes.count:  # an appended row, truncated since
             self.broken.pop(row, None)
             return
         used = self._find_used(row)
@@ -181,7 +181,7 @@ def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arr
         return None
     wanted = find_wanted(snapshot, shape)
     if isinstance(wanted, Refusal):
-        # Without a CSINode nobody asks what a disk is.
+        # Without a CSINode volumes are not resolved.
         return _lacks_drivers(snapshot) if wanted.code is StatusCode.ERROR else np.zeros(snapshot.nodes.count, bool)
     if not wanted:
         return None
@@ -239,7 +239,7 @@ def _find_required(snapshot: Snapshot, shape: facts.PodShape) -> list[tuple[str,
 
 
 def _is_served(snapshot: Snapshot, driver: str, in_tree: bool) -> arrays.Mask:
-    """Bool (n_nodes): the node's CSINode lists the driver. Without a CSINode nobody asks what an in-tree volume is."""
+    """Bool (n_nodes): the node's CSINode lists the driver. Without a CSINode in-tree volumes are not resolved."""
 
     def compute(rows: slice) -> arrays.Mask:
         found = (snapshot.storage.find_csi_node(snapshot.nodes, row) for row in range(rows.start, rows.stop))
@@ -279,7 +279,7 @@ def _limits(snapshot: Snapshot, driver: str) -> arrays.Counts:
 
 
 def _lacks_drivers(snapshot: Snapshot) -> arrays.Mask:
-    """Bool (n_nodes): no CSINode tells what drivers the node has."""
+    """Bool (n_nodes): the node has no CSINode."""
     table = snapshot.nodes
     found = (snapshot.storage.find_csi_node(table, row) for row in range(table.count))
     return np.fromiter((node is None for node in found), bool, table.count)

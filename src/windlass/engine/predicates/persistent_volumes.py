@@ -49,7 +49,7 @@ def waits_for_consumer(storage: StorageTable, claim: facts.PersistentVolumeClaim
 
 
 def make_missing_reason(kind: str, name: str) -> Reason:
-    """`kind` is in lower case, as the scheduler's listers say it."""
+    """The message of a missing object; `kind` in lower case, as in the scheduler's lister errors."""
     return Reason('{} "{}" not found', (kind, name))
 
 
@@ -70,7 +70,7 @@ def make_not_created_for_pod_reason(claim: facts.PersistentVolumeClaim, volume: 
 
 @dataclass(frozen=True, slots=True)
 class InTreePlugin:
-    """An in-tree plugin. `zone_key` is the label by which its CSI driver tells zones apart, empty if it tells none."""
+    """An in-tree plugin. `zone_key` is the zone label of its CSI driver; empty without one."""
 
     source: str
     name: str
@@ -150,9 +150,9 @@ Requirements: TypeAlias = tuple[Requirement, ...]
 def find_reachable(
     table: node_table.NodeTable, storage: StorageTable, volume: facts.PersistentVolume, rows: slice
 ) -> tuple[arrays.Mask, arrays.Mask | None]:
-    """Bool (n_rows) twice: the volume can be reached; nobody can tell (None: everybody can).
+    """Bool (n_rows) twice: the volume is reachable; that cannot be evaluated (None: it can on all rows).
 
-    A volume of an in-tree plugin is looked at as its CSI driver would where the node says that the driver took over.
+    A volume of an in-tree plugin is evaluated as its CSI driver's where the node has migrated the plugin.
     """
     plain = match_volume_affinity(table, volume.node_affinity, rows)
     plugin = IN_TREE_PLUGINS_BY_SOURCE.get(volume.source)
@@ -168,7 +168,7 @@ def find_reachable(
 
 
 def _migrated(table: node_table.NodeTable, storage: StorageTable, plugin: str) -> arrays.Mask:
-    """Bool (n_nodes): the node says that the plugin's CSI driver took over."""
+    """Bool (n_nodes): the node's CSINode lists the plugin as migrated."""
 
     def compute(rows: slice) -> arrays.Mask:
         found = (storage.find_csi_node(table, row) for row in range(rows.start, rows.stop))
@@ -180,7 +180,7 @@ def _migrated(table: node_table.NodeTable, storage: StorageTable, plugin: str) -
 def match_volume_affinity(table: node_table.NodeTable, selector: NodeSelector | None, rows: slice) -> arrays.Mask:
     """Bool (n_rows): the nodes' labels match a volume's node affinity; no affinity matches all.
 
-    The scheduler shows the affinity a node's labels but not its name: what a term says of names is passed over.
+    The scheduler evaluates the affinity with the node's labels, without its name: terms on names are ignored.
     """
     if selector is None:
         return np.ones(rows.stop - rows.start, bool)
@@ -201,7 +201,7 @@ def list_alternatives(selector: NodeSelector | None) -> list[Requirements]:
 
 
 class AffinityIndex:
-    """Many selectors, found by the label values that they name: a node meets only those that name its own values."""
+    """An index of selectors by the label values they name: only selectors with a node's values are evaluated for it."""
 
     def __init__(self, selectors: Iterable[Iterable[Requirements]]) -> None:
         self._by_value: dict[str, dict[str, list[tuple[int, Requirements]]]] = {}

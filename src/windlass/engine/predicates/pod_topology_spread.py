@@ -1,4 +1,4 @@
-"""PodTopologySpread: matching pods may not pile up in one domain.
+"""PodTopologySpread: the number of matching pods may differ between domains by at most maxSkew.
 
 For each hard constraint: matching pods in the node's domain + the pod itself - the emptiest domain <= maxSkew. Domains
 are those of nodes that have every constraint's key and that the constraint's policies include. Fewer domains than
@@ -64,7 +64,7 @@ def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) 
 
 
 def count_constraints(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> list[SpreadCounts]:
-    """The shape's constraints against the pods that are there."""
+    """The shape's constraints, with matching pods counted by domain."""
     constraints = find_constraints(shape, config)
     if not constraints:
         return []
@@ -110,35 +110,35 @@ def find_included(
 def count_constraint(
     snapshot: Snapshot, shape: facts.PodShape, constraint: facts.SpreadConstraint, labelled: arrays.Mask
 ) -> SpreadCounts:
-    """One constraint of the shape against the pods that are there. `labelled` as `find_labelled` gives it."""
+    """One constraint of the shape, with matching pods counted by domain. `labelled`: from `find_labelled`."""
     possible = find_countable(snapshot, shape, constraint, labelled)
     included = find_included(snapshot, shape, constraint, possible)
     column = snapshot.nodes.label_column(constraint.topology_key)
     domains = column.ids[: snapshot.nodes.count]
     size = len(column.values)
-    tally = topology_counts.make_spread_count(shape.namespace, constraint.selector)
+    counter = topology_counts.make_spread_count(shape.namespace, constraint.selector)
     where = domains[included]
     exists = np.zeros(size, bool)
     exists[where] = True
-    if tally is None:
+    if counter is None:
         per_domain = np.zeros(size, arrays.RESOURCE_DTYPE)
     else:
-        counts = snapshot.counts(tally)
+        counts = snapshot.counts(counter)
         rows = np.flatnonzero(counts)  # few nodes hold a pod that counts
         rows = rows[included[rows]]
         per_domain = np.bincount(domains[rows], weights=counts[rows], minlength=size).astype(arrays.RESOURCE_DTYPE)
     matches_itself = constraint.selector is not None and constraint.selector.matches(shape.profile.label_map)
-    counts_itself = tally is not None and tally.matches(shape.profile, snapshot.topology_counts.namespaces)
+    counts_itself = counter is not None and counter.matches(shape.profile, snapshot.topology_counts.namespaces)
     return SpreadCounts(constraint, domains, included, per_domain, exists, matches_itself, counts_itself)
 
 
 def mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> arrays.Mask | None:
     """Bool (n_nodes): True where no constraint is exceeded; None if the pod has none."""
-    found = count_constraints(snapshot, shape, config)
-    if not found:
+    spread_countses = count_constraints(snapshot, shape, config)
+    if not spread_countses:
         return None
     allowed = np.ones(snapshot.nodes.count, bool)
-    for spreading in found:
+    for spreading in spread_countses:
         allowed &= spreading.open_domains()[spreading.domains]
     return allowed
 
@@ -171,37 +171,37 @@ class SpreadRecount:
         self, snapshot: Snapshot, shape: facts.PodShape, constraint: facts.SpreadConstraint, labelled: arrays.Mask
     ) -> None:
         self._snapshot, self._shape = snapshot, shape
-        self._found = found = count_constraint(snapshot, shape, constraint, labelled)
+        self._found = spread_counts = count_constraint(snapshot, shape, constraint, labelled)
         self._possible = find_countable(snapshot, shape, constraint, labelled)
-        self._members = np.bincount(found.domains[found.included], minlength=len(found.exists))
+        self._members = np.bincount(spread_counts.domains[spread_counts.included], minlength=len(spread_counts.exists))
         """Int (n_domains,): how many nodes of the domain are included."""
         self._tally = topology_counts.make_spread_count(shape.namespace, constraint.selector)
-        self._counts = self._look().copy()
-        self._open = found.open_domains()
+        self._counts = self._read_counts().copy()
+        self._open = spread_counts.open_domains()
 
     def is_open(self, row: int) -> bool:
         """May one more pod of the shape go to the node, as of the last count?"""
         return bool(self._open[self._found.domains[row]])
 
     def count(self) -> None:
-        """Look again."""
-        found, counts = self._found, self._look()
-        included = find_included(self._snapshot, self._shape, found.constraint, self._possible)
+        """Count again, only rows whose pods or inclusion changed."""
+        spread_counts, counts = self._found, self._read_counts()
+        included = find_included(self._snapshot, self._shape, spread_counts.constraint, self._possible)
         differs = counts != self._counts
-        differs |= included != found.included
+        differs |= included != spread_counts.included
         differs &= self._possible  # no others ever count
         (rows,) = differs.nonzero()
         if not len(rows):
             return
-        domains, now, before = found.domains[rows], included[rows], found.included[rows]
+        domains, now, before = spread_counts.domains[rows], included[rows], spread_counts.included[rows]
         np.add.at(self._members, domains, now.astype(np.intp) - before)
-        np.add.at(found.per_domain, domains, counts[rows] * now - self._counts[rows] * before)
+        np.add.at(spread_counts.per_domain, domains, counts[rows] * now - self._counts[rows] * before)
         self._counts[rows] = counts[rows]
-        found.included, found.exists = included, self._members > 0
-        self._open = found.open_domains()
+        spread_counts.included, spread_counts.exists = included, self._members > 0
+        self._open = spread_counts.open_domains()
 
-    def _look(self) -> arrays.Counts:
-        """Int32 (n_nodes): the pods that count, wherever they are."""
+    def _read_counts(self) -> arrays.Counts:
+        """Int32 (n_nodes): the matching pods on each node."""
         if self._tally is None:
             return np.zeros(self._snapshot.nodes.count, arrays.COUNT_DTYPE)
         return self._snapshot.counts(self._tally)

@@ -79,7 +79,7 @@ FILTERS: tuple[Filter, ...] = (
 )
 
 STATIC_FILTERS: tuple[Filter, ...] = (node_unschedulable, node_name, node_affinity, node_declared_features)
-"""Filters that look at the node's own facts only: what they say of a shape holds until a node changes.
+"""Filters on a node's own facts: their masks are valid until a node changes.
 
 TaintToleration is one of them but for nodes that a what-if empties; `static_mask` and `feasible` ask it in two parts.
 """
@@ -87,7 +87,7 @@ TaintToleration is one of them but for nodes that a what-if empties; `static_mas
 DYNAMIC_FILTERS: tuple[Filter, ...] = tuple(
     rule for rule in FILTERS if rule not in STATIC_FILTERS and rule is not taint_toleration
 )
-"""Filters that look at what else is there."""
+"""Filters that depend on other pods, volumes or devices."""
 
 
 def run_pre_filters(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
@@ -97,7 +97,7 @@ def run_pre_filters(snapshot: Snapshot, shape: facts.PodShape, config: FilterCon
             refusal = rule.pre_filter(snapshot, shape, config)
             if refusal is not None:
                 return refusal
-            if rule is node_affinity:  # the last that narrows the search; what comes later is not asked if that fails
+            if rule is node_affinity:  # last plugin with a PreFilterResult; an empty one ends the cycle
                 narrowed = find_pre_filter_result(snapshot, shape, config)
                 if narrowed is not None and not narrowed.names:
                     return narrowed.nowhere
@@ -124,14 +124,14 @@ def static_mask(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig)
                spec.required_features)  # fmt: skip
         return snapshot.nodes.cached(key, compute)[rows]
 
-    # By shape first: hashing a number is much cheaper than hashing an affinity.
+    # Cached by shape id first: hashing an int is much cheaper than hashing an affinity.
     return snapshot.nodes.cached(("static", config, shape.id), of_spec)
 
 
 def find_feasible(
     snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig, but: tuple[str, ...] = ()
 ) -> arrays.Mask:
-    """Bool (n_nodes): may a pod of this shape run there, as kube-scheduler would say? The caller's to write into.
+    """Bool (n_nodes): the nodes feasible for a pod of this shape, as in kube-scheduler. The caller may modify it.
 
     `but` names filters that are not asked: who keeps their answers current asks them alone.
     """
@@ -193,24 +193,27 @@ class PreFilterResult:
 
     @property
     def outside(self) -> Refusal:
-        """What is said of other nodes."""
+        """The refusal for nodes outside the pre-filter result."""
         return self._refuse("")
 
     @property
     def nowhere(self) -> Refusal:
-        """What is said of all nodes where no name is left."""
+        """The refusal for all nodes if the pre-filter result is empty."""
         return self._refuse(" simultaneously")
 
     def _refuse(self, how: str) -> Refusal:
-        said = f"node(s) didn't satisfy plugin(s) [{' '.join(self.rules)}]{how}"
-        return Refusal(",".join(self.rules), StatusCode.UNRESOLVABLE, (Reason(said),))
+        message = f"node(s) didn't satisfy plugin(s) [{' '.join(self.rules)}]{how}"
+        return Refusal(",".join(self.rules), StatusCode.UNRESOLVABLE, (Reason(message),))
 
 
 def find_pre_filter_result(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> PreFilterResult | None:
-    """To what the search is narrowed; None: to nothing."""
+    """The node names to which NodeName and NodeAffinity restrict the search; None without a restriction."""
     if not shape.spec.node_name and shape.spec.node_affinity is None:
         return None
-    found = {rule.NAME: rule.named(snapshot, shape) for rule in (node_name, node_affinity)}
+    found = {
+        node_name.NAME: node_name.find_named_node(snapshot, shape),
+        node_affinity.NAME: node_affinity.find_named_nodes(snapshot, shape),
+    }
     by_rule = {name: names for name, names in found.items() if names is not None and name not in config.disabled}
     if not by_rule:
         return None

@@ -377,7 +377,7 @@ def find_faults(snapshot: Snapshot, shape: facts.PodShape, rows: slice) -> Bindi
 
 
 def _check_bound(snapshot: Snapshot, claims: PodClaims, rows: slice, faults: BindingFaults) -> None:
-    """The first bound claim that is at fault on a node speaks for all."""
+    """The refusal by the first bound claim whose volume does not match the node."""
     passing = np.ones(len(faults), bool)
     for claim in claims.bound:
         volume = snapshot.storage.volumes.get(claim.volume_name)
@@ -393,7 +393,7 @@ def _check_bound(snapshot: Snapshot, claims: PodClaims, rows: slice, faults: Bin
 
 
 def _check_unbound(snapshot: Snapshot, claims: PodClaims, rows: slice, faults: BindingFaults) -> None:
-    """A claim goes to a volume that exists, or else one must be provisioned: the first for which that fails speaks."""
+    """The refusal by the first unbound claim that neither finds an existing volume nor can be provisioned."""
     nodes, storage = snapshot.nodes, snapshot.storage
     passing = np.ones(len(faults), bool)
     for claim in claims.selected:

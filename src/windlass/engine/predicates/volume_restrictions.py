@@ -27,7 +27,7 @@ _RESTRICTED = frozenset(("gcePersistentDisk", "awsElasticBlockStore", "iscsi", "
 
 
 def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
-    """A claim that the pod names must exist, or nobody knows how it may be used."""
+    """Refuse a pod that names a missing claim, because its access mode is unknown."""
     for volume, claim in persistent_volumes.list_claimed(snapshot.storage, shape):
         if claim is None and persistent_volumes.is_named(volume):
             return Refusal(NAME, StatusCode.UNRESOLVABLE, (persistent_volumes.make_missing_claim_reason(volume),))
@@ -53,7 +53,7 @@ def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterC
 
 
 def is_claim_in_use(snapshot: Snapshot, shape: facts.PodShape) -> bool:
-    """Does some pod use a claim of the shape's that only one pod may use?"""
+    """Whether a pod uses a ReadWriteOncePod claim of the shape."""
     alive = snapshot.nodes.alive
     return any(
         alive[row]
@@ -66,7 +66,7 @@ def is_claim_in_use(snapshot: Snapshot, shape: facts.PodShape) -> bool:
 
 
 def conflicting_rows(snapshot: Snapshot, shape: facts.PodShape) -> set[int]:
-    """The nodes on which pods hold a disk that conflicts with one of the shape's."""
+    """The nodes with a pod whose disk conflicts with one of the shape's."""
     held = snapshot.topology_counts.held
     return {
         row
@@ -79,7 +79,7 @@ def conflicting_rows(snapshot: Snapshot, shape: facts.PodShape) -> set[int]:
 
 
 def conflict(disk: facts.Volume, other: facts.Volume) -> bool:
-    """May two disks of one source not be mounted on one node?"""
+    """Whether two disks of one source cannot be mounted on one node."""
     if disk.source != "awsElasticBlockStore" and disk.read_only and other.read_only:
         return False
     if disk.source != "rbd":

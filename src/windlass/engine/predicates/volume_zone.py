@@ -1,6 +1,6 @@
 """VolumeZone: a volume with a zone or region label binds its pod to nodes of that zone or region.
 
-Only claims that the pod names are looked at, and only labels; what a volume's node affinity says is VolumeBinding's.
+Only claims named by the pod, and only labels, are checked; VolumeBinding checks the volume's node affinity.
 A node without any zone or region label passes: such a cluster has one zone. A beta label on the volume is compared
 with the node's beta label or, where the node has none, with its successor.
 """
@@ -33,7 +33,7 @@ _ZONES_SEPARATOR = "__"
 
 
 def pre_filter(snapshot: Snapshot, shape: facts.PodShape, config: FilterConfig) -> Refusal | None:
-    """Every claim must have its volume, or a class that waits for the pod."""
+    """Refuse a pod with an unbound claim whose class does not wait for the first consumer."""
     for volume, claim in persistent_volumes.list_claimed(snapshot.storage, shape):
         if persistent_volumes.is_named(volume):
             reason = (
@@ -78,11 +78,11 @@ def explain(snapshot: Snapshot, shape: facts.PodShape, row: int, config: FilterC
 def topologies(storage: StorageTable, shape: facts.PodShape) -> Iterator[tuple[str, tuple[str, ...]]]:
     """(label key, values any of which will do) of the volumes that the pod's claims are bound to."""
     for volume, claim in persistent_volumes.list_claimed(storage, shape):
-        found = storage.volumes.get(claim.volume_name) if claim is not None else None
-        if found is not None and persistent_volumes.is_named(volume):
+        persistent_volume = storage.volumes.get(claim.volume_name) if claim is not None else None
+        if persistent_volume is not None and persistent_volumes.is_named(volume):
             for key in _SUCCESSORS:
-                zones = [zone.strip() for zone in found.labels.get(key, "").split(_ZONES_SEPARATOR)]
-                if all(zones):  # one empty, and the whole label says nothing
+                zones = [zone.strip() for zone in persistent_volume.labels.get(key, "").split(_ZONES_SEPARATOR)]
+                if all(zones):  # one empty zone makes the whole label invalid
                     yield key, tuple(sorted(set(zones)))
 
 
@@ -96,7 +96,7 @@ def _in_topology(table: node_table.NodeTable, key: str, values: tuple[str, ...])
 
 
 def _has_no_zone(table: node_table.NodeTable) -> arrays.Mask:
-    """Bool (n_nodes): no label tells where the node is."""
+    """Bool (n_nodes): the node has no zone or region label."""
     none = np.ones(table.count, bool)
     for key in _SUCCESSORS:
         none &= table.label_ids(key) == arrays.ABSENT

@@ -1,4 +1,4 @@
-"""Scaling down: which nodes are hardly used, which of them can go, since when, and which go now.
+"""Scale-down: candidates, eligibility, removal simulation, unneeded times, and selection of nodes to delete.
 
 Lives here: how much of a node its pods use, who is a candidate and who is eligible, trying removals, times, minima,
 budgets of deletions, the marks on unneeded nodes. Never here: whether a pod may leave (`drain/` knows), where it would

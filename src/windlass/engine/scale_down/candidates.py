@@ -18,21 +18,21 @@ from windlass.engine.snapshot.snapshot import Snapshot
 
 
 def filter_above_min_size(names: Sequence[str], group_of: Mapping[str, node_groups.NodeGroup]) -> list[str]:
-    """The nodes of groups that are larger than they must be."""
+    """The nodes of groups above their minimum size."""
     return [name for name in names if (group := group_of.get(name)) and group.target_size > group.min_size]
 
 
 def filter_choosable(
     names: Sequence[str], group_of: Mapping[str, node_groups.NodeGroup], chosen: deviations.Deviations
 ) -> list[str]:
-    """The nodes that would be the ones to go if their group shrank because of them."""
+    """The nodes whose group lets the provider delete a given instance."""
     return [name for name in names if _removes_this_node(group_of[name], chosen)]
 
 
 def filter_removable_now(
     names: Sequence[str], group_of: Mapping[str, node_groups.NodeGroup], snapshot: Snapshot
 ) -> list[str]:
-    """The nodes whose groups can remove them now."""
+    """The nodes whose group can delete them now."""
     table = snapshot.nodes
     if not any(group.kept for group in group_of.values()):
         return list(names)
@@ -48,9 +48,11 @@ def _removes_this_node(group: node_groups.NodeGroup, chosen: deviations.Deviatio
 def sort_candidates(
     names: Sequence[str], snapshot: Snapshot, occupancy: pod_classification.Occupancy, unneeded_before: Collection[str]
 ) -> list[str]:
-    """Empty nodes, then those that only wait, then others; within each, those unneeded before come first."""
+    """Empty nodes, then nodes that only wait for pods, then others; within each, previously unneeded nodes first."""
     rows = [snapshot.nodes.rows.get(name, arrays.ABSENT) for name in names]
-    levels = np.append(occupancy, pod_classification.OCCUPIED)[rows]  # the last stands for nodes that are not there
+    levels = np.append(occupancy, pod_classification.OCCUPIED)[
+        rows
+    ]  # the appended entry is for row -1: nodes that do not exist
     new = np.array([name not in unneeded_before for name in names], bool)
     return [names[i] for i in np.lexsort((new, levels)).tolist()]
 
@@ -60,7 +62,7 @@ def limit_simulations(
 ) -> int:
     """How many removable nodes are enough: min(before + 2N, N·⌊U/I⌋ + N), U and I in whole nanoseconds.
 
-    Without a second look yet, I is U: nobody knows better.
+    Before a second evaluation, I is U.
     """
     unneeded_ns = _nanoseconds(unneeded_time_s)
     interval_ns = unneeded_ns if pace.shortest_s is None else min(unneeded_ns, _nanoseconds(pace.shortest_s))
@@ -69,5 +71,5 @@ def limit_simulations(
 
 
 def _nanoseconds(seconds: float) -> int:
-    """At least one: two looks at the same moment are not infinitely many."""
+    """At least 1, so that two evaluations at the same time do not divide by zero."""
     return max(round(seconds * 1e9), 1)

@@ -10,7 +10,7 @@ from windlass.engine.model.settings import ScaleDownSettings
 
 
 def cooldown_ends_at_s(activity: scale_down_state.ScaleActivity, settings: ScaleDownSettings) -> float:
-    """When removing may begin again; before all time if nothing happened. At that very moment it may."""
+    """When scale-down may start again, inclusive; -inf if no event started a cooldown."""
     return max(_cooldown_ends(activity, settings), default=float("-inf"))
 
 

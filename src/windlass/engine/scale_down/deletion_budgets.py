@@ -15,7 +15,7 @@ from windlass.engine.model.settings import Settings, for_group
 
 
 class AtomicGroups:
-    """Which groups are all or nothing; looked up once for each."""
+    """Which groups are atomic (ZeroOrMaxNodeScaling), cached by group."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -30,7 +30,7 @@ class AtomicGroups:
 
 
 def is_complete_group(group: node_groups.NodeGroup, going: int, registered: Mapping[str, int]) -> bool:
-    """Would so many nodes be all of the group? `registered` counts the nodes of each group that there are."""
+    """Whether `going` nodes are the whole group. `registered`: number of registered nodes by group."""
     return going in (group.target_size, registered.get(group.id, 0))
 
 
@@ -40,7 +40,7 @@ def split_atomic_groups(
     registered: Mapping[str, int],
     settings: Settings,
 ) -> tuple[list[NodeRemoval], list[UnremovableNode]]:
-    """Those that may go, nodes of whole groups last; and the nodes that stay because not all of their group may go."""
+    """Nodes to delete, those of complete atomic groups last; and nodes kept because their group is incomplete."""
     whole = AtomicGroups(settings)
     going: list[NodeRemoval] = []
     together: dict[str, list[NodeRemoval]] = {}
@@ -57,14 +57,15 @@ def split_atomic_groups(
         else:
             numbers = len(members), registered.get(group_id, 0)
             kept += [
-                UnremovableNode(one.node_name, UnremovableReason.ATOMIC_SCALE_DOWN_FAILED, *numbers) for one in members
+                UnremovableNode(node_removal.node_name, UnremovableReason.ATOMIC_SCALE_DOWN_FAILED, *numbers)
+                for node_removal in members
             ]
     return going, kept
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionsInProgress:
-    """The nodes that are on their way out already."""
+    """Deletions already in progress."""
 
     empty: frozenset[str] = frozenset()
     drain: frozenset[str] = frozenset()
@@ -85,7 +86,7 @@ def crop_nodes(
     in_progress: DeletionsInProgress,
     settings: Settings,
 ) -> scale_down_state.StartedDeletions:
-    """Let go what the budgets allow, in the order given. `registered` counts the nodes of each group that there are.
+    """Crop the nodes to the deletion budgets, in the order given. `registered`: number of registered nodes by group.
 
     Nodes without a group are passed over.
     """
@@ -98,12 +99,12 @@ def crop_nodes(
     whole_groups = AtomicGroups(settings)
     whole = {id for id, group in groups.items() if whole_groups.contains(group)}
     empty_of, drain_of = _by_group(empty, group_of), _by_group(drain, group_of)
-    going = _take_atomic(
+    going = _crop_atomic_groups(
         [id for id in empty_of if id in whole], groups, registered, empty_of, drain_of, left, left.fits
     )
     left.drain = min(left.total, left.drain)
     rest = [id for id in drain_of if id in whole and id not in empty_of]
-    going += _take_atomic(rest, groups, registered, empty_of, drain_of, left, left.fits_drained)
+    going += _crop_atomic_groups(rest, groups, registered, empty_of, drain_of, left, left.fits_drained)
     sizes = {id: len(empty_of.get(id, ())) + len(drain_of.get(id, ())) for id in going}
     whole_empty = [scale_down_state.NodeGroupView(id, tuple(empty_of[id]), sizes[id]) for id in going if id in empty_of]
     whole_drain = [scale_down_state.NodeGroupView(id, tuple(drain_of[id]), sizes[id]) for id in going if id in drain_of]
@@ -115,23 +116,23 @@ def crop_nodes(
 
 @dataclass(slots=True)
 class _RemainingBudget:
-    """What is left of the budgets while groups are taken one after another. Negative where more is in progress."""
+    """Remaining deletion budgets. Negative if more deletions are in progress."""
 
     total: int
     drain: int
     may_overflow: bool = True
 
     def fits(self, empty: int, drain: int) -> bool:
-        """Is there room for a whole group, or may it be the one that exceeds? If nothing is left, none may."""
+        """Whether a whole group fits, or may exceed the budget as the first one. None fits an exhausted budget."""
         if self.total >= empty + drain and self.drain >= drain:
             return True
         return self.may_overflow and self.total != 0 and not (drain > 0 and self.drain == 0)
 
     def fits_drained(self, _empty: int, drain: int) -> bool:
-        """The same for a group without empty nodes, once what is left for drains is no more than what is left."""
+        """The same for a group without empty nodes, when the drain budget is the tighter one."""
         return self.drain >= drain or (self.may_overflow and self.drain != 0)
 
-    def take(self, empty: int, drain: int) -> None:
+    def consume(self, empty: int, drain: int) -> None:
         self.total -= empty + drain
         self.drain -= drain
         self.may_overflow = False
@@ -149,7 +150,7 @@ def _by_group(names: Iterable[str], group_of: Mapping[str, node_groups.NodeGroup
     return found
 
 
-def _take_atomic(
+def _crop_atomic_groups(
     ids: Iterable[str],
     groups: Mapping[str, node_groups.NodeGroup],
     registered: Mapping[str, int],
@@ -158,20 +159,20 @@ def _take_atomic(
     left: _RemainingBudget,
     fits: Callable[[int, int], bool],
 ) -> list[str]:
-    """The groups that go, up to the first for which there is no room. One that would not go whole is passed over."""
+    """The atomic groups that fit, up to the first that does not. Incomplete groups are skipped."""
     going = []
     for id in ids:
         empty, drain = len(empty_of.get(id, ())), len(drain_of.get(id, ()))
         if not fits(empty, drain):
             break
         if is_complete_group(groups[id], empty + drain, registered):
-            left.take(empty, drain)
+            left.consume(empty, drain)
             going.append(id)
     return going
 
 
 def _crop_groups(nodes_of: NodesByGroup, whole: Collection[str], budget: int) -> list[scale_down_state.NodeGroupView]:
-    """As many nodes of other groups as the budget allows, group by group."""
+    """As many nodes of non-atomic groups as the budget allows, group by group."""
     cropped: list[scale_down_state.NodeGroupView] = []
     for id, nodes in nodes_of.items():
         if id in whole:

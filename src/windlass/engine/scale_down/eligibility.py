@@ -26,13 +26,13 @@ from windlass.engine.scale_down import utilization
 from windlass.engine.snapshot.snapshot import Snapshot
 
 _TIMED = frozenset({UnremovableReason.RECENTLY_UNREMOVABLE, UnremovableReason.CURRENTLY_BEING_DELETED})
-"""Reasons that end by themselves."""
+"""Reasons that expire with time."""
 
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
 
 def prune_rechecks(rechecks: scale_down_state.RecheckTimes, snapshot: Snapshot, now_s: float) -> dict[str, float]:
-    """Those that still wait, and still exist."""
+    """The entries that have not expired and whose nodes exist."""
     return {name: until_s for name, until_s in rechecks.items() if until_s > now_s and name in snapshot.nodes.rows}
 
 
@@ -49,7 +49,7 @@ def check_eligibility(
     now_s: float,
     gpu_label: str,
 ) -> scale_down_state.EligibilityResult:
-    """Judge these candidates, each alone: what one is like changes nothing for the others."""
+    """Check these candidates, each independently of the others."""
     reasons = _check_nodes(snapshot, names, group_of, rechecks, now_s)
     found, limits, changes_at_s = _find_times(snapshot, names, reasons, rechecks, now_s)
     left = [i for i, reason in enumerate(reasons) if reason is None]
@@ -61,19 +61,19 @@ def check_eligibility(
     found[left], limits[left] = used.utilizations.utilization, thresholds
     for place in np.flatnonzero(used.utilizations.utilization > thresholds).tolist():
         reasons[left[place]] = UnremovableReason.NOT_UNDERUTILIZED
-    told = {names[i]: place for place, i in enumerate(left)}
+    utilization_positions = {names[i]: place for place, i in enumerate(left)}
     for place, reason in _find_unmeasured(snapshot, rows, used, settings):
         reasons[left[place]] = reason
-        del told[names[left[place]]]
+        del utilization_positions[names[left[place]]]
     return scale_down_state.EligibilityResult(
-        names, reasons, found, limits, told, used, min(changes_at_s, used.changes_at_s)
+        names, reasons, found, limits, utilization_positions, used, min(changes_at_s, used.changes_at_s)
     )
 
 
 def _find_unmeasured(
     snapshot: Snapshot, rows: arrays.Rows, used: scale_down_state.UtilizationTable, settings: Settings
 ) -> Iterator[tuple[int, UnremovableReason]]:
-    """Nodes, by their place, about which something decides before their utilization does."""
+    """Positions of the nodes that are decided without their utilization."""
     for place in np.flatnonzero(~used.utilizations.known).tolist():
         yield place, UnremovableReason.UNEXPECTED_ERROR
     if settings.scale_down.scale_down_unready_enabled:
@@ -90,7 +90,7 @@ def _check_nodes(
     rechecks: scale_down_state.RecheckTimes,
     now_s: float,
 ) -> list[UnremovableReason | None]:
-    """What keeps each node, for all that it says of itself."""
+    """The reason that each node's own facts give against its removal."""
     table = snapshot.nodes
     alive = table.alive.tolist()
     reasons: list[UnremovableReason | None] = []
@@ -108,7 +108,7 @@ def _check_nodes(
 
 
 def check_node(node: facts.Node, has_group: bool, now_s: float) -> UnremovableReason | None:
-    """What keeps a node, for all that it says of itself."""
+    """The reason that a node's own facts give against its removal; None without one."""
     if node.taints and taints.is_being_deleted(node, now_s):
         return UnremovableReason.CURRENTLY_BEING_DELETED
     if node.annotations and has_scale_down_disabled(node):
@@ -123,7 +123,7 @@ def _find_times(
     rechecks: scale_down_state.RecheckTimes,
     now_s: float,
 ) -> tuple[scale_down_state.Floats, scale_down_state.Floats, float]:
-    """Where time decided, how long (n,) of how long (n,); and when the first of these times is over."""
+    """float64 (n,) elapsed and (n,) limit where a time decided; and when the first of them ends."""
     found, limits, changes_at_s = np.zeros(len(names)), np.zeros(len(names)), float("inf")
     if _TIMED.isdisjoint(reasons):
         return found, limits, changes_at_s
@@ -143,13 +143,19 @@ def _find_times(
 
 
 class _GroupPolicies:
-    """What holds for each of n nodes by its group."""
+    """Settings of n nodes by their groups, as columns."""
 
     def __init__(self, groups: Sequence[node_groups.NodeGroup], settings: Settings) -> None:
         known: dict[str, int] = {}
         numbers = np.array([known.setdefault(group.id, len(known)) for group in groups], np.intp)
         first = {group.id: group for group in reversed(groups)}
-        found = [for_group(settings, first[group_id].options) for group_id in known]
-        self.thresholds = np.array([one.scale_down_utilization_threshold for one in found], float)[numbers]
-        self.gpu_thresholds = np.array([one.scale_down_gpu_utilization_threshold for one in found], float)[numbers]
-        self.ignore_daemonsets = np.array([one.ignore_daemonsets_utilization for one in found], bool)[numbers]
+        group_defaultses = [for_group(settings, first[group_id].options) for group_id in known]
+        self.thresholds = np.array(
+            [group_defaults.scale_down_utilization_threshold for group_defaults in group_defaultses], float
+        )[numbers]
+        self.gpu_thresholds = np.array([one.scale_down_gpu_utilization_threshold for one in group_defaultses], float)[
+            numbers
+        ]
+        self.ignore_daemonsets = np.array([one.ignore_daemonsets_utilization for one in group_defaultses], bool)[
+            numbers
+        ]

@@ -16,7 +16,7 @@ from windlass.engine.snapshot.pod_table import PodTable
 from windlass.engine.snapshot.snapshot import Snapshot
 
 EMPTY, WAITING, OCCUPIED = 0, 1, 2
-"""Nothing to be moved; nothing but pods to be waited for; pods to be moved, or one that must not be."""
+"""EMPTY: no pods to move; WAITING: only pods to wait for; OCCUPIED: pods to move, or a blocking one."""
 
 Occupancy = npt.NDArray[np.int8]
 """Int8 (n_nodes): one of the three above."""
@@ -25,7 +25,7 @@ Occupancy = npt.NDArray[np.int8]
 
 
 def find_occupancy(snapshot: Snapshot, options: context.NodeDeleteOptions, now_s: float) -> Occupancy:
-    """What of each node's pods would have to be moved, asking the drain rules but neither budgets nor controllers."""
+    """The occupancy of each node by drain rules, without budgets and controllers."""
     about = context.DrainContext(now_s, options)
     codes = evaluate_per_template(snapshot.pods, lambda pod: _classify(pod, about), ("occupied", options))
     for row, gone_at_s in find_terminating(snapshot.pods):
@@ -48,7 +48,7 @@ def _classify(pod: facts.Pod, about: context.DrainContext) -> int:
 
 
 PodCodes = npt.NDArray[np.int8]
-"""Small numbers whose meaning is the asker's."""
+"""int8 codes; each question defines their meaning."""
 
 TerminatingPod = tuple[int, float]
 """A pod's row, and when it counts as gone although it is still there."""
@@ -61,9 +61,9 @@ def evaluate_per_template(table: PodTable, question: Callable[[facts.Pod], int],
     age counts. Kinds that are left out are not asked of.
     """
     bound = np.flatnonzero(table.node_rows != arrays.ABSENT)
-    kind_ids = table.template_ids
+    template_ids = table.template_ids
     example = np.full(len(table.template_keys), arrays.ABSENT, np.intp)
-    example[kind_ids[bound]] = bound  # any pod of a kind stands for all
+    example[template_ids[bound]] = bound  # one pod represents its template
     answers = np.zeros(len(table.template_keys), np.int8)
     known = table.answers.setdefault(name, {})
     for kind_id in quarantine.drop_hidden(np.flatnonzero(example != arrays.ABSENT).tolist(), table.left_out):
@@ -74,8 +74,8 @@ def evaluate_per_template(table: PodTable, question: Callable[[facts.Pod], int],
             if pod.namespace != pdb_rules.SYSTEM_NAMESPACE or well_known.is_daemonset(pod):
                 known[kind_id] = answer
         answers[kind_id] = answer
-    codes = np.zeros(len(kind_ids), np.int8)
-    codes[bound] = answers[kind_ids[bound]]
+    codes = np.zeros(len(template_ids), np.int8)
+    codes[bound] = answers[template_ids[bound]]
     return codes
 
 

@@ -13,13 +13,13 @@ from windlass.engine.model.drainability import ControllerKey
 from windlass.engine.snapshot.snapshot import Snapshot
 
 _COUNTING = ("StatefulSet", "Job", "ReplicaSet", "ReplicationController")
-"""Controllers that keep a number of pods."""
+"""Kinds of controllers with a replica count."""
 
 ControllersByKey = Mapping[ControllerKey, facts.Controller]
 
 
 def find_terminating_rows(snapshot: Snapshot, node_names: Iterable[str]) -> list[int]:
-    """Rows of the pods on these nodes that are on their way out."""
+    """Rows of the terminating pods on these nodes."""
     times, rows = snapshot.pods.times, list[int]()
     for name in node_names:
         node_row = snapshot.nodes.rows.get(name)
@@ -31,7 +31,7 @@ def find_terminating_rows(snapshot: Snapshot, node_names: Iterable[str]) -> list
 def count_missing_replicas(
     snapshot: Snapshot, rows: Iterable[int], controllers: ControllersByKey
 ) -> dict[ControllerKey, int]:
-    """How many pods the controllers of these pods want beyond those that they have, terminating ones not counted."""
+    """Missing replicas by controller: desired minus existing pods, terminating ones excluded."""
     table = snapshot.pods
     owners = {key for row in rows if (key := _find_owner(table.fact(row, "", timeless=True))) in controllers}
     if not owners:
@@ -51,7 +51,7 @@ def count_missing_replicas(
 def find_rows_to_recreate(
     snapshot: Snapshot, evicted: Iterable[int], missing: Mapping[ControllerKey, int]
 ) -> list[int]:
-    """The rows of evicted pods that are still to be created anew. `missing` tells what controllers lack."""
+    """Rows of evicted pods that are not recreated yet. `missing`: missing replicas by controller."""
     left, rows = dict(missing), list[int]()
     for row in evicted:
         pod = snapshot.pods.fact(row, "", timeless=True)
@@ -67,7 +67,7 @@ def find_rows_to_recreate(
 
 
 def _find_owner(pod: facts.Pod) -> ControllerKey | None:
-    """The controller that keeps a number of such pods."""
+    """The pod's controller, if it has a replica count."""
     if pod.owner is None or pod.owner.kind not in _COUNTING:
         return None
     return (pod.owner.kind, pod.namespace, pod.owner.name)

@@ -25,49 +25,49 @@ from windlass.engine.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownContext:
-    """What scale-down looks at. The snapshot and the budgets are left as they were found."""
+    """The inputs of scale-down. Snapshot and budgets are restored after use."""
 
     snapshot: Snapshot
-    """Everything in its place, pending pods that have one included."""
+    """The cluster with pending pods placed."""
     names: Sequence[str]
-    """Nodes that exist, in their order. Upcoming ones are none of them: pods of nodes that go cannot wait for them."""
+    """Existing nodes, in order. Not upcoming ones: evicted pods cannot wait for them."""
     group_of: Mapping[str, node_groups.NodeGroup]
     """By node name."""
     drainability: rules.PodDrainability
     budgets: pdb.RemainingPdbTracker
-    """Those that the judge looks at."""
+    """The budgets that `drainability` reads."""
     search: hinting.HintingState
-    """Where the round-robin stands. The hints are those of simulated removals only, and age with every look."""
+    """Round-robin pointer and hints. The hints are of simulated removals only, and expire with every evaluation."""
     in_progress: DeletionsInProgress = NOTHING_IN_PROGRESS
     recently_evicted: Sequence[int] = ()
-    """Rows of pods that were evicted and are not created anew yet; they are given their places first."""
+    """Rows of recently evicted pods that are not recreated yet; they are placed first."""
     expected: AbstractSet[int] = frozenset()
-    """Rows of pods that count on nodes that they do not run on yet: if such a node goes they need another place, but
-    nothing of them is evicted."""
+    """Rows of pods assumed on nodes on which they do not run yet. If such a node is removed they need another node, but
+    are not evicted."""
     gpu_label: str = well_known.CLUSTER_API_GPU_LABEL
-    """The label by which the provider's nodes tell that they should have GPUs."""
+    """The provider's GPU label."""
 
     def count_registered(self) -> Counter[str]:
-        """How many nodes of each group there are."""
+        """Number of registered nodes by group."""
         return Counter(self.group_of[name].id for name in self.names if name in self.group_of)
 
     def count_being_deleted(self) -> Counter[str]:
-        """How many nodes of each group are on their way out."""
+        """Number of nodes being deleted by group."""
         return Counter(self.group_of[name].id for name in self.in_progress.nodes if name in self.group_of)
 
 
 class _FullShapes:
-    """Shapes that found no room on any node. Trials only fill nodes up: later, only nodes tried then can have any."""
+    """Shapes that fit on no node. Simulations only fill nodes, so later only the candidate itself can have room."""
 
     def __init__(self) -> None:
         self._tried: dict[shape_placer.PlainShape, list[int]] = {}
 
     def note(self, plain: shape_placer.PlainShape, row: int) -> None:
-        """No node but the one that was being tried had room."""
+        """Record that no node except the candidate had room."""
         self._tried.setdefault(plain, []).append(row)
 
     def holds_for(self, plain: shape_placer.PlainShape, row: int) -> bool:
-        """Is there still no room, but on this node?"""
+        """Whether still no node except this candidate can have room."""
         tried = self._tried.get(plain)
         if tried is None:
             return False
@@ -76,7 +76,7 @@ class _FullShapes:
 
 
 class RemovalSimulator:
-    """Tries candidates one after another; those that can go are gone for the ones that follow."""
+    """Simulates removals one after another; removed nodes stay removed for the following ones."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class RemovalSimulator:
         self._full, self._expected = _FullShapes(), expected
 
     def simulate(self, node_name: str) -> scale_down_state.NodeRemoval:
-        """Try to remove one node. Commits if its pods find places, leaves no trace otherwise."""
+        """Simulate the removal of one node: committed if its pods fit elsewhere, otherwise reverted."""
         row = self._snapshot.nodes.rows.get(node_name)
         if row is None or not self._snapshot.nodes.alive[row]:
             return scale_down_state.NodeRemoval(node_name, scale_down_state.UnremovableReason.NO_NODE_INFO)
@@ -120,25 +120,25 @@ class RemovalSimulator:
         return scale_down_state.NodeRemoval(node_name, None, moves, is_risky=is_risky)
 
     def _list_pods(self, row: int) -> tuple[list[int], list[int]]:
-        """The pods that run on a node, and those that are only expected on it."""
+        """The pods that run on a node, and those only assumed on it."""
         there = self._snapshot.pods_on(row)
         if not self._expected or self._expected.isdisjoint(there):
             return there, []
         return [pod for pod in there if pod not in self._expected], [pod for pod in there if pod in self._expected]
 
     def _move_elsewhere(self, row: int, moved: arrays.Rows) -> int | None:
-        """Find places for the pods of a node; None if all have one, else a pod that has not."""
+        """Place the pods of a node on other nodes; None if all fit, else the row of a pod that does not."""
         destinations = self._destinations
         was_destination = bool(destinations[row])
         destinations[row] = False
         plain = hinting.find_plain_shape(self._placer, moved, self._search)
-        homeless = self._try(row, moved.tolist()) if plain is None else self._relocate(row, moved, plain)
+        homeless = self._try_to_move_pods(row, moved.tolist()) if plain is None else self._relocate(row, moved, plain)
         if homeless is not None:
             destinations[row] = was_destination
         return homeless
 
     def _relocate(self, row: int, moved: arrays.Rows, plain: shape_placer.PlainShape) -> int | None:
-        """Move pods of which it can be told where they find room."""
+        """Move pods of one plain shape, whose placement has a closed form."""
         if self._full.holds_for(plain, row):
             self._full.note(plain, row)
             return int(moved[0])
@@ -152,15 +152,17 @@ class RemovalSimulator:
         self._snapshot.mark_gone(row)
         return None
 
-    def _try(self, row: int, pod_rows: list[int]) -> int | None:
+    def _try_to_move_pods(self, row: int, pod_rows: list[int]) -> int | None:
         snapshot = self._snapshot
         snapshot.fork()
         snapshot.clear_node(row)
         snapshot.mark_deleting(row)
-        found = hinting.try_schedule_pods(self._placer, pod_rows, self._search, self._destinations, all_or_nothing=True)
-        if found.failed:
+        scheduling_result = hinting.try_schedule_pods(
+            self._placer, pod_rows, self._search, self._destinations, all_or_nothing=True
+        )
+        if scheduling_result.failed:
             snapshot.revert()
-            return found.failed[0]
+            return scheduling_result.failed[0]
         snapshot.mark_gone(row)
         snapshot.commit()
         return None
@@ -170,38 +172,46 @@ UNLIMITED_BUDGET = time_limits.UnlimitedBudget()
 
 
 def simulate_removals(
-    scene: ScaleDownContext,
+    context: ScaleDownContext,
     names: Sequence[str],
     enough: int,
     settings: Settings,
     budget: time_limits.TimeBudget = UNLIMITED_BUDGET,
 ) -> scale_down_state.SimulatedRemovals:
-    """Try to remove these nodes until enough can go.
+    """Simulate the removal of these nodes until enough are removable.
 
     Nodes of groups that are all or nothing do not count: half of such a group is of no use.
     """
-    snapshot, mark = scene.snapshot, scene.budgets.mark()
-    scene.search.pointer = -1  # what comes out depends on no loop before
+    snapshot, mark = context.snapshot, context.budgets.mark()
+    context.search.pointer = -1  # so that the result does not depend on earlier loops
     try:
         with snapshot.scratch():
-            if scene.recently_evicted:
-                for row in scene.recently_evicted:
+            if context.recently_evicted:
+                for row in context.recently_evicted:
                     if snapshot.pods.node_rows[row] != arrays.ABSENT:
                         snapshot.unbind(row)
                 placer, everywhere = Placer(snapshot, settings.filters), snapshot.nodes.alive.copy()
-                hinting.try_schedule_pods(placer, scene.recently_evicted, scene.search, everywhere, all_or_nothing=True)
-            return _simulate_all(scene, names, enough, settings, budget)
+                hinting.try_schedule_pods(
+                    placer, context.recently_evicted, context.search, everywhere, all_or_nothing=True
+                )
+            return _simulate_all(context, names, enough, settings, budget)
     finally:
-        scene.budgets.undo(mark)
-        scene.search.hints.drop_old()
+        context.budgets.undo(mark)
+        context.search.hints.drop_old()
 
 
 def _simulate_all(
-    scene: ScaleDownContext, names: Sequence[str], enough: int, settings: Settings, budget: time_limits.TimeBudget
+    context: ScaleDownContext, names: Sequence[str], enough: int, settings: Settings, budget: time_limits.TimeBudget
 ) -> scale_down_state.SimulatedRemovals:
-    destinations = _find_destinations(scene)
+    destinations = _find_destinations(context)
     simulator = RemovalSimulator(
-        scene.snapshot, scene.drainability, scene.budgets, destinations, scene.search, settings.filters, scene.expected
+        context.snapshot,
+        context.drainability,
+        context.budgets,
+        destinations,
+        context.search,
+        settings.filters,
+        context.expected,
     )
     whole = AtomicGroups(settings)
     removals: list[NodeRemoval] = []
@@ -213,15 +223,15 @@ def _simulate_all(
         removal = simulator.simulate(name)
         if removal.is_removable:
             removals.append(removal)
-            counted += not whole.contains(scene.group_of.get(name))
+            counted += not whole.contains(context.group_of.get(name))
         else:
             failed.append(removal)
     return scale_down_state.SimulatedRemovals(tuple(removals), tuple(failed))
 
 
-def _find_destinations(scene: ScaleDownContext) -> arrays.Mask:
-    """Bool (n_nodes): nodes that exist and stay may take pods."""
-    rows, leaving = scene.snapshot.nodes.rows, scene.in_progress.nodes
-    destinations = np.zeros(scene.snapshot.nodes.count, bool)
-    destinations[[rows[name] for name in scene.names if name in rows and name not in leaving]] = True
+def _find_destinations(context: ScaleDownContext) -> arrays.Mask:
+    """Bool (n_nodes): existing nodes that are not being deleted may take pods."""
+    rows, leaving = context.snapshot.nodes.rows, context.in_progress.nodes
+    destinations = np.zeros(context.snapshot.nodes.count, bool)
+    destinations[[rows[name] for name in context.names if name in rows and name not in leaving]] = True
     return destinations

@@ -18,7 +18,7 @@ SoftTaintChange: TypeAlias = plan.RemoveTaint | plan.SetTaint
 
 @dataclass(frozen=True, slots=True)
 class SoftTaintUpdate:
-    """What changes now, in this order, and how many more should."""
+    """Instructions for this loop, in order, and the number of postponed ones."""
 
     changes: tuple[SoftTaintChange, ...] = ()
     left_over: int = 0
@@ -31,7 +31,7 @@ def update_soft_taints(
     settings: ScaleDownSettings,
     now_s: float,
 ) -> SoftTaintUpdate:
-    """Which of the nodes that belong to groups lose the mark, and which get it. None, where marks are switched off."""
+    """Soft taints to add and remove on nodes of groups; nothing if soft taints are disabled."""
     if settings.max_bulk_soft_taint_count == 0:
         return SoftTaintUpdate()
     lose: list[str] = []
@@ -56,7 +56,7 @@ def update_soft_taints(
 def clean_up_soft_taints(
     nodes: Iterable[facts.Node], settings: ScaleDownSettings, now_s: float
 ) -> tuple[plan.RemoveTaint, ...]:
-    """What is done at the start where marks are switched off: all go but those from which times are to be restored."""
+    """On the first loop with soft taints disabled: remove them, except those that restore unneeded times."""
     if settings.max_bulk_soft_taint_count != 0:
         return ()
     young = settings.node_deletion_candidate_ttl_s

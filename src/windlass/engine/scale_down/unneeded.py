@@ -29,32 +29,32 @@ from windlass.engine.scale_up import quotas
 def update_unneeded_since(
     since: scale_down_state.UnneededSince, unneeded: Iterable[str], now_s: float
 ) -> dict[str, float]:
-    """Nodes that are unneeded now: those that were before keep their time."""
+    """Unneeded since, by node: nodes that were unneeded before keep their time."""
     return {name: since.get(name, now_s) for name in unneeded}
 
 
 def restore_unneeded_since(nodes: Iterable[facts.Node], ttl_s: float, now_s: float) -> dict[str, float]:
-    """What the marks on nodes tell of times that were lost. Marks older than the limit tell nothing; at 0 none do."""
+    """Unneeded times restored from soft taints. Taints older than the TTL are ignored; a TTL of 0 ignores all."""
     marked = {node.name: taints.marked_at_s(node, taints.DELETION_CANDIDATE_KEY) for node in nodes} if ttl_s else {}
     return {name: since_s for name, since_s in marked.items() if since_s is not None and since_s + ttl_s >= now_s}
 
 
 def find_unneeded_time_s(node: facts.Node, group: GroupDefaults) -> float:
-    """How long the node must be unneeded before it may go."""
+    """How long the node must be unneeded before it may be removed."""
     ready = readiness.assess_node(node).is_ready
     return group.scale_down_unneeded_time_s if ready else group.scale_down_unready_time_s
 
 
 @dataclass(frozen=True, slots=True)
 class UnneededNode:
-    """A node whose pods have a place elsewhere, or that has none."""
+    """An unneeded node: its pods fit elsewhere, or it has none."""
 
     node: facts.Node
     removal: NodeRemoval
     since_s: float
     group: node_groups.NodeGroup | None
     wait_s: float | None = 0.0
-    """How long it must be unneeded; None where nobody can tell."""
+    """How long it must be unneeded; None if unknown."""
 
     @property
     def is_empty(self) -> bool:
@@ -63,19 +63,19 @@ class UnneededNode:
 
 @dataclass(frozen=True, slots=True)
 class RemovableNodes:
-    """The unneeded nodes that may go, in their order, and why the others may not."""
+    """The unneeded nodes that may be removed, in order, and the reasons against the others."""
 
     empty: tuple[UnneededNode, ...] = ()
     drain: tuple[UnneededNode, ...] = ()
     kept: tuple[UnremovableNode, ...] = ()
     changes_at_s: float = float("inf")
-    """When the next one has been unneeded for long enough."""
+    """When the next node has been unneeded for long enough."""
 
 
 def find_removable_nodes(
     nodes: Sequence[UnneededNode], being_deleted: Mapping[str, int], minimum: quotas.QuotaTracker, now_s: float
 ) -> RemovableNodes:
-    """Which of the unneeded nodes may go now.
+    """The unneeded nodes that may be removed now.
 
     `being_deleted` counts the nodes of each group that are on their way out; `minimum` is what the cluster must keep,
     and is not changed.
@@ -103,15 +103,15 @@ _TOO_EARLY = (UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, UnremovableReason.NOT_
 
 @dataclass(frozen=True, slots=True)
 class _RemovalCheck:
-    """What has been given away so far."""
+    """Minimum sizes and quotas, with the nodes selected so far."""
 
     going: dict[str, int]
-    """By group: nodes being deleted, and nodes that may go."""
+    """By group: nodes being deleted, and nodes selected."""
     minimum: quotas.QuotaTracker
     now_s: float
 
     def check(self, unneeded: UnneededNode) -> UnremovableNode | None:
-        """What keeps the node; None if it may go, and then it counts as going."""
+        """The reason against removing the node; None if it may be removed, and then it counts as selected."""
         node, group = unneeded.node, unneeded.group
         if unneeded.wait_s is None:
             return UnremovableNode(node.name, UnremovableReason.UNEXPECTED_ERROR)

@@ -32,7 +32,7 @@ _DAEMONSET, _MIRROR = 1, 2
 
 
 def gpu_resource(node: facts.Node, label: str) -> str | None:
-    """The GPU that counts on the node: the first that it shows, or Nvidia's where only the provider's label tells."""
+    """The node's GPU resource: the first in its allocatable, or nvidia.com/gpu if only the GPU label is set."""
     if not well_known.has_gpu(node, label):
         return None
     shown = dict(node.allocatable)
@@ -41,7 +41,7 @@ def gpu_resource(node: facts.Node, label: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Nodes:
-    """The n nodes that are asked about."""
+    """The n nodes to measure."""
 
     rows: arrays.Rows
     position: arrays.Rows
@@ -57,7 +57,7 @@ def measure_utilization(
     gpu_label: str,
     now_s: float,
 ) -> scale_down_state.UtilizationTable:
-    """Utilization of the nodes in these rows. `ignore_daemonsets` (n,) tells where DaemonSet pods are set aside."""
+    """Utilization of the nodes in these rows. `ignore_daemonsets` bool (n,): DaemonSet pods are not counted."""
     position = np.full(snapshot.nodes.count, arrays.ABSENT, np.intp)
     position[rows] = np.arange(len(rows))
     nodes = _Nodes(rows, position, _find_gpus(snapshot, rows, gpu_label))
@@ -67,29 +67,31 @@ def measure_utilization(
     set_aside = _sum_requests(snapshot, aside, nodes)
     gone, changes_at_s = _find_gone(snapshot, nodes, set(aside.tolist()), now_s)
     used -= set_aside + _sum_requests(snapshot, gone, nodes)
-    found = calculate_utilization(used, allocatable, set_aside, nodes.gpu != NO_GPU)
-    return scale_down_state.UtilizationTable(found, nodes.gpu, changes_at_s, _count_devices(snapshot, nodes, found))
+    utilization_columns = calculate_utilization(used, allocatable, set_aside, nodes.gpu != NO_GPU)
+    return scale_down_state.UtilizationTable(
+        utilization_columns, nodes.gpu, changes_at_s, _count_devices(snapshot, nodes, utilization_columns)
+    )
 
 
 def _count_devices(
-    snapshot: Snapshot, nodes: _Nodes, found: scale_down_state.UtilizationColumns
+    snapshot: Snapshot, nodes: _Nodes, utilization_columns: scale_down_state.UtilizationColumns
 ) -> dict[int, scale_down_state.NodeUtilization]:
-    """Where nodes without a GPU have devices of their own, their utilization is that of these."""
+    """Utilization by devices, for nodes without a GPU that have their own device pools."""
     counted: dict[int, scale_down_state.NodeUtilization] = {}
     if not snapshot.devices.inventory.slices:
         return counted
     for place, row in enumerate(nodes.rows.tolist()):
         if nodes.gpu[place] == NO_GPU and snapshot.devices.inventory.slices_of_node(snapshot.nodes.names[row]):
             used = measure_device_utilization(snapshot, row)
-            found.known[place] = used is not None
-            found.utilization[place] = 0.0 if used is None else used.utilization
+            utilization_columns.known[place] = used is not None
+            utilization_columns.utilization[place] = 0.0 if used is None else used.utilization
             if used is not None:
                 counted[place] = used
     return counted
 
 
 def measure_device_utilization(snapshot: Snapshot, row: int) -> scale_down_state.NodeUtilization | None:
-    """The utilization of a node by its devices; None where it cannot be told."""
+    """The utilization of a node by its devices; None if it is unknown."""
     pools = measure_pool_utilization(snapshot, row)
     if not isinstance(pools, Mapping):
         return None
@@ -105,8 +107,8 @@ def measure_pool_utilization(snapshot: Snapshot, row: int) -> Mapping[PoolId, fl
     stock, held = snapshot.devices.inventory, set[DeviceId]()
     for pod_row in snapshot.pods_on(row):
         shape = snapshot.shape_of_row(pod_row)
-        for one in shape.spec.claims:
-            key = ClaimKey(shape.namespace, one.claim or "")
+        for pod_claim in shape.spec.claims:
+            key = ClaimKey(shape.namespace, pod_claim.claim or "")
             if key not in stock.claims:
                 continue
             devices = snapshot.devices.list_devices(key)
@@ -117,7 +119,7 @@ def measure_pool_utilization(snapshot: Snapshot, row: int) -> Mapping[PoolId, fl
 
 
 def _find_gpus(snapshot: Snapshot, rows: arrays.Rows, label: str) -> arrays.Rows:
-    """Intp (n,): the first GPU that a node shows, Nvidia's where only the label tells, -1 for none."""
+    """Intp (n,): position in GPU_RESOURCES of the node's GPU resource, as `gpu_resource`; -1 for none."""
     labelled = snapshot.nodes.label_ids(label)[rows] != arrays.ABSENT
     gpu = np.where(labelled, 0, NO_GPU).astype(np.intp)
     for number in reversed(range(len(well_known.GPU_RESOURCES))):
@@ -144,7 +146,7 @@ def _gather(snapshot: Snapshot, amounts: arrays.Amounts, nodes: _Nodes) -> array
 def _find_set_aside(
     snapshot: Snapshot, nodes: _Nodes, ignore_daemonsets: arrays.Mask, ignore_mirrors: bool
 ) -> arrays.Rows:
-    """Rows of pods on these nodes that are set aside."""
+    """Rows of pods on these nodes that are not counted (DaemonSet, mirror)."""
     if not ignore_mirrors and not ignore_daemonsets.any():
         return np.zeros(0, np.intp)
     codes = pod_classification.evaluate_per_template(snapshot.pods, _classify, "set aside")
@@ -160,7 +162,7 @@ def _classify(pod: facts.Pod) -> int:
 
 
 def _find_gone(snapshot: Snapshot, nodes: _Nodes, aside: set[int], now_s: float) -> tuple[arrays.Rows, float]:
-    """Rows of pods on these nodes that should long be gone, those set aside excepted; and when the next is gone."""
+    """Rows of long terminating pods on these nodes, excluding `aside`; and when the next pod becomes one."""
     gone, next_s = [], float("inf")
     for row, gone_at_s in pod_classification.find_terminating(snapshot.pods):
         if nodes.position[snapshot.pods.node_rows[row]] == arrays.ABSENT or row in aside:

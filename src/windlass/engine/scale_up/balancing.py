@@ -20,7 +20,7 @@ from windlass.engine.model import facts, scale_up_status
 def balance_increase(
     groups: Sequence[scale_up_status.SizedGroup], new_nodes: int
 ) -> list[scale_up_status.GroupIncrease]:
-    """How the new nodes are shared; groups that do not grow are left out."""
+    """Share the new nodes between the groups; groups that do not grow are not in the result."""
     by_size = sorted((group for group in groups if group.size != group.max_size), key=lambda group: group.size)
     left = min(new_nodes, sum(max(group.max_size - group.size, 0) for group in by_size))
     rows = [_GrowingGroup(group, group.size) for group in by_size]
@@ -85,7 +85,7 @@ that groups in several zones differ in them as soon as they have nodes."""
 
 @dataclass(frozen=True, slots=True)
 class ComparedTemplate:
-    """What a new node of a group looks like, and what its own pods ask for."""
+    """A new node of a group, and the requests of its DaemonSet and mirror pods."""
 
     node: facts.Node
     requested: facts.Resources = facts.NO_RESOURCES
@@ -102,7 +102,7 @@ def make_compared_template(node: facts.Node, pods: Iterable[facts.Pod]) -> Compa
 
 @dataclass(frozen=True, slots=True)
 class SimilarityRatios:
-    """How far two templates may be apart, as fractions of the larger one."""
+    """Maximum differences of two similar templates, as fractions of the larger value."""
 
     capacity_memory: float = 0.015
     """--memory-difference-ratio"""
@@ -118,14 +118,14 @@ class ResourceComparator:
 
     ratios: SimilarityRatios = SimilarityRatios()
     ignored_labels: frozenset[str] = ALWAYS_IGNORED
-    """What is ignored in all: --balancing-ignore-label adds to `ALWAYS_IGNORED`."""
+    """All ignored labels: --balancing-ignore-label adds to `ALWAYS_IGNORED`."""
 
-    def __call__(self, one: ComparedTemplate, other: ComparedTemplate) -> bool:
+    def __call__(self, compared_template: ComparedTemplate, other: ComparedTemplate) -> bool:
         return (
-            self._agree_on_capacity(dict(one.node.capacity), dict(other.node.capacity))
-            and _within(dict(one.node.allocatable), dict(other.node.allocatable), self.ratios.allocatable)
-            and _within(_free_resources(one), _free_resources(other), self.ratios.free)
-            and self._labels(one) == self._labels(other)
+            self._agree_on_capacity(dict(compared_template.node.capacity), dict(other.node.capacity))
+            and _within(dict(compared_template.node.allocatable), dict(other.node.allocatable), self.ratios.allocatable)
+            and _within(_free_resources(compared_template), _free_resources(other), self.ratios.free)
+            and self._labels(compared_template) == self._labels(other)
         )
 
     def _agree_on_capacity(self, one: dict[str, int], other: dict[str, int]) -> bool:
@@ -149,8 +149,8 @@ class LabelComparator:
 
     labels: tuple[str, ...]
 
-    def __call__(self, one: ComparedTemplate, other: ComparedTemplate) -> bool:
-        left, right = one.node.labels, other.node.labels
+    def __call__(self, compared_template: ComparedTemplate, other: ComparedTemplate) -> bool:
+        left, right = compared_template.node.labels, other.node.labels
         return all(label in left and label in right and left[label] == right[label] for label in self.labels)
 
 
@@ -160,7 +160,7 @@ def choose_comparator(
     ratios: SimilarityRatios,
     ignore_csi_zones: bool = False,
 ) -> Comparator:
-    """By labels where the user names any, else by resources, with the user's own ignored labels added."""
+    """The comparator: by --balancing-label where it is set, else by resources and labels that are not ignored."""
     labels = tuple(balancing_labels)
     if labels:
         return LabelComparator(labels)
@@ -169,7 +169,7 @@ def choose_comparator(
 
 
 def find_similar(group: str, templates: Mapping[str, ComparedTemplate], similar: Comparator) -> list[str]:
-    """The other groups that are like the group, in the order of `templates`. A group without template has none."""
+    """The groups similar to the group, in the order of `templates`. A group without template has none."""
     if group not in templates:
         return []
     own = templates[group]
@@ -179,7 +179,7 @@ def find_similar(group: str, templates: Mapping[str, ComparedTemplate], similar:
 def _free_resources(template: ComparedTemplate) -> dict[str, int]:
     """What a new node has left, of the resources every pod may use and of those that its own pods ask for.
 
-    Places for pods are not counted off: a template's pods take none of them in the peer's reckoning.
+    The template's pods are not subtracted from the `pods` resource, as in Cluster Autoscaler.
     """
     requested = {facts.CPU: 0, facts.MEMORY: 0, facts.EPHEMERAL_STORAGE: 0, **dict(template.requested), facts.PODS: 0}
     allocatable = dict(template.node.allocatable)
@@ -191,7 +191,7 @@ def _within(one: dict[str, int], other: dict[str, int], ratio: float) -> bool:
 
 
 def _is_close(resource: str, one: int, other: int, ratio: float) -> bool:
-    """Compared in thousandths, as the peer compares: a ratio of a large number rounds the same way."""
+    """Compared in thousandths, as Cluster Autoscaler does: a ratio of a large number rounds the same way."""
     scale = 1 if resource == facts.CPU else 1000
     larger, smaller = float(max(one, other) * scale), float(min(one, other) * scale)
     return larger - smaller <= larger * ratio

@@ -41,33 +41,33 @@ def make_templates(
 
     `group_of` and `pods_on` go by node name; the latter is asked of few nodes.
     """
-    found: dict[str, scale_up_status.GroupTemplate] = {}
+    templates: dict[str, scale_up_status.GroupTemplate] = {}
     own = [(node, group_of[node.name].id) for node in nodes if node.name in group_of and not node.unreadable]
 
     def learn(node: facts.Node, group: str) -> None:
-        found[group] = _from_example(node, group, pods_on(node.name), daemon_sets, sanitize, force_daemon_sets)
+        templates[group] = _from_example(node, group, pods_on(node.name), daemon_sets, sanitize, force_daemon_sets)
 
     for node, id in own:
-        if id not in found and is_good_example(node, now_s):
+        if id not in templates and is_good_example(node, now_s):
             learn(node, id)
     ids = {group.id for group in groups}
-    remember = {**remembered, **found}
+    remember = {**remembered, **templates}
     for group in groups:
-        if group.id in found:
+        if group.id in templates:
             continue
         if group.id in remembered:
-            found[group.id] = remembered[group.id]
+            templates[group.id] = remembered[group.id]
         elif group.template is not None:
             made = _add_beta_labels(_name_template(sanitize(group.template), group.id))
             daemons = _find_missing_daemon_pods(made, daemon_sets, frozenset(), force=True)
-            found[group.id] = scale_up_status.GroupTemplate(made, (*group.template_pods, *daemons))
+            templates[group.id] = scale_up_status.GroupTemplate(made, (*group.template_pods, *daemons))
     for node, id in own:
-        if id not in found:
+        if id not in templates:
             learn(node, id)
     for group in groups:
-        if group.id in found and group.price_per_hour is not None:
-            found[group.id] = _with_price(found[group.id], group.price_per_hour)
-    return found, {group: template for group, template in remember.items() if group in ids}
+        if group.id in templates and group.price_per_hour is not None:
+            templates[group.id] = _with_price(templates[group.id], group.price_per_hour)
+    return templates, {group: template for group, template in remember.items() if group in ids}
 
 
 def drop_expired_templates(
@@ -86,10 +86,10 @@ def drop_expired_templates(
 
 def is_good_example(node: facts.Node, now_s: float) -> bool:
     """Is the node ready for a while, schedulable and staying?"""
-    found = readiness.assess_node(node)
+    node_readiness = readiness.assess_node(node)
     return (
-        found.is_ready
-        and found.since_s + STABLE_FOR_S < now_s
+        node_readiness.is_ready
+        and node_readiness.since_s + STABLE_FOR_S < now_s
         and not node.unschedulable
         and not any(taint.key == facts.TO_BE_DELETED for taint in node.taints)
     )

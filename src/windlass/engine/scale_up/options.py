@@ -7,6 +7,7 @@ limits and quotas cap it; similar groups share it. What is not helped, and why, 
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from windlass.engine import time_limits
 from windlass.engine.expanders import chain, grpc
@@ -14,7 +15,9 @@ from windlass.engine.model import facts, node_groups, scale_up_status
 from windlass.engine.model.scale_up_status import ExpansionOption, GroupTemplate, SchedulablePods
 from windlass.engine.placement import binpacking
 from windlass.engine.scale_up import balancing, quotas
-from windlass.engine.scale_up.template_fit import TemplateFit
+
+if TYPE_CHECKING:
+    from windlass.engine.scale_up.template_fit import TemplateFit
 
 FILTERED_OUT = "expansion options filtered out and no longer considered"
 
@@ -25,98 +28,96 @@ NOT_WHOLE = "not all pods would fit and scale-up is using all-or-nothing strateg
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpLimits:
-    """What bounds a scale-up, of the settings."""
+    """Limits of a scale-up, from flags."""
 
     max_nodes_total: int = 0
     max_nodes_per_scale_up: int = 1000
     balance_similar_groups: bool = False
     fastpath: bool = False
     estimate_s: float = 10.0
-    """How long the estimate of one group may take, and those of all groups together."""
+    """Time limit of the estimate of one group, and of all estimates together."""
     estimates_s: float = 300.0
     scatter: bool = True
-    """Search new nodes in random order, as the peer does; round-robin packs them tighter."""
+    """Search new nodes in random order, as Cluster Autoscaler does; round-robin packs them tighter."""
     simulate_skipped: bool = False
-    """Check pods against groups that cannot grow, too, for the reasons that are given."""
+    """Check pods against groups that cannot grow as well, so that their reasons can be reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpGroups:
-    """The groups of a cluster, as scale-up sees them."""
+    """The node groups of the cluster, with what scale-up needs to know of them."""
 
     all: Sequence[node_groups.NodeGroup]
     templates: Mapping[str, GroupTemplate]
     unsafe: Mapping[str, scale_up_status.SkipReason]
     """Groups that are in backoff or unhealthy."""
     upcoming: Mapping[str, str] = field(default_factory=dict)
-    """Group by name, of the nodes in the snapshot that are on their way."""
+    """Group of each upcoming node in the snapshot, by node name."""
     unknown_upcoming: tuple[str, ...] = ()
-    """Groups that nodes are on their way to, and that have no template: the snapshot does not have these nodes."""
+    """Groups with upcoming nodes but without a template: the snapshot does not have these nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownCapacity:
-    """What keeps the resources of the cluster from being counted, where that ends a scale-up."""
+    """Nodes and groups that keep the cluster's resources from being counted, where that ends a scale-up."""
 
     node: str | None = None
     """A node whose GPUs cannot be counted."""
     upcoming: tuple[str, ...] = ()
-    """Groups without a template that nodes are on their way to."""
+    """Groups with upcoming nodes and without a template."""
 
 
 NOTHING_UNKNOWN = UnknownCapacity()
 
 
+@dataclass(frozen=True, slots=True)
+class PlannerConfig:
+    """How options are limited, chosen and shared, as set by flags."""
+
+    limits: ScaleUpLimits
+    expanders: Sequence[str]
+    """Names, in the order of the chain."""
+    similar: balancing.Comparator
+    """Are two groups similar, so that a scale-up is balanced between them?"""
+
+
 class OptionPlanner:
-    """One scale-up."""
+    """Plans one scale-up: checks groups, estimates nodes, chooses an option, and shares it among similar groups."""
 
     def __init__(
         self,
-        prospects: TemplateFit,
+        template_fit: "TemplateFit",
         groups: ScaleUpGroups,
         tracker: quotas.QuotaTracker,
-        node_count: int,
-        bounds: ScaleUpLimits,
-        expanders: Sequence[str],
-        situation: chain.ExpanderContext,
-        similar: balancing.Comparator,
-        ledger: time_limits.DecisionTimer,
+        config: PlannerConfig,
+        expander_context: chain.ExpanderContext,
+        timer: time_limits.DecisionTimer,
         unknown: UnknownCapacity = NOTHING_UNKNOWN,
     ) -> None:
-        self._prospects, self._groups, self._tracker = prospects, groups, tracker
-        self._node_count, self._bounds = node_count, bounds
-        self._expanders, self._situation, self._similar = expanders, situation, similar
+        self._prospects, self._groups, self._tracker = template_fit, groups, tracker
+        self._config, self._bounds, self._situation = config, config.limits, expander_context
+        self._expanders, self._similar = config.expanders, config.similar
+        self._node_count = expander_context.cluster_nodes
         self._by_id = {group.id: group for group in groups.all}
         self._unknown = unknown
-        self._ledger, self._time = ledger, ledger.begin("estimates", bounds.estimates_s)
+        self._ledger, self._time = timer, timer.begin("estimates", config.limits.estimates_s)
         self._left: int | None = None
-        """Nodes that may still be added in this loop; None: as many as in any first round."""
+        """Nodes that may still be added in this loop; None in the first round: --max-nodes-per-scaleup."""
 
     def next_round(self, groups: ScaleUpGroups, added: int) -> "OptionPlanner":
-        """The proposer of the next round, with so many nodes more that the tracker has counted already."""
-        nodes = self._node_count + added
-        situation = replace(self._situation, cluster_nodes=nodes)
-        return OptionPlanner(
-            self._prospects,
-            groups,
-            self._tracker,
-            nodes,
-            self._bounds,
-            self._expanders,
-            situation,
-            self._similar,
-            self._ledger,
-            self._unknown,
-        )
+        """The planner of the next round; the quota tracker has counted the added nodes already."""
+        situation = replace(self._situation, cluster_nodes=self._node_count + added)
+        config = replace(self._config, limits=self._bounds)
+        return OptionPlanner(self._prospects, groups, self._tracker, config, situation, self._ledger, self._unknown)
 
     def limit_nodes(self, left: int) -> None:
-        """Add no more than so many nodes: what earlier rounds left of --max-nodes-per-scaleup."""
+        """Limit the nodes of this round to what earlier rounds left of --max-nodes-per-scaleup."""
         self._bounds, self._left = replace(self._bounds, max_nodes_per_scale_up=left), left
 
     def propose(
         self, pending: Sequence[scale_up_status.PodEquivalenceGroup], whole: bool = False
     ) -> scale_up_status.ScaleUpProposal:
-        """The best way to help the pending pods in this loop; `whole`: all of them, or none."""
+        """Propose the best option for the pending pods; `whole`: for all of them, or none."""
         if self._unknown != NOTHING_UNKNOWN:
             return scale_up_status.ScaleUpProposal(scale_up_status.ScaleUpResult.ERROR, remaining=tuple(pending))
         valid, skipped = self._sort_out_groups()
@@ -159,14 +160,19 @@ class OptionPlanner:
             tuple(increases),
             helped=_rows_of_option(best, pending),
             remaining=_keep_refused(pending),
-            awaiting=tuple(row for one in pending if one.accepted and best.group in one.rejected for row in one.rows),
+            awaiting=tuple(
+                row
+                for equivalence_group in pending
+                if equivalence_group.accepted and best.group in equivalence_group.rejected
+                for row in equivalence_group.rows
+            ),
             skipped=skipped,
             considered=tuple(pending),
             choice=choice,
         )
 
     def count_ordered(self, increases: Iterable[scale_up_status.GroupIncrease]) -> None:
-        """Count nodes that were asked for in this loop against limits and quotas."""
+        """Count nodes ordered in this loop against limits and quotas."""
         for increase in increases:
             node = self._groups.templates[increase.group.id].node
             self._node_count += increase.added
@@ -176,8 +182,8 @@ class OptionPlanner:
     def raise_to_minimum(self, respect_total: bool) -> scale_up_status.ScaleUpProposal:
         """Grow groups that are below their minimum.
 
-        The peer holds --max-nodes-total against the size of each group alone, and quotas against what there was before
-        any of them grew; `respect_total` holds both against the cluster, with what was asked for.
+        Cluster Autoscaler checks --max-nodes-total against the size of each group alone, and quotas against the usage
+        before any of them grew; `respect_total` checks both against the cluster, with nodes ordered in this loop.
         """
         if self._unknown.node is not None:
             return scale_up_status.ScaleUpProposal(scale_up_status.ScaleUpResult.ERROR)
@@ -264,7 +270,7 @@ class OptionPlanner:
     def _expand(
         self, group: node_groups.NodeGroup, schedulable: Mapping[str, list[int]], whole: bool
     ) -> ExpansionOption | None:
-        """What growing this group would take and bring; None if it helps nobody or, `whole`, not everybody."""
+        """The expansion option of this group; None if it helps no pod or, with `whole`, not all pods."""
         positions = schedulable[group.id]
         if not positions:
             return None
@@ -289,7 +295,9 @@ class OptionPlanner:
         )
         if not helped or not estimate.nodes:
             return None
-        if whole and sum(one.count for one in helped) < sum(len(one.rows) for one in self._pending):
+        if whole and sum(schedulable_pods.count for schedulable_pods in helped) < sum(
+            len(equivalence_group.rows) for equivalence_group in self._pending
+        ):
             return None
         if whole and group.options.zero_or_max and estimate.nodes > group.max_size:
             return None
@@ -299,24 +307,26 @@ class OptionPlanner:
         return ExpansionOption(group.id, template.node, nodes, helped, tuple(similar), group.exists, debug=group.id)
 
     def _situate(self, pending: Sequence[scale_up_status.PodEquivalenceGroup]) -> chain.ExpanderContext:
-        """What strategies may look at: for those outside, the very pods that options help."""
+        """The context of the expander chain; for the gRPC expander with the very pods that options help."""
         if chain.GRPC not in self._expanders:
             return self._situation
-        rows = {id(one.pod): one.rows for one in pending}
+        rows = {id(equivalence_group.pod): equivalence_group.rows for equivalence_group in pending}
         templates = {group: template.node for group, template in self._groups.templates.items()}
         find = functools.cache(self._prospects.pod)  # many options help the same pods
 
         def find_pods(helped: SchedulablePods) -> list[facts.Pod]:
             return [find(row) for row in rows[id(helped.pod)][: helped.count]]
 
-        return replace(self._situation, desk=grpc.ExpanderClientPort(self._ledger.inquiry, templates, find_pods))
+        return replace(self._situation, client=grpc.ExpanderClientPort(self._ledger.inquiry, templates, find_pods))
 
     def _limiter(self, group: node_groups.NodeGroup, similar: Sequence[str]) -> binpacking.EstimationLimiter:
         together = [group, *(self._by_id[other] for other in similar)]
         return binpacking.EstimationLimiter(
             (
                 binpacking.make_static_threshold(self._bounds.max_nodes_per_scale_up),
-                binpacking.make_similar_groups_threshold((one.target_size, one.max_size) for one in together),
+                binpacking.make_similar_groups_threshold(
+                    (node_group.target_size, node_group.max_size) for node_group in together
+                ),
                 binpacking.make_cluster_capacity_threshold(self._bounds.max_nodes_total, self._node_count),
             ),
             time_limits.CombinedBudget(
@@ -325,13 +335,13 @@ class OptionPlanner:
         )
 
     def _find_similar(self, group: node_groups.NodeGroup, schedulable: Mapping[str, list[int]]) -> list[str]:
-        """Groups like this one that may grow and would help the same pods."""
+        """Similar groups that may grow and would help the same pods."""
         if not self._bounds.balance_similar_groups or group.options.zero_or_max:
             return []
         templates = {
-            one: balancing.make_compared_template(template.node, template.pods)
-            for one, template in self._groups.templates.items()
-            if one in self._by_id
+            item: balancing.make_compared_template(template.node, template.pods)
+            for item, template in self._groups.templates.items()
+            if item in self._by_id
         }
         return [
             other
@@ -340,7 +350,7 @@ class OptionPlanner:
         ]
 
     def _cap(self, best: ExpansionOption) -> int:
-        """How many of the wanted nodes the cluster and its quotas allow."""
+        """The number of the option's nodes that --max-nodes-total and quotas allow."""
         wanted = best.node_count
         if self._bounds.max_nodes_total > 0:
             wanted = min(wanted, self._bounds.max_nodes_total - self._node_count)
@@ -351,13 +361,13 @@ class OptionPlanner:
     def _share(
         self, best: ExpansionOption, new_nodes: int, schedulable: Mapping[str, list[int]]
     ) -> list[scale_up_status.GroupIncrease]:
-        """The new nodes shared between the winner and groups like it, each within its quota."""
+        """Balance the new nodes between the winner and similar groups, each within its quota."""
         similar = [
             other
             for other in self._find_similar(self._by_id[best.group], schedulable)
             if not self._tracker.check(other, self._groups.templates[other].node, 1).exceeded
         ]
-        together = [self._by_id[one] for one in (best.group, *similar)]
+        together = [self._by_id[item] for item in (best.group, *similar)]
         shared = balancing.balance_increase(
             [scale_up_status.SizedGroup(group.id, group.target_size, group.max_size) for group in together], new_nodes
         )
@@ -374,7 +384,7 @@ class OptionPlanner:
 def withdraw_failed(
     proposal: scale_up_status.ScaleUpProposal, failed: Collection[str]
 ) -> scale_up_status.ScaleUpProposal:
-    """The proposal as it comes out if these groups cannot be raised: pods that only they would help remain."""
+    """The proposal after resizes of these groups failed: pods that only they would help remain."""
     disappointed = []
     for alike in proposal.considered:
         if alike.accepted and set(alike.accepted) <= set(failed):
@@ -383,22 +393,24 @@ def withdraw_failed(
     return replace(
         proposal,
         result=scale_up_status.ScaleUpResult.ERROR,
-        increases=tuple(one for one in proposal.increases if one.group.id not in failed),
+        increases=tuple(increase for increase in proposal.increases if increase.group.id not in failed),
         remaining=(*proposal.remaining, *disappointed),
         awaiting=(),
     )
 
 
 def drop_injected_pods(proposal: scale_up_status.ScaleUpProposal, first_row: int) -> scale_up_status.ScaleUpProposal:
-    """The proposal as far as it concerns pods that exist: those in the rows from here on are only imagined."""
+    """The proposal without injected pods, which are in the rows from `first_row` on."""
 
     def keep(rows: Sequence[int]) -> tuple[int, ...]:
         return tuple(row for row in rows if row < first_row)
 
     def keep_alike(
-        found: Sequence[scale_up_status.PodEquivalenceGroup],
+        equivalence_groups: Sequence[scale_up_status.PodEquivalenceGroup],
     ) -> tuple[scale_up_status.PodEquivalenceGroup, ...]:
-        left = (replace(one, rows=keep(one.rows)) for one in found)
+        left = (
+            replace(equivalence_group, rows=keep(equivalence_group.rows)) for equivalence_group in equivalence_groups
+        )
         return tuple(one for one in left if one.rows)
 
     return replace(
@@ -413,19 +425,19 @@ def drop_injected_pods(proposal: scale_up_status.ScaleUpProposal, first_row: int
 def _keep_refused(
     pending: Sequence[scale_up_status.PodEquivalenceGroup],
 ) -> tuple[scale_up_status.PodEquivalenceGroup, ...]:
-    return tuple(one for one in pending if not one.accepted)
+    return tuple(equivalence_group for equivalence_group in pending if not equivalence_group.accepted)
 
 
 def _reject_everywhere(
     pending: Sequence[scale_up_status.PodEquivalenceGroup], groups: Mapping[str, object], reason: str
 ) -> None:
-    for one in pending:
-        for group in one.accepted:
-            one.rejected[group] = (reason,)
-        one.accepted.clear()
+    for equivalence_group in pending:
+        for group in equivalence_group.accepted:
+            equivalence_group.rejected[group] = (reason,)
+        equivalence_group.accepted.clear()
 
 
 def _rows_of_option(best: ExpansionOption, pending: Sequence[scale_up_status.PodEquivalenceGroup]) -> tuple[int, ...]:
-    """Rows of the pods that the option helps: of each group of pods alike the first ones."""
-    by_pod = {id(one.pod): one for one in pending}
+    """Rows of the pods that the option helps: the first ones of each equivalence group."""
+    by_pod = {id(equivalence_group.pod): equivalence_group for equivalence_group in pending}
     return tuple(row for helped in best.pods for row in by_pod[id(helped.pod)].rows[: helped.count])

@@ -1,50 +1,52 @@
-"""Pod list processing: which pods ask for new nodes (Cluster Autoscaler's pod list processors).
+"""Pod list processing: which pods ask for new nodes, as one ordered tuple (`POD_LIST_PROCESSORS`).
 
-A pod asks if the scheduler marked it unschedulable (or has not processed it, where an equivalent pod is unschedulable
-or its scheduler is bypassed), no pod is preempted for it, it is not expendable, and it is old enough. Recreatable
-pods of currently drained nodes join them. Pods that fit on existing or upcoming nodes are filtered out and bound
-there.
+The tuple can be laid beside Cluster Autoscaler's chain of pod list processors (core/podlistprocessor). Each processor
+takes the list as the processors before it left it and returns the next one; pods that need no new node are bound to
+nodes in the loop's fork of the snapshot.
 
-Equivalence, by `PodGrouping`: BY_CONTROLLER as in Cluster Autoscaler, at most ten groups per controller; BY_LIKENESS
-by namespace, labels and spec, without limits. No pod is decided differently, but groups are packed and reported as
-one.
+A pod asks for a node if the scheduler marked it unschedulable (or has not processed it, where an equivalent pod is
+unschedulable or its scheduler is bypassed), no pod is preempted for it, it is not expendable, it fits on no existing or
+upcoming node, and it is old enough.
 """
 
-import enum
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from windlass.engine.dra import reservations
+from windlass.engine import time_limits
+from windlass.engine.capacity_apis import proactive_pods, provisioning_queue
 from windlass.engine.model import facts, well_known
+from windlass.engine.model.durable_memory import StartedDrain
+from windlass.engine.model.provisioning import BufferPods
 from windlass.engine.model.settings import Settings
+from windlass.engine.observation import Observation
 from windlass.engine.placement import hinting, shape_placer
 from windlass.engine.snapshot.pod_table import PodTemplateKey
 from windlass.engine.snapshot.snapshot import Snapshot, asks_for_devices
 
 YOUNG_S = 2.0
-"""While all pods are younger than this, more are likely to come: wait for them."""
+"""While all pods are younger than this, more are likely to come: scale-up waits for them."""
 
 YOUNG_WITH_GPU_S = 30.0
-"""Pods that ask for GPUs come in larger sets."""
+"""The same for pods that request GPUs: they come in larger sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPods:
-    """Rows of the pods that wait, by what the scheduler made of them."""
+    """Rows of the pods that wait, by schedulability."""
 
     unschedulable: tuple[int, ...]
     unprocessed: tuple[int, ...]
-    """Like pods that are unschedulable, or of schedulers that the autoscaler may go ahead of."""
+    """Equivalent to unschedulable pods, or of schedulers in --bypassed-scheduler-names."""
     nominated: tuple[int, ...]
-    """Others are being preempted for them: they count on the node that they are promised."""
+    """Preempting pods: they count on the node that they are nominated for."""
     drained: tuple[int, ...] = ()
-    """Of nodes that are being drained: they run, and are about to be evicted."""
+    """Recreatable pods of currently drained nodes: they run, and are about to be evicted."""
 
 
 def sort_pending(snapshot: Snapshot, settings: Settings) -> PendingPods:
-    """Sort out the pods that wait. Pods of schedulers that are not allowed, and pods left out, are not among them."""
+    """Sort pending pods by schedulability. Pods of schedulers that are not allowed, and excluded pods, are left out."""
     bypassed, allowed = settings.pods.bypassed_scheduler_names, settings.pods.allowed_scheduler_names
     unschedulable: list[int] = []
     unprocessed: list[int] = []
@@ -74,7 +76,7 @@ def sort_pending(snapshot: Snapshot, settings: Settings) -> PendingPods:
 def _find_unprocessed_equivalents(
     snapshot: Snapshot, untried: Sequence[int], unschedulable: Sequence[int]
 ) -> list[int]:
-    """Those of which the scheduler will say what it said of others."""
+    """Unprocessed pods that the scheduler will find unschedulable, as it did equivalent pods."""
     refused = set(_scheduler_equivalence_keys(snapshot, unschedulable))
     return [
         row
@@ -84,18 +86,18 @@ def _find_unprocessed_equivalents(
 
 
 def _scheduler_equivalence_keys(snapshot: Snapshot, rows: Sequence[int]) -> list[tuple[int, int]]:
-    """What makes two pods the same to the scheduler."""
+    """Key by which two pods are equivalent to the scheduler."""
     table, rows = snapshot.pods, list(rows)
     return list(zip(table.shape_ids[rows].tolist(), table.template_ids[rows].tolist(), strict=True))
 
 
 def is_expendable(spec: facts.PodSpec, cutoff: int) -> bool:
-    """Is the pod worth no node?"""
+    """Is the pod's priority below --expendable-pods-priority-cutoff?"""
     return spec.priority is not None and spec.priority < cutoff
 
 
 def find_old_enough(snapshot: Snapshot, rows: Sequence[int], delay_s: float, now_s: float) -> list[int]:
-    """Pods that have waited longer than the delay, or than their own, where that is longer."""
+    """Pods older than the delay, or than the delay in their annotation where that is longer."""
     kinds = [snapshot.pods.template_key(row).scale_up_delay_s for row in rows]
     delays = np.array([delay_s if own is None else max(delay_s, own) for own in kinds])
     old = now_s - snapshot.pods.created_s[list(rows)] > delays
@@ -103,13 +105,13 @@ def find_old_enough(snapshot: Snapshot, rows: Sequence[int], delay_s: float, now
 
 
 def are_still_coming(snapshot: Snapshot, rows: Sequence[int], quiet_s: float, at_most_s: float, now_s: float) -> bool:
-    """Has one of these come so lately that others may follow, and none waited so long that it must be helped now?"""
+    """Was the newest pod created within the quiet window, and none before the window's maximum?"""
     created_s = snapshot.pods.created_s[list(rows)]
     return now_s - float(created_s.max()) < quiet_s and now_s - float(created_s.min()) < at_most_s
 
 
 def are_all_new(snapshot: Snapshot, rows: Sequence[int], now_s: float) -> bool:
-    """Are these pods so new that more are likely to come?"""
+    """Are all of these pods so new that more are likely to come?"""
     created_s = snapshot.pods.created_s[list(rows)]
     if min(float(created_s.min()), now_s) + YOUNG_S > now_s:
         return True
@@ -160,63 +162,8 @@ def unbind_drained_pods(snapshot: Snapshot, rows: Iterable[int], counts_original
     return taken
 
 
-MAX_GROUPS_PER_CONTROLLER = 10
-
-EquivalentPods = tuple[facts.Pod, ...]
-
-
-class PodGrouping(enum.StrEnum):
-    """How far likeness goes; see the module's docstring."""
-
-    BY_CONTROLLER = "by-controller"
-    BY_LIKENESS = "by-likeness"
-
-
-def group_equivalent_pods(snapshot: Snapshot, rows: Sequence[int], grouping: PodGrouping) -> list[list[int]]:
-    """Every row in exactly one group; groups by their first row, rows within a group in the order given.
-
-    Pods of one kind with equal labels are alike.
-    """
-    table = snapshot.pods
-    kinds = table.template_ids[list(rows)].tolist()
-    labels = table.labels
-    if grouping is PodGrouping.BY_LIKENESS:
-        known: dict[tuple[object, tuple[str, ...]], list[int]] = {}
-        alike = reservations.claim_equivalence_keys(snapshot, rows) if snapshot.devices.inventory.claims else {}
-        for row, kind in zip(rows, kinds, strict=True):
-            known.setdefault((alike.get(row, kind), labels[row]), []).append(row)
-        return list(known.values())
-    position = {table.uids[row] or table.key(row): row for row in rows}
-    pods = [snapshot.pod(row) for row in rows]
-    return [[position[pod.uid or pod.key] for pod in group] for group in _group_by_controller(pods)]
-
-
-def _group_by_controller(pods: Iterable[facts.Pod]) -> tuple[EquivalentPods, ...]:
-    groups: list[list[facts.Pod]] = []
-    by_controller: dict[str, dict[Hashable, list[facts.Pod]]] = {}
-    for pod in pods:
-        if pod.owner is None or well_known.is_daemonset(pod):
-            groups.append([pod])
-            continue
-        known = by_controller.setdefault(pod.owner.uid, {})
-        likeness = _equivalence_key(pod)
-        group = known.get(likeness)
-        if group is not None:
-            group.append(pod)
-            continue
-        groups.append([pod])
-        if len(known) < MAX_GROUPS_PER_CONTROLLER:
-            known[likeness] = groups[-1]
-    return tuple(map(tuple, groups))
-
-
-def _equivalence_key(pod: facts.Pod) -> Hashable:
-    """What pods of one group share. Facts that were made without a digest are told apart by all that filters see."""
-    return frozenset(pod.labels.items()), pod.digest or pod.spec
-
-
 def filter_out_expendable(snapshot: Snapshot, cutoff: int) -> None:
-    """Take pods that are worth no node off theirs: they would go if anyone needed the room."""
+    """Take expendable pods off their nodes: others would preempt them."""
     worthless = np.array(
         [is_expendable(snapshot.shapes[number].spec, cutoff) for number in range(len(snapshot.shapes))] + [False]
     )
@@ -234,33 +181,11 @@ def filter_out_other_schedulers(snapshot: Snapshot, allowed: Sequence[str]) -> N
 
 
 def bind_nominated(snapshot: Snapshot, rows: Sequence[int], cutoff: int) -> None:
-    """Count pods that others are preempted for on the node that they are promised."""
+    """Bind preempting pods to the nodes that they are nominated for."""
     for row in rows:
         node_row = snapshot.nodes.rows.get(snapshot.pods.template_key(row).nominated_node)
         if node_row is not None and not is_expendable(snapshot.shape_of_row(row).spec, cutoff):
             snapshot.bind(row, node_row)
-
-
-def filter_out_schedulable(
-    snapshot: Snapshot, waiting: PendingPods, search: hinting.HintingState, settings: Settings, now_s: float
-) -> list[int]:
-    """Rows of the pods that no node has room for, and that a new node could help now."""
-    rows = [*waiting.unschedulable, *waiting.unprocessed]
-    worthy = _filter_by_spec(
-        snapshot, rows, lambda spec: not is_expendable(spec, settings.pods.expendable_pods_priority_cutoff)
-    )
-    placer, drained = shape_placer.Placer(snapshot, settings.filters), frozenset(waiting.drained)
-    found = hinting.try_schedule_pods(
-        placer, [*worthy, *waiting.drained], search, snapshot.nodes.alive.copy(), last=drained
-    )
-    search.hints.drop_old()
-    table = snapshot.pods
-    daemons = {
-        kind: is_daemonset_template(table.template_keys[kind])
-        for kind in set(table.template_ids[found.failed].tolist())
-    }
-    helpless = [row for row in sorted(found.failed) if not daemons[int(table.template_ids[row])]]
-    return find_old_enough(snapshot, helpless, settings.pods.new_pod_scale_up_delay_s, now_s)
 
 
 def _filter_by_spec(snapshot: Snapshot, rows: Sequence[int], judge: Callable[[facts.PodSpec], bool]) -> list[int]:
@@ -271,7 +196,194 @@ def _filter_by_spec(snapshot: Snapshot, rows: Sequence[int], judge: Callable[[fa
 
 
 def is_daemonset_template(kind: PodTemplateKey) -> bool:
-    """Are pods of this kind a DaemonSet's, or to be taken for such?"""
+    """Do pods of this template belong to a DaemonSet, or count as such by annotation?"""
     return (kind.owner is not None and kind.owner.kind == "DaemonSet") or (
         dict(kind.annotations).get(well_known.DAEMONSET_POD_ANNOTATION) == "true"
     )
+
+
+# ── The chain ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class PodListContext:
+    """What processors read."""
+
+    observation: Observation
+    settings: Settings
+    now_s: float
+    drains: Mapping[str, StartedDrain]
+    """Drains under way that evict pods, by node name."""
+    queue: provisioning_queue.RequestQueue
+    pending_search: hinting.HintingState
+    """Placement hints of pending pods."""
+    booking_search: hinting.HintingState
+    """Placement hints of booked capacity."""
+    timer: time_limits.DecisionTimer
+
+
+@dataclass(frozen=True, slots=True)
+class PodList:
+    """The pods of a scale-up, by rows of the snapshot. Rows of injected pods come after those of existing pods."""
+
+    pending: PendingPods = PendingPods((), (), ())
+    """Pending pods by schedulability, injected pods included."""
+    unschedulable: tuple[int, ...] = ()
+    """The list that processors pass on: pods that may need new nodes."""
+    buffer_rows: tuple[tuple[BufferPods, range], ...] = ()
+    """Rows of the pods of each CapacityBuffer, one buffer after another."""
+    first_controller_row: int = 0
+    """From this row on, injected pods are those that controllers want and have not created yet."""
+    consumers: tuple[int, ...] = ()
+    """Pods that consume booked capacity."""
+    request: str = ""
+    """Key of the ProvisioningRequest that is due; empty without one."""
+    requested: tuple[int, ...] = ()
+    """Its injected pods, as far as they are old enough."""
+    booked: Mapping[str, int] = field(default_factory=dict)
+    """Pods of each ProvisioningRequest that booked capacity is kept for."""
+
+
+def _sort_by_schedulability(pods: PodList, context: PodListContext) -> PodList:
+    pending = sort_pending(context.observation.snapshot, context.settings)
+    return replace(pods, pending=pending, unschedulable=(*pending.unschedulable, *pending.unprocessed))
+
+
+def _bind_nominated_pods(pods: PodList, context: PodListContext) -> PodList:
+    cutoff = context.settings.pods.expendable_pods_priority_cutoff
+    bind_nominated(context.observation.snapshot, pods.pending.nominated, cutoff)
+    return pods
+
+
+def _inject_buffer_pods(pods: PodList, context: PodListContext) -> PodList:
+    snapshot = context.observation.snapshot
+    first_row = len(snapshot.pods.names)
+    buffers = context.observation.spares if context.settings.injection.capacity_buffer_pod_injection_enabled else ()
+    rows_of = tuple((buffer, snapshot.append_pods(buffer.like, list(buffer.names))) for buffer in buffers)
+    injected = [row for _, rows in rows_of for row in rows]
+    pods = replace(pods, buffer_rows=rows_of, first_controller_row=first_row + len(injected))
+    return _add_injected(pods, injected)
+
+
+def _inject_controller_pods(pods: PodList, context: PodListContext) -> PodList:
+    if not context.settings.injection.enable_proactive_scaleup:
+        return pods
+    snapshot, controllers = context.observation.snapshot, context.observation.controllers or {}
+    own = {row for _, rows in pods.buffer_rows for row in rows}
+    existing = [row for row in (*pods.pending.unschedulable, *pods.pending.unprocessed) if row not in own]
+    return _add_injected(pods, proactive_pods.inject_missing_pods(snapshot, controllers.values(), existing))
+
+
+def _add_injected(pods: PodList, injected: Sequence[int]) -> PodList:
+    """The list with injected pods, which count as unschedulable."""
+    pending = replace(pods.pending, unschedulable=(*pods.pending.unschedulable, *injected))
+    return replace(pods, pending=pending, unschedulable=(*pending.unschedulable, *pending.unprocessed))
+
+
+def _filter_out_expendable_pods(pods: PodList, context: PodListContext) -> PodList:
+    cutoff = context.settings.pods.expendable_pods_priority_cutoff
+    kept = _filter_by_spec(
+        context.observation.snapshot, pods.unschedulable, lambda spec: not is_expendable(spec, cutoff)
+    )
+    return replace(pods, unschedulable=tuple(kept))
+
+
+def _add_drained_pods(pods: PodList, context: PodListContext) -> PodList:
+    if not context.drains:
+        return pods
+    snapshot, moves = context.observation.snapshot, context.settings.deviations.move_drained_pods
+    rows = find_drained_pods(snapshot, context.drains)
+    if moves:  # a drained pod goes where its drain expects it to
+        context.pending_search.hints.suggest(drain.places for drain in context.drains.values())
+    drained = tuple(unbind_drained_pods(snapshot, rows, counts_originals=not moves))
+    pending = replace(pods.pending, drained=drained)
+    return replace(pods, pending=pending, unschedulable=(*pods.unschedulable, *drained))
+
+
+def _filter_out_schedulable(pods: PodList, context: PodListContext) -> PodList:
+    snapshot = context.observation.snapshot
+    placer, search = shape_placer.Placer(snapshot, context.settings.filters), context.pending_search
+    with context.timer.measure(time_limits.MeasuredStep.FILTER_OUT_SCHEDULABLE):
+        last = frozenset(pods.pending.drained)
+        scheduling_result = hinting.try_schedule_pods(
+            placer, pods.unschedulable, search, snapshot.nodes.alive.copy(), last=last
+        )
+        search.hints.drop_old()
+    return replace(pods, unschedulable=tuple(sorted(scheduling_result.failed)))
+
+
+def _filter_out_daemonset_pods(pods: PodList, context: PodListContext) -> PodList:
+    table, rows = context.observation.snapshot.pods, pods.unschedulable
+    template_ids = table.template_ids[list(rows)].tolist()
+    daemons = {number: is_daemonset_template(table.template_keys[number]) for number in set(template_ids)}
+    kept = tuple(row for row, number in zip(rows, template_ids, strict=True) if not daemons[number])
+    return replace(pods, unschedulable=kept)
+
+
+def _filter_out_young_pods(pods: PodList, context: PodListContext) -> PodList:
+    delay_s = context.settings.pods.new_pod_scale_up_delay_s
+    kept = find_old_enough(context.observation.snapshot, pods.unschedulable, delay_s, context.now_s)
+    return replace(pods, unschedulable=tuple(kept))
+
+
+def _limit_injected_pods(pods: PodList, context: PodListContext) -> PodList:
+    limit = context.settings.injection.pod_injection_limit
+    kept = proactive_pods.limit_fake_pods(pods.unschedulable, pods.first_controller_row, limit)
+    return replace(pods, unschedulable=tuple(kept))
+
+
+def _filter_out_consumers(pods: PodList, context: PodListContext) -> PodList:
+    if not context.settings.provisioning_requests.enable_provisioning_requests:
+        return pods
+    consumers = provisioning_queue.find_consumer_pods(context.observation.snapshot, pods.unschedulable)
+    kept = tuple(row for row in pods.unschedulable if row not in set(consumers)) if consumers else pods.unschedulable
+    return replace(pods, unschedulable=kept, consumers=consumers)
+
+
+def _inject_request_pods(pods: PodList, context: PodListContext) -> PodList:
+    if not context.settings.provisioning_requests.enable_provisioning_requests:
+        return pods
+    snapshot, settings, now_s = context.observation.snapshot, context.settings, context.now_s
+    selected = provisioning_queue.select_request(context.queue, settings.provisioning_requests, now_s)
+    if selected is None:
+        return pods
+    rows = provisioning_queue.inject_request_pods(snapshot, selected)
+    old_enough = find_old_enough(snapshot, rows, settings.pods.new_pod_scale_up_delay_s, now_s)
+    return replace(pods, request=selected.key, requested=tuple(old_enough))
+
+
+def _book_capacity(pods: PodList, context: PodListContext) -> PodList:
+    if not context.settings.provisioning_requests.enable_provisioning_requests:
+        return pods
+    snapshot, search = context.observation.snapshot, context.booking_search
+    return replace(pods, booked=provisioning_queue.book_capacity(context.queue, snapshot, search, context.settings))
+
+
+PodListProcessor = Callable[[PodList, PodListContext], PodList]
+
+# Cluster Autoscaler's processors in parentheses. Its ClearTPURequests has no counterpart: Cloud TPU requests of pods
+# are left out of the facts. It injects for controllers before buffers, and limits injected pods last of all; neither
+# changes which pods are in the list.
+POD_LIST_PROCESSORS: tuple[PodListProcessor, ...] = (
+    _sort_by_schedulability,  # unschedulable, unprocessed, nominated (StaticAutoscaler: ArrangePodsBySchedulability)
+    _bind_nominated_pods,  # preempting pods count on their nominated nodes (FilterOutExpendable)
+    _inject_buffer_pods,  # pods of CapacityBuffers (CapacityBufferPodListProcessor)
+    _inject_controller_pods,  # pods that controllers have not created yet (PodInjectionPodListProcessor)
+    _filter_out_expendable_pods,  # priority below the cutoff (FilterOutExpendable)
+    _add_drained_pods,  # recreatable pods of nodes being drained (CurrentlyDrainedNodes)
+    _filter_out_schedulable,  # pods that fit are bound in the fork (FilterOutSchedulable)
+    _filter_out_daemonset_pods,  # new nodes run their own (FilterOutDaemonSet)
+    _filter_out_young_pods,  # --new-pod-scale-up-delay (StaticAutoscaler: filterOutYoungPods)
+    _limit_injected_pods,  # --pod-injection-limit (EnforceInjectedPodsLimit)
+    _filter_out_consumers,  # pods that consume booked capacity (ProvisioningRequestPodsFilter)
+    _inject_request_pods,  # pods of the ProvisioningRequest that is due (ProvisioningRequestPodsInjector)
+    _book_capacity,  # pods of provisioned requests take their place (ProvisioningRequestProcessor)
+)
+
+
+def process_pod_list(context: PodListContext) -> PodList:
+    """Run the chain in the loop's fork of the snapshot."""
+    pods = PodList()
+    for process in POD_LIST_PROCESSORS:
+        pods = process(pods, context)
+    return pods

@@ -170,7 +170,7 @@ class QuotaTracker:
         for position in applicable:
             left = self._left[position]
             short = tuple(
-                sorted(name for name, each in held.items() if each > 0 and left.get(name, each * count) < each * count)
+                sorted(name for name, item in held.items() if item > 0 and left.get(name, item * count) < item * count)
             )
             if short:
                 allowed = min(allowed, *(left[resource] // held[resource] for resource in short))
@@ -248,7 +248,10 @@ class CapacityQuotaStatus(Generic[ExactAmount]):
 
     def has(self, condition_type: str) -> bool:
         """Is the condition there, and true?"""
-        return any(one.type == condition_type and one.status == "True" for one in self.conditions)
+        return any(
+            quota_condition.type == condition_type and quota_condition.status == "True"
+            for quota_condition in self.conditions
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ class TemplateFit:
     def __init__(self, snapshot: Snapshot, templates: Mapping[str, GroupTemplate], config: FilterConfig) -> None:
         self._snapshot, self._config = snapshot, config
         self._templates = {
-            group: binpacking.NodeTemplate(one.node, tuple(snapshot.shape_of(pod) for pod in one.pods))
-            for group, one in templates.items()
+            group: binpacking.NodeTemplate(template.node, tuple(snapshot.shape_of(pod) for pod in template.pods))
+            for group, template in templates.items()
         }
         self._answers: dict[str, RejectionReasons] = {group: {} for group in templates}
         self._estimates: dict[_EstimateKey, binpacking.Estimate] = {}
@@ -118,7 +118,7 @@ class TemplateFit:
             )
         if scatter is not None:
             return estimate_by_resources(self._snapshot, pods, template, limiter, self._config, scatter)
-        asked = (group, limiter.limit, tuple((one.shape.id, one.count) for one in pods))
+        asked = (group, limiter.limit, tuple((shape_count.shape.id, shape_count.count) for shape_count in pods))
         if asked not in self._estimates:
             self._estimates[asked] = estimate_by_resources(self._snapshot, pods, template, limiter, self._config)
         return self._estimates[asked]
@@ -126,7 +126,7 @@ class TemplateFit:
     def _are_plain(self, template: binpacking.NodeTemplate, pods: Sequence[binpacking.ShapeCount]) -> bool:
         if any(shape.spec.anti_affinity for shape in template.pods):
             return False  # new nodes would repel pods, or others
-        return all(shape_placer.is_plain(self._snapshot, one.shape, self._config) for one in pods)
+        return all(shape_placer.is_plain(self._snapshot, shape_count.shape, self._config) for shape_count in pods)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,22 +25,22 @@ _FEW_PODS = 8
 
 
 class ClusterColumns:
-    """Nodes, pods, shapes, tallies and storage of one cluster."""
+    """Nodes, pods, shapes, counters and storage of one cluster."""
 
     def __init__(self, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE) -> None:
         self.release = release
         """kube-scheduler's, whose filters are applied."""
         self.now_s = 0.0
-        """The time at which filters are asked; `decide` sets it."""
+        """The time of the decision; set by the loop."""
         self.nodes = node_table.NodeTable()
         self.pods = pod_table.PodTable()
         self.shapes = pod_table.ShapeTable()
         self.topology_counts = topology_counts.TopologyCounts(self.shapes, release)
         self.storage = volume_usage.StorageTable()
         self.devices = device_table.DeviceTable(self.nodes, release)
-        self._footprints = RequestColumns(self.nodes)
+        self._requests = RequestColumns(self.nodes)
         self._pods_on: list[list[int]] = []
-        self._imagined: list[tuple[int, arrays.Rows, arrays.Amounts]] = []
+        self._assumed: list[tuple[int, arrays.Rows, arrays.Amounts]] = []
 
     def set_release(self, release: scheduler_releases.SchedulerRelease) -> None:
         """Apply the filters of this release. Only before anything is known: pods are read by its rules."""
@@ -63,19 +63,19 @@ class ClusterColumns:
 
     def requests(self, shape: facts.PodShape) -> list[tuple[int, int]]:
         """(column, amount) of all that one pod of the shape takes, its place among the node's pods included."""
-        return self._footprints.of(shape)
+        return self._requests.of(shape)
 
     def size_of(self, shape: facts.PodShape) -> float:
         """How large pods of the shape are: their share of all cpu plus their share of all memory."""
-        return self._footprints.size_of(shape)
+        return self._requests.size_of(shape)
 
     def counts(self, key: topology_counts.Matching) -> arrays.Counts:
-        """Int32 (n_nodes): how many pods on each node a matching tally counts."""
+        """Int32 (n_nodes): how many pods on each node a matching counter counts."""
         if not self.topology_counts.is_known(key):
-            self._open_tally(key)
+            self._open_counter(key)
         return self.topology_counts.counts(self.topology_counts.row(key), self.nodes.count)
 
-    def _open_tally(self, key: topology_counts.Matching) -> None:
+    def _open_counter(self, key: topology_counts.Matching) -> None:
         matching = self.topology_counts.matching_profiles(key)
         shape_matches = np.fromiter(
             (matching[self.shapes[number].profile_id] for number in range(len(self.shapes))), bool, len(self.shapes)
@@ -86,7 +86,7 @@ class ClusterColumns:
             bound = where != arrays.ABSENT
             bound &= np.append(shape_matches, False)[shape_ids]
             counts += np.bincount(where[bound], minlength=len(counts))
-            for shape_id, rows, pods_placed in self._imagined:
+            for shape_id, rows, pods_placed in self._assumed:
                 if shape_matches[shape_id]:
                     np.add.at(counts, rows, pods_placed)
         self.topology_counts.fill(self.topology_counts.open(key, matching), counts)
@@ -94,14 +94,14 @@ class ClusterColumns:
     # Shapes
 
     def shape_of(self, pod: facts.Pod) -> facts.PodShape:
-        """The pod's shape. Selectors that look at a label nobody looked at before re-key the pods that have it."""
-        pod = self._with_leftover(pod)
+        """The pod's shape. A selector that reads a new label key re-keys the pods that have the label."""
+        pod = self._with_leftover_claim(pod)
         unseen = self.shapes.unseen_keys(pod.spec)
         if unseen:
             self.show_labels(unseen)
         return self.shapes.intern(pod.namespace, pod.labels, pod.spec, pod.is_terminating)
 
-    def _with_leftover(self, pod: facts.Pod) -> facts.Pod:
+    def _with_leftover_claim(self, pod: facts.Pod) -> facts.Pod:
         """The pod, with the claim in its spec that an earlier attempt to schedule it left behind."""
         if not pod.spec.extended or pod.node_name or not self.devices.inventory.leftovers:
             return pod
@@ -111,7 +111,7 @@ class ClusterColumns:
         return replace(pod, spec=replace(pod.spec, extended_claim=claim.name))
 
     def show_labels(self, keys: set[str]) -> None:
-        """Let shapes tell pods apart by these labels, too."""
+        """Make these label keys part of shapes."""
         keys = keys - self.shapes.visible
         if not keys:
             return
@@ -121,9 +121,9 @@ class ClusterColumns:
                 self._rekey(row)
 
     def _rekey(self, row: int) -> None:
-        kind = self.pods.template_key(row)
+        template = self.pods.template_key(row)
         terminating = self.pods.times.get(row, (None, None))[0] is not None
-        shape = self.shapes.intern(kind.namespace, self.pods.label_map(row), kind.spec, terminating)
+        shape = self.shapes.intern(template.namespace, self.pods.label_map(row), template.spec, terminating)
         node_row = int(self.pods.node_rows[row])
         if node_row == arrays.ABSENT:
             self.pods.shape_ids[row] = shape.id
@@ -134,18 +134,18 @@ class ClusterColumns:
 
     # Counting
 
-    def _settle(self, pod_row: int, node_row: int) -> None:
-        self._settle_at(pod_row, node_row, len(self._pods_on[node_row]))
+    def _assign(self, pod_row: int, node_row: int) -> None:
+        self._assign_at(pod_row, node_row, len(self._pods_on[node_row]))
 
-    def _settle_at(self, pod_row: int, node_row: int, position: int) -> None:
+    def _assign_at(self, pod_row: int, node_row: int, position: int) -> None:
         self.pods.node_rows[pod_row] = node_row
         self._pods_on[node_row].insert(position, pod_row)
         self._count(self.shape_of_row(pod_row), node_row, 1)
 
-    def _unsettle(self, pod_row: int) -> None:
-        self._unsettle_at(pod_row)
+    def _unassign(self, pod_row: int) -> None:
+        self._unassign_at(pod_row)
 
-    def _unsettle_at(self, pod_row: int) -> int:
+    def _unassign_at(self, pod_row: int) -> int:
         node_row = int(self.pods.node_rows[pod_row])
         position = self._pods_on[node_row].index(pod_row)
         del self._pods_on[node_row][position]
@@ -154,49 +154,49 @@ class ClusterColumns:
         return position
 
     def _count(self, shape: facts.PodShape, node_row: int, count: int) -> None:
-        pairs = self._footprints.of(shape)  # first: a resource met for the first time makes a new column
+        pairs = self._requests.of(shape)  # first: a resource met for the first time makes a new column
         free = self.nodes.free
         for column, amount in pairs:
             free[column, node_row] -= amount * count
         self.topology_counts.add(shape, node_row, count)
 
     def _count_together(self, pod_rows: arrays.Rows, node_row: int, sign: int) -> None:
-        """Count all these pods on one node, or off it: one sum over what they request."""
+        """Add (sign 1) or remove (-1) these pods on one node: one sum int64 (n_resources,) over their requests."""
         shape_ids = self.pods.shape_ids[pod_rows].tolist()
         alike = shape_ids.count(shape_ids[0]) if shape_ids else 0
         if alike == len(shape_ids):
             if alike:
                 self._count(self.shapes[shape_ids[0]], node_row, sign * alike)
             return
-        taken = self._footprints.sum(shape_ids)
+        taken = self._requests.sum(shape_ids)
         self.nodes.free[: len(taken), node_row] -= taken * sign
         for shape_id, count in Counter(shape_ids).items():
             self.topology_counts.add(self.shapes[shape_id], node_row, sign * count)
 
     def _count_on(self, shape: facts.PodShape, rows: arrays.Rows, counts: arrays.Amounts | int) -> None:
-        """Count pods of a shape on distinct nodes, or off them."""
+        """Add pods of a shape on distinct nodes: `counts` int64 (n_rows,), negative to remove."""
         if len(rows) > _FEW_PODS:
             self._count_many(shape, rows, counts)
             return
-        each = itertools.repeat(counts) if isinstance(counts, int) else counts.tolist()
-        for node_row, count in zip(rows.tolist(), each, strict=False):
-            self._count(shape, node_row, count)  # arrays pay from a handful on
+        item = itertools.repeat(counts) if isinstance(counts, int) else counts.tolist()
+        for node_row, count in zip(rows.tolist(), item, strict=False):
+            self._count(shape, node_row, count)  # plain loops are faster up to _FEW_PODS
 
     def _count_many(self, shape: facts.PodShape, rows: arrays.Rows, counts: arrays.Amounts | int) -> None:
-        pairs = self._footprints.of(shape)  # first, as above
+        pairs = self._requests.of(shape)  # first, as above
         free = self.nodes.free
         for number, amount in pairs:
-            free[number][rows] -= amount * counts  # one index into a row costs half of what two into the table do
+            free[number][rows] -= amount * counts  # (n_nodes,) row first: half the cost of a 2-D fancy index
         self.topology_counts.add_many(shape, rows, counts)
 
-    def _make_room(self) -> None:
+    def _reserve_rows(self) -> None:
         self.topology_counts.reserve(self.nodes.row_capacity())
         while len(self._pods_on) < self.nodes.count:
             self._pods_on.append([])
 
 
 _LARGEST = 1 << 53
-"""No node has more of anything. A pod that asks for more is counted so: a thousand on one node stay within an int64."""
+"""Cap of a single request: more than any node has, and sums of a thousand pods stay within int64."""
 
 
 class RequestColumns:
@@ -262,36 +262,38 @@ class RequestColumns:
 
 @dataclass(frozen=True, slots=True)
 class ColumnCopies:
-    """Columns as they were. What tallies count is not among them: there may be thousands."""
+    """Copies of columns. Counters are not copied, because there may be thousands; they have an undo log."""
 
     alive: arrays.Mask
     deleting: arrays.Mask
     free: arrays.Amounts
     node_rows: arrays.Ids
     pods_on: list[list[int]]
-    imagined: int
+    assumed: int
 
-    def put_back(self, nodes: NodeTable, pods: PodTable, pods_on: list[list[int]], imagined: list[Any]) -> None:
-        """Write everything back in place; to be done once, with as many nodes and pods as there were."""
+    def put_back(self, nodes: NodeTable, pods: PodTable, pods_on: list[list[int]], assumed: list[Any]) -> None:
+        """Restore the columns in place; once, with the same number of nodes and pods as when copied."""
         nodes.alive[:] = self.alive
         nodes.deleting[:] = self.deleting
         resources = len(self.free)
         nodes.free[:resources] = self.free
-        nodes.free[resources:] = nodes.allocatable[resources:]  # met since then: no pod asked for it before
+        nodes.free[resources:] = nodes.allocatable[
+            resources:
+        ]  # resources interned since then: no pod requested them before
         pods.node_rows[:] = self.node_rows
         pods_on[:] = self.pods_on
-        del imagined[self.imagined :]
+        del assumed[self.assumed :]
 
 
-def copy_columns(nodes: NodeTable, pods: PodTable, pods_on: list[list[int]], imagined: list[Any]) -> ColumnCopies:
-    """Copy it all."""
+def copy_columns(nodes: NodeTable, pods: PodTable, pods_on: list[list[int]], assumed: list[Any]) -> ColumnCopies:
+    """Copy the columns."""
     return ColumnCopies(
         nodes.alive.copy(),
         nodes.deleting.copy(),
         nodes.free.copy(),
         pods.node_rows.copy(),
         [list(rows) for rows in pods_on],
-        len(imagined),
+        len(assumed),
     )
 
 
@@ -302,23 +304,23 @@ Undo = Callable[..., None]
 
 
 class ForkableColumns(ClusterColumns):
-    """Columns that can be brought back to where they were."""
+    """Columns with forks: changes since a fork can be reverted."""
 
     def __init__(self, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE) -> None:
         super().__init__(release)
         self._log: list[tuple[Undo, tuple[Any, ...]]] = []
         self._forks: list[tuple[int, int]] = []
-        """How long the logs of steps and of tallies were when each began."""
+        """(length of the undo log, length of the counters' log) at the start of each fork."""
         self._scratch = 0
-        """How many forks there are where everything is a scratch; 0 where nothing is."""
+        """Depth of the scratch fork, whose columns were copied; 0 without one."""
         self._copied: frozenset[Undo] = frozenset()
-        """Steps that need no undoing where columns are put back."""
-        self._doomed = NEVER
+        """Undo functions that are unnecessary when copied columns are restored."""
+        self._truncated_from = NEVER
         self._changes = 0
 
     @property
     def generation(self) -> int:
-        """Rises with every change that no fork will undo: while it stays the same, so does everything in here."""
+        """Rises with every change outside forks: equal generations mean equal content."""
         return self._changes + self.storage.version + self.devices.inventory.version
 
     @property
@@ -332,7 +334,7 @@ class ForkableColumns(ClusterColumns):
         self._forks.append((len(self._log), self.topology_counts.mark()))
 
     def commit(self) -> None:
-        """Keep what was done since the last fork. With no fork left there is nothing to undo any more."""
+        """Keep the changes since the last fork. The outermost commit clears the log."""
         mark, _ = self._forks.pop()
         if not self._forks:
             self._changes += bool(self._log)
@@ -341,20 +343,20 @@ class ForkableColumns(ClusterColumns):
             self._log[mark:] = self._find_uncopied(mark)
 
     def revert(self) -> None:
-        """Undo what was done since the last fork, last step first."""
+        """Undo the changes since the last fork, last one first."""
         mark, counted = self._forks.pop()
-        # Rows that are about to be cut off need no counting down first.
-        cuts = [arguments[0] for undo, arguments in self._log[mark:] if undo == self._cut]
-        self._doomed = min(cuts, default=NEVER)
+        # Counts on rows that are about to be truncated need not be undone.
+        cuts = [arguments[0] for undo, arguments in self._log[mark:] if undo == self._truncate_nodes]
+        self._truncated_from = min(cuts, default=NEVER)
         while len(self._log) > mark:
             undo, arguments = self._log.pop()
             undo(*arguments)
-        self._doomed = NEVER
+        self._truncated_from = NEVER
         self.topology_counts.forget_since(counted)
 
     @contextmanager
     def scratch(self) -> Iterator[None]:
-        """Until this ends everything may be tried; then it is as it was, at about the same cost however much was done.
+        """A fork by copy: on exit all columns are restored, at a cost independent of the number of changes.
 
         A scratch within a scratch is a fork like any other.
         """
@@ -365,31 +367,31 @@ class ForkableColumns(ClusterColumns):
             finally:
                 self.revert()
             return
-        before, self._scratch = copy_columns(self.nodes, self.pods, self._pods_on, self._imagined), len(self._forks)
+        before, self._scratch = copy_columns(self.nodes, self.pods, self._pods_on, self._assumed), len(self._forks)
         self.topology_counts.begin_log()
         try:
             yield
         finally:
-            self.topology_counts.undo_log()  # first: rows that are cut off leave nothing behind
+            self.topology_counts.undo_log()  # before rows are truncated, which zeroes their counts
             mark, _ = self._forks[self._scratch - 1]
             del self._forks[self._scratch - 1 :]
             for undo, arguments in reversed(self._find_uncopied(mark)):
                 undo(*arguments)
             del self._log[mark:]
-            before.put_back(self.nodes, self.pods, self._pods_on, self._imagined)
+            before.put_back(self.nodes, self.pods, self._pods_on, self._assumed)
             self._scratch = 0
 
     def _find_uncopied(self, mark: int) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
-        """The steps since the mark that putting copies back does not undo."""
+        """The log entries since the mark that restoring the copies does not undo."""
         return [step for step in self._log[mark:] if step[0] not in self._copied]
 
-    def _remember(self, undo: Callable[..., None], *arguments: object) -> None:
+    def _log_undo(self, undo: Callable[..., None], *arguments: object) -> None:
         if not self._forks:
             self._changes += 1
         elif len(self._forks) != self._scratch or undo not in self._copied:
             self._log.append((undo, arguments))
 
-    def _cut(self, count: int) -> None:
+    def _truncate_nodes(self, count: int) -> None:
         self.topology_counts.clear_rows(slice(count, self.nodes.count))
         self.nodes.truncate(count)
         del self._pods_on[count:]

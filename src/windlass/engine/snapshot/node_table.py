@@ -49,7 +49,7 @@ class LabelColumn:
     def forget_unused(self, count: int) -> None:
         """Forget values that none of the first rows has, and number the others anew, in their order."""
         self.ids[count:] = arrays.ABSENT
-        self.ids[:count] = _keep_used(self.values, self.ids[:count])
+        self.ids[:count] = _drop_unused(self.values, self.ids[:count])
 
 
 class NodeTable:
@@ -76,12 +76,12 @@ class NodeTable:
         self._allocatable = np.zeros((len(_FIRST_RESOURCES), _FIRST_ROWS), arrays.RESOURCE_DTYPE)
         self._free = np.zeros((len(_FIRST_RESOURCES), _FIRST_ROWS), arrays.RESOURCE_DTYPE)
         self._labels = {key: LabelColumn(_FIRST_ROWS) for key in (facts.HOSTNAME, facts.ZONE)}
-        """Columns of label keys that something asked for; these two are asked for in any cluster."""
-        self._kept: dict[Hashable, Any] = {}
-        self._kept_here: dict[Hashable, Any] = {}
+        """Columns of label keys read so far; hostname and zone are read in any cluster."""
+        self._cache: dict[Hashable, Any] = {}
+        self._appended_cache: dict[Hashable, Any] = {}
         self._distinct: dict[str, tuple[int, bool]] = {}
         self._base = 0
-        self._dead: list[int] = []
+        self._vacant_rows: list[int] = []
 
     # Columns
 
@@ -92,7 +92,7 @@ class NodeTable:
 
     @property
     def deleting(self) -> arrays.Mask:
-        """Bool (n_nodes): the node is being emptied; it still counts as a topology domain."""
+        """Bool (n_nodes): the node is being drained; it still counts as a topology domain."""
         return self._deleting[: self.count]
 
     @property
@@ -120,8 +120,8 @@ class NodeTable:
 
     @property
     def vacant(self) -> tuple[int, ...]:
-        """Rows of nodes that are gone; the last one is given away first."""
-        return tuple(self._dead)
+        """Rows of removed nodes, reused last in, first out."""
+        return tuple(self._vacant_rows)
 
     def label_ids(self, key: str) -> arrays.Ids:
         """Int32 (n_nodes): position of the node's value for this label among `label_values`, -1 if absent."""
@@ -135,7 +135,7 @@ class NodeTable:
         return column
 
     def is_distinct(self, key: str) -> bool:
-        """Do no two rows have the same value of this label, as is usual of hostnames?"""
+        """Whether the values of this label are unique, as hostnames usually are."""
         version, answer = self._distinct.get(key, (-1, False))
         if version != self.version:
             ids = self.label_ids(key)
@@ -151,9 +151,9 @@ class NodeTable:
     # Rows
 
     def add(self, node: facts.Node) -> int:
-        """Give a node its row. A dead row is taken over before a new one is appended."""
-        if self._dead:
-            row = self._dead.pop()
+        """Allocate a row for a node. A vacant row is reused before a new one is appended."""
+        if self._vacant_rows:
+            row = self._vacant_rows.pop()
         else:
             row = self._append(1)
             self._base = self.count
@@ -191,39 +191,39 @@ class NodeTable:
         self._free[len(used) :, row] = self._allocatable[len(used) :, row]
 
     def remove(self, row: int) -> None:
-        """The node is gone for good; its row may be taken over."""
+        """Remove the node; its row may be reused."""
         del self.rows[self.names[row]]
         self._alive[row] = False
-        self._dead.append(row)
+        self._vacant_rows.append(row)
 
     def truncate(self, count: int) -> None:
-        """Cut off rows that were appended last."""
+        """Truncate to the first `count` rows."""
         for row in range(count, self.count):
             del self.rows[self.names[row]]
         self._alive[count : self.count] = False
         del self.facts[count:], self.names[count:]
         self.count = count
         self.version += 1
-        self._kept_here.clear()
+        self._appended_cache.clear()
 
     def forget_masks(self) -> None:
-        """Drop all that is kept: what it depends on, or the keys that it is kept under, may have changed."""
+        """Clear the caches: node facts, or the ids used as cache keys, may have changed."""
         self.version += 1
-        self._kept.clear()
-        self._kept_here.clear()
+        self._cache.clear()
+        self._appended_cache.clear()
 
     @property
     def interned(self) -> int:
-        """How many values of labels, and sets of taints and of features, are remembered: what any node ever had."""
+        """Number of interned label values, taint sets and feature sets."""
         values = sum(len(column.values) for column in self._labels.values())
         return values + len(self.taint_sets) + len(self.feature_sets)
 
     def forget_unused(self) -> None:
-        """Forget values and sets that no row has. Hostnames, and the times that taints carry, are new ones for ever."""
+        """Drop unused label values and sets. Hostnames, and timestamps in taints, would accumulate otherwise."""
         for column in self._labels.values():
             column.forget_unused(self.count)
-        self._taint_ids[: self.count] = _keep_used(self.taint_sets, self.taint_ids)
-        self._feature_ids[: self.count] = _keep_used(self.feature_sets, self.feature_ids)
+        self._taint_ids[: self.count] = _drop_unused(self.taint_sets, self.taint_ids)
+        self._feature_ids[: self.count] = _drop_unused(self.feature_sets, self.feature_ids)
         self.forget_masks()
 
     def _write(self, row: int, node: facts.Node, name: str) -> None:
@@ -247,7 +247,7 @@ class NodeTable:
         if first + rows > self._capacity:
             self._grow(max(2 * self._capacity, first + rows))
         self.count += rows
-        self.facts += [_NOWHERE] * rows
+        self.facts += [_NO_NODE] * rows
         self.names += [""] * rows
         return first
 
@@ -271,38 +271,42 @@ class NodeTable:
         return column
 
     def row_capacity(self) -> int:
-        """Rows that fit before columns must grow; whoever keeps columns of their own grows with it."""
+        """Allocated rows; other tables with columns by node row reserve as many."""
         return self._capacity
 
     # Masks that depend on nodes alone
 
     def cached(self, key: Hashable, compute: Callable[[slice], ColumnDtype]) -> ColumnDtype:
-        """(n_nodes): `compute` for all rows, once; for appended rows, when they appear.
+        """(n_nodes,): `compute` for all rows, cached; appended rows are computed when they appear.
 
-        What was found for appended rows is dropped with them, all at once: they come and go too often to sort out.
+        Two caches: (base,) for existing rows, and (n_nodes,) including appended rows. `truncate` clears the second,
+        because appended rows come and go with every estimate.
         """
-        here: ColumnDtype | None = self._kept_here.get(key)
-        if here is not None and len(here) == self.count:
-            return here
-        if here is None:
-            here = self._kept.get(key)
-            if here is None:
-                here = self._kept[key] = compute(slice(0, self._base))
-        if len(here) < self.count:
-            here = self._kept_here[key] = np.concatenate((here, compute(slice(len(here), self.count))))
-        return here
+        cached_column: ColumnDtype | None = self._appended_cache.get(key)
+        if cached_column is not None and len(cached_column) == self.count:
+            return cached_column
+        if cached_column is None:
+            # No column with appended rows yet: start from that of the existing rows.
+            cached_column = self._cache.get(key)
+            if cached_column is None:
+                cached_column = self._cache[key] = compute(slice(0, self._base))
+        if len(cached_column) < self.count:
+            cached_column = self._appended_cache[key] = np.concatenate(
+                (cached_column, compute(slice(len(cached_column), self.count)))
+            )
+        return cached_column
 
     def forget(self, key: Hashable) -> None:
-        """Drop what is kept under a key: something else that it depends on has changed."""
-        self._kept.pop(key, None)
-        self._kept_here.pop(key, None)
+        """Drop the cached column of a key, because another input of it changed."""
+        self._cache.pop(key, None)
+        self._appended_cache.pop(key, None)
 
     def requirement_mask(self, requirement: Requirement) -> arrays.Mask:
         """Bool (n_nodes): the node's labels satisfy the requirement."""
         return self.cached(requirement, lambda rows: self.accepts(requirement, rows))
 
     def accepts(self, requirement: Requirement, rows: slice) -> arrays.Mask:
-        """Bool (n_rows): the labels of these nodes satisfy the requirement. Not kept: for what few ask about."""
+        """Bool (n_rows): the labels of these nodes satisfy the requirement. Not cached."""
         column = self.label_column(requirement.key)
         ids = column.ids[rows]
         match requirement.operator:
@@ -315,7 +319,7 @@ class NodeTable:
             case Operator.DOES_NOT_EXIST:
                 return np.equal(ids, arrays.ABSENT)
             case Operator.GT | Operator.LT:
-                # The last entry answers for nodes without the label: their id, -1, picks it.
+                # bool (n_values + 1): id -1 of nodes without the label indexes the last entry, False.
                 accepted = [requirement.accepts(value) for value in column.values]
                 return np.array([*accepted, False])[ids]
 
@@ -351,11 +355,11 @@ class NodeTable:
         return mask
 
 
-def _keep_used(values: arrays.Index[Interned], ids: arrays.Ids) -> arrays.Ids:
-    """Forget all values but those that have one of these numbers, -1 aside; the numbers that they have now."""
+def _drop_unused(values: arrays.Index[Interned], ids: arrays.Ids) -> arrays.Ids:
+    """Drop values whose id does not occur in `ids`, and return `ids` with the new numbers."""
     used = np.zeros(len(values), bool)
     used[ids[ids != arrays.ABSENT]] = True
-    # The last entry answers for rows that have none: their number, -1, picks it.
+    # int32 (n_values + 1): id -1 indexes the last entry, -1.
     return np.append(values.keep(used), arrays.ID_DTYPE(arrays.ABSENT))[ids]
 
 
@@ -371,4 +375,4 @@ def _taint_order(taint: facts.Taint) -> tuple[str, str, str]:
     return taint.key, taint.value, taint.effect
 
 
-_NOWHERE = facts.Node("")
+_NO_NODE = facts.Node("")

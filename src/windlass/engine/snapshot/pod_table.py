@@ -22,7 +22,7 @@ from windlass.engine.model.facts import PodSpec
 
 
 class ShapeTable:
-    """All shapes met so far, and the label keys that make a difference."""
+    """Interned shapes, and the label keys that selectors read."""
 
     def __init__(self) -> None:
         self.visible: set[str] = set()
@@ -51,7 +51,7 @@ class ShapeTable:
         return self._shapes[number]
 
     def keep(self, used: arrays.Mask) -> tuple[arrays.Ids, arrays.Ids]:
-        """Forget all shapes but these, and their profiles. The new numbers of shapes and of profiles, -1 for none."""
+        """Drop all other shapes, and unused profiles. Returns the new ids of shapes and profiles; -1 where dropped."""
         kept = list(itertools.compress(self._shapes, used.tolist()))
         seen = np.zeros(len(self.profiles), bool)
         seen[[shape.profile_id for shape in kept]] = True
@@ -66,7 +66,7 @@ class ShapeTable:
         return arrays.renumber_used(used), profiles
 
     def unseen_keys(self, spec: PodSpec) -> set[str]:
-        """Label keys that this spec's selectors can see and that no shape holds yet."""
+        """Label keys that this spec's selectors read and that are not yet part of shapes."""
         if spec in self._specs:
             return set()
         unseen = selector_keys(spec) - self.visible
@@ -76,7 +76,7 @@ class ShapeTable:
 
 
 def selector_keys(spec: PodSpec) -> set[str]:
-    """The label keys that a pod's own spread and affinity terms look at."""
+    """The label keys that a pod's own spread and affinity terms read."""
     selectors = [constraint.selector for constraint in spec.spread]
     selectors += [term.selector for term in (*spec.affinity, *spec.anti_affinity)]
     return {key for selector in selectors if selector is not None for key in selector.keys}
@@ -87,7 +87,7 @@ _FIRST_ROWS = 1024
 
 @dataclass(frozen=True, slots=True)
 class PodTemplateKey:
-    """What pods made from one template have in common."""
+    """The fields shared by pods of one template: everything but name, uid, labels, times and health."""
 
     namespace: str
     annotations: tuple[tuple[str, str], ...]
@@ -106,7 +106,7 @@ class PodTemplateKey:
 
 
 class PodTable:
-    """All pods that count. Columns are (n_rows,); a row of a pod that left is given to the next that comes."""
+    """All unfinished pods. Columns are (n_rows,); the row of a removed pod is reused."""
 
     def __init__(self) -> None:
         self.rows: dict[str, int] = {}
@@ -119,29 +119,28 @@ class PodTable:
         self.times: dict[int, tuple[float | None, float | None]] = {}
         """(deleted_s, unschedulable_since_s), for the few pods that have either."""
         self.health: dict[int, facts.PodHealth] = {}
-        """For the few pods that are not Ready. Not part of a kind: readiness changes often, and pods of one template
-        would be several kinds."""
+        """For the few pods that are not Ready. Not in the template key, which readiness changes would split."""
         self.answers: dict[Hashable, dict[int, int]] = {}
-        """By question, then by kind: what was asked of kinds before, and is the same at all times."""
+        """By question, then by template id: cached answers that hold for every pod of a template at any time."""
         self.left_out: frozenset[int] = frozenset()
-        """Kinds of which the decision that is being made asks nothing; see `quarantine`."""
+        """Template ids excluded from the current decision; see `fault_isolation`."""
         self.pending_left_out: frozenset[int] = frozenset()
-        """Those, and kinds of which it does not look at pending pods."""
-        self._kind_ids = np.zeros(_FIRST_ROWS, arrays.ID_DTYPE)
+        """Those, and templates of which it does not look at pending pods."""
+        self._template_ids = np.zeros(_FIRST_ROWS, arrays.ID_DTYPE)
         self._shape_ids = np.full(_FIRST_ROWS, arrays.ABSENT, arrays.ID_DTYPE)
         self._node_rows = np.full(_FIRST_ROWS, arrays.ABSENT, arrays.ID_DTYPE)
         self._created_s = np.zeros(_FIRST_ROWS)
-        self._dead: list[int] = []
+        self._vacant_rows: list[int] = []
         self._prefixes: list[str] = []
-        """Of the keys of pods of each kind, as far as someone asked."""
+        """`namespace/` by template id, filled on demand."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
     def template_ids(self) -> arrays.Ids:
-        """Int32 (n_rows): the pod's kind, as a number in `kinds`."""
-        return self._kind_ids[: len(self.names)]
+        """Int32 (n_rows): the pod's position in `template_keys`."""
+        return self._template_ids[: len(self.names)]
 
     @property
     def shape_ids(self) -> arrays.Ids:
@@ -155,24 +154,24 @@ class PodTable:
 
     @property
     def vacant(self) -> tuple[int, ...]:
-        """Rows of pods that are gone; the last one is given away first."""
-        return tuple(self._dead)
+        """Rows of removed pods, reused last in, first out."""
+        return tuple(self._vacant_rows)
 
     def add(self, pod: facts.Pod) -> int:
-        """Give a pod its row; its shape and its node are written by the snapshot."""
-        row = self._dead.pop() if self._dead else self._append()
+        """Allocate a row for a pod; the snapshot sets its shape and node."""
+        row = self._vacant_rows.pop() if self._vacant_rows else self._append()
         self._write(row, pod, pod.name, pod.uid, self._intern(pod), _flatten_labels(pod.labels))
         return row
 
     def append(self, like: facts.Pod, names: Sequence[str]) -> range:
-        """Give pods that are only imagined, one per name, the rows at the end. `truncate` takes them back."""
-        count, kind, labels = len(self.names), self._intern(like), _flatten_labels(like.labels)
+        """Append rows for assumed pods, one per name. `truncate` removes them."""
+        count, template, labels = len(self.names), self._intern(like), _flatten_labels(like.labels)
         for name in names:
-            self._write(self._append(), like, name, f"{like.namespace}/{name}", kind, labels)  # no uid has a slash
+            self._write(self._append(), like, name, f"{like.namespace}/{name}", template, labels)  # no uid has a slash
         return range(count, len(self.names))
 
     def truncate(self, count: int) -> None:
-        """Forget the pods in the rows from here on, which `append` gave them."""
+        """Remove the rows from `count` on, which `append` added."""
         for row in range(count, len(self.names)):
             self.rows.pop(self.uids[row], None)
             self.times.pop(row, None)
@@ -189,9 +188,9 @@ class PodTable:
             )
         )  # fmt: skip
 
-    def _write(self, row: int, pod: facts.Pod, name: str, uid: str, kind: int, labels: tuple[str, ...]) -> None:
+    def _write(self, row: int, pod: facts.Pod, name: str, uid: str, template: int, labels: tuple[str, ...]) -> None:
         self.rows[uid or f"{pod.namespace}/{name}"] = row
-        self._kind_ids[row] = kind
+        self._template_ids[row] = template
         self.names[row], self.uids[row], self.labels[row] = name, uid, labels
         self._created_s[row] = pod.created_s
         if pod.deleted_s is not None or pod.unschedulable_since_s is not None:
@@ -200,13 +199,13 @@ class PodTable:
             self.health[row] = pod.health
 
     def remove(self, row: int) -> None:
-        del self.rows[self.uids[row] or f"{self.template_keys[self._kind_ids[row]].namespace}/{self.names[row]}"]
+        del self.rows[self.uids[row] or f"{self.template_keys[self._template_ids[row]].namespace}/{self.names[row]}"]
         self.times.pop(row, None)
         self.health.pop(row, None)
         self.names[row] = self.uids[row] = ""
         self.labels[row] = ()
         self._shape_ids[row] = self._node_rows[row] = arrays.ABSENT
-        self._dead.append(row)
+        self._vacant_rows.append(row)
 
     def set_health(self, row: int, health: facts.PodHealth) -> None:
         """Note that a pod became Ready, or is no longer."""
@@ -227,8 +226,8 @@ class PodTable:
     def keys(self, rows: Sequence[int]) -> tuple[str, ...]:
         """The namespace/name of each of these pods."""
         known = self._prefixes
-        known += [f"{kind.namespace}/" for kind in self.template_keys.values[len(known) :]]
-        prefixes = map(known.__getitem__, self._kind_ids[list(rows)].tolist())
+        known += [f"{template.namespace}/" for template in self.template_keys.values[len(known) :]]
+        prefixes = map(known.__getitem__, self._template_ids[list(rows)].tolist())
         return tuple(map(operator.add, prefixes, map(self.names.__getitem__, rows)))
 
     def renumber_shapes(self, numbers: arrays.Ids) -> None:
@@ -236,10 +235,10 @@ class PodTable:
         self.shape_ids[:] = np.append(numbers, arrays.ABSENT)[self.shape_ids]
 
     def forget_unused_templates(self) -> None:
-        """Forget kinds of which there is no pod any more, and number the others anew."""
+        """Drop the template keys without a pod, and renumber the others."""
         used = np.zeros(len(self.template_keys), bool)
         used[self.template_ids[self.shape_ids != arrays.ABSENT]] = True
-        used[:1] = True  # rows without a pod name some kind
+        used[:1] = True  # vacant rows hold some template id, so id 0 must stay valid
         numbers = self.template_keys.keep(used)
         self.template_ids[:] = np.maximum(numbers[self.template_ids], 0)
         for known in self.answers.values():
@@ -249,28 +248,29 @@ class PodTable:
         self._prefixes.clear()
 
     def template_key(self, row: int) -> PodTemplateKey:
-        return self.template_keys[self._kind_ids[row]]
+        return self.template_keys[self._template_ids[row]]
 
     def label_map(self, row: int) -> dict[str, str]:
         flat = self.labels[row]
         return dict(zip(flat[::2], flat[1::2], strict=True))
 
     def fact(self, row: int, node_name: str, *, timeless: bool = False) -> facts.Pod:
-        """The pod as it was observed, bound to the named node; `timeless` as if nothing had happened to it since."""
-        kind = self.template_key(row)
+        """The pod as observed, bound to the named node; `timeless`: not terminating, not unschedulable, and Ready."""
+        template = self.template_key(row)
         deleted_s, unschedulable_since_s = (None, None) if timeless else self.times.get(row, (None, None))
         health = facts.PodHealth.READY if timeless else self.health.get(row, facts.PodHealth.READY)
         return facts.Pod(
-            kind.namespace, self.names[row], self.uids[row], self.label_map(row), dict(kind.annotations), kind.owner,
-            kind.spec, kind.digest, node_name, kind.nominated_node, kind.scheduler, kind.phase, kind.restart_policy,
-            float(self._created_s[row]), deleted_s, kind.grace_s, unschedulable_since_s, kind.is_gated,
-            kind.scale_up_delay_s, kind.unreadable, health, kind.drain_behavior,
+            template.namespace, self.names[row], self.uids[row], self.label_map(row), dict(template.annotations),
+            template.owner, template.spec, template.digest, node_name, template.nominated_node, template.scheduler,
+            template.phase, template.restart_policy, float(self._created_s[row]), deleted_s, template.grace_s,
+            unschedulable_since_s, template.is_gated, template.scale_up_delay_s, template.unreadable, health,
+            template.drain_behavior,
         )  # fmt: skip
 
     def _append(self) -> int:
         row = len(self.names)
-        if row == len(self._kind_ids):
-            self._kind_ids = np.pad(self._kind_ids, (0, row))
+        if row == len(self._template_ids):
+            self._template_ids = np.pad(self._template_ids, (0, row))
             self._shape_ids = np.pad(self._shape_ids, (0, row), constant_values=arrays.ABSENT)
             self._node_rows = np.pad(self._node_rows, (0, row), constant_values=arrays.ABSENT)
             self._created_s = np.pad(self._created_s, (0, row))

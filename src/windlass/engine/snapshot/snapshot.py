@@ -21,68 +21,68 @@ FINISHED_PHASES = ("Succeeded", "Failed")
 _BATCH = 10_000
 
 _CLUTTER_SLACK = 1_000
-"""So much is never worth forgetting."""
+"""Interned values below which `forget_unused` is not worthwhile."""
 
 
 class MutableColumns(columns.ForkableColumns):
-    """Columns in which anything may be tried."""
+    """Columns with the changes of a what-if: place, bind, move, append, mark."""
 
     def __init__(self, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE) -> None:
         super().__init__(release)
         self._copied = frozenset({
-            self._unplace, self._unplace_many, self._unsettle, self._settle_at, self._unbind_all, self._unclear,
+            self._unplace, self._unplace_many, self._unassign, self._assign_at, self._unbind_all, self._unclear,
             self._move_back, self._set_deleting, self._set_alive,
         })  # fmt: skip
 
     # Pods
 
     def place(self, shape: facts.PodShape, node_row: int, count: int = 1) -> None:
-        """Imagine pods of a shape on a node. Whether they fit was the caller's question."""
+        """Assume pods of a shape on a node, without checking that they fit."""
         rows, amounts = np.array([node_row]), np.array([count], arrays.RESOURCE_DTYPE)
         self._count(shape, node_row, count)
-        self._imagined.append((shape.id, rows, amounts))
-        self._remember(self._unplace, shape, node_row, count)
+        self._assumed.append((shape.id, rows, amounts))
+        self._log_undo(self._unplace, shape, node_row, count)
         if asks_for_devices(shape.spec):
-            self._hold(shape, [node_row], [count])
+            self._reserve_for_copies(shape, [node_row], [count])
 
     def _unplace(self, shape: facts.PodShape, node_row: int, count: int) -> None:
-        self._imagined.pop()
+        self._assumed.pop()
         self._count(shape, node_row, -count)
 
     def place_many(self, shape: facts.PodShape, rows: arrays.Rows, counts: arrays.Amounts) -> None:
-        """Imagine pods of a shape on many distinct nodes: `counts[i]` on `rows[i]`."""
+        """Assume pods of a shape on many distinct nodes: `counts[i]` on `rows[i]`."""
         self._count_many(shape, rows, counts)
-        self._imagined.append((shape.id, rows, counts))
-        self._remember(self._unplace_many, shape, rows, counts)
+        self._assumed.append((shape.id, rows, counts))
+        self._log_undo(self._unplace_many, shape, rows, counts)
         if asks_for_devices(shape.spec):
-            self._hold(shape, rows.tolist(), counts.tolist())
+            self._reserve_for_copies(shape, rows.tolist(), counts.tolist())
 
     def _unplace_many(self, shape: facts.PodShape, rows: arrays.Rows, counts: arrays.Amounts) -> None:
-        self._imagined.pop()
-        if rows.min(initial=columns.NEVER) < self._doomed:
+        self._assumed.pop()
+        if rows.min(initial=columns.NEVER) < self._truncated_from:
             self._count_many(shape, rows, -counts)
 
     def bind(self, pod_row: int, node_row: int) -> None:
-        """Put a waiting pod on a node."""
-        self._settle(pod_row, node_row)
-        self._remember(self._unsettle, pod_row)
+        """Bind a pending pod to a node."""
+        self._assign(pod_row, node_row)
+        self._log_undo(self._unassign, pod_row)
         if asks_for_devices(self.shape_of_row(pod_row).spec):
-            self._hold_for([pod_row], [node_row])
+            self._reserve_for_pods([pod_row], [node_row])
 
     def unbind(self, pod_row: int) -> None:
-        """Take a pod off its node; it waits."""
+        """Unbind a pod from its node; it becomes pending."""
         node_row = int(self.pods.node_rows[pod_row])
-        position = self._unsettle_at(pod_row)
-        self._remember(self._settle_at, pod_row, node_row, position)
-        self._release([pod_row])
+        position = self._unassign_at(pod_row)
+        self._log_undo(self._assign_at, pod_row, node_row, position)
+        self._release_devices([pod_row])
 
     def bind_many(self, pod_rows: list[int], rows: arrays.Rows, counts: arrays.Amounts) -> None:
-        """Put waiting pods of one shape on distinct nodes, some on each: the first `counts[0]` on `rows[0]`, etc."""
+        """Bind pending pods of one shape to distinct nodes: the first `counts[0]` to `rows[0]`, and so on."""
         shape, chosen = self.shape_of_row(pod_rows[0]), np.array(pod_rows, np.intp)
         self._bind_all(shape, pod_rows, chosen, rows, counts)
-        self._remember(self._unbind_all, shape, chosen, rows, counts)
+        self._log_undo(self._unbind_all, shape, chosen, rows, counts)
         if asks_for_devices(shape.spec):
-            self._hold_for(pod_rows, np.repeat(rows, counts).tolist())
+            self._reserve_for_pods(pod_rows, np.repeat(rows, counts).tolist())
 
     def _bind_all(
         self, shape: facts.PodShape, pod_rows: list[int], chosen: arrays.Rows, rows: arrays.Rows, counts: arrays.Amounts
@@ -105,19 +105,19 @@ class MutableColumns(columns.ForkableColumns):
         self, shape: facts.PodShape, chosen: arrays.Rows, rows: arrays.Rows, counts: arrays.Amounts
     ) -> None:
         for node_row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-            del self._pods_on[node_row][-count:]  # undone in reverse, so these are the last that came
+            del self._pods_on[node_row][-count:]  # undo runs in reverse, so these are the last entries
         self.pods.node_rows[chosen] = arrays.ABSENT
         self._count_on(shape, rows, -counts)
 
     def clear_node(self, node_row: int) -> list[int]:
-        """Take all pods off a node and return their rows; they wait."""
+        """Unbind all pods from a node and return their rows; they become pending."""
         pod_rows = self._pods_on[node_row]
         chosen = np.array(pod_rows, np.intp)
         self._count_together(chosen, node_row, -1)
         self.pods.node_rows[chosen] = arrays.ABSENT
         self._pods_on[node_row] = []
-        self._remember(self._unclear, node_row, pod_rows, chosen)
-        self._release(pod_rows)
+        self._log_undo(self._unclear, node_row, pod_rows, chosen)
+        self._release_devices(pod_rows)
         return pod_rows
 
     def _unclear(self, node_row: int, pod_rows: list[int], chosen: arrays.Rows) -> None:
@@ -126,7 +126,7 @@ class MutableColumns(columns.ForkableColumns):
         self._count_together(chosen, node_row, 1)
 
     def relocate(self, node_row: int, moved: arrays.Rows, rows: arrays.Rows, counts: arrays.Amounts) -> None:
-        """Take all pods off a node, and put these of them, which are of one shape, on others as `bind_many` would."""
+        """Unbind all pods from a node, and bind those in `moved`, of one shape, to others as `bind_many` does."""
         pod_rows = self._pods_on[node_row]
         shape = self.shape_of_row(moved[0])
         if len(pod_rows) != len(moved) or asks_for_devices(shape.spec):
@@ -136,7 +136,7 @@ class MutableColumns(columns.ForkableColumns):
         self._pods_on[node_row] = []
         self._count(shape, node_row, -len(pod_rows))
         self._bind_all(shape, pod_rows, moved, rows, counts)
-        self._remember(self._move_back, node_row, pod_rows, shape, moved, rows, counts)
+        self._log_undo(self._move_back, node_row, pod_rows, shape, moved, rows, counts)
 
     def _move_back(
         self,
@@ -160,44 +160,44 @@ class MutableColumns(columns.ForkableColumns):
             raise ValueError(f"nodes are appended under names of their own: {sorted(taken)} exist already")
         count = self.nodes.count
         rows = self.nodes.add_copies(template, names)
-        self._make_room()
-        self._remember(self._cut, count)
+        self._reserve_rows()
+        self._log_undo(self._truncate_nodes, count)
         if template.slices:
             mark = self.devices.mark()
             self.devices.add_template_devices(rows, template.slices)
-            self._remember_devices(mark)
+            self._log_device_undo(mark)
         return rows
 
     def append_pods(self, like: facts.Pod, names: list[str]) -> range:
-        """Append waiting pods that are only imagined, one per name, as if they existed. Only inside a fork.
+        """Append assumed pending pods, one per name. Only inside a fork.
 
-        Unlike those that `place` imagines they have rows, so that they can be searched places for and judged.
+        Unlike pods assumed by `place` they have rows, so they can be scheduled and evaluated like real ones.
         """
         if not self._forks:
             raise RuntimeError("pods are appended inside a fork only; a pod that exists is added")
         shape, count = self.shape_of(like), len(self.pods.names)
         rows = self.pods.append(like, names)
         self.pods.shape_ids[rows.start : rows.stop] = shape.id
-        self._remember(self.pods.truncate, count)
+        self._log_undo(self.pods.truncate, count)
         return rows
 
     # Nodes
 
     def mark_deleting(self, node_row: int) -> None:
-        """Mark a node as being deleted: nothing may come, but its topology domains live on."""
+        """Mark a node as being deleted: no pod fits, but its topology domains still count."""
         self._set_deleting(node_row, True)
-        self._remember(self._set_deleting, node_row, False)
+        self._log_undo(self._set_deleting, node_row, False)
 
     def replace_node_facts(self, node_row: int, node: facts.Node) -> None:
-        """Take a node for another that filters cannot tell from it, as far as this what-if goes."""
+        """Replace a node's facts inside a fork by others that filters cannot distinguish."""
         before = self.nodes.facts[node_row]
         self.nodes.facts[node_row] = node
-        self._remember(self.nodes.facts.__setitem__, node_row, before)
+        self._log_undo(self.nodes.facts.__setitem__, node_row, before)
 
     def mark_gone(self, node_row: int) -> None:
-        """The node is gone, as far as this what-if goes."""
+        """Mark the node as removed inside a fork."""
         self._set_alive(node_row, False)
-        self._remember(self._set_alive, node_row, True)
+        self._log_undo(self._set_alive, node_row, True)
 
     def _set_deleting(self, node_row: int, deleting: bool) -> None:
         self.nodes.deleting[node_row] = deleting
@@ -207,13 +207,13 @@ class MutableColumns(columns.ForkableColumns):
 
     # Devices that pods hold
 
-    def _hold(self, shape: facts.PodShape, rows: list[int], counts: list[int]) -> None:
+    def _reserve_for_copies(self, shape: facts.PodShape, rows: list[int], counts: list[int]) -> None:
         """Imagined pods take devices."""
         mark = self.devices.mark()
         reservations.reserve_for_copies(self.devices, self.nodes, shape.namespace, shape.spec, rows, counts)
-        self._remember_devices(mark)
+        self._log_device_undo(mark)
 
-    def _hold_for(self, pod_rows: list[int], node_rows: list[int]) -> None:
+    def _reserve_for_pods(self, pod_rows: list[int], node_rows: list[int]) -> None:
         """Pods that exist take devices."""
         mark = self.devices.mark()
         for pod_row, node_row in zip(pod_rows, node_rows, strict=True):
@@ -221,9 +221,9 @@ class MutableColumns(columns.ForkableColumns):
             reservations.reserve_for_pod(
                 self.devices, self.nodes, self.pods.uids[pod_row], shape.namespace, shape.spec, node_row
             )
-        self._remember_devices(mark)
+        self._log_device_undo(mark)
 
-    def _release(self, pod_rows: list[int]) -> None:
+    def _release_devices(self, pod_rows: list[int]) -> None:
         """Pods that exist give back what they hold."""
         if not self.devices.inventory.claims:
             return
@@ -232,11 +232,11 @@ class MutableColumns(columns.ForkableColumns):
             shape = self.shape_of_row(pod_row)
             if shape.spec.claims:
                 reservations.release_claims(self.devices, self.pods.uids[pod_row], shape.namespace, shape.spec)
-        self._remember_devices(mark)
+        self._log_device_undo(mark)
 
-    def _remember_devices(self, mark: int) -> None:
+    def _log_device_undo(self, mark: int) -> None:
         if not self._forks:
-            self.devices.invalidate()  # what pods that exist hold, their claims say
+            self.devices.invalidate()  # outside forks, allocations are read from claims
         elif self.devices.mark() > mark:
             self._log.append((self.devices.undo_to, (mark,)))
 
@@ -246,22 +246,22 @@ class Snapshot(MutableColumns):
 
     def __init__(self, release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE) -> None:
         super().__init__(release)
-        self._homeless: dict[str, list[int]] = {}
+        self._orphaned: dict[str, list[int]] = {}
         self.guarded: frozenset[str] = frozenset()
         """Namespaces with disruption budgets; `decide` sets it."""
-        self._remembered = 0
+        self._interned_before = 0
         """How much was interned when what is unused was last forgotten."""
 
     @property
     def orphaned(self) -> dict[str, list[int]]:
         """Rows of the pods on nodes that are not there, by the node's name, in order of arrival."""
-        return self._homeless
+        return self._orphaned
 
     def pending(self) -> list[int]:
         """Rows of the pods that are bound to no node, not even to one that is unknown."""
-        homeless = {row for rows in self._homeless.values() for row in rows}
+        orphaned = {row for rows in self._orphaned.values() for row in rows}
         free = np.flatnonzero((self.pods.node_rows == arrays.ABSENT) & (self.pods.shape_ids != arrays.ABSENT))
-        return [row for row in free.tolist() if row not in homeless]
+        return [row for row in free.tolist() if row not in orphaned]
 
     def add_node(self, node: facts.Node) -> int:
         """Add a node, or replace the facts of the one of that name. Pods that waited for it are counted on it."""
@@ -271,9 +271,9 @@ class Snapshot(MutableColumns):
             self.nodes.update(row, node)
             return row
         row = self.nodes.add(node)
-        self._make_room()
-        for pod_row in self._homeless.pop(node.name, ()):
-            self._settle(pod_row, row)
+        self._reserve_rows()
+        for pod_row in self._orphaned.pop(node.name, ()):
+            self._assign(pod_row, row)
         return row
 
     def remove_node(self, name: str) -> None:
@@ -281,8 +281,8 @@ class Snapshot(MutableColumns):
         self._changes += 1
         row = self.nodes.rows[name]
         for pod_row in list(self._pods_on[row]):
-            self._unsettle(pod_row)
-            self._homeless.setdefault(name, []).append(pod_row)
+            self._unassign(pod_row)
+            self._orphaned.setdefault(name, []).append(pod_row)
         self.nodes.remove(row)
 
     def add_pod(self, pod: facts.Pod) -> int | None:
@@ -291,7 +291,7 @@ class Snapshot(MutableColumns):
         if pod.phase in FINISHED_PHASES:
             return None
         self._changes += 1
-        pod = self._with_leftover(pod)
+        pod = self._with_leftover_claim(pod)
         shape = self.shape_of(pod)
         row = self.pods.add(pod)
         self.pods.shape_ids[row] = shape.id
@@ -300,9 +300,9 @@ class Snapshot(MutableColumns):
         if pod.node_name:
             node_row = self.nodes.rows.get(pod.node_name)
             if node_row is None:
-                self._homeless.setdefault(pod.node_name, []).append(row)
+                self._orphaned.setdefault(pod.node_name, []).append(row)
             else:
-                self._settle(row, node_row)
+                self._assign(row, node_row)
         return row
 
     def set_health(self, identity: str, health: facts.PodHealth) -> None:
@@ -320,12 +320,12 @@ class Snapshot(MutableColumns):
             row = self.pods.rows.get(uid)
             if row is not None and self.pods.node_rows[row] == arrays.ABSENT:
                 pod = self.pod(row)
-                if self._with_leftover(pod) is not pod:
+                if self._with_leftover_claim(pod) is not pod:
                     self.add_pod(pod)
 
-    def add_pods(self, found: Iterable[facts.Pod]) -> None:
+    def add_pods(self, pods: Iterable[facts.Pod]) -> None:
         """Add many pods. What their selectors look at is learned in batches, so that few pods are keyed twice."""
-        pods_left = iter(found)
+        pods_left = iter(pods)
         while batch := list(itertools.islice(pods_left, _BATCH)):
             self.show_labels(set().union(*(self.shapes.unseen_keys(pod.spec) for pod in batch)))
             for pod in batch:
@@ -338,55 +338,55 @@ class Snapshot(MutableColumns):
             return
         self._changes += 1
         if self.pods.node_rows[row] != arrays.ABSENT:
-            self._unsettle(row)
+            self._unassign(row)
         else:
-            self._forget_homeless(row)
-        kind = self.pods.template_key(row)
-        if kind.spec.claims:
-            self.devices.remove_user(kind.namespace, kind.spec, identity)
+            self._drop_orphaned(row)
+        template = self.pods.template_key(row)
+        if template.spec.claims:
+            self.devices.remove_user(template.namespace, template.spec, identity)
         self.pods.remove(row)
 
-    def _forget_homeless(self, row: int) -> None:
-        for name, waiting in self._homeless.items():
+    def _drop_orphaned(self, row: int) -> None:
+        for name, waiting in self._orphaned.items():
             if row in waiting:
                 waiting.remove(row)
                 if not waiting:
-                    del self._homeless[name]
+                    del self._orphaned[name]
                 return
 
-    def set_namespaces(self, found: Iterable[facts.Namespace]) -> None:
+    def set_namespaces(self, namespaces: Iterable[facts.Namespace]) -> None:
         """Replace what is known of namespaces; selectors on their labels are judged anew."""
         self._changes += 1
-        self.topology_counts.forget_namespaces({namespace.name: namespace.labels for namespace in found})
+        self.topology_counts.forget_namespaces({namespace.name: namespace.labels for namespace in namespaces})
 
     @property
     def is_cluttered(self) -> bool:
         """Is so much interned that forgetting what is unused pays? Twice as much as after the last time."""
-        return self._interned > 2 * self._remembered + _CLUTTER_SLACK
+        return self._interned > 2 * self._interned_before + _CLUTTER_SLACK
 
     @property
     def _interned(self) -> int:
         return len(self.shapes) + len(self.pods.template_keys) + self.nodes.interned
 
     def forget_unused(self) -> None:
-        """Forget shapes and kinds that no pod has any more, and labels and taints that no node has.
+        """Drop unused shapes and template keys, and label values and taint sets that no node has.
 
-        Those that are left are numbered anew, in their order: to be done between decisions, while nobody holds numbers.
+        The others are renumbered, in order; call it between decisions, while no ids are held elsewhere.
         """
         if self._forks:
             raise RuntimeError("shapes are forgotten between decisions, never inside a fork")
         self._changes += 1
         used = np.zeros(len(self.shapes), bool)
         used[self.pods.shape_ids[self.pods.shape_ids != arrays.ABSENT]] = True
-        used[[shape_id for shape_id, _, _ in self._imagined]] = True
+        used[[shape_id for shape_id, _, _ in self._assumed]] = True
         shape_numbers, profile_numbers = self.shapes.keep(used)
         self.pods.renumber_shapes(shape_numbers)
         self.pods.forget_unused_templates()
-        self._imagined = [(int(shape_numbers[old]), rows, counts) for old, rows, counts in self._imagined]
-        self._footprints.renumber(shape_numbers)
+        self._assumed = [(int(shape_numbers[old]), rows, counts) for old, rows, counts in self._assumed]
+        self._requests.renumber(shape_numbers)
         self.topology_counts.forget_unused(shape_numbers, profile_numbers)
         self.nodes.forget_unused()
-        self._remembered = self._interned
+        self._interned_before = self._interned
 
 
 def build_snapshot(
@@ -397,7 +397,7 @@ def build_snapshot(
     offered: Iterable[dynamic_resources.DeviceFact] = (),
     release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
 ) -> Snapshot:
-    """A snapshot of everything that was found."""
+    """A snapshot of these facts."""
     snapshot = Snapshot(release)
     snapshot.set_namespaces(namespaces)
     snapshot.storage.put_all(stored)
@@ -409,5 +409,5 @@ def build_snapshot(
 
 
 def asks_for_devices(spec: facts.PodSpec) -> bool:
-    """May placing such a pod take devices?"""
+    """Whether placing such a pod may allocate devices."""
     return bool(spec.claims or spec.extended)

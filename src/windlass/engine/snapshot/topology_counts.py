@@ -74,7 +74,7 @@ Carried: TypeAlias = PodsCarryingTerm | PodsHoldingPort
 
 
 def own_term_matches(term: facts.PodAffinityTerm, profile: facts.PodProfile, namespaces: NamespaceLabels) -> bool:
-    """Does a pod match a term of the incoming pod itself? See `Release.keeps_resolved_namespaces_only`."""
+    """Whether a pod matches a term of the incoming pod. See `SchedulerRelease.keeps_resolved_namespaces_only`."""
     return _is_namespace_of(term, profile, namespaces) and _selects(term, profile)
 
 
@@ -99,7 +99,7 @@ Matching: TypeAlias = SelectedPods | PodsMatchingAllTerms
 
 def carried_term_matches(term: facts.PodAffinityTerm, profile: facts.PodProfile, namespaces: NamespaceLabels) -> bool:
     """Does an incoming pod match a term that a running pod carries?"""
-    if profile.namespace not in term.namespaces:  # asked first, because few pods are of the right one
+    if profile.namespace not in term.namespaces:  # cheapest and most selective check first
         selector = term.namespace_selector
         if selector is None or not selector.matches(namespaces.get(profile.namespace, {})):
             return False
@@ -107,7 +107,7 @@ def carried_term_matches(term: facts.PodAffinityTerm, profile: facts.PodProfile,
 
 
 def find_carried(shape: facts.PodShape) -> list[Carried]:
-    """The tallies that a pod of this shape adds to by its own spec; one it names twice is listed twice."""
+    """The counters that a pod of this shape adds to by its own spec; one it names twice is listed twice."""
     spec = shape.spec
     found: list[Carried] = [PodsCarryingTerm(term) for term in spec.anti_affinity]
     found += [PodsHoldingPort(port) for port in spec.host_ports]
@@ -135,9 +135,9 @@ class TopologyCounts:
         release: scheduler_releases.SchedulerRelease = scheduler_releases.DEFAULT_RELEASE,
     ) -> None:
         self.carriers: dict[facts.PodAffinityTerm, int] = {}
-        """Anti-affinity terms that some shape carries, by tally."""
+        """Anti-affinity terms that some shape carries, by counter."""
         self.ports: dict[tuple[str, int], list[tuple[str, int]]] = {}
-        """Host ports that some shape holds: (protocol, port) -> (ip, tally) of each."""
+        """Host ports that some shape holds: (protocol, port) -> (ip, counter) of each."""
         self.held = volume_usage.VolumeUsage()
         """Claims and disks that pods hold."""
         self.namespaces = NamespaceLabels(release=release)
@@ -154,44 +154,44 @@ class TopologyCounts:
         self._next = 0
         self._unused: list[int] = []
         self._asked: set[int] = set()
-        """Matching tallies that someone asked for since unused ones were last forgotten."""
+        """Matching counters read since the last `forget_unused`."""
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def counts(self, tally: int, nodes: int) -> arrays.Counts:
-        """Int32 (n_nodes): the tally's count on each node."""
-        return self._counts[tally, :nodes]
+    def counts(self, counter: int, nodes: int) -> arrays.Counts:
+        """Int32 (n_nodes): the counter's value on each node."""
+        return self._counts[counter, :nodes]
 
     def find(self, key: Carried) -> int | None:
-        """The tally of something carried; None while no shape carries it."""
+        """The counter of a carried term or port; None while no shape carries it."""
         return self._rows.get(key)
 
     def is_known(self, key: Matching) -> bool:
         return key in self._rows
 
     def open(self, key: Matching, matching: arrays.Mask) -> int:
-        """Make a matching tally, all zero: its caller fills in the pods that are there already.
+        """Open a matching counter, all zero; the caller fills in existing pods.
 
         `matching` bool (n_profiles): the profiles that it counts (`matching_profiles`).
         """
-        tally = self._new_row(key)
-        self._asked.add(tally)
+        counter = self._new_row(key)
+        self._asked.add(counter)
         judged = len(self._matching)
-        self._matching.append((tally, key))
+        self._matching.append((counter, key))
         for profile_id, is_counted in enumerate(matching.tolist()):
             known, rows = self._by_profile.get(profile_id, (0, []))
             if known == judged:
-                self._by_profile[profile_id] = (judged + 1, [*rows, tally] if is_counted else rows)
-        return tally
+                self._by_profile[profile_id] = (judged + 1, [*rows, counter] if is_counted else rows)
+        return counter
 
     def row(self, key: Matching) -> int:
-        tally = self._rows[key]
-        self._asked.add(tally)
-        return tally
+        counter = self._rows[key]
+        self._asked.add(counter)
+        return counter
 
     def matching_profiles(self, key: Matching) -> arrays.Mask:
-        """Bool (n_profiles): the profiles that a matching tally counts."""
+        """Bool (n_profiles): the profiles that a matching counter counts."""
         return np.fromiter((key.matches(p, self.namespaces) for p in self._shapes.profiles), bool)
 
     def reserve(self, nodes: int) -> None:
@@ -204,44 +204,44 @@ class TopologyCounts:
         """Count `pods` more pods of a shape on a node (fewer, if negative)."""
         if self._log is not None:
             self._log.append((self.add, shape, row, pods))
-        tallies, weights = self.of_shape(shape)
-        if len(tallies) > _FEW:
-            self._counts[tallies, row] += weights * arrays.COUNT_DTYPE(pods)
-        elif len(tallies):
-            for tally, weight in zip(tallies.tolist(), weights.tolist(), strict=True):
-                self._counts[tally, row] += weight * pods  # arrays pay from a handful on
+        counters, weights = self.of_shape(shape)
+        if len(counters) > _FEW:
+            self._counts[counters, row] += weights * arrays.COUNT_DTYPE(pods)
+        elif len(counters):
+            for counter, weight in zip(counters.tolist(), weights.tolist(), strict=True):
+                self._counts[counter, row] += weight * pods  # plain loops are faster below _FEW
         if shape.spec.volumes:
-            for thing in self._things(shape):
-                self.held.add(thing, row, pods)
+            for used in self._list_used_volumes(shape):
+                self.held.add(used, row, pods)
 
     def add_many(self, shape: facts.PodShape, rows: arrays.Rows, pods: arrays.Amounts | int) -> None:
         """Count pods of a shape on many distinct nodes at once: so many on each, or as many on all."""
         if self._log is not None:
             self._log.append((self.add_many, shape, rows, pods))
-        tallies, weights = self.of_shape(shape)
-        for tally, weight in zip(tallies.tolist(), weights.tolist(), strict=True):
-            self._counts[tally, rows] += np.asarray(pods * weight, arrays.COUNT_DTYPE)
+        counters, weights = self.of_shape(shape)
+        for counter, weight in zip(counters.tolist(), weights.tolist(), strict=True):
+            self._counts[counter, rows] += np.asarray(pods * weight, arrays.COUNT_DTYPE)
         if shape.spec.volumes:
-            for thing in self._things(shape):
+            for used in self._list_used_volumes(shape):
                 for row, count in zip(rows.tolist(), np.broadcast_to(pods, rows.shape).tolist(), strict=True):
-                    self.held.add(thing, row, count)
+                    self.held.add(used, row, count)
 
-    # A log of what was counted, for whoever wants it undone
+    # Undo log
 
     def begin_log(self) -> None:
         self._log = []
 
     def mark(self) -> int:
-        """How much the log holds."""
+        """The length of the log."""
         return 0 if self._log is None else len(self._log)
 
     def forget_since(self, mark: int) -> None:
-        """What was logged since the mark has been undone."""
+        """Drop the entries since the mark, which the caller has undone."""
         if self._log is not None:
             del self._log[mark:]
 
     def undo_log(self) -> None:
-        """Undo what was logged: also in tallies that were opened since, for they began with it."""
+        """Undo the log, also in counters opened since: their initial value included the logged pods."""
         log, self._log = self._log or [], None
         logged = {shape.id: shape for _, shape, _, _ in log}
         counted = {id for id, shape in logged.items() if shape.spec.volumes or len(self.of_shape(shape)[0])}
@@ -249,21 +249,21 @@ class TopologyCounts:
             if shape.id in counted:
                 count(shape, rows, -pods)
 
-    def fill(self, tally: int, counts: arrays.Amounts) -> None:
-        self._counts[tally, : len(counts)] = counts
+    def fill(self, counter: int, counts: arrays.Amounts) -> None:
+        self._counts[counter, : len(counts)] = counts
 
     def clear_rows(self, rows: slice) -> None:
-        """Nodes that were appended and are cut off again leave nothing behind."""
+        """Zero the rows of appended nodes before they are truncated."""
         self._counts[:, rows] = 0
         for row in range(rows.start, rows.stop):
             self.held.clear(row)
 
     def forget_namespaces(self, namespaces: Mapping[str, Mapping[str, str]]) -> None:
-        """Namespace labels changed: every matching tally must be judged anew, so they are dropped until asked for."""
+        """Namespace labels changed: drop all matching counters; they are opened again on the next read."""
         self.namespaces = NamespaceLabels(namespaces, self.namespaces.release)
-        for tally, key in self._matching:
-            self._counts[tally] = 0
-            self._unused.append(tally)
+        for counter, key in self._matching:
+            self._counts[counter] = 0
+            self._unused.append(counter)
             del self._rows[key]
         self._matching.clear()
         self._by_profile.clear()
@@ -271,22 +271,22 @@ class TopologyCounts:
         self._of_shape.clear()
 
     def forget_unused(self, shape_numbers: arrays.Ids, profile_numbers: arrays.Ids) -> None:
-        """Shapes and profiles have other numbers now, or are forgotten (-1). Tallies that nobody needs are, too.
+        """Apply new shape and profile ids (-1: dropped), and drop unused counters.
 
-        These are tallies that no shape which pods have adds to by its spec, and matching ones that count no pod or that
-        nobody asked for since this was last called: they are opened again when someone does.
+        Unused are carried counters of dropped shapes, and matching counters that count no pod or were not read since
+        the last call; these are opened again on the next read.
         """
         self._carried = _renumber(self._carried, shape_numbers)
         self._held_by = _renumber(self._held_by, shape_numbers)
         self._of_shape.clear()
-        in_use = (tally for tally in self._asked if self._counts[tally].any())
+        in_use = (counter for counter in self._asked if self._counts[counter].any())
         needed = set(in_use).union(*self._carried.values())
-        gone = {tally for tally in self._rows.values() if tally not in needed}
-        matching = _KeptRows([tally for tally, _ in self._matching], gone)
+        gone = {counter for counter in self._rows.values() if counter not in needed}
+        matching = _KeptRows([counter for counter, _ in self._matching], gone)
         carriers = _KeptRows(list(self.carriers.values()), gone)
         by_profile = _renumber(self._by_profile, profile_numbers)
         self._by_profile = {
-            number: (matching.before(judged), [tally for tally in rows if tally not in gone])
+            number: (matching.before(judged), [counter for counter in rows if counter not in gone])
             for number, (judged, rows) in by_profile.items()
         }
         repelling = _renumber(self._repelling, profile_numbers)
@@ -297,30 +297,30 @@ class TopologyCounts:
         self._drop(gone)
 
     def _drop(self, gone: set[int]) -> None:
-        self._rows = {key: tally for key, tally in self._rows.items() if tally not in gone}
+        self._rows = {key: counter for key, counter in self._rows.items() if counter not in gone}
         self._matching = [pair for pair in self._matching if pair[0] not in gone]
-        self.carriers = {term: tally for term, tally in self.carriers.items() if tally not in gone}
+        self.carriers = {term: counter for term, counter in self.carriers.items() if counter not in gone}
         ports = {key: [pair for pair in pairs if pair[1] not in gone] for key, pairs in self.ports.items()}
         self.ports = {key: pairs for key, pairs in ports.items() if pairs}
-        for tally in sorted(gone):
-            self._counts[tally] = 0
-            self._unused.append(tally)
+        for counter in sorted(gone):
+            self._counts[counter] = 0
+            self._unused.append(counter)
         self._asked.clear()
 
     def of_shape(self, shape: facts.PodShape) -> tuple[arrays.Rows, arrays.Counts]:
-        """(tallies, weights): what one pod of the shape adds, and where."""
+        """(counters intp (k,), weights int32 (k,)): the counters that one pod of the shape adds to, and how much."""
         version = len(self._matching)
         known = self._of_shape.get(shape.id)
         if known is not None and known[0] == version:
             return known[1], known[2]
         rows = self._carried_rows(shape) + self._profile_rows(shape.profile_id)
-        tallies, times = np.unique(np.array(rows, np.intp), return_counts=True)
+        counters, times = np.unique(np.array(rows, np.intp), return_counts=True)
         weights: arrays.Counts = times.astype(arrays.COUNT_DTYPE)
-        self._of_shape[shape.id] = (version, tallies, weights)
-        return tallies, weights
+        self._of_shape[shape.id] = (version, counters, weights)
+        return counters, weights
 
     def repelling(self, shape: facts.PodShape) -> list[tuple[facts.PodAffinityTerm, int]]:
-        """(term, tally) of every carried anti-affinity term that matches the shape; only new ones are judged."""
+        """(term, counter) of every carried anti-affinity term that matches the shape; only new terms are evaluated."""
         judged, found = self._repelling.get(shape.profile_id, (0, []))
         if judged < len(self.carriers):
             newer = list(self.carriers.items())[judged:]
@@ -333,55 +333,55 @@ class TopologyCounts:
         if rows is None:
             rows = []
             for key in find_carried(shape):
-                tally = self._rows.get(key)
-                if tally is None:
-                    tally = self._new_row(key)
-                    self._list_carried(key, tally)
-                rows.append(tally)
+                counter = self._rows.get(key)
+                if counter is None:
+                    counter = self._new_row(key)
+                    self._list_carried(key, counter)
+                rows.append(counter)
             self._carried[shape.id] = rows
         return rows
 
-    def _things(self, shape: facts.PodShape) -> tuple[volume_usage.UsedVolume, ...]:
+    def _list_used_volumes(self, shape: facts.PodShape) -> tuple[volume_usage.UsedVolume, ...]:
         things = self._held_by.get(shape.id)
         if things is None:
             things = self._held_by[shape.id] = volume_usage.list_used_volumes(shape.namespace, shape.spec)
         return things
 
-    def _list_carried(self, key: Carried, tally: int) -> None:
+    def _list_carried(self, key: Carried, counter: int) -> None:
         match key:
             case PodsCarryingTerm(term):
-                self.carriers[term] = tally
+                self.carriers[term] = counter
             case PodsHoldingPort(port):
-                self.ports.setdefault((port.protocol, port.port), []).append((port.ip, tally))
+                self.ports.setdefault((port.protocol, port.port), []).append((port.ip, counter))
 
     def _profile_rows(self, profile_id: int) -> list[int]:
-        """Matching tallies that count a profile; only those made since it was last asked are judged."""
+        """Matching counters that count a profile; only counters opened since the last call are evaluated."""
         judged, rows = self._by_profile.get(profile_id, (0, []))
         if judged < len(self._matching):
             profile = self._shapes.profiles[profile_id]
-            rows += [tally for tally, key in self._matching[judged:] if key.matches(profile, self.namespaces)]
+            rows += [counter for counter, key in self._matching[judged:] if key.matches(profile, self.namespaces)]
             self._by_profile[profile_id] = (len(self._matching), rows)
         return rows
 
     def _new_row(self, key: Matching | Carried) -> int:
         if self._unused:
-            tally = self._rows[key] = self._unused.pop()
-            return tally
-        tally = self._rows[key] = self._next
+            counter = self._rows[key] = self._unused.pop()
+            return counter
+        counter = self._rows[key] = self._next
         self._next += 1
-        if tally >= len(self._counts):
+        if counter >= len(self._counts):
             self._counts = np.pad(self._counts, ((0, len(self._counts)), (0, 0)))
-        return tally
+        return counter
 
 
 class _KeptRows:
-    """A list of tallies that some are dropped from."""
+    """Positions in a list of counters after some are dropped."""
 
-    def __init__(self, tallies: list[int], gone: set[int]) -> None:
-        self._left = [0, *itertools.accumulate(tally not in gone for tally in tallies)]
+    def __init__(self, counters: list[int], gone: set[int]) -> None:
+        self._left = [0, *itertools.accumulate(counter not in gone for counter in counters)]
 
     def before(self, position: int) -> int:
-        """How many are left of those before the position."""
+        """The number of remaining counters before the position."""
         return self._left[position]
 
 

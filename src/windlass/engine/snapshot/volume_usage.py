@@ -54,58 +54,58 @@ def list_used_volumes(namespace: str, spec: facts.PodSpec) -> tuple[UsedVolume, 
 
 
 class VolumeUsage:
-    """How many pods hold what, and where."""
+    """Number of pods that use each volume, by node."""
 
     def __init__(self) -> None:
         self.touched: set[int] = set()
-        """Nodes on which something changed; whoever keeps counts per node takes them out."""
-        self._rows: dict[UsedVolume, dict[int, int]] = {}
-        self._things: dict[int, dict[UsedVolume, int]] = {}
+        """Rows of nodes whose usage changed; caches of per-node counts remove the rows they have updated."""
+        self._by_volume: dict[UsedVolume, dict[int, int]] = {}
+        self._by_row: dict[int, dict[UsedVolume, int]] = {}
         self._disks: dict[str, set[facts.Volume]] = {}
 
-    def add(self, thing: UsedVolume, row: int, pods: int) -> None:
-        """`pods` more pods (fewer, if negative) hold it on a node."""
-        rows = self._rows.setdefault(thing, {})
+    def add(self, used: UsedVolume, row: int, pods: int) -> None:
+        """Add `pods` users of the volume on a node; negative: remove them."""
+        rows = self._by_volume.setdefault(used, {})
         count = rows[row] = rows.get(row, 0) + pods
-        things = self._things.setdefault(row, {})
+        held = self._by_row.setdefault(row, {})
         if count:
-            things[thing] = count
+            held[used] = count
         else:
             del rows[row]
-            things.pop(thing, None)
-        if isinstance(thing, facts.Volume):
-            self._list_disk(thing)
+            held.pop(used, None)
+        if isinstance(used, facts.Volume):
+            self._list_disk(used)
         if not rows:
-            del self._rows[thing]
+            del self._by_volume[used]
         self.touched.add(row)
 
     def clear(self, row: int) -> None:
-        """The node is cut off, whatever pods held on it."""
-        for thing, count in list(self._things.get(row, {}).items()):
-            self.add(thing, row, -count)
+        """Remove all usage on a truncated node."""
+        for used, count in list(self._by_row.get(row, {}).items()):
+            self.add(used, row, -count)
 
-    def rows(self, thing: UsedVolume) -> Collection[int]:
-        """The nodes on which pods hold it."""
-        return self._rows.get(thing, {}).keys()
+    def rows(self, used: UsedVolume) -> Collection[int]:
+        """The rows of nodes with pods that use it."""
+        return self._by_volume.get(used, {}).keys()
 
     def volumes_on(self, row: int) -> Collection[UsedVolume]:
-        """What pods on a node hold."""
-        return self._things.get(row, {}).keys()
+        """The volumes used by pods on a node."""
+        return self._by_row.get(row, {}).keys()
 
     def nodes(self) -> Collection[int]:
-        """The nodes on which something is held, or was."""
-        return self._things.keys()
+        """The rows of nodes that have, or had, usage."""
+        return self._by_row.keys()
 
     def disks(self, source: str) -> Collection[facts.Volume]:
-        """Inline disks of a source that some pod holds somewhere."""
+        """Inline disks of a source that a pod uses on any node."""
         return self._disks.get(source, set())
 
-    def _list_disk(self, found: facts.Volume) -> None:
-        disks = self._disks.setdefault(found.source, set())
-        if self._rows[found]:
-            disks.add(found)
+    def _list_disk(self, volume: facts.Volume) -> None:
+        disks = self._disks.setdefault(volume.source, set())
+        if self._by_volume[volume]:
+            disks.add(volume)
         else:
-            disks.discard(found)
+            disks.discard(volume)
 
 
 StorageFact: TypeAlias = (
@@ -122,7 +122,7 @@ Cached = TypeVar("Cached")
 
 
 class StorageTable:
-    """What is known of storage. `version` changes with every change, so that whoever keeps a result can tell."""
+    """Storage objects. `version` rises with every change, so that derived results can be invalidated."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -133,7 +133,7 @@ class StorageTable:
         self.drivers: dict[str, facts.CSIDriver] = {}
         self.capacities: dict[tuple[str, str], facts.CSIStorageCapacity] = {}
         self.attachments: dict[str, facts.VolumeAttachment] = {}
-        self._kept: dict[Hashable, Any] = {}
+        self._cache: dict[Hashable, Any] = {}
 
     def put(self, fact: StorageFact) -> None:
         """Add an object, or replace the one of the same name."""
@@ -159,7 +159,7 @@ class StorageTable:
             self.put(fact)
 
     def remove(self, fact: StorageFact) -> None:
-        """Take an object out; nothing happens if it is not there."""
+        """Remove an object; no effect if it does not exist."""
         self._change()
         match fact:
             case facts.PersistentVolume():
@@ -179,26 +179,26 @@ class StorageTable:
 
     def _change(self) -> None:
         self.version += 1
-        self._kept.clear()
+        self._cache.clear()
 
     def find_csi_node(self, table: node_table.NodeTable, row: int) -> facts.CSINode | None:
         """The CSINode of a node; of a copy of a template, the template's."""
         of_template = table.facts[row].csi_node
         return of_template if of_template is not None else self.csi_nodes.get(table.names[row])
 
-    # What follows from it
+    # Derived values
 
     def cached(self, key: Hashable, compute: Callable[[], Cached]) -> Cached:
-        """What `compute` gives, computed once and again after storage has changed."""
-        if key not in self._kept:
-            self._kept[key] = compute()
-        value: Cached = self._kept[key]
+        """The result of `compute`, cached until storage changes."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        value: Cached = self._cache[key]
         return value
 
     def column(
         self, table: node_table.NodeTable, key: Hashable, compute: Callable[[slice], node_table.ColumnDtype]
     ) -> node_table.ColumnDtype:
-        """(n_nodes): `compute` for all rows of the table, kept while neither storage nor nodes change."""
+        """(n_nodes,): `compute` for all rows of the table, cached until storage or nodes change."""
         self.cached(("column", key), lambda: table.forget(key))
         return table.cached(key, compute)
 
@@ -213,7 +213,7 @@ class StorageTable:
         return groups
 
     def capacities_of(self, storage_class: str) -> list[facts.CSIStorageCapacity]:
-        """What drivers could still provision for a class."""
+        """CSIStorageCapacity objects of a class."""
         return self.cached("capacities by class", self._group_capacities).get(storage_class, [])
 
     def _group_capacities(self) -> dict[str, list[facts.CSIStorageCapacity]]:
